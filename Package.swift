@@ -1,0 +1,71 @@
+// swift-tools-version: 6.3
+
+import PackageDescription
+
+// Warnings are errors in CI only: a newer compiler's new warning must not break a stranger's build.
+let warningsAreErrors = Context.environment["WARNINGS_AS_ERRORS"] == "1"
+
+let strict: [SwiftSetting] =
+  [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .strictMemorySafety(),
+  ] + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
+
+let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .testTarget(name: name, dependencies: dependencies + ["TestSupport"], swiftSettings: strict)
+}
+
+let package = Package(
+  name: "musickit-token-server",
+  products: [
+    .executable(name: "musickit-token-server", targets: ["musickit-token-server"]),
+    // For Fuzz/ and Benchmarks/, packages of their own that see only products.
+    .library(name: "ServerModules", targets: ["HTTP1", "TLS", "DeveloperToken", "TokenServer"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0", traits: []),
+    .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
+  ],
+  targets: [
+    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .target(name: "CPlatform"),
+
+    module("EventLoop", ["CPlatform", heap]),
+    module("HTTP1", [httpTypes]),
+    module("TLS", ["COpenSSL"]),
+    module("HTTPServer", ["EventLoop", "HTTP1", "TLS", httpTypes, logging]),
+    module("DeveloperToken", ["COpenSSL"]),
+    module("Telemetry", [logging]),
+    module("TokenServer", ["CPlatform", "DeveloperToken", "EventLoop", "HTTPServer", "TLS", "Telemetry", httpTypes, logging]),
+    .executableTarget(
+      name: "musickit-token-server",
+      dependencies: ["CPlatform", "DeveloperToken", "TokenServer", "Telemetry", arguments, logging],
+      swiftSettings: strict),
+
+    .target(
+      name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
+    tests("EventLoopTests", ["EventLoop"]),
+    tests("HTTP1Tests", ["HTTP1", httpTypes]),
+    tests("TLSTests", ["TLS"]),
+    tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
+    tests("DeveloperTokenTests", ["DeveloperToken"]),
+    tests("TelemetryTests", ["Telemetry", logging]),
+    tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer"]),
+    tests("IntegrationTests", ["musickit-token-server"]),
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,2 @@
+// The few lines of C that Swift cannot say.
+#pragma once
