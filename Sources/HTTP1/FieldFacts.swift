@@ -1,0 +1,107 @@
+/// What the field lines seen so far say about the host, the framing and the connection.
+struct FieldFacts: Sendable {
+  private var host: Range<Int>?
+  private var contentLength: Int?
+  private var isChunked = false
+  private var asksToClose = false
+  private var asksToKeepAlive = false
+  private var expectsContinue = false
+
+  /// Takes one field line into account.
+  mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(RequestError) {
+    let name = line.name
+    switch name.count {
+    case 4 where bytes.equalsIgnoringCase(name, "host"):
+      try noteHost(line.value, in: bytes)
+    case 6 where bytes.equalsIgnoringCase(name, "expect"):
+      // A 100-continue of HTTP/1.0 is to be ignored (RFC 9110 §10.1.1), and there it means nothing else either.
+      if version == .http11 { try noteExpectations(line.value, in: bytes) }
+    case 10 where bytes.equalsIgnoringCase(name, "connection"):
+      noteConnectionOptions(line.value, in: bytes)
+    case 14 where bytes.equalsIgnoringCase(name, "content-length"):
+      try noteContentLength(line.value, in: bytes)
+    case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"):
+      try noteTransferEncoding(line.value, version: version, in: bytes)
+    default: break
+    }
+  }
+
+  /// Draws the conclusions at the end of the header section.
+  func complete(_ head: inout RequestHead) throws(RequestError) {
+    guard host != nil || head.version == .http10 else { throw .missingHost }
+    // The authority of the target wins over Host (RFC 9112 §3.2.2).
+    if let host, head.targetForm != .absolute, head.targetForm != .authority { head.authority = host }
+    // RFC 9112 §6.3: a request without either field has no body.
+    head.framing = isChunked ? .chunked : contentLength.map { .fixed($0) } ?? .none
+    // RFC 9112 §9.3: "close" wins, then the version decides, then "keep-alive".
+    head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
+    head.expectsContinue = expectsContinue && head.framing != .none
+  }
+}
+
+extension FieldFacts {
+  /// Host: exactly one, well-formed (RFC 9112 §3.2). An empty one is only for URIs without an authority, which http
+  /// and https URIs are not (RFC 9110 §7.2).
+  private mutating func noteHost(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
+    guard host == nil else { throw .repeatedHost }
+    guard Authority(value, in: bytes) != nil else { throw .malformedHost }
+    host = value
+  }
+
+  /// Content-Length: one, digits only. RFC 9110 §8.6 lets a server take a list of equal numbers; this one does not.
+  private mutating func noteContentLength(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
+    guard contentLength == nil else { throw .repeatedContentLength }
+    guard !isChunked else { throw .contentLengthWithTransferEncoding }
+    guard let length = bytes.decimal(in: value) else { throw .malformedContentLength }
+    contentLength = length
+  }
+
+  /// Transfer-Encoding: one field line, with `chunked` alone (RFC 9112 §6.1).
+  private mutating func noteTransferEncoding(
+    _ value: Range<Int>, version: HTTPVersion, in bytes: Span<UInt8>
+  ) throws(RequestError) {
+    guard version == .http11 else { throw .transferEncodingInHTTP10 }
+    guard !isChunked else { throw .repeatedTransferEncoding }
+    guard contentLength == nil else { throw .contentLengthWithTransferEncoding }
+    if !bytes.equalsIgnoringCase(value, "chunked") { throw Self.refusal(ofCodings: value, in: bytes) }
+    isChunked = true
+  }
+
+  /// Why a list of codings other than `chunked` is refused: as not implemented if it is well-formed and its framing
+  /// would be clear or absent, else as malformed (RFC 9112 §6.1, §6.3).
+  private static func refusal(ofCodings value: Range<Int>, in bytes: Span<UInt8>) -> RequestError {
+    var elements = ListElements(value)
+    var wasChunked = false
+    while let coding = elements.next(in: bytes) {
+      guard !wasChunked, bytes.isToken(coding) else { return .malformedTransferEncoding }
+      wasChunked = bytes.equalsIgnoringCase(coding, "chunked")
+    }
+    return .unsupportedTransferCoding
+  }
+
+  /// Expect: nothing but `100-continue`, in any case (RFC 9110 §10.1.1).
+  private mutating func noteExpectations(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
+    var elements = ListElements(value)
+    while let expectation = elements.next(in: bytes) {
+      if expectation.isEmpty { continue }
+      guard bytes.equalsIgnoringCase(expectation, "100-continue") else { throw .unsupportedExpectation }
+      expectsContinue = true
+    }
+  }
+
+  /// Connection: a list of options in any case; unknown ones are for somebody else (RFC 9110 §7.6.1).
+  private mutating func noteConnectionOptions(_ value: Range<Int>, in bytes: Span<UInt8>) {
+    var options = ListElements(value)
+    while let option = options.next(in: bytes) {
+      if bytes.equalsIgnoringCase(option, "close") { asksToClose = true }
+      if bytes.equalsIgnoringCase(option, "keep-alive") { asksToKeepAlive = true }
+    }
+  }
+}
+
+extension Span<UInt8> {
+  /// Whether the bytes in `range` are a token (RFC 9110 §5.6.2).
+  fileprivate func isToken(_ range: Range<Int>) -> Bool {
+    range.allSatisfy { ByteSet.token.contains(self[$0]) } && !range.isEmpty
+  }
+}

@@ -1,0 +1,98 @@
+/// Why a request is refused. Every case ends the connection: what follows such a message cannot be told apart from it.
+///
+/// ``status`` says how to answer, ``reason`` what to tell the caller.
+public enum RequestError: Error, Equatable, Sendable, CaseIterable {
+  // Bytes that may stand nowhere in a head or in the lines of a chunked body.
+
+  /// LF without the CR before it (RFC 9112 §2.2).
+  case bareLineFeed
+  /// CR without the LF after it (RFC 9112 §2.2).
+  case bareCarriageReturn
+  /// NUL, DEL or another control character but HTAB in a field value (RFC 9110 §5.5).
+  case controlCharacter
+
+  // Request line, RFC 9112 §3.
+
+  /// More than one empty line before the request line (RFC 9112 §2.2).
+  case repeatedEmptyLine
+  /// Not `method SP request-target SP HTTP-version`; an HTTP/0.9 request too.
+  case malformedRequestLine
+  /// The method is not a token.
+  case malformedMethod
+  /// The method exceeds ``HTTP1Limits/method``.
+  case methodTooLong
+  /// The request line exceeds ``HTTP1Limits/requestLine``.
+  case requestLineTooLong
+  /// A major version other than 1; HTTP/2's connection preface too.
+  case unsupportedVersion
+
+  // Request target, RFC 9112 §3.2.
+
+  /// In none of the four forms, in one that the method does not take, or with a character that does not belong there.
+  case malformedTarget
+  /// A fragment, which is never sent (RFC 9110 §7.1).
+  case fragmentInTarget
+  /// A `%` without two hexadecimal digits (RFC 3986 §2.1).
+  case malformedPercentEncoding
+  /// `%00`: code that ends strings at NUL would see another target.
+  case encodedNUL
+  /// Neither an `http` nor an `https` URI.
+  case unsupportedScheme
+
+  // Host, RFC 9112 §3.2.
+
+  /// No Host in HTTP/1.1.
+  case missingHost
+  /// More than one Host.
+  case repeatedHost
+  /// Host, or the target's authority, is not `uri-host [ ":" port ]`, or empty.
+  case malformedHost
+
+  // Field lines, RFC 9112 §5.
+
+  /// A line that begins with white space (RFC 9112 §5.2).
+  case obsoleteFolding
+  /// A line without a name before the colon.
+  case emptyFieldName
+  /// A name that is not a token, or a line without a colon.
+  case malformedFieldName
+  /// White space between the name and the colon (RFC 9112 §5.1).
+  case whitespaceInFieldName
+  /// The header section exceeds ``HTTP1Limits/headerSection``.
+  case headerSectionTooLarge
+  /// More field lines than ``HTTP1Limits/fieldLines``.
+  case tooManyFieldLines
+
+  // Message framing, RFC 9112 §6.
+
+  /// Not a plain decimal number that fits `Int`.
+  case malformedContentLength
+  /// More than one Content-Length, equal or not.
+  case repeatedContentLength
+  /// Both Content-Length and Transfer-Encoding: the mark of request smuggling (RFC 9112 §6.1).
+  case contentLengthWithTransferEncoding
+  /// Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1).
+  case transferEncodingInHTTP10
+  /// More than one Transfer-Encoding field line.
+  case repeatedTransferEncoding
+  /// Not a list of bare coding names, or one where `chunked` is not last and alone of its kind.
+  case malformedTransferEncoding
+  /// A coding that this server does not implement (RFC 9112 §6.1).
+  case unsupportedTransferCoding
+
+  /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+  case unsupportedExpectation
+
+  // Chunked coding, RFC 9112 §7.1.
+
+  /// A chunk size that is not 1 to 16 hexadecimal digits whose value fits `Int`.
+  case malformedChunkSize
+  /// A chunk extension outside the grammar of RFC 9112 §7.1.1, which is taken here without its white space.
+  case malformedChunkExtension
+  /// The extensions of the body exceed ``HTTP1Limits/chunkExtensions``.
+  case chunkExtensionsTooLong
+  /// Chunk data that is longer than its chunk size said.
+  case malformedChunkEnd
+  /// The trailer section exceeds ``HTTP1Limits/trailerSection``.
+  case trailerSectionTooLarge
+}

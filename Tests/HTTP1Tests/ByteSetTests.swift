@@ -1,0 +1,37 @@
+import Testing
+
+@testable import HTTP1
+
+@Suite("Byte sets")
+struct ByteSetTests {
+  private static let alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+  private static let pchar = alphanumeric + "-._~" + "!$&'()*+,;=" + ":@%"
+
+  @Test(
+    "hold exactly the characters of their grammars",
+    arguments: [
+      ("token", ByteSet.token, alphanumeric + "!#$%&'*+-.^_`|~"),
+      ("path", ByteSet.path, pchar + "/" + "[]^|"),
+      ("query", ByteSet.query, pchar + "/?" + "[]\\^`{|}"),
+      ("reg-name", ByteSet.registeredName, alphanumeric + "-._~" + "!$&'()*+;=" + "%"),
+    ])
+  func members(name: String, set: ByteSet, characters: String) {
+    let expected = Set(characters.utf8)
+    for byte in UInt8.min...UInt8.max {
+      #expect(set.contains(byte) == expected.contains(byte), "\(name): \(byte)")
+    }
+  }
+
+  @Test("a control character is found at every place and in every company")
+  func firstControl() {
+    for byte in UInt8.min...UInt8.max {
+      for place in 0..<17 {
+        for filler: UInt8 in [0x20, 0x7e, 0x80, 0xff] {
+          var bytes = Array(repeating: filler, count: 19)
+          bytes[place] = byte
+          #expect(bytes.span.firstControl(from: 0) == (byte < 0x20 || byte == 0x7f ? place : 19))
+        }
+      }
+    }
+  }
+}
