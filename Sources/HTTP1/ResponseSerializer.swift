@@ -1,0 +1,113 @@
+public import HTTPTypes
+
+/// Writes response heads (RFC 9112 §4, §5).
+///
+/// Whatever the arguments hold, the output is one well-formed head: control characters in values become spaces, so a
+/// response cannot be split. Nothing is allocated but what the output array grows by.
+public enum ResponseSerializer {
+  /// Appends a response head, its final empty line included.
+  ///
+  /// - Parameters:
+  ///   - status: The final status. Its reason phrase is used where this codec has none of its own for the code.
+  ///   - fields: The handler's fields. What frames the message or the connection is not the handler's business and is
+  ///     left out: Connection, Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
+  ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. Not sent
+  ///     with 1xx and 204, where it is forbidden, nor with 304, where it would have to be that of the 200 (RFC 9110
+  ///     §8.6).
+  ///   - date: The value of Date, unless `fields` has one: an origin's, which is passed on.
+  ///   - requestID: The value of X-Request-ID, in place of one in `fields`; nothing is written if it is empty.
+  ///   - keepAlive: Whether the connection goes on after this response.
+  ///   - version: The version of the request: HTTP/1.0 has to be told that the connection goes on.
+  ///   - output: What the head is appended to.
+  public static func append(
+    status: HTTPResponse.Status,
+    fields: HTTPFields,
+    contentLength: Int?,
+    date: Span<UInt8>,
+    requestID: Span<UInt8>,
+    keepAlive: Bool,
+    version: HTTPVersion,
+    to output: inout [UInt8]
+  ) {
+    output.appendStatusLine(status)
+    var needsDate = true
+    for field in fields {
+      switch Role(field.name, hasRequestID: !requestID.isEmpty) {
+      case .omitted: continue
+      case .date: needsDate = false
+      case .plain: break
+      }
+      output.appendFieldLine(field)
+    }
+    if needsDate, !date.isEmpty {
+      output.append("Date: ")
+      output.appendSafely(date)
+      output.append("\r\n")
+    }
+    if let contentLength, status.mayHaveContentLength {
+      output.append("Content-Length: ")
+      output.appendDecimal(contentLength)
+      output.append("\r\n")
+    }
+    if !requestID.isEmpty {
+      output.append("X-Request-ID: ")
+      output.appendSafely(requestID)
+      output.append("\r\n")
+    }
+    output.appendConnection(keepAlive: keepAlive, version: version)
+    output.append("\r\n")
+  }
+
+  /// Appends the interim response that asks for the body (RFC 9110 §15.2.1).
+  public static func appendContinue(to output: inout [UInt8]) {
+    output.append("HTTP/1.1 100 Continue\r\n\r\n")
+  }
+
+  /// What the serializer makes of a handler's field.
+  private enum Role {
+    case plain, date, omitted
+
+    @inline(__always)
+    init(_ name: HTTPField.Name, hasRequestID: Bool) {
+      let canonical = name.canonicalName
+      switch canonical.utf8.count {
+      case 4 where canonical == "date": self = .date
+      case 7 where canonical == "upgrade": self = .omitted
+      case 10 where canonical == "connection" || canonical == "keep-alive": self = .omitted
+      case 12 where hasRequestID && canonical == "x-request-id": self = .omitted
+      case 14 where canonical == "content-length": self = .omitted
+      case 17 where canonical == "transfer-encoding": self = .omitted
+      default: self = .plain
+      }
+    }
+  }
+}
+
+extension HTTPResponse.Status {
+  fileprivate var mayHaveContentLength: Bool {
+    code >= 200 && code != 204 && code != 304
+  }
+}
+
+extension [UInt8] {
+  /// Appends a field line as it is, but for bytes that would end it.
+  fileprivate mutating func appendFieldLine(_ field: HTTPField) {
+    // A name is a token by construction of HTTPField.Name.
+    append(contentsOf: field.name.rawName.utf8)
+    append(": ")
+    unsafe field.withUnsafeBytesOfValue { bytes in
+      // Safe: the span does not leave the closure that lends the bytes.
+      appendSafely(unsafe Span(_unsafeElements: bytes))
+    }
+    append("\r\n")
+  }
+
+  /// Appends the Connection field, where the version does not already say the same (RFC 9112 §9.3, §9.6).
+  fileprivate mutating func appendConnection(keepAlive: Bool, version: HTTPVersion) {
+    if !keepAlive {
+      append("Connection: close\r\n")
+    } else if version == .http10 {
+      append("Connection: keep-alive\r\n")
+    }
+  }
+}
