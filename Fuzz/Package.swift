@@ -1,0 +1,24 @@
+// swift-tools-version: 6.3
+
+import PackageDescription
+
+// One libFuzzer target for each entry point that takes foreign bytes. To add one: its name here, its entry point in
+// Sources/<name>/, seeds in Corpus/<name>/. `run` reads this list.
+let targets = [
+  "FuzzChunked",
+  "FuzzRequestHead",
+]
+
+let package = Package(
+  name: "fuzz",
+  products: targets.map { .executable(name: $0, targets: [$0]) },
+  dependencies: [.package(name: "musickit-token-server", path: "..")],
+  targets: targets.map { target in
+    .executableTarget(
+      name: target,
+      dependencies: [.product(name: "ServerModules", package: "musickit-token-server")],
+      // libFuzzer brings main, so the target must not.
+      swiftSettings: [.unsafeFlags(["-parse-as-library"])])
+  },
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,80 @@
+import HTTP1
+
+/// Entry point of libFuzzer: parses the input at once, byte by byte and in two parts, and traps unless all agree and
+/// what was accepted is sound.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzRequestHead(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  let whole = Outcome(bytes, arrivals: CollectionOfOne(count))
+  precondition(Outcome(bytes, arrivals: 0...count) == whole, "byte by byte")
+  let cut = bytes.reduce(0) { $0 &* 31 &+ Int($1) } & .max
+  precondition(Outcome(bytes, arrivals: [cut % (count + 1), count]) == whole, "in two parts")
+  if case .complete(let length, let head) = whole {
+    precondition(length <= count)
+    precondition(Outcome(Array(bytes.prefix(length)), arrivals: CollectionOfOne(length)) == whole, "looked too far")
+    precondition(Outcome(bytes, arrivals: CollectionOfOne(length - 1)) == .incomplete, "ended too soon")
+    checkLines(bytes[..<length])
+    check(head, in: bytes, length: length)
+  }
+  return 0
+}
+
+/// What a parser says of some bytes.
+enum Outcome: Equatable {
+  case incomplete
+  case complete(Int, RequestHead)
+  case refused(RequestError)
+
+  init(_ bytes: [UInt8], arrivals: some Sequence<Int>) {
+    var parser = RequestHeadParser()
+    self = .incomplete
+    for count in arrivals {
+      do {
+        guard let length = try parser.parse(bytes.span.extracting(first: count)) else { continue }
+        self = .complete(length, parser.head)
+      } catch {
+        self = .refused(error)
+      }
+      return
+    }
+  }
+}
+
+/// No control character but HTAB and the CR and LF that end lines, each in its place.
+func checkLines(_ head: ArraySlice<UInt8>) {
+  precondition(head.suffix(4).elementsEqual("\r\n\r\n".utf8))
+  var previous: UInt8 = 0
+  for byte in head {
+    precondition((previous == 0x0d) == (byte == 0x0a), "bare CR or LF")
+    precondition(byte == 0x0d || byte == 0x0a || byte == 0x09 || (byte >= 0x20 && byte != 0x7f), "control character")
+    previous = byte
+  }
+}
+
+/// Ranges within the head and in order, names and values as they should be, framing as the fields say.
+func check(_ head: RequestHead, in bytes: [UInt8], length: Int) {
+  let ranges = [head.methodRange, head.target, head.path, head.authority] + [head.query].compactMap { $0 }
+  for range in ranges { precondition(range.lowerBound >= 0 && range.upperBound <= length, "range") }
+  precondition(!head.methodRange.isEmpty && !head.target.isEmpty)
+  precondition(head.target.lowerBound <= head.path.lowerBound && head.path.upperBound <= head.target.upperBound)
+  precondition(head.fields.count <= 100)
+  var end = head.target.upperBound
+  for line in head.fields {
+    precondition(line.name.lowerBound >= end && !line.name.isEmpty)
+    precondition(line.name.upperBound < line.value.lowerBound && line.value.upperBound <= length)
+    precondition(bytes[line.name.upperBound] == UInt8(ascii: ":"))
+    for edge in [bytes[line.value].first, bytes[line.value].last] { precondition(edge != 0x20 && edge != 0x09) }
+    end = line.value.upperBound
+  }
+  let span = bytes.span
+  let lengths = head.fieldCount(named: "content-length", in: span)
+  let codings = head.fieldCount(named: "transfer-encoding", in: span)
+  let hosts = head.fieldCount(named: "host", in: span)
+  precondition(lengths + codings <= 1, "framing fields exclude each other")
+  precondition(hosts == 1 || (hosts == 0 && head.version == .http10))
+  switch head.framing {
+  case .none: precondition(lengths + codings == 0)
+  case .fixed(let value): precondition(lengths == 1 && value >= 0)
+  case .chunked: precondition(codings == 1 && head.version == .http11)
+  }
+}
