@@ -10,3 +10,18 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+
+// Keys
+#include <openssl/pkcs12.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+/// Keeps this process out of core dumps and away from ptrace by its own user. 0, or -1 with errno.
+static inline int shim_forbid_dumps(void) {
+#ifdef __linux__
+  return prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
+#else
+  return 0;
+#endif
+}

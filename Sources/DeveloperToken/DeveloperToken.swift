@@ -1,0 +1,58 @@
+import COpenSSL
+
+/// A signed developer token. A value that costs one reference count to hand on.
+public struct DeveloperToken: Sendable {
+  private let storage: Storage
+  /// When to come back for the next one: once half its life has passed, never before it was handed out.
+  public let refreshAfter: Int
+
+  private final class Storage: Sendable {
+    let compact: [UInt8]
+    let claims: Claims
+    let mintedAt: Int
+    let sha256: String
+
+    init(compact: [UInt8], claims: Claims, mintedAt: Int) {
+      self.compact = compact
+      self.claims = claims
+      self.mintedAt = mintedAt
+      sha256 = Self.sha256(of: compact)
+    }
+
+    private static func sha256(of bytes: [UInt8]) -> String {
+      var digest = [UInt8](repeating: 0, count: 32)
+      unsafe _ = EVP_Q_digest(nil, "SHA256", nil, bytes, bytes.count, &digest, nil)
+      let digits = Array("0123456789abcdef".utf8)
+      return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+  }
+
+  init(compact: [UInt8], claims: Claims, mintedAt: Int) {
+    storage = Storage(compact: compact, claims: claims, mintedAt: mintedAt)
+    refreshAfter = TokenReuse.halfLife(mintedAt: mintedAt, expiresAt: claims.expiresAt)
+  }
+
+  /// The JWS in compact serialization (RFC 7515 §7.1), ASCII.
+  public var compact: [UInt8] { storage.compact }
+  /// The same as a string.
+  public var string: String { String(decoding: storage.compact, as: UTF8.self) }
+  /// What it claims.
+  public var claims: Claims { storage.claims }
+  /// `iat`, whole seconds since 1970.
+  public var issuedAt: Int { storage.claims.issuedAt }
+  /// `exp`, whole seconds since 1970.
+  public var expiresAt: Int { storage.claims.expiresAt }
+  /// The origins it is bound to, in the order of their bytes.
+  public var origins: [Origin] { storage.claims.origins }
+  /// SHA-256 of the compact form in hexadecimal, to name the token in an audit log.
+  public var sha256: String { storage.sha256 }
+
+  var mintedAt: Int { storage.mintedAt }
+}
+
+extension DeveloperToken: CustomStringConvertible, CustomReflectable {
+  /// Not the token, which is a credential.
+  public var description: String { "DeveloperToken(sha256: \(sha256))" }
+  /// A mirror without children.
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}

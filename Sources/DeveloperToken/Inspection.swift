@@ -1,0 +1,29 @@
+/// What a developer token says, and how it stands to each of Apple's rules.
+public struct Inspection: Sendable, Hashable, Encodable {
+  /// `alg` as it stands in the header; foreign text, like all strings here.
+  public internal(set) var algorithm: String?
+  /// `kid` as it stands in the header.
+  public internal(set) var keyID: String?
+  /// `iss` as it stands in the claims.
+  public internal(set) var issuer: String?
+  /// `iat`, if it is a whole number.
+  public internal(set) var issuedAt: Int?
+  /// `exp`, if it is a whole number.
+  public internal(set) var expiresAt: Int?
+  /// `origin`, as far as it is text.
+  public internal(set) var origins: [String] = []
+  /// Every rule that could be held against it, in a fixed order.
+  public internal(set) var checks: [Check] = []
+
+  /// Whether Apple would take it, as far as can be told: no rule is broken.
+  public var isAcceptable: Bool { checks.allSatisfy { $0.verdict != .fail } }
+
+  mutating func add(_ rule: String, _ verdict: Check.Verdict, _ explanation: String) {
+    checks.append(Check(rule: rule, verdict: verdict, explanation: explanation))
+  }
+
+  /// Adds what a rule with a single way to fail finds.
+  mutating func add(_ rule: String, _ isKept: Bool, pass: String, fail: String) {
+    add(rule, isKept ? .pass : .fail, isKept ? pass : fail)
+  }
+}

@@ -1,0 +1,152 @@
+/// Reads one JSON text (RFC 8259), strictly, in memory bounded by its input; nesting is bounded, since it recurses.
+struct JSONReader {
+  static let maximumDepth = 16
+
+  private let bytes: [UInt8]
+  private var index = 0
+  private var depth = 0
+
+  /// The value, or nil if the bytes are not exactly one JSON text in UTF-8.
+  static func read(_ bytes: [UInt8]) -> JSONValue? {
+    var reader = JSONReader(bytes: bytes)
+    guard let value = reader.value() else { return nil }
+    reader.skipSpace()
+    return reader.index == bytes.count ? value : nil
+  }
+
+  private init(bytes: [UInt8]) { self.bytes = bytes }
+
+  private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
+
+  private mutating func skipSpace() {
+    while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { index += 1 }
+  }
+
+  /// Takes the byte if it is next.
+  private mutating func take(_ character: Unicode.Scalar) -> Bool {
+    guard next == UInt8(ascii: character) else { return false }
+    index += 1
+    return true
+  }
+
+  private mutating func take(word: StaticString) -> Bool {
+    guard bytes.span.starts(with: word, at: index) else { return false }
+    index += word.utf8CodeUnitCount
+    return true
+  }
+
+  private mutating func value() -> JSONValue? {
+    skipSpace()
+    switch next {
+    case UInt8(ascii: "{"): return nested { $0.object() }
+    case UInt8(ascii: "["): return nested { $0.array() }
+    case UInt8(ascii: "\""): return string().map { .string($0) }
+    case UInt8(ascii: "t"): return take(word: "true") ? .bool(true) : nil
+    case UInt8(ascii: "f"): return take(word: "false") ? .bool(false) : nil
+    case UInt8(ascii: "n"): return take(word: "null") ? .null : nil
+    default: return number()
+    }
+  }
+
+  private mutating func nested(_ body: (inout JSONReader) -> JSONValue?) -> JSONValue? {
+    guard depth < Self.maximumDepth else { return nil }
+    depth += 1
+    index += 1
+    defer { depth -= 1 }
+    return body(&self)
+  }
+
+  private mutating func object() -> JSONValue? {
+    var members: [JSONValue.Member] = []
+    skipSpace()
+    if take("}") { return .object(members) }
+    repeat {
+      skipSpace()
+      guard let name = string() else { return nil }
+      skipSpace()
+      guard take(":"), let value = value() else { return nil }
+      members.append(.init(name: name, value: value))
+      skipSpace()
+    } while take(",")
+    return take("}") ? .object(members) : nil
+  }
+
+  private mutating func array() -> JSONValue? {
+    var elements: [JSONValue] = []
+    skipSpace()
+    if take("]") { return .array(elements) }
+    repeat {
+      guard let element = value() else { return nil }
+      elements.append(element)
+      skipSpace()
+    } while take(",")
+    return take("]") ? .array(elements) : nil
+  }
+
+  private mutating func number() -> JSONValue? {
+    let start = index
+    _ = take("-")
+    // No digit may follow a leading zero (RFC 8259 §6).
+    if !take("0") { guard digits() else { return nil } }
+    if take(".") { guard digits() else { return nil } }
+    if take("e") || take("E") {
+      if !take("+") { _ = take("-") }
+      guard digits() else { return nil }
+    }
+    return .number(String(decoding: bytes[start..<index], as: UTF8.self))
+  }
+
+  private mutating func digits() -> Bool {
+    let start = index
+    while let byte = next, (0x30...0x39).contains(byte) { index += 1 }
+    return index > start
+  }
+
+  private mutating func string() -> String? {
+    guard take("\"") else { return nil }
+    var text: [UInt8] = []
+    while let byte = next {
+      index += 1
+      switch byte {
+      case UInt8(ascii: "\""): return String(validating: text, as: UTF8.self)
+      case UInt8(ascii: "\\"):
+        guard let scalar = escape() else { return nil }
+        text.append(contentsOf: String(scalar).utf8)
+      case ..<0x20: return nil
+      default: text.append(byte)
+      }
+    }
+    return nil
+  }
+
+  private mutating func escape() -> Unicode.Scalar? {
+    guard let byte = next else { return nil }
+    index += 1
+    switch byte {
+    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
+    case UInt8(ascii: "b"): return "\u{8}"
+    case UInt8(ascii: "f"): return "\u{C}"
+    case UInt8(ascii: "n"): return "\n"
+    case UInt8(ascii: "r"): return "\r"
+    case UInt8(ascii: "t"): return "\t"
+    case UInt8(ascii: "u"): return unicodeEscape()
+    default: return nil
+    }
+  }
+
+  /// The scalar of `\uXXXX`, two of them for a surrogate pair (RFC 8259 §7); a lone surrogate is no scalar.
+  private mutating func unicodeEscape() -> Unicode.Scalar? {
+    guard let first = hexadecimal() else { return nil }
+    guard (0xD800...0xDBFF).contains(first) else { return Unicode.Scalar(first) }
+    guard take("\\"), take("u"), let second = hexadecimal(), (0xDC00...0xDFFF).contains(second) else { return nil }
+    return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
+  }
+
+  private mutating func hexadecimal() -> UInt32? {
+    guard bytes.count - index >= 4 else { return nil }
+    let digits = bytes[index..<(index + 4)]
+    guard digits.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit && $0 < 0x80 }) else { return nil }
+    index += 4
+    return UInt32(String(decoding: digits, as: UTF8.self), radix: 16)
+  }
+}

@@ -1,0 +1,106 @@
+import COpenSSL
+
+/// Tells by OpenSSL's decoders what a DER structure is.
+enum KeyDER {
+  /// The P-256 key in a PKCS#8 `PrivateKeyInfo` (RFC 5208 §5).
+  ///
+  /// - Throws: `SigningKeyError` that names what it is instead.
+  static func privateKey(_ der: SecretBytes) throws(SigningKeyError) -> PrivateKey {
+    // Failed attempts leave entries in OpenSSL's queue, which a later TLS call of this thread must not find.
+    defer { ERR_clear_error() }
+    return try der.withBytes { bytes throws(SigningKeyError) in
+      try checkLength(bytes)
+      guard let info = unsafe decode(bytes, d2i_PKCS8_PRIV_KEY_INFO) else {
+        throw .init(otherKind(bytes))
+      }
+      defer { unsafe PKCS8_PRIV_KEY_INFO_free(info) }
+      guard let key = unsafe EVP_PKCS82PKEY(info) else { throw .init(.damaged) }
+      let owned = unsafe PrivateKey(adopting: key)
+      let name = unsafe algorithm(of: key)
+      guard name == "P-256" else { throw .init(.wrongAlgorithm(name)) }
+      return owned
+    }
+  }
+
+  /// The outer SEQUENCE must span the bytes: fewer are a cut-off copy, more are something glued on.
+  private static func checkLength(_ bytes: Span<UInt8>) throws(SigningKeyError) {
+    guard bytes.count >= 2 else { throw .init(.truncated) }
+    guard bytes[0] == 0x30 else { throw .init(.wrongKind(.notAKey)) }
+    let lengthBytes = bytes[1] < 0x80 ? 0 : Int(bytes[1] & 0x7F)
+    guard lengthBytes <= 2, bytes.count >= 2 + lengthBytes else { throw .init(.truncated) }
+    var length = lengthBytes == 0 ? Int(bytes[1]) : 0
+    for index in 0..<lengthBytes { length = length << 8 | Int(bytes[2 + index]) }
+    let total = 2 + lengthBytes + length
+    guard bytes.count >= total else { throw .init(.truncated) }
+    guard bytes.count == total else { throw .init(.damaged) }
+  }
+
+  private static func otherKind(_ bytes: Span<UInt8>) -> SigningKeyError.Reason {
+    if let key = unsafe decode(bytes, d2i_PUBKEY) {
+      unsafe EVP_PKEY_free(key)
+      return .wrongKind(.publicKey)
+    }
+    if let certificate = unsafe decode(bytes, d2i_X509) {
+      unsafe X509_free(certificate)
+      return .wrongKind(.certificate)
+    }
+    if let request = unsafe decode(bytes, d2i_X509_REQ) {
+      unsafe X509_REQ_free(request)
+      return .wrongKind(.certificateRequest)
+    }
+    if let archive = unsafe decode(bytes, d2i_PKCS12) {
+      unsafe PKCS12_free(archive)
+      return .wrongKind(.pkcs12)
+    }
+    // EncryptedPrivateKeyInfo has the shape of X509_SIG: an algorithm and an octet string (RFC 5208 §6).
+    if let encrypted = unsafe decode(bytes, d2i_X509_SIG) {
+      unsafe X509_SIG_free(encrypted)
+      return .wrongKind(.encryptedPrivateKey)
+    }
+    return traditionalKind(bytes)
+  }
+
+  private static func traditionalKind(_ bytes: Span<UInt8>) -> SigningKeyError.Reason {
+    guard let key = unsafe decode(bytes, d2i_AutoPrivateKey) else {
+      return .wrongKind(.notAKey)
+    }
+    defer { unsafe EVP_PKEY_free(key) }
+    if unsafe EVP_PKEY_is_a(key, "EC") == 1 { return .wrongKind(.ecPrivateKey) }
+    return .wrongKind(unsafe EVP_PKEY_is_a(key, "RSA") == 1 ? .rsaPrivateKey : .dsaPrivateKey)
+  }
+
+  /// Runs one of OpenSSL's `d2i` functions, after `checkLength` has seen to it that nothing follows; nil if it fails.
+  static func decode<Object>(
+    _ bytes: Span<UInt8>,
+    _ function: (UnsafeMutablePointer<Object?>?, UnsafeMutablePointer<UnsafePointer<UInt8>?>?, Int) -> Object?
+  ) -> Object? {
+    unsafe bytes.withUnsafeBufferPointer { buffer in
+      var cursor = buffer.baseAddress
+      return unsafe function(nil, &cursor, buffer.count)
+    }
+  }
+
+  /// "P-256", "P-384", "RSA", "Ed25519": the curve of an EC key, else the algorithm.
+  private static func algorithm(of key: OpaquePointer) -> String {
+    var name = [CChar](repeating: 0, count: 64)
+    var count = 0
+    if unsafe EVP_PKEY_is_a(key, "EC") == 1, unsafe EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1 {
+      return curveName(String(decoding: name.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self))
+    }
+    guard let type = unsafe EVP_PKEY_get0_type_name(key) else { return "unknown" }
+    switch unsafe String(cString: type) {
+    case "ED25519": return "Ed25519"
+    case "ED448": return "Ed448"
+    case let name: return name
+    }
+  }
+
+  private static func curveName(_ name: String) -> String {
+    switch name {
+    case "prime256v1": "P-256"
+    case "secp384r1": "EC P-384"
+    case "secp521r1": "EC P-521"
+    default: "EC \(name)"
+    }
+  }
+}

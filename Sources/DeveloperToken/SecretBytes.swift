@@ -1,0 +1,89 @@
+import COpenSSL
+import Glibc
+
+/// Secret bytes: in OpenSSL's secure heap when `SecureMemory.protect()` could set it up, wiped when freed.
+///
+/// It neither prints, encodes nor mirrors its contents, and there is no way to a `String`. Whoever asks for the bytes
+/// gets them for the length of a closure and must not copy them anywhere but into another `SecretBytes`.
+@safe public final class SecretBytes: @unchecked Sendable {
+  // Safe because the memory is valid from `init` to `deinit`. Sendable because nothing writes to the memory after `init`, and it is freed by `deinit` alone.
+
+  /// How many bytes there are.
+  public let count: Int
+  private let storage: UnsafeMutableRawPointer
+  private let capacity: Int
+
+  /// Makes room for `capacity` bytes and lets `body` append them.
+  ///
+  /// - Throws: whatever `body` throws; what it had written by then is wiped.
+  public init<E: Error>(
+    capacity: Int, initializingWith body: (inout OutputSpan<UInt8>) throws(E) -> Void
+  ) throws(E) {
+    // One byte at least, so that an empty secret is no special case.
+    let capacity = max(capacity, 1)
+    let storage = unsafe Self.allocate(capacity)
+    let buffer = unsafe UnsafeMutableBufferPointer(
+      start: storage.bindMemory(to: UInt8.self, capacity: capacity), count: capacity)
+    var output = unsafe OutputSpan<UInt8>(buffer: buffer, initializedCount: 0)
+    do {
+      try body(&output)
+    } catch {
+      unsafe CRYPTO_secure_clear_free(storage, capacity, nil, 0)
+      throw error
+    }
+    unsafe self.count = output.finalize(for: buffer)
+    self.capacity = capacity
+    unsafe self.storage = storage
+  }
+
+  /// A copy of bytes that somebody else owns, and should wipe.
+  public convenience init(copying bytes: Span<UInt8>) {
+    self.init(capacity: bytes.count) { output in
+      for index in bytes.indices { output.append(bytes[index]) }
+    }
+  }
+
+  deinit {
+    // Wipes as well, and finds out by itself which heap the memory is from.
+    unsafe CRYPTO_secure_clear_free(storage, capacity, nil, 0)
+  }
+
+  /// Lends the bytes to `body`.
+  public func withBytes<Result, E: Error>(_ body: (Span<UInt8>) throws(E) -> Result) throws(E) -> Result {
+    let start = unsafe UnsafePointer(storage.assumingMemoryBound(to: UInt8.self))
+    return try unsafe body(Span(_unsafeStart: start, count: count))
+  }
+
+  /// The secure heap may be full, which OpenSSL reports rather than fall back by itself; ordinary memory, wiped when
+  /// freed, is then better than no server.
+  private static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
+    guard let memory = unsafe CRYPTO_secure_malloc(size, nil, 0) ?? CRYPTO_malloc(size, nil, 0) else {
+      preconditionFailure("out of memory")
+    }
+    return unsafe memory
+  }
+}
+
+extension SecretBytes {
+  /// Moves an environment variable into secret bytes: its value is wiped where the kernel shows it and then unset.
+  ///
+  /// Call it while there is one thread, as the environment has no lock. `nil` if there is no such variable.
+  public static func take(environmentVariable name: String) -> SecretBytes? {
+    guard let value = unsafe getenv(name) else { return nil }
+    let count = unsafe strlen(value)
+    let bytes = unsafe UnsafeRawBufferPointer(start: value, count: count)
+    let secret = unsafe SecretBytes(copying: bytes.bindMemory(to: UInt8.self).span)
+    unsafe OPENSSL_cleanse(value, count)
+    unsafe unsetenv(name)
+    return secret
+  }
+}
+
+extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  /// Only that there is a secret, not even its length.
+  public var description: String { "<secret>" }
+  /// Only that there is a secret, not even its length.
+  public var debugDescription: String { description }
+  /// A mirror without children.
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}

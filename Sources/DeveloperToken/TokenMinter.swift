@@ -1,0 +1,160 @@
+/// Mints developer tokens and hands each one out again until half of its life has passed.
+///
+/// All threads share one: a cached token costs a short critical section, and signatures are made outside of it.
+public final class TokenMinter: @unchecked Sendable {
+  // Sendable because everything mutable is only touched with the monitor locked; a signer that has been taken out of
+  // the pool belongs to the one thread that took it.
+
+  /// Most origins in one token; it travels in a header field, and this keeps it under 12 KiB.
+  public static let maximumOrigins = 32
+
+  /// The key that signs.
+  public let key: SigningKey
+  /// The team in every `iss`.
+  public let team: TeamID
+  /// How long tokens live.
+  public let policy: TokenPolicy
+
+  /// The header's base64url and its dot: the same in every token.
+  private let prefix: [UInt8]
+  private let monitor = Monitor()
+  private var cache: TokenCache
+  /// Idle signers, never more than there were threads signing at once.
+  private var signers: [Signer]
+  private var signatures = 0
+
+  /// A minter with an empty cache.
+  ///
+  /// - Parameter cacheCapacity: how many tokens with different claims are kept, from 0.3 to 12 KiB each.
+  /// - Throws: `TokenError` if key ID and team ID are the same, or OpenSSL fails.
+  public init(
+    key: SigningKey, team: TeamID, policy: TokenPolicy, cacheCapacity: Int = 1024
+  ) throws(TokenError) {
+    guard key.keyID.description != team.description else { throw .keyIDEqualsTeamID(key.keyID) }
+    self.key = key
+    self.team = team
+    self.policy = policy
+    cache = TokenCache(capacity: cacheCapacity)
+    signers = [try Self.signer(of: key)]
+    var prefix: [UInt8] = []
+    Base64.appendURL(Claims.header(keyID: key.keyID).span, to: &prefix)
+    self.prefix = prefix + [UInt8(ascii: ".")]
+  }
+
+  /// A token with these claims and at least half of its life left, from the cache if there is one.
+  ///
+  /// - Parameters:
+  ///   - ttl: seconds that it lives from now; nil for the policy's.
+  ///   - origins: what it is bound to, in any order; none leaves the claim out.
+  ///   - now: the time in seconds since 1970.
+  /// - Throws: `TokenError`.
+  public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> DeveloperToken {
+    let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
+    monitor.lock()
+    while true {
+      switch cache.request(key, now: now) {
+      case .take(let token):
+        monitor.unlock()
+        return token
+      case .wait:
+        monitor.wait()
+      case .sign(let present):
+        return try sign(key, present: present, now: now)
+      }
+    }
+  }
+
+  /// A token that nobody else has got, with a signature of its own.
+  ///
+  /// - Throws: `TokenError`.
+  public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> DeveloperToken {
+    let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
+    monitor.lock()
+    let signer = signers.popLast()
+    monitor.unlock()
+    let result = mint(key, signer, now: now)
+    monitor.lock()
+    putBack(result)
+    monitor.unlock()
+    return try result.token.get()
+  }
+
+  /// How many signatures were made so far, for metrics.
+  public var signatureCount: Int {
+    monitor.lock()
+    defer { monitor.unlock() }
+    return signatures
+  }
+
+  var cachedTokens: Int {
+    monitor.lock()
+    defer { monitor.unlock() }
+    return cache.count
+  }
+
+  /// Enters with the lock held, gives it up for the signature, and leaves without it.
+  private func sign(
+    _ key: TokenCache.Key, present: DeveloperToken?, now: Int
+  ) throws(TokenError) -> DeveloperToken {
+    let signer = signers.popLast()
+    monitor.unlock()
+    let result = mint(key, signer, now: now)
+    monitor.lock()
+    putBack(result)
+    cache.finish(key, try? result.token.get())
+    monitor.broadcast()
+    monitor.unlock()
+    // A present token is good to its half-life: better that than an error.
+    if let present, case .failure = result.token { return present }
+    return try result.token.get()
+  }
+
+  private typealias Minted = (token: Result<DeveloperToken, TokenError>, signer: Signer?)
+
+  private func mint(_ key: TokenCache.Key, _ idle: Signer?, now: Int) -> Minted {
+    do throws(TokenError) {
+      let claims = try policy.claims(issuer: team, lifetime: key.ttl, origins: key.origins, now: now)
+      let signer = if let idle { idle } else { try Self.signer(of: self.key) }
+      do {
+        let compact = try compactJWS(claims, signer)
+        return (.success(DeveloperToken(compact: compact, claims: claims, mintedAt: now)), signer)
+      } catch {
+        // A context that failed is not used again.
+        return (.failure(.signing(error)), nil)
+      }
+    } catch {
+      return (.failure(error), idle)
+    }
+  }
+
+  private func putBack(_ result: Minted) {
+    if let signer = result.signer { signers.append(signer) }
+    if case .success = result.token { signatures += 1 }
+  }
+
+  private func compactJWS(_ claims: Claims, _ signer: Signer) throws(CryptographyError) -> [UInt8] {
+    let json = claims.json
+    var compact: [UInt8] = []
+    compact.reserveCapacity(
+      prefix.count + Base64.encodedCount(json.count) + 1 + Base64.encodedCount(ECDSASignature.count))
+    compact.append(contentsOf: prefix)
+    Base64.appendURL(json.span, to: &compact)
+    let signature = try signer.signature(of: compact.span)
+    compact.append(UInt8(ascii: "."))
+    Base64.appendURL(signature.raw.span, to: &compact)
+    return compact
+  }
+
+  private static func signer(of key: SigningKey) throws(TokenError) -> Signer {
+    do { return try key.makeSigner() } catch { throw .signing(error) }
+  }
+
+  /// The same origins in ascending order, each once. Mostly there is none or one, and nothing to do.
+  private static func canonical(_ origins: [Origin]) throws(TokenError) -> [Origin] {
+    guard origins.count <= maximumOrigins else {
+      throw .tooManyOrigins(count: origins.count, maximum: maximumOrigins)
+    }
+    guard origins.count > 1 else { return origins }
+    return Set(origins).sorted()
+  }
+}

@@ -1,0 +1,62 @@
+/// How long tokens live. All times are whole seconds.
+public struct TokenPolicy: Sendable, Hashable {
+  /// Apple's limit on a token's lifetime, six months: `exp` may be this far from now and from `iat`.
+  public static let maximumLifetime = 15_777_000
+  /// Shortest lifetime that a token may be asked for: less than this, and it may be dead before it is used.
+  public static let minimumTTL = 60
+  /// Most that `backdate` and `margin` may be: a clock that is off by more than a day needs mending, not room.
+  public static let maximumAllowance = 86_400
+  /// Times before this (2024) or after year 9999 are a clock that was never set.
+  static let plausibleTimes = 1_704_067_200...253_402_300_799
+
+  /// Lifetime of issued tokens from now, unless a request asks for another.
+  public let ttl: Int
+  /// Most that a request may ask for.
+  public let maxTTL: Int
+  /// How far `iat` lies before now, so that Apple's slower clock does not find it in the future.
+  public let backdate: Int
+  /// How far `exp` stays below now + `maximumLifetime`, so that our faster clock does not put it past the cap on
+  /// Apple's. A clock ahead by 34 seconds has been enough for a 401; five minutes is what other protocols allow for.
+  public let margin: Int
+
+  /// The contract's defaults: 12 hours, at most 24 hours or `ttl` if that is longer, backdated by a minute.
+  ///
+  /// - Throws: `TokenPolicyError`, a sentence that names the setting and what would be right.
+  public init(ttl: Int = 43_200, maxTTL: Int? = nil, backdate: Int = 60, margin: Int = 300) throws(TokenPolicyError) {
+    let maxTTL = maxTTL ?? max(86_400, ttl)
+    try Self.check(ttl, Self.minimumTTL...Self.maximumLifetime, "token.ttl")
+    try Self.check(maxTTL, Self.minimumTTL...Self.maximumLifetime, "token.maxTTL")
+    try Self.check(backdate, 0...Self.maximumAllowance, "token.backdate")
+    try Self.check(margin, 0...Self.maximumAllowance, "The margin below Apple's limit")
+    guard ttl <= maxTTL else {
+      throw TokenPolicyError(description: "token.maxTTL (\(maxTTL) s) is shorter than token.ttl (\(ttl) s).")
+    }
+    (self.ttl, self.maxTTL, self.backdate, self.margin) = (ttl, maxTTL, backdate, margin)
+  }
+
+  private static func check(_ value: Int, _ range: ClosedRange<Int>, _ name: String) throws(TokenPolicyError) {
+    guard !range.contains(value) else { return }
+    throw TokenPolicyError(
+      description: "\(name) is \(value) s; it must be from \(range.lowerBound) to \(range.upperBound) s.")
+  }
+
+  /// The lifetime that a request gets.
+  ///
+  /// - Throws: `TokenError` if it asks for less than a minute or more than `maxTTL`.
+  func lifetime(requested: Int?) throws(TokenError) -> Int {
+    guard let requested else { return ttl }
+    guard requested >= Self.minimumTTL else { throw .ttlTooShort(requested: requested, minimum: Self.minimumTTL) }
+    guard requested <= maxTTL else { throw .ttlTooLong(requested: requested, maximum: maxTTL) }
+    return requested
+  }
+
+  /// The claims of a token minted now: `iat` backdated, `exp` under both of Apple's caps whatever is asked for.
+  ///
+  /// - Throws: `TokenError.implausibleClock` rather than make a token that nobody takes.
+  func claims(issuer: TeamID, lifetime: Int, origins: [Origin], now: Int) throws(TokenError) -> Claims {
+    guard Self.plausibleTimes.contains(now) else { throw .implausibleClock(now: now) }
+    let cap = Self.maximumLifetime - max(backdate, margin)
+    return Claims(
+      issuer: issuer, issuedAt: now - backdate, expiresAt: now + min(lifetime, cap), origins: origins)
+  }
+}

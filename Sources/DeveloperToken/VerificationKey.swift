@@ -1,0 +1,60 @@
+import COpenSSL
+
+/// The public half of a P-256 key, which verifies ES256 signatures.
+@safe public final class VerificationKey: @unchecked Sendable {
+  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is made, and every verification has a context of its own.
+
+  /// The key's identifier, if it is known; a token's `kid` should equal it.
+  public let keyID: KeyID?
+  private let pointer: OpaquePointer
+
+  /// Takes over the caller's reference.
+  init(adopting pointer: OpaquePointer, keyID: KeyID?) {
+    unsafe self.pointer = pointer
+    self.keyID = keyID
+  }
+
+  /// From an uncompressed point: the affine coordinates `x` and `y` of a JWK (RFC 7518 §6.2.1), 32 bytes each.
+  ///
+  /// Nil if they are not a point of P-256.
+  public convenience init?(x: Span<UInt8>, y: Span<UInt8>, keyID: KeyID? = nil) {
+    guard x.count == 32, y.count == 32 else { return nil }
+    var der = Self.spkiPrefix
+    for index in x.indices { der.append(x[index]) }
+    for index in y.indices { der.append(y[index]) }
+    guard let key = unsafe KeyDER.decode(der.span, d2i_PUBKEY) else {
+      ERR_clear_error()
+      return nil
+    }
+    unsafe self.init(adopting: key, keyID: keyID)
+  }
+
+  deinit { unsafe EVP_PKEY_free(pointer) }
+
+  /// Whether the JWS says ES256 and its signature, raw and 64 bytes, is this key's (RFC 7515 §5.2).
+  public func verifies(_ jws: JWS) -> Bool {
+    guard jws.header?["alg"] == .string("ES256"), let signature = ECDSASignature(raw: jws.signature.span) else {
+      return false
+    }
+    return verifies(signature, of: jws.signingInput.span)
+  }
+
+  func verifies(_ signature: ECDSASignature, of input: Span<UInt8>) -> Bool {
+    guard let context = unsafe EVP_MD_CTX_new() else { return false }
+    defer {
+      unsafe EVP_MD_CTX_free(context)
+      ERR_clear_error()
+    }
+    let der = signature.der
+    return unsafe input.withUnsafeBufferPointer { input in
+      unsafe EVP_DigestVerifyInit_ex(context, nil, "SHA256", nil, nil, pointer, nil) == 1
+        && EVP_DigestVerify(context, der, der.count, input.baseAddress, input.count) == 1
+    }
+  }
+
+  /// `SubjectPublicKeyInfo` of an uncompressed P-256 point up to its coordinates (RFC 5480 §2).
+  private static let spkiPrefix: [UInt8] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
+    0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
+  ]
+}

@@ -1,0 +1,60 @@
+/// What names a request in logs, answers and error bodies.
+public struct RequestID: Sendable, Hashable, CustomStringConvertible {
+  enum Content: Sendable, Hashable {
+    /// Made here: 128 bits, without any allocation.
+    case own(UInt64, UInt64)
+    /// A trusted proxy's.
+    case foreign(String)
+  }
+
+  let content: Content
+
+  /// The identifier that a trusted proxy sent; nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`, `0`–`9`, `.`,
+  /// `_` and `-`, which are safe in a header field, in JSON and in a log.
+  public init?(_ text: String) {
+    guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isSafeInRequestID) else { return nil }
+    content = .foreign(text)
+  }
+
+  init(high: UInt64, low: UInt64) {
+    content = .own(high, low)
+  }
+
+  /// 32 hexadecimal digits, or what the proxy sent.
+  public var description: String {
+    switch content {
+    case .foreign(let text): text
+    case .own: String(decoding: [UInt8](self), as: UTF8.self)
+    }
+  }
+}
+
+extension [UInt8] {
+  /// The identifier's characters.
+  public init(_ id: RequestID) {
+    self = []
+    reserveCapacity(32)
+    append(id)
+  }
+
+  /// Appends the identifier's characters.
+  public mutating func append(_ id: RequestID) {
+    switch id.content {
+    case .foreign(let text): append(contentsOf: text.utf8)
+    case .own(let high, let low):
+      appendHexadecimal(high)
+      appendHexadecimal(low)
+    }
+  }
+}
+
+extension UInt8 {
+  fileprivate var isSafeInRequestID: Bool {
+    switch self {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+      true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,27 @@
+@testable import DeveloperToken
+
+// The testing macros cannot capture a span, so the tests say the same with arrays.
+
+extension ECDSASignature {
+  init?(der: [UInt8]) { self.init(der: der.span) }
+  init?(raw: [UInt8]) { self.init(raw: raw.span) }
+  var bytes: [UInt8] { raw.indices.map { raw[$0] } }
+}
+
+extension VerificationKey {
+  convenience init?(x: [UInt8], y: [UInt8]) { self.init(x: x.span, y: y.span) }
+  func verifies(_ signature: ECDSASignature, of input: [UInt8]) -> Bool { verifies(signature, of: input.span) }
+}
+
+extension Signer {
+  func signature(of input: [UInt8]) throws(CryptographyError) -> ECDSASignature { try signature(of: input.span) }
+}
+
+extension JWS {
+  init(compact: [UInt8]) throws(JWSError) { try self.init(compact: compact.span) }
+}
+
+extension SecretBytes {
+  convenience init(copying bytes: ArraySlice<UInt8>) { self.init(copying: bytes.span) }
+  var bytes: [UInt8] { withBytes { bytes in bytes.indices.map { bytes[$0] } } }
+}

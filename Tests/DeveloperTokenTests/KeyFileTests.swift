@@ -1,0 +1,97 @@
+import Glibc
+import Testing
+
+@testable import DeveloperToken
+
+@Suite("A key file")
+struct KeyFileTests {
+  let directory = TemporaryDirectory()
+
+  private func error(_ path: String, keyID: String? = Samples.keyIDText) throws -> SigningKeyError {
+    let keyID = try keyID.map { try KeyID($0) }
+    return try #require(throws: SigningKeyError.self) { try SigningKey.load(file: path, keyID: keyID) }
+  }
+
+  @Test("gives the key ID by its name")
+  func nameGivesKeyID() throws {
+    let path = directory.write("AuthKey_ABC123DEFG.p8", Samples.p8)
+    let key = try SigningKey.load(file: path, keyID: nil)
+    #expect(key.keyID.description == "ABC123DEFG")
+    #expect(key.findings.isEmpty)
+  }
+
+  @Test("may have any name if the key ID is given", arguments: ["key.p8", "AuthKey_production.p8", "music"])
+  func ownName(name: String) throws {
+    let path = directory.write(name, Samples.p8)
+    #expect(try SigningKey.load(file: path, keyID: Samples.keyID()).keyID == Samples.keyID())
+  }
+
+  @Test("without a key ID in its name needs one given")
+  func noKeyID() throws {
+    #expect(try error(directory.write("music.p8", Samples.p8), keyID: nil).reason == .noKeyID)
+    let bad = try error(directory.write("AuthKey_short.p8", Samples.p8), keyID: nil)
+    #expect(bad.reason == .badKeyIDInFileName("short"))
+    #expect("\(bad)".contains("“short”"))
+  }
+
+  @Test("with another key ID in its name than the given one is refused, and both are named")
+  func mismatch() throws {
+    let error = try error(directory.write("AuthKey_ZZZ999ZZZ9.p8", Samples.p8))
+    #expect("\(error)".contains("ZZZ999ZZZ9") && "\(error)".contains("ABC123DEFG"))
+  }
+
+  @Test("is followed through symbolic links, as Kubernetes mounts secrets")
+  func symbolicLink() throws {
+    let target = directory.write("data", Samples.p8)
+    let link = directory.path + "/AuthKey_ABC123DEFG.p8"
+    unsafe symlink(target, link)
+    #expect(try SigningKey.load(file: link, keyID: nil).keyID.description == "ABC123DEFG")
+  }
+
+  @Test("that others can write is refused, even by a link", arguments: [mode_t(0o620), 0o602, 0o666])
+  func writable(mode: mode_t) throws {
+    let error = try error(directory.write("key", Samples.p8, mode: mode))
+    #expect(error.reason == .writableByOthers(mode: mode | S_IFREG))
+    #expect("\(error)".contains("0" + String(mode, radix: 8)))
+  }
+
+  @Test("that others can read gets a finding", arguments: [mode_t(0o644), 0o640, 0o604])
+  func readable(mode: mode_t) throws {
+    let key = try SigningKey.load(file: directory.write("key", Samples.p8, mode: mode), keyID: Samples.keyID())
+    #expect(key.findings.map(\.id) == ["key.readable_by_others"])
+  }
+
+  @Test("is warned of by its mode, its owner and its mount")
+  func warnings() {
+    var status = stat()
+    status.st_mode = S_IFREG | 0o640
+    status.st_uid = geteuid()
+    #expect(KeyFile.warning(for: status, isReadOnly: false) != nil)
+    #expect(KeyFile.warning(for: status, isReadOnly: true) == nil, "a mounted secret has the platform's mode")
+    status.st_uid = geteuid() + 1
+    #expect(KeyFile.warning(for: status, isReadOnly: false) == nil, "the group is how this process reads it")
+    status.st_mode = S_IFREG | 0o644
+    #expect(KeyFile.warning(for: status, isReadOnly: false) != nil)
+  }
+
+  @Test("that is no file is named")
+  func notAFile() throws {
+    let fifo = directory.path + "/fifo"
+    unsafe mkfifo(fifo, 0o600)
+    #expect(try error(fifo).reason == .notRegularFile)
+    #expect(try error(directory.path).reason == .directory)
+    #expect(try error("/dev/null").reason == .notRegularFile)
+    let missing = try error(directory.path + "/nothing")
+    #expect(missing.reason == .unreadable(ENOENT))
+    #expect("\(missing)".contains("does not exist"))
+    #expect(try error(directory.write("empty", "")).reason == .wrongKind(.empty))
+    #expect("\(SigningKeyError(.unreadable(EACCES), path: "/key"))".contains("not readable"))
+  }
+
+  @Test("is read up to 16 KiB")
+  func bounded() throws {
+    let padding = String(repeating: "\n", count: 16_384 - Samples.p8.utf8.count)
+    _ = try SigningKey.load(file: directory.write("full", Samples.p8 + padding), keyID: Samples.keyID())
+    #expect(try error(directory.write("large", Samples.p8 + padding + "\n")).reason == .tooLarge(limit: 16_384))
+  }
+}

@@ -1,0 +1,25 @@
+import Testing
+
+@testable import DeveloperToken
+
+/// What the tests share: identifiers, times, and keys made afresh by the openssl command in every run.
+enum Samples {
+  static let keyIDText = "ABC123DEFG"
+  static let now = 1_795_000_000
+
+  static func keyID() throws -> KeyID { try KeyID(keyIDText) }
+  static func team() throws -> TeamID { try TeamID("TEAM123456") }
+  static func key() throws -> SigningKey { try SigningKey.generate(keyID: keyID()) }
+
+  static func minter(_ policy: TokenPolicy? = nil, capacity: Int = 1024) throws -> TokenMinter {
+    try TokenMinter(key: key(), team: team(), policy: policy ?? TokenPolicy(), cacheCapacity: capacity)
+  }
+
+  static func secret(_ text: String) -> SecretBytes { SecretBytes(copying: Array(text.utf8).span) }
+
+  /// A fresh P-256 key as Apple has them for download.
+  static let p8 = openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
+
+  /// What `openssl` prints, piped through further commands if there are any.
+  static func openssl(_ arguments: String) -> String { Command.run("openssl \(arguments) 2>/dev/null").output }
+}

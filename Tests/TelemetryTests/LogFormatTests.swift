@@ -1,0 +1,113 @@
+import Logging
+import Testing
+
+@testable import Telemetry
+
+@Suite("A log line")
+struct LogFormatTests {
+  static let time = WallTime(milliseconds: 1_790_000_000_123)
+
+  static func line(_ format: LogFormat, message: String = "m", _ value: String, named name: String = "k") -> String {
+    var bytes: [UInt8] = []
+    format.begin(&bytes, time: time, level: "info", message: message)
+    format.field(&bytes, name, value)
+    format.end(&bytes)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  @Test(
+    "escapes in JSON what RFC 8259 and a terminal need",
+    arguments: [
+      ("plain", "plain"), ("", ""), ("a\"b\\c", #"a\"b\\c"#), ("a\nb\rc\td", #"a\nb\rc\td"#),
+      ("\u{0}\u{1B}[31m\u{7F}", #"\u0000\u001b[31m\u007f"#), ("\u{85}\u{9B}", #"\u0085\u009b"#),
+      ("\u{2028}\u{202E}\u{2066}\u{FEFF}", #"\u2028\u202e\u2066\ufeff"#), ("é🎵", "é🎵"),
+    ])
+  func json(_ value: String, _ escaped: String) {
+    let line = Self.line(.json, message: value, value, named: value)
+    let time = "2026-09-21T14:13:20.123Z"
+    #expect(
+      line == "{\"time\":\"\(time)\",\"level\":\"info\",\"message\":\"\(escaped)\",\"\(escaped)\":\"\(escaped)\"}\n")
+  }
+
+  @Test(
+    "keeps its fields apart in text",
+    arguments: [
+      ("plain", "k=plain"), ("", #"k="""#), ("a b", #"k="a b""#), ("a=b", #"k="a=b""#), ("a\"b", #"k="a\"b""#),
+      ("x\n2026 info forged", #"k="x\n2026 info forged""#), ("\u{1B}[2J", #"k="\u001b[2J""#), ("é", "k=\"é\""),
+    ])
+  func text(_ value: String, _ field: String) {
+    #expect(Self.line(.text, value) == "2026-09-21T14:13:20.123Z info m \(field)\n")
+  }
+
+  @Test("is one line, whatever its message holds")
+  func injection() {
+    let line = Self.line(.text, message: "a \"quoted\" \\ thing\n2026 error forged\u{1B}", "v")
+    #expect(line.dropLast().allSatisfy { !$0.isNewline })
+    #expect(line.contains(#"a "quoted" \\ thing\n2026 error forged\u001b k=v"#))
+  }
+
+  @Test(
+    "has its time as RFC 3339 does",
+    arguments: [
+      (0, "1970-01-01T00:00:00.000Z"), (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+      (951_782_400_000, "2000-02-29T00:00:00.000Z"), (951_868_800_000, "2000-03-01T00:00:00.000Z"),
+      (4_107_542_399_000, "2100-02-28T23:59:59.000Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+      (1_798_761_599_001, "2026-12-31T23:59:59.001Z"), (-1, "1969-12-31T23:59:59.999Z"),
+    ])
+  func time(_ milliseconds: Int64, _ text: String) {
+    var bytes: [UInt8] = []
+    bytes.append(WallTime(milliseconds: milliseconds))
+    #expect(String(decoding: bytes, as: UTF8.self) == text)
+  }
+
+  @Test(
+    "has milliseconds to the microsecond",
+    arguments: [
+      (Duration.zero, "0.000"), (.microseconds(1), "0.001"), (.nanoseconds(999), "0.000"),
+      (.microseconds(12_345), "12.345"),
+      (.seconds(75), "75000.000"), (.seconds(-1), "0.000"), (.nanoseconds(-1), "0.000"),
+    ])
+  func durations(_ duration: Duration, _ text: String) {
+    var bytes: [UInt8] = []
+    bytes.appendMilliseconds(duration)
+    #expect(String(decoding: bytes, as: UTF8.self) == text)
+  }
+
+  @Test("does not trap on a duration beyond any number")
+  func longestDuration() {
+    var bytes: [UInt8] = []
+    bytes.appendMilliseconds(.seconds(Int64.max))
+    #expect(!bytes.isEmpty)
+  }
+
+  @Test("has numbers in decimal", arguments: [0, 7, 10, -1, 123_456, Int.max, Int.min])
+  func numbers(_ number: Int) {
+    var bytes: [UInt8] = []
+    bytes.appendDecimal(number)
+    #expect(String(decoding: bytes, as: UTF8.self) == "\(number)")
+  }
+
+  @Test(
+    "of a request says what happened, and holds no query or credential",
+    arguments: [
+      (
+        LogFormat.json,
+        #"{"time":"T","level":"info","message":"access","request.id":"R","client.address":"192.0.2.1","#
+          + #""http.method":"GET","http.route":"/token","http.status":200,"response.bytes":270,"duration.ms":1.234}"#
+      ),
+      (
+        .text,
+        "T info access request.id=R client.address=192.0.2.1 http.method=GET http.route=/token http.status=200 "
+          + "response.bytes=270 duration.ms=1.234"
+      ),
+    ])
+  func access(_ format: LogFormat, _ expected: String) throws {
+    let record = AccessRecord(
+      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: "GET", route: "/token", status: 200,
+      bytes: 270, duration: .microseconds(1234))
+    var bytes: [UInt8] = []
+    record.append(to: &bytes, format: format, time: Self.time)
+    #expect(
+      String(decoding: bytes, as: UTF8.self).replacing("2026-09-21T14:13:20.123Z", with: "T") == expected + "\n")
+  }
+}

@@ -1,0 +1,109 @@
+import Dispatch
+import Glibc
+import Testing
+
+@testable import Telemetry
+
+@Suite("The log sink")
+struct LogSinkTests {
+  static func write(_ line: String, to sink: LogSink) {
+    sink.append { bytes, _ in bytes.append(contentsOf: (line + "\n").utf8) }
+  }
+
+  @Test("writes lines in their order, without being asked")
+  func order() async throws {
+    let pipe = try TestPipe()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
+    for number in 0..<1000 { Self.write("\(number)", to: sink) }
+    let expected = (0..<1000).map { "\($0)\n" }.joined()
+    var text = ""
+    while text.utf8.count < expected.utf8.count {
+      text += pipe.readAvailable()
+      await Task.yield()
+    }
+    #expect(text == expected)
+  }
+
+  @Test("makes no caller wait for a reader that has stopped, drops what does not fit, and says how much that was")
+  func blocked() throws {
+    let pipe = try TestPipe()
+    let filling = pipe.fill()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .text, capacity: 1000)
+    Self.write("first", to: sink)
+    #expect(!sink.flush(timeout: .milliseconds(1)))
+    // The writer is stuck, or about to be: from here on only the buffer takes lines. 100 bytes each, so ten fit.
+    let line = String(repeating: "x", count: 99)
+    for _ in 0..<10_000 { Self.write(line, to: sink) }
+    var text = ""
+    while !sink.flush(timeout: .milliseconds(1)) { text += pipe.readAvailable() }
+    text += pipe.readAvailable()
+    let lines = text.dropFirst(filling).split(separator: "\n")
+    let kept = lines.count { $0 == line }
+    let dropped = try #require(lines.last?.split(separator: "log.dropped=").last.flatMap { Int($0) })
+    #expect(lines.first == "first")
+    #expect(kept + dropped == 10_000)
+    #expect((1...20).contains(kept))
+  }
+
+  @Test("survives a pipe that nobody reads any more, and counts what that lost")
+  func broken() throws {
+    let pipe = try TestPipe()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .json)
+    try pipe.breakIt()
+    for _ in 0..<3 {
+      Self.write("lost", to: sink)
+      #expect(sink.flush(timeout: .seconds(60)))
+    }
+    #expect(sink.droppedLines == 3)
+  }
+
+  @Test("survives a full disk")
+  func fullDisk() throws {
+    let descriptor = unsafe open("/dev/full", O_WRONLY)
+    try #require(descriptor >= 0)
+    defer { close(descriptor) }
+    let sink = LogSink(descriptor: descriptor, format: .json)
+    for _ in 0..<3 { Self.write("lost", to: sink) }
+    #expect(sink.flush(timeout: .seconds(60)))
+    #expect(sink.droppedLines == 3)
+  }
+
+  @Test("waits for a non-blocking descriptor rather than lose lines")
+  func nonBlocking() throws {
+    let pipe = try TestPipe()
+    _ = fcntl(pipe.writeEnd, F_SETFL, O_NONBLOCK)
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
+    let line = String(repeating: "y", count: 999)
+    for _ in 0..<500 { Self.write(line, to: sink) }  // much more than a pipe holds
+    var text = ""
+    while !sink.flush(timeout: .milliseconds(1)) { text += pipe.readAvailable() }
+    text += pipe.readAvailable()
+    #expect(text.utf8.count == 500_000)
+  }
+
+  @Test("takes lines from many threads and mixes none")
+  func threads() throws {
+    let pipe = try TestPipe()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
+    DispatchQueue.concurrentPerform(iterations: 8) { thread in
+      for number in 0..<100 { Self.write("\(thread) \(number)", to: sink) }
+    }
+    #expect(sink.flush(timeout: .seconds(60)))
+    let lines = pipe.readAvailable().split(separator: "\n")
+    for thread in 0..<8 {
+      #expect(lines.filter { $0.hasPrefix("\(thread) ") } == (0..<100).map { "\(thread) \($0)" })
+    }
+  }
+
+  @Test("keeps a full buffer's lines whole")
+  func capacity() {
+    var buffer = LogBuffer(capacity: 10, format: .text)
+    buffer.append { $0.append(contentsOf: "12345\n".utf8) }
+    buffer.append { $0.append(contentsOf: "67890\n".utf8) }
+    buffer.append { $0.append(contentsOf: "6789".utf8) }
+    #expect(String(decoding: buffer.bytes, as: UTF8.self) == "12345\n6789")
+    #expect(buffer.dropped == 1)
+    buffer.reportDropped(time: .now())
+    #expect(buffer.dropped == 1, "a report that does not fit is not lost")
+  }
+}
