@@ -60,7 +60,7 @@ let package = Package(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("EventLoopTests", ["EventLoop"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
-    tests("TLSTests", ["TLS"]),
+    tests("TLSTests", ["TLS", "COpenSSL"]),
     tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),
