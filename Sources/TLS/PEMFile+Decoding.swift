@@ -8,7 +8,7 @@ extension PEMFile {
   ) throws(TLSError) {
     unsafe try withBIO { bio throws(TLSError) in
       var place = 0
-      ERR_clear_error()
+      ErrorQueue.clear()
       while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) {
         unsafe try body(place, Certificate(owning: certificate))
         place += 1
@@ -17,7 +17,7 @@ extension PEMFile {
       guard ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE else {
         throw .configuration("Certificate \(place + 1) in '\(path)' is damaged; copy the file afresh.")
       }
-      ERR_clear_error()
+      ErrorQueue.clear()
       guard place > 0 else {
         throw TLSError(
           .configuration, "'\(path)' holds no certificate but \(contents); name the PEM certificate chain.")
@@ -30,7 +30,7 @@ extension PEMFile {
   func withPrivateKey(_ body: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
     unsafe try withBIO { bio throws(TLSError) in
       var isEncrypted = false
-      ERR_clear_error()
+      ErrorQueue.clear()
       // Only an encrypted key makes OpenSSL ask for a passphrase; without this it would ask on the terminal.
       let key = unsafe PEM_read_bio_PrivateKey(
         bio, nil,
@@ -46,7 +46,7 @@ extension PEMFile {
 
   private func keyFault(isEncrypted: Bool) -> TLSError {
     if isEncrypted {
-      ERR_clear_error()
+      ErrorQueue.clear()
       return TLSError(
         .configuration,
         "The key in '\(path)' is encrypted; decrypt it with 'openssl pkey -in \(path) -out key.pem' and name that file."

@@ -62,7 +62,7 @@ extension TLSContext {
     let pointer: OpaquePointer
 
     init() throws(TLSError) {
-      ERR_clear_error()
+      ErrorQueue.clear()
       guard let pointer = unsafe SSL_CTX_new(TLS_server_method()) else {
         throw .internalFailure("OpenSSL cannot make a TLS context.")
       }

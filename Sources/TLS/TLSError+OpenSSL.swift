@@ -4,21 +4,21 @@ extension TLSError {
   /// A fault in the configuration, with OpenSSL's last word on it, which it takes off the thread's error queue.
   static func configuration(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
-    ERR_clear_error()
+    ErrorQueue.clear()
     return TLSError(.configuration, message, reason: reason(of: code))
   }
 
   /// OpenSSL could not do what needs nothing but memory.
   static func internalFailure(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
-    ERR_clear_error()
+    ErrorQueue.clear()
     return TLSError(.internalFailure, message, reason: reason(of: code))
   }
 
   /// What made the last call on `ssl` fail for good, read off the thread's error queue.
   static func failure(of ssl: OpaquePointer) -> TLSError {
     let code = ERR_peek_last_error()
-    ERR_clear_error()
+    ErrorQueue.clear()
     let cause = cause(of: code)
     return unsafe TLSError(cause, sentence(for: cause, ssl), reason: reason(of: code))
   }

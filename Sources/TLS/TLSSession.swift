@@ -30,7 +30,7 @@ import COpenSSL
   /// A session that waits for a client.
   /// - Throws: `TLSError` with the cause `internalFailure` if there is no memory for it.
   public init(_ context: TLSContext) throws(TLSError) {
-    ERR_clear_error()
+    ErrorQueue.clear()
     guard let ssl = unsafe SSL_new(context.handle.pointer) else {
       throw .internalFailure("There is no memory for a TLS session.")
     }
@@ -87,7 +87,7 @@ import COpenSSL
     guard !plaintext.isEmpty else { return }
     swap(&transport.outgoing, &outgoing)
     defer { swap(&transport.outgoing, &outgoing) }
-    ERR_clear_error()
+    ErrorQueue.clear()
     let isWritten = unsafe plaintext.withUnsafeBytes { bytes in
       var count = 0
       return unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count) == 1
@@ -106,13 +106,13 @@ import COpenSSL
     guard failure == nil, state != .handshaking, unsafe SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN == 0 else { return }
     swap(&transport.outgoing, &outgoing)
     defer { swap(&transport.outgoing, &outgoing) }
-    ERR_clear_error()
+    ErrorQueue.clear()
     unsafe SSL_shutdown(ssl)
   }
 
   private func handshake() throws(TLSError) {
     let available = transport.unread
-    ERR_clear_error()
+    ErrorQueue.clear()
     let result = unsafe SSL_do_handshake(ssl)
     handshakeBytes += available - transport.unread
     if result == 1 {
@@ -128,7 +128,7 @@ import COpenSSL
 
   private func decrypt(into plaintext: inout [UInt8]) throws(TLSError) {
     while state == .established, unsafe transport.unread > 0 || SSL_pending(ssl) > 0 {
-      ERR_clear_error()
+      ErrorQueue.clear()
       let result = read(into: &plaintext)
       guard transport.controlMessages <= context.limits.controlMessages else {
         throw TLSError(

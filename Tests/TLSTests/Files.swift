@@ -22,10 +22,11 @@ struct Files {
 
   /// A context of these files.
   func context(
-    clientCAFile: String? = nil, applicationProtocols: [String] = ["http/1.1"], resuming previous: TLSContext? = nil
+    clientCAFile: String? = nil, applicationProtocols: [String] = ["http/1.1"], resuming previous: TLSContext? = nil,
+    limits: TLSLimits = TLSLimits()
   ) throws -> TLSContext {
     try TLSContext(
       certificateFile: certificateFile, keyFile: keyFile, clientCAFile: clientCAFile,
-      applicationProtocols: applicationProtocols, resumingTicketsOf: previous)
+      applicationProtocols: applicationProtocols, resumingTicketsOf: previous, limits: limits)
   }
 }

@@ -84,19 +84,26 @@ struct HostileClientTests {
     #expect(error?.cause == .limitExceeded)
   }
 
-  @Test("cannot renegotiate, nor try without end")
+  @Test("cannot renegotiate")
   func renegotiation() throws {
     let client = try TLSClient(Version.tls12.settings)
     let server = try Server(Files().context())
     try server.shakeHands(with: client)
-    unsafe SSL_renegotiate(client.ssl)
-    client.receive([])
-    let attempt = client.takeOutgoing()
-    #expect(!attempt.isEmpty)
-    try server.receive(attempt)
+    try server.receive(attemptToRenegotiate(client))
     #expect(server.session.isEstablished)
     client.receive(server.takeOutgoing())
     #expect(client.failure == SSL_R_NO_RENEGOTIATION)
+  }
+
+  @Test("cannot try to renegotiate without end")
+  func renegotiationsAreCounted() throws {
+    var limits = TLSLimits()
+    limits.controlMessages = 0
+    let client = try TLSClient(Version.tls12.settings)
+    let server = try Server(Files().context(limits: limits))
+    try server.shakeHands(with: client)
+    let error = try #require(throws: TLSError.self) { try server.receive(attemptToRenegotiate(client)) }
+    #expect(error.cause == .limitExceeded)
   }
 
   @Test("whose session failed leaves no mark on another session of the thread")
@@ -108,6 +115,12 @@ struct HostileClientTests {
     #expect(ERR_peek_error() != 0)
     try server.receive(client.write([1]).prefix(3))
     #expect(server.session.isEstablished)
+  }
+
+  private func attemptToRenegotiate(_ client: TLSClient) -> [UInt8] {
+    unsafe SSL_renegotiate(client.ssl)
+    client.receive([])
+    return client.takeOutgoing()
   }
 
   private func keyUpdates(_ count: Int, from client: TLSClient) -> [UInt8] {
