@@ -47,10 +47,12 @@ let package = Package(
     module("EventLoop", ["CPlatform", heap]),
     module("HTTP1", [httpTypes]),
     module("TLS", ["COpenSSL"]),
-    module("HTTPServer", ["EventLoop", "HTTP1", "TLS", httpTypes, logging]),
+    module("HTTPServer", ["EventLoop", "HTTP1", "TLS", "Telemetry", httpTypes]),
     module("DeveloperToken", ["COpenSSL"]),
     module("Telemetry", [logging]),
-    module("TokenServer", ["CPlatform", "DeveloperToken", "EventLoop", "HTTPServer", "TLS", "Telemetry", httpTypes, logging]),
+    module(
+      "TokenServer",
+      ["CPlatform", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "TLS", "Telemetry", httpTypes, logging]),
     .executableTarget(
       name: "musickit-token-server",
       dependencies: ["CPlatform", "DeveloperToken", "TokenServer", "Telemetry", arguments, logging],
@@ -60,7 +62,7 @@ let package = Package(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("EventLoopTests", ["EventLoop"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
-    tests("TLSTests", ["TLS"]),
+    tests("TLSTests", ["TLS", "COpenSSL"]),
     tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),

@@ -7,6 +7,7 @@ import PackageDescription
 let targets = [
   "FuzzChunked",
   "FuzzRequestHead",
+  "FuzzTLSServer",
 ]
 
 let package = Package(

@@ -25,3 +25,75 @@ static inline int shim_forbid_dumps(void) {
   return 0;
 #endif
 }
+
+// TLS
+// Swift sees each of these by the name that OpenSSL's manual uses: the C name only steps out of the macro's way.
+#define COPENSSL_NAME(name) __attribute__((swift_name(name)))
+
+static const uint64_t copenssl_op_cipher_server_preference COPENSSL_NAME("SSL_OP_CIPHER_SERVER_PREFERENCE") =
+  SSL_OP_CIPHER_SERVER_PREFERENCE;
+static const uint64_t copenssl_op_no_compression COPENSSL_NAME("SSL_OP_NO_COMPRESSION") = SSL_OP_NO_COMPRESSION;
+static const uint64_t copenssl_op_no_renegotiation COPENSSL_NAME("SSL_OP_NO_RENEGOTIATION") = SSL_OP_NO_RENEGOTIATION;
+static const uint64_t copenssl_op_prioritize_chacha COPENSSL_NAME("SSL_OP_PRIORITIZE_CHACHA") =
+  SSL_OP_PRIORITIZE_CHACHA;
+
+COPENSSL_NAME("SSL_CTX_set_mode(_:_:)")
+static inline long copenssl_ctx_set_mode(SSL_CTX *context, long mode) {
+  return SSL_CTX_set_mode(context, mode);
+}
+
+COPENSSL_NAME("SSL_CTX_set_min_proto_version(_:_:)")
+static inline int copenssl_ctx_set_min_proto_version(SSL_CTX *context, int version) {
+  return (int)SSL_CTX_set_min_proto_version(context, version);
+}
+
+COPENSSL_NAME("SSL_CTX_set1_groups_list(_:_:)")
+static inline int copenssl_ctx_set1_groups_list(SSL_CTX *context, const char *groups) {
+  return (int)SSL_CTX_set1_groups_list(context, groups);
+}
+
+COPENSSL_NAME("SSL_CTX_set_session_cache_mode(_:_:)")
+static inline long copenssl_ctx_set_session_cache_mode(SSL_CTX *context, long mode) {
+  return SSL_CTX_set_session_cache_mode(context, mode);
+}
+
+COPENSSL_NAME("SSL_CTX_add1_chain_cert(_:_:)")
+static inline int copenssl_ctx_add1_chain_cert(SSL_CTX *context, X509 *certificate) {
+  return (int)SSL_CTX_add1_chain_cert(context, certificate);
+}
+
+// With a null buffer, the length that the keys need.
+COPENSSL_NAME("SSL_CTX_get_tlsext_ticket_keys(_:_:_:)")
+static inline int copenssl_ctx_get_ticket_keys(SSL_CTX *context, void *keys, int length) {
+  return (int)SSL_CTX_get_tlsext_ticket_keys(context, keys, length);
+}
+
+COPENSSL_NAME("SSL_CTX_set_tlsext_ticket_keys(_:_:_:)")
+static inline int copenssl_ctx_set_ticket_keys(SSL_CTX *context, void *keys, int length) {
+  return (int)SSL_CTX_set_tlsext_ticket_keys(context, keys, length);
+}
+
+COPENSSL_NAME("SSL_set_msg_callback_arg(_:_:)")
+static inline void copenssl_set_msg_callback_arg(SSL *ssl, void *argument) {
+  SSL_set_msg_callback_arg(ssl, argument);
+}
+
+COPENSSL_NAME("SSL_set_tlsext_host_name(_:_:)")
+static inline int copenssl_set_host_name(SSL *ssl, const char *name) {
+  return (int)SSL_set_tlsext_host_name(ssl, name);
+}
+
+COPENSSL_NAME("SSL_set_min_proto_version(_:_:)")
+static inline int copenssl_set_min_proto_version(SSL *ssl, int version) {
+  return (int)SSL_set_min_proto_version(ssl, version);
+}
+
+COPENSSL_NAME("SSL_set_max_proto_version(_:_:)")
+static inline int copenssl_set_max_proto_version(SSL *ssl, int version) {
+  return (int)SSL_set_max_proto_version(ssl, version);
+}
+
+COPENSSL_NAME("SSL_set1_groups_list(_:_:)")
+static inline int copenssl_set1_groups_list(SSL *ssl, const char *groups) {
+  return (int)SSL_set1_groups_list(ssl, groups);
+}

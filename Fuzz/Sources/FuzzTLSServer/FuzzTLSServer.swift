@@ -1,0 +1,61 @@
+import Glibc
+import TLS
+
+/// Entry point of libFuzzer: gives the input to a server at once, byte by byte and in two parts, and traps unless all
+/// end alike and nothing is decrypted, since no input from outside finishes a handshake.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzTLSServer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  let whole = verdict(on: bytes, arrivals: CollectionOfOne(count))
+  precondition(verdict(on: bytes, arrivals: 0...count) == whole, "byte by byte")
+  let cut = bytes.reduce(0) { $0 &* 31 &+ Int($1) } & .max
+  precondition(verdict(on: bytes, arrivals: [cut % (count + 1), count]) == whole, "in two parts")
+  return 0
+}
+
+/// What ended the session, or nil if it waits for more.
+func verdict(on bytes: [UInt8], arrivals: some Sequence<Int>) -> TLSError? {
+  do {
+    let session = try TLSSession(context)
+    var (plaintext, outgoing): ([UInt8], [UInt8]) = ([], [])
+    var start = 0
+    defer {
+      precondition(plaintext.isEmpty)
+      precondition(outgoing.count < 8192, "a stranger gets one flight and one alert at most")
+    }
+    for end in arrivals {
+      let state = try session.receive(
+        bytes.span.extracting(start..<end), plaintext: &plaintext, outgoing: &outgoing)
+      precondition(state != .established)
+      start = end
+    }
+    return nil
+  } catch {
+    precondition(error.isFaultOfPeer, "\(error)")
+    return error
+  }
+}
+
+/// Made once, with a certificate of its own.
+let context: TLSContext = {
+  let name = "/tmp/FuzzTLSServer.\(getpid())"
+  let (certificateFile, keyFile) = ("\(name).crt", "\(name).key")
+  defer {
+    unlink(certificateFile)
+    unlink(keyFile)
+  }
+  let command =
+    ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    + ["-subj", "/CN=localhost", "-keyout", keyFile, "-out", certificateFile]
+  var arguments = command.map { strdup($0) } + [nil]
+  defer { arguments.forEach { free($0) } }
+  var child: pid_t = 0
+  var status: CInt = 0
+  precondition(posix_spawnp(&child, "openssl", nil, nil, &arguments, environ) == 0)
+  precondition(waitpid(child, &status, 0) == child && status == 0)
+  do {
+    return try TLSContext(certificateFile: certificateFile, keyFile: keyFile)
+  } catch {
+    preconditionFailure("\(error)")
+  }
+}()

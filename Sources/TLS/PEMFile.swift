@@ -1,0 +1,104 @@
+import COpenSSL
+import Glibc
+
+/// The bytes of a certificate or key file, wiped when let go.
+@safe struct PEMFile: ~Copyable {
+  /// More than any chain or CA bundle, and little enough to read at once.
+  static let maximumBytes = 4 * 1024 * 1024
+
+  let path: String
+  /// Permissions, as `st_mode` has them, of the very file that was read.
+  let mode: mode_t
+  /// Whether the file is on a read-only mount, as secrets of an orchestrator are.
+  let isOnReadOnlyMount: Bool
+  private let bytes: UnsafeMutableRawBufferPointer
+
+  /// Reads all of the file.
+  /// - Throws: `configuration`, with a sentence that names the file, if it cannot be read or is no file of PEM's size.
+  init(_ path: String) throws(TLSError) {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+    guard descriptor >= 0 else { throw Self.unreadable(path, errno) }
+    defer { close(descriptor) }
+
+    var status = stat()
+    var mount = statvfs()
+    guard unsafe fstat(descriptor, &status) == 0, unsafe fstatvfs(descriptor, &mount) == 0 else {
+      throw Self.unreadable(path, errno)
+    }
+    try Self.check(status, path)
+
+    unsafe bytes = try Self.read(descriptor, Int(status.st_size), path)
+    self.path = path
+    mode = status.st_mode
+    isOnReadOnlyMount = mount.f_flag & UInt(ST_RDONLY) != 0
+  }
+
+  deinit { unsafe Self.wipe(bytes) }
+
+  /// Calls `body` with a BIO that reads the file's bytes.
+  func withBIO<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
+    // The size was checked to fit; the BIO copies nothing and is gone before the bytes are.
+    guard let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else {
+      throw .internalFailure("There is no memory to read '\(path)'.")
+    }
+    defer { unsafe BIO_free(bio) }
+    return unsafe try body(bio)
+  }
+
+  /// What the file holds, for a sentence: the label of its first PEM block, or that there is none.
+  var contents: String {
+    guard let label = firstLabel else { return "nothing in PEM form (no '-----BEGIN …' line)" }
+    return "a PEM block labelled '\(label)'"
+  }
+
+  /// The label in the first line `-----BEGIN LABEL-----` (RFC 7468 §2). Labels are public, unlike what follows them.
+  private var firstLabel: String? {
+    let text = unsafe bytes.bindMemory(to: UInt8.self)
+    let opening = Array("-----BEGIN ".utf8)
+    let places = 0..<max(0, text.count - opening.count)
+    guard let start = places.first(where: { unsafe text[$0...].starts(with: opening) }) else { return nil }
+    let label = unsafe text[(start + opening.count)...].prefix(64).prefix { $0 != UInt8(ascii: "-") }
+    return unsafe String(decoding: label, as: UTF8.self)
+  }
+
+  private static func check(_ status: stat, _ path: String) throws(TLSError) {
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      let kind = status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "not a regular file"
+      throw TLSError(.configuration, "'\(path)' is \(kind); name the PEM file itself.")
+    }
+    guard status.st_size > 0 else { throw TLSError(.configuration, "'\(path)' is empty; put the PEM into it.") }
+    guard status.st_size <= maximumBytes else {
+      throw TLSError(.configuration, "'\(path)' is larger than \(maximumBytes) bytes, so it is no PEM file of ours.")
+    }
+  }
+
+  private static func read(
+    _ descriptor: Int32, _ size: Int, _ path: String
+  ) throws(TLSError) -> UnsafeMutableRawBufferPointer {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 1)
+    var filled = 0
+    while filled < size {
+      let free = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])
+      let count = unsafe Glibc.read(descriptor, free.baseAddress, free.count)
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else {
+        // At its end already: somebody is writing the file anew.
+        let error = unreadable(path, count == 0 ? EAGAIN : errno)
+        unsafe wipe(buffer)
+        throw error
+      }
+      filled += count
+    }
+    return unsafe buffer
+  }
+
+  private static func wipe(_ buffer: UnsafeMutableRawBufferPointer) {
+    unsafe OPENSSL_cleanse(buffer.baseAddress, buffer.count)
+    unsafe buffer.deallocate()
+  }
+
+  private static func unreadable(_ path: String, _ code: Int32) -> TLSError {
+    let why = unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
+    return TLSError(.configuration, "'\(path)' cannot be read: \(why). Check the path and its permissions.")
+  }
+}

@@ -1,0 +1,91 @@
+import COpenSSL
+import Glibc
+
+extension TLSContext {
+  /// Loads the certificate and its chain, and returns when the certificate ends.
+  static func loadChain(
+    _ path: String, into context: OpaquePointer, _ findings: inout [String]
+  ) throws(TLSError) -> Int {
+    var notAfter: Int?
+    var below: Certificate?
+    try PEMFile(path).forEachCertificate { place, certificate throws(TLSError) in
+      if place == 0 {
+        unsafe try use(certificate, of: path, on: context)
+        notAfter = certificate.notAfter
+      } else if unsafe SSL_CTX_add1_chain_cert(context, certificate.pointer) != 1 {
+        throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used; have it issued afresh.")
+      }
+      findings += lifetimeFindings(certificate, place, path)
+      if let child = below.take(), !child.isIssued(by: certificate) {
+        findings.append(
+          "Certificate \(place + 1) in '\(path)' did not issue the one before it; put the chain in order, leaf first.")
+      }
+      below = consume certificate
+    }
+    guard let notAfter else {
+      throw TLSError(.configuration, "The certificate in '\(path)' bears no sensible end date.")
+    }
+    return notAfter
+  }
+
+  /// Loads the private key and holds it against the certificate loaded before.
+  static func loadKey(
+    _ path: String, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
+  ) throws(TLSError) {
+    let file = try PEMFile(path)
+    guard file.mode & S_IWOTH == 0 else {
+      throw TLSError(
+        .configuration, "Anybody on this machine can write the key file '\(path)'; run 'chmod 600 \(path)'.")
+    }
+    if file.mode & S_IROTH != 0, !file.isOnReadOnlyMount {
+      findings.append("Anybody on this machine can read the key file '\(path)'; run 'chmod 600 \(path)'.")
+    }
+    unsafe try file.withPrivateKey { key throws(TLSError) in
+      guard let certificate = unsafe SSL_CTX_get0_certificate(context),
+        unsafe X509_check_private_key(certificate, key) == 1
+      else {
+        throw .configuration(
+          "The key in '\(path)' does not belong to the certificate in '\(certificateFile)'; name the two that were made together."
+        )
+      }
+      guard unsafe SSL_CTX_use_PrivateKey(context, key) == 1 else {
+        throw .configuration("The key in '\(path)' cannot be used for TLS; use an EC P-256 or an RSA key.")
+      }
+    }
+  }
+
+  /// Asks clients for certificates of the CAs in the file, and ties session tickets to exactly these CAs.
+  static func acceptClientCertificates(of path: String?, _ context: OpaquePointer) throws(TLSError) {
+    var identity = SessionIdentity()
+    if let path {
+      try PEMFile(path).forEachCertificate { place, authority throws(TLSError) in
+        guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
+          unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, identity.add(authority)
+        else { throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used as a client CA.") }
+      }
+      unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+    }
+    guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL takes no session ID context.") }
+  }
+
+  private static func use(
+    _ certificate: borrowing Certificate, of path: String, on context: OpaquePointer
+  ) throws(TLSError) {
+    guard unsafe SSL_CTX_use_certificate(context, certificate.pointer) != 1 else { return }
+    switch ERR_GET_REASON(ERR_peek_last_error()) {
+    case SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK:
+      throw .configuration("The certificate in '\(path)' is too weak; use EC P-256 or RSA of 2048 bits or more.")
+    default:
+      throw .configuration("The certificate in '\(path)' cannot be used for TLS; use EC P-256 or RSA.")
+    }
+  }
+
+  private static func lifetimeFindings(_ certificate: borrowing Certificate, _ place: Int, _ path: String) -> [String] {
+    let subject = place == 0 ? "The certificate in '\(path)'" : "Certificate \(place + 1) in '\(path)'"
+    if certificate.isExpired { return ["\(subject) has expired, so clients will refuse it; renew it."] }
+    if certificate.isNotYetValid {
+      return ["\(subject) is not valid yet; check the clock and the certificate's dates."]
+    }
+    return []
+  }
+}

@@ -1,0 +1,74 @@
+import COpenSSL
+
+/// A server's certificate, key and TLS policy, checked and immutable, for any number of sessions on any thread.
+///
+/// To change a certificate, make a new context with `resumingTicketsOf:` and give it to new sessions; those under way
+/// keep the one that they began with.
+///
+/// The policy is Mozilla's *intermediate* one less finite-field DHE: TLS 1.2 with ECDHE and AEAD ciphers, and TLS 1.3;
+/// no renegotiation, no compression, no early data. Sessions are resumed by stateless tickets.
+///
+/// `@unchecked Sendable`: an `SSL_CTX` is counted and locked by OpenSSL and, once configured, only read; everything
+/// else here is immutable, and nothing but ``deinit`` frees the memory behind the pointers.
+public final class TLSContext: @unchecked Sendable {
+  /// What an operator should know about the files although they can be used: one sentence each, to be logged once.
+  public let findings: [String]
+
+  /// When the certificate expires, in seconds since 1970.
+  public let certificateNotAfter: Int
+
+  /// What a peer may cost.
+  public let limits: TLSLimits
+
+  let handle: Handle
+  private let protocols: ApplicationProtocols
+
+  /// Loads and checks a certificate and its key.
+  /// - Parameters:
+  ///   - certificateFile: PEM: the server's certificate, then each intermediate one that leads up to the root.
+  ///   - keyFile: PEM: the private key of the first certificate, not encrypted.
+  ///   - clientCAFile: PEM: the CAs whose client certificates are taken. If given, clients are asked for one; to send
+  ///     none is their right, to send one that does not verify ends the handshake.
+  ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
+  ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
+  ///   - previous: The context whose session tickets this one honours, so that a reload costs nobody a full handshake.
+  ///     Tickets are void if the client CAs have changed, because a resumed session does not verify afresh.
+  ///   - limits: What a peer may cost.
+  /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the mend.
+  public init(
+    certificateFile: String, keyFile: String, clientCAFile: String? = nil,
+    applicationProtocols: [String] = ["http/1.1"], resumingTicketsOf previous: TLSContext? = nil,
+    limits: TLSLimits = TLSLimits()
+  ) throws(TLSError) {
+    let handle = try Handle()
+    let protocols = try ApplicationProtocols(applicationProtocols)
+    var findings: [String] = []
+    unsafe try Self.applyPolicy(to: handle.pointer)
+    certificateNotAfter = unsafe try Self.loadChain(certificateFile, into: handle.pointer, &findings)
+    unsafe try Self.loadKey(keyFile, of: certificateFile, into: handle.pointer, &findings)
+    unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer)
+    if let previous { unsafe try Self.copyTicketKeys(from: previous.handle.pointer, to: handle.pointer) }
+    unsafe protocols.select(on: handle.pointer)
+    self.handle = handle
+    self.protocols = protocols
+    self.findings = findings
+    self.limits = limits
+  }
+}
+
+extension TLSContext {
+  /// An owned `SSL_CTX`.
+  @safe struct Handle: ~Copyable {
+    let pointer: OpaquePointer
+
+    init() throws(TLSError) {
+      ErrorQueue.clear()
+      guard let pointer = unsafe SSL_CTX_new(TLS_server_method()) else {
+        throw .internalFailure("OpenSSL cannot make a TLS context.")
+      }
+      unsafe self.pointer = pointer
+    }
+
+    deinit { unsafe SSL_CTX_free(pointer) }
+  }
+}

@@ -1,0 +1,166 @@
+import COpenSSL
+
+/// One connection's TLS: ciphertext in, plaintext and ciphertext out, with no socket, clock or thread of its own.
+///
+/// Confined to one event loop; not `Sendable`. Between calls it holds neither plaintext nor ciphertext, except the part
+/// of a record that has arrived so far.
+///
+/// After an error the session is over: send what is in `outgoing`, which holds the alert if there is one to send, and
+/// close the connection.
+@safe public final class TLSSession {
+  /// Where a session stands.
+  public enum State: Sendable, Equatable {
+    /// The handshake is under way; the peer's part of it is still to come.
+    case handshaking
+    /// Both sides may send application data.
+    case established
+    /// The peer has sent close_notify and sends no more; it still takes what we send (RFC 8446 §6.1).
+    case closedByPeer
+  }
+
+  /// Where the session stands.
+  public private(set) var state = State.handshaking
+
+  let ssl: OpaquePointer
+  private let context: TLSContext
+  private let transport = RecordTransport()
+  private var handshakeBytes = 0
+  private var failure: TLSError?
+
+  /// A session that waits for a client.
+  /// - Throws: `TLSError` with the cause `internalFailure` if there is no memory for it.
+  public init(_ context: TLSContext) throws(TLSError) {
+    ErrorQueue.clear()
+    guard let ssl = unsafe SSL_new(context.handle.pointer) else {
+      throw .internalFailure("There is no memory for a TLS session.")
+    }
+    self.context = context
+    unsafe self.ssl = ssl
+    // From here on `deinit` frees it, even if this throws.
+    guard let bio = unsafe transport.makeBIO() else { throw .internalFailure("There is no memory for a TLS session.") }
+    // For both directions: it takes over the one reference.
+    unsafe SSL_set_bio(ssl, bio, bio)
+    unsafe transport.countControlMessages(of: ssl)
+    unsafe SSL_set_accept_state(ssl)
+  }
+
+  deinit { unsafe SSL_free(ssl) }
+
+  /// Takes all of the ciphertext that arrived and does whatever follows from it.
+  /// - Parameters:
+  ///   - ciphertext: What arrived, cut anywhere.
+  ///   - plaintext: Gets what can be decrypted, appended. Room that the array has is used before it grows.
+  ///   - outgoing: Gets what the peer must be sent, appended: handshake flights, key updates and, if this throws, the
+  ///     alert.
+  /// - Returns: Where the session stands now. Bytes after a close_notify are ignored, as RFC 8446 §6.1 wants it.
+  /// - Throws: What ended the session. Every later call throws the same.
+  public func receive(
+    _ ciphertext: Span<UInt8>, plaintext: inout [UInt8], outgoing: inout [UInt8]
+  ) throws(TLSError) -> State {
+    if let failure { throw failure }
+    swap(&transport.outgoing, &outgoing)
+    defer { swap(&transport.outgoing, &outgoing) }
+    do throws(TLSError) {
+      try unsafe ciphertext.withUnsafeBytes { bytes throws(TLSError) in
+        unsafe transport.incoming = bytes
+        defer { unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0) }
+        if state == .handshaking { try handshake() }
+        if state == .established { try decrypt(into: &plaintext) }
+      }
+    } catch {
+      failure = error
+      throw error
+    }
+    return state
+  }
+
+  /// Encrypts, in records of at most 16 KiB.
+  /// - Parameters:
+  ///   - plaintext: What the peer is to get. Nothing at all makes no record.
+  ///   - outgoing: Gets the records, appended.
+  /// - Throws: What ended the session earlier, or `internalFailure`, also if the handshake has not finished.
+  public func send(_ plaintext: Span<UInt8>, outgoing: inout [UInt8]) throws(TLSError) {
+    if let failure { throw failure }
+    guard state != .handshaking else {
+      throw TLSError(.internalFailure, "Application data was to be sent before the TLS handshake finished.")
+    }
+    guard !plaintext.isEmpty else { return }
+    swap(&transport.outgoing, &outgoing)
+    defer { swap(&transport.outgoing, &outgoing) }
+    ErrorQueue.clear()
+    let isWritten = unsafe plaintext.withUnsafeBytes { bytes in
+      var count = 0
+      return unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count) == 1
+    }
+    guard isWritten else {
+      let error = unsafe TLSError.failure(of: ssl)
+      failure = error
+      throw error
+    }
+  }
+
+  /// Says close_notify, so that the peer can tell the end from a cut (RFC 8446 §6.1). Nothing can be sent after it.
+  ///
+  /// Does nothing if the session failed, was closed before, or never got through its handshake.
+  public func close(outgoing: inout [UInt8]) {
+    guard failure == nil, state != .handshaking, unsafe SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN == 0 else { return }
+    swap(&transport.outgoing, &outgoing)
+    defer { swap(&transport.outgoing, &outgoing) }
+    ErrorQueue.clear()
+    unsafe SSL_shutdown(ssl)
+  }
+
+  private func handshake() throws(TLSError) {
+    let available = transport.unread
+    ErrorQueue.clear()
+    let result = unsafe SSL_do_handshake(ssl)
+    handshakeBytes += available - transport.unread
+    if result == 1 {
+      state = .established
+      transport.controlMessages = 0
+    } else {
+      try settle(result)
+    }
+    guard handshakeBytes <= context.limits.handshakeBytes else {
+      throw TLSError(.limitExceeded, "The peer's handshake exceeds \(context.limits.handshakeBytes) bytes.")
+    }
+  }
+
+  private func decrypt(into plaintext: inout [UInt8]) throws(TLSError) {
+    while state == .established, unsafe transport.unread > 0 || SSL_pending(ssl) > 0 {
+      ErrorQueue.clear()
+      let result = read(into: &plaintext)
+      guard transport.controlMessages <= context.limits.controlMessages else {
+        throw TLSError(
+          .limitExceeded, "The peer sent \(transport.controlMessages) TLS control messages without any data between.")
+      }
+      if result == 1 { transport.controlMessages = 0 } else { try settle(result) }
+    }
+  }
+
+  /// One call of `SSL_read_ex`, into the room that the array has, or into new room if that is scant.
+  private func read(into plaintext: inout [UInt8]) -> Int32 {
+    let room = plaintext.capacity - plaintext.count
+    // Growth is geometric, so that a long message is not copied once per record.
+    let wanted = room >= Self.scantRoom ? room : max(Int(SSL3_RT_MAX_PLAIN_LENGTH), plaintext.count)
+    var result: Int32 = 0
+    plaintext.append(addingCapacity: wanted) { (output: inout OutputSpan<UInt8>) in
+      result = unsafe output.withUnsafeMutableBufferPointer { buffer, count in
+        unsafe SSL_read_ex(ssl, buffer.baseAddress, buffer.count, &count)
+      }
+    }
+    return result
+  }
+
+  /// Below this, to grow the array costs less than to cut records into crumbs.
+  private static let scantRoom = 512
+
+  /// Decides what a call that did not succeed means: wait for more, the end, or an error.
+  private func settle(_ result: Int32) throws(TLSError) {
+    switch unsafe SSL_get_error(ssl, result) {
+    case SSL_ERROR_WANT_READ: return
+    case SSL_ERROR_ZERO_RETURN: state = .closedByPeer
+    default: throw unsafe .failure(of: ssl)
+    }
+  }
+}

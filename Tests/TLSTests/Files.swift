@@ -1,0 +1,32 @@
+import TLS
+import TestSupport
+
+/// Certificate and key files that a context can be made of.
+struct Files {
+  let directory: TemporaryDirectory
+  let certificateFile: String
+  let keyFile: String
+
+  /// A self-signed certificate for `localhost`.
+  init(_ algorithm: KeyPair.Algorithm = .p256) throws {
+    try self.init(Certificate(key: KeyPair(algorithm)))
+  }
+
+  /// The certificate and its key, and then the rest of the chain.
+  init(_ certificate: Certificate, chain: [Certificate] = [], keyMode: UInt32 = 0o600) throws {
+    directory = try TemporaryDirectory()
+    let pem = ([certificate] + chain).map(\.pem).joined()
+    certificateFile = try directory.write(pem, to: "certificate.pem")
+    keyFile = try directory.write(certificate.key.pem, to: "key.pem", mode: keyMode)
+  }
+
+  /// A context of these files.
+  func context(
+    clientCAFile: String? = nil, applicationProtocols: [String] = ["http/1.1"], resuming previous: TLSContext? = nil,
+    limits: TLSLimits = TLSLimits()
+  ) throws -> TLSContext {
+    try TLSContext(
+      certificateFile: certificateFile, keyFile: keyFile, clientCAFile: clientCAFile,
+      applicationProtocols: applicationProtocols, resumingTicketsOf: previous, limits: limits)
+  }
+}

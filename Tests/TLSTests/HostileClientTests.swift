@@ -1,0 +1,133 @@
+import COpenSSL
+import TLS
+import TestSupport
+import Testing
+
+@Suite("A hostile client")
+struct HostileClientTests {
+  @Test(
+    "that speaks plain HTTP is told apart, and nothing is sent to it",
+    arguments: ["GET / HTTP/1.1\r\n\r\n", "POST /token HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\n\r\n"])
+  func plainHTTP(request: String) throws {
+    let server = try Server(Files().context())
+    let error = #expect(throws: TLSError.self) { try server.receive(request.utf8) }
+    #expect(error?.cause == .plaintextHTTP)
+    #expect(server.takeOutgoing().isEmpty)
+  }
+
+  @Test("gets the same error however often it goes on")
+  func staysFailed() throws {
+    let server = try Server(Files().context())
+    let first = #expect(throws: TLSError.self) { try server.receive([22, 3, 1, 0, 4, 9, 9, 9, 9]) }
+    #expect(server.takeOutgoing().first == 21)
+    let second = #expect(throws: TLSError.self) { try server.receive([1]) }
+    #expect(first == second)
+    #expect(server.takeOutgoing().isEmpty)
+    #expect(server.close().isEmpty)
+  }
+
+  @Test("that damages a record gets bad_record_mac", arguments: Version.allCases)
+  func damagedRecord(version: Version) throws {
+    let client = try TLSClient(version.settings)
+    let server = try Server(Files().context())
+    try server.shakeHands(with: client)
+    _ = server.takeOutgoing()
+    var record = client.write([1, 2, 3])
+    record[record.count - 1] ^= 1
+    let error = #expect(throws: TLSError.self) { try server.receive(record) }
+    #expect(error?.cause == .violationByPeer)
+    client.receive(server.takeOutgoing())
+    _ = client.read()
+    #expect(client.failure == 1000 + SSL_AD_BAD_RECORD_MAC)
+  }
+
+  @Test(
+    "that sends what is no handshake is refused with an alert",
+    arguments: [
+      ("application data first", [23, 3, 3, 0, 1, 0]),
+      ("a record longer than the protocol allows", [22, 3, 1, 255, 255]),
+      ("a Finished first", [22, 3, 1, 0, 4, 20, 0, 0, 0]),
+      ("a ClientHello of nothing", [22, 3, 1, 0, 4, 1, 0, 0, 0]),
+      ("a ClientHello of 16 MiB", [22, 3, 1, 0, 4, 1, 255, 255, 255]),
+      ("empty records without end", Array([[UInt8]](repeating: [22, 3, 1, 0, 0], count: 64).joined())),
+    ] as [(String, [UInt8])])
+  func garbage(label: String, bytes: [UInt8]) throws {
+    let server = try Server(Files().context())
+    let error = #expect(throws: TLSError.self, "\(label)") { try server.receive(bytes) }
+    #expect(error?.cause == .violationByPeer)
+    #expect(server.takeOutgoing().starts(with: [21, 3]))
+  }
+
+  @Test("cannot make a handshake of more than the limit")
+  func endlessHandshake() throws {
+    let server = try Server(Files().context())
+    // A ClientHello that announces 128 KiB, which OpenSSL would wait for, in records of 16 KiB.
+    var flight: [UInt8] = [22, 3, 1, 0x40, 0, 1, 1, 255, 255] + [UInt8](repeating: 0, count: 16_380)
+    for _ in 0..<3 {
+      try server.receive(flight)
+      flight = [22, 3, 1, 0x40, 0] + [UInt8](repeating: 0, count: 16_384)
+    }
+    let error = #expect(throws: TLSError.self) { try server.receive(flight) }
+    #expect(error?.cause == .limitExceeded)
+  }
+
+  @Test("cannot send key updates without end")
+  func keyUpdates() throws {
+    let client = try TLSClient(Version.tls13.settings)
+    let server = try Server(Files().context())
+    try server.shakeHands(with: client)
+    for _ in 0..<3 {
+      try server.receive(keyUpdates(32, from: client))
+      try server.receive(client.write([1]))
+    }
+    let error = #expect(throws: TLSError.self) { try server.receive(keyUpdates(33, from: client)) }
+    #expect(error?.cause == .limitExceeded)
+  }
+
+  @Test("cannot renegotiate")
+  func renegotiation() throws {
+    let client = try TLSClient(Version.tls12.settings)
+    let server = try Server(Files().context())
+    try server.shakeHands(with: client)
+    try server.receive(attemptToRenegotiate(client))
+    #expect(server.session.isEstablished)
+    client.receive(server.takeOutgoing())
+    #expect(client.failure == SSL_R_NO_RENEGOTIATION)
+  }
+
+  @Test("cannot try to renegotiate without end")
+  func renegotiationsAreCounted() throws {
+    var limits = TLSLimits()
+    limits.controlMessages = 0
+    let client = try TLSClient(Version.tls12.settings)
+    let server = try Server(Files().context(limits: limits))
+    try server.shakeHands(with: client)
+    let error = try #require(throws: TLSError.self) { try server.receive(attemptToRenegotiate(client)) }
+    #expect(error.cause == .limitExceeded)
+  }
+
+  @Test("whose session failed leaves no mark on another session of the thread")
+  func errorsStayApart() throws {
+    let context = try Files().context()
+    let (client, server) = try (TLSClient(), Server(context))
+    try server.shakeHands(with: client)
+    #expect(unsafe BIO_new_file("/does/not/exist", "r") == nil)
+    #expect(ERR_peek_error() != 0)
+    try server.receive(client.write([1]).prefix(3))
+    #expect(server.session.isEstablished)
+  }
+
+  private func attemptToRenegotiate(_ client: TLSClient) -> [UInt8] {
+    unsafe SSL_renegotiate(client.ssl)
+    client.receive([])
+    return client.takeOutgoing()
+  }
+
+  private func keyUpdates(_ count: Int, from client: TLSClient) -> [UInt8] {
+    (0..<count).flatMap { _ in
+      unsafe SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED)
+      client.receive([])
+      return client.takeOutgoing()
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import COpenSSL
+import TLS
+import TestSupport
+import Testing
+
+@Suite("A handshake")
+struct NegotiationTests {
+  @Test("names what was settled")
+  func namesWhatWasSettled() throws {
+    let client = try TLSClient(TLSClient.Settings(serverName: "music.example"))
+    let server = try Server(Files().context())
+    #expect(server.session.cipher == nil)
+    try server.shakeHands(with: client)
+    #expect(server.session.version == "TLSv1.3")
+    #expect(server.session.cipher == "TLS_AES_256_GCM_SHA384")
+    #expect(server.session.serverName == "music.example")
+    #expect(server.session.applicationProtocol == "http/1.1")
+    #expect(server.session.peerCertificate == nil)
+    #expect(!server.session.wasResumed)
+  }
+
+  @Test("chooses the protocol that the server likes best", arguments: Version.allCases)
+  func prefersItsOwnOrder(version: Version) throws {
+    var settings = version.settings
+    settings.protocols = ["http/1.1", "h2"]
+    let server = try Server(Files().context(applicationProtocols: ["h2", "http/1.1"]))
+    try server.shakeHands(with: TLSClient(settings))
+    #expect(server.session.applicationProtocol == "h2")
+  }
+
+  @Test("goes without a protocol if the client offers none", arguments: Version.allCases)
+  func withoutALPN(version: Version) throws {
+    var settings = version.settings
+    settings.protocols = []
+    let server = try Server(Files().context())
+    try server.shakeHands(with: TLSClient(settings))
+    #expect(server.session.isEstablished)
+    #expect(server.session.applicationProtocol == nil)
+  }
+
+  @Test("ends with no_application_protocol if the client offers only others", arguments: Version.allCases)
+  func refusesOtherProtocols(version: Version) throws {
+    var settings = version.settings
+    settings.protocols = ["h2", "spdy/3"]
+    let (error, alert) = try refusal(of: settings)
+    #expect(error?.cause == .violationByPeer)
+    #expect(alert.suffix(2) == [2, UInt8(SSL_AD_NO_APPLICATION_PROTOCOL)])
+  }
+
+  @Test(
+    "refuses what is not modern",
+    arguments: [
+      ("CBC", TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "ECDHE-ECDSA-AES128-SHA256")),
+      ("finite-field DHE", TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "DHE-RSA-AES128-GCM-SHA256")),
+      ("static RSA", TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "AES128-GCM-SHA256")),
+      ("TLS 1.1", TLSClient.Settings(version: TLS1_1_VERSION, cipherList: "DEFAULT@SECLEVEL=0")),
+      ("a group of its own", TLSClient.Settings(groups: "P-521")),
+    ] as [(String, TLSClient.Settings)])
+  func refusesWeakness(label: String, settings: TLSClient.Settings) throws {
+    let (error, alert) = try refusal(of: settings)
+    #expect(error?.cause == .violationByPeer, "\(label)")
+    #expect(error?.isFaultOfPeer == true)
+    #expect(alert.first == 21, "an alert record")
+  }
+
+  @Test("asks for a client certificate only if there is a client CA, and takes none for an answer")
+  func clientCertificateIsOptional() throws {
+    let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
+    let files = try Files()
+    let authorityFile = try files.directory.write(authority.pem, to: "ca.pem")
+    let server = try Server(files.context(clientCAFile: authorityFile))
+    try server.shakeHands(with: TLSClient())
+    #expect(server.session.isEstablished)
+    #expect(server.session.peerCertificate == nil)
+  }
+
+  @Test("shows the client certificate that the CA issued, resumed or not", arguments: Version.allCases)
+  func clientCertificate(version: Version) throws {
+    let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
+    let files = try Files()
+    let authorityFile = try files.directory.write(authority.pem, to: "ca.pem")
+    let credential = try Files(Certificate("partner", key: KeyPair(), issuer: authority))
+    let context = try files.context(clientCAFile: authorityFile)
+    var settings = version.settings
+    settings.certificate = (credential.certificateFile, credential.keyFile)
+
+    let (client, server) = try (TLSClient(settings), Server(context))
+    try server.shakeHands(with: client)
+    let certificate = try #require(server.session.peerCertificate)
+    let pem = try run("openssl", ["x509", "-inform", "DER", "-noout", "-subject"], input: certificate)
+    #expect(pem.stdout.contains("partner"))
+
+    _ = client.read()
+    settings.session = client.session
+    let second = try Server(context)
+    try second.shakeHands(with: TLSClient(settings))
+    #expect(second.session.wasResumed)
+    #expect(second.session.peerCertificate == certificate)
+  }
+
+  @Test("ends if the client certificate is a stranger's or has expired", arguments: Version.allCases)
+  func badClientCertificate(version: Version) throws {
+    let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
+    let files = try Files()
+    let authorityFile = try files.directory.write(authority.pem, to: "ca.pem")
+    let stranger = try Certificate("stranger", key: KeyPair())
+    let expired = try Certificate("late", key: KeyPair(), issuer: authority, notBefore: -7200, notAfter: -3600)
+    for (certificate, alert) in [(stranger, SSL_AD_UNKNOWN_CA), (expired, SSL_AD_CERTIFICATE_EXPIRED)] {
+      let credential = try Files(certificate)
+      let server = try Server(files.context(clientCAFile: authorityFile))
+      var settings = version.settings
+      settings.certificate = (credential.certificateFile, credential.keyFile)
+      let client = try TLSClient(settings)
+      let error = #expect(throws: TLSError.self) { try server.shakeHands(with: client) }
+      #expect(error?.cause == .certificateOfPeer)
+      #expect(error?.message.hasPrefix("The peer's certificate was refused: ") == true)
+      client.receive(server.takeOutgoing())
+      _ = client.read()
+      #expect(client.failure == 1000 + alert)
+    }
+  }
+
+  private func refusal(of settings: TLSClient.Settings) throws -> (TLSError?, [UInt8]) {
+    let server = try Server(Files().context())
+    let client = try TLSClient(settings)
+    let error = #expect(throws: TLSError.self) { try server.shakeHands(with: client) }
+    return (error, server.takeOutgoing())
+  }
+}

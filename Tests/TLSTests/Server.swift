@@ -1,0 +1,45 @@
+import TLS
+import TestSupport
+
+/// A server's session with the arrays that its owner would lend it.
+final class Server {
+  let session: TLSSession
+  private(set) var plaintext: [UInt8] = []
+  private var outgoing: [UInt8] = []
+
+  init(_ context: TLSContext) throws {
+    session = try TLSSession(context)
+  }
+
+  /// What the server has to say, taken out.
+  func takeOutgoing() -> [UInt8] {
+    defer { outgoing = [] }
+    return outgoing
+  }
+
+  @discardableResult
+  func receive(_ ciphertext: some Collection<UInt8>) throws(TLSError) -> TLSSession.State {
+    try session.receive(Array(ciphertext).span, plaintext: &plaintext, outgoing: &outgoing)
+  }
+
+  func send(_ plaintext: [UInt8]) throws(TLSError) -> [UInt8] {
+    try session.send(plaintext.span, outgoing: &outgoing)
+    return takeOutgoing()
+  }
+
+  func close() -> [UInt8] {
+    session.close(outgoing: &outgoing)
+    return takeOutgoing()
+  }
+
+  /// Carries bytes back and forth until both have said what they had to.
+  func shakeHands(with client: TLSClient) throws {
+    client.receive([])
+    while true {
+      let flight = client.takeOutgoing()
+      if flight.isEmpty { return }
+      try receive(flight)
+      client.receive(takeOutgoing())
+    }
+  }
+}

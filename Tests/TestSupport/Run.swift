@@ -1,0 +1,77 @@
+import Glibc
+
+/// What a child process left behind.
+public struct ProcessResult: Sendable {
+  /// Its exit status, or 128 + the number of the signal that ended it, as shells have it.
+  public let status: Int32
+  /// All that it wrote to standard output.
+  public let standardOutput: [UInt8]
+  /// All that it wrote to standard error.
+  public let standardError: [UInt8]
+
+  /// Standard output as text.
+  public var stdout: String { String(decoding: standardOutput, as: UTF8.self) }
+  /// Standard error as text.
+  public var stderr: String { String(decoding: standardError, as: UTF8.self) }
+}
+
+/// Runs a program to its end, which the calling thread waits for.
+/// - Parameters:
+///   - executable: A path, or a name to look up in `PATH`.
+///   - arguments: What follows the program's name.
+///   - input: What it reads from standard input.
+///   - environment: Its whole environment; nil for that of the test.
+/// - Throws: `TestFailure` if it cannot be started.
+public func run(
+  _ executable: String, _ arguments: [String] = [], input: [UInt8] = [], environment: [String: String]? = nil
+) throws -> ProcessResult {
+  let inputs = try ScratchFile()
+  let outputs = try ScratchFile()
+  let errors = try ScratchFile()
+  try inputs.fill(with: input)
+  let child = try spawn(
+    executable, arguments, environment, onto: [inputs.descriptor, outputs.descriptor, errors.descriptor])
+  var status: Int32 = 0
+  while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+  // The low seven bits are the signal, the next byte the exit status.
+  let signal = status & 0x7f
+  return ProcessResult(
+    status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
+    standardOutput: outputs.contents(), standardError: errors.contents())
+}
+
+/// Starts a program with `descriptors` as its 0, 1, 2.
+private func spawn(
+  _ executable: String, _ arguments: [String], _ environment: [String: String]?, onto descriptors: [Int32]
+) throws -> pid_t {
+  var actions = unsafe posix_spawn_file_actions_t()
+  unsafe posix_spawn_file_actions_init(&actions)
+  defer { unsafe _ = posix_spawn_file_actions_destroy(&actions) }
+  for (target, descriptor) in descriptors.enumerated() {
+    unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(target))
+  }
+
+  var child: pid_t = 0
+  let code = unsafe withCStrings([executable] + arguments) { arguments in
+    guard let environment else {
+      return unsafe posix_spawnp(&child, executable, &actions, nil, arguments, environ)
+    }
+    return unsafe withCStrings(environment.map { "\($0)=\($1)" }) { environment in
+      unsafe posix_spawnp(&child, executable, &actions, nil, arguments, environment)
+    }
+  }
+  guard code == 0 else {
+    throw TestFailure("'\(executable)' cannot be started: \(unsafe String(cString: strerror(code))).")
+  }
+  return child
+}
+
+/// Calls `body` with the null-terminated array of C strings that `exec` and its kin take.
+private func withCStrings<Result>(
+  _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+) -> Result {
+  var pointers = unsafe strings.map { unsafe strdup($0) }
+  unsafe pointers.append(nil)
+  defer { unsafe pointers.forEach { unsafe free($0) } }
+  return unsafe body(pointers)
+}
