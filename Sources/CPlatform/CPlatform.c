@@ -1,1 +1,64 @@
+#define _GNU_SOURCE
 #include "CPlatform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <linux/filter.h>
+#include <sched.h>
+#endif
+
+static _Thread_local void *current_loop = NULL;
+
+void *cplatform_current_loop(void) { return current_loop; }
+void cplatform_set_current_loop(void *loop) { current_loop = loop; }
+
+int cplatform_accept(int listener, struct sockaddr *address, socklen_t *length) {
+#ifdef __linux__
+  return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+#else
+  int descriptor = accept(listener, address, length);
+  if (descriptor < 0) return -1;
+  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0 || fcntl(descriptor, F_SETFL, O_NONBLOCK) < 0) {
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    return -1;
+  }
+  return descriptor;
+#endif
+}
+
+int cplatform_drop_connection_requests(int listener) {
+#ifdef __linux__
+  // Classic BPF over the TCP header: byte 13 holds the flags; a segment with SYN set is dropped, any other kept.
+  struct sock_filter program[] = {
+      {BPF_LD | BPF_B | BPF_ABS, 0, 0, 13},
+      {BPF_ALU | BPF_AND | BPF_K, 0, 0, 2},
+      {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0},
+      {BPF_RET | BPF_K, 0, 0, 0},
+      {BPF_RET | BPF_K, 0, 0, 0xffffffff},
+  };
+  struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+  return setsockopt(listener, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+#else
+  (void)listener;
+  errno = ENOTSUP;
+  return -1;
+#endif
+}
+
+int cplatform_usable_processors(void) {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    int count = CPU_COUNT(&set);
+    if (count > 0) return count;
+  }
+#endif
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (int)online : 1;
+}

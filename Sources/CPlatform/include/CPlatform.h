@@ -1,2 +1,25 @@
 // The few lines of C that Swift cannot say.
+// No feature macro is defined here: a `#define _GNU_SOURCE` in a header that Swift imports breaks
+// ThreadSanitizer builds through Dispatch. The functions that need one are in CPlatform.c.
 #pragma once
+
+#include <sys/socket.h>
+
+#ifdef __linux__
+#include <sys/epoll.h>
+#endif
+
+// The event loop that the calling thread runs, or NULL.
+void *_Nullable cplatform_current_loop(void);
+void cplatform_set_current_loop(void *_Nullable loop);
+
+// accept(2) of a descriptor that is non-blocking and closed on exec from its first moment.
+int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t *_Nonnull length);
+
+// Makes a listener ignore connection requests (TCP SYN) from now on; those already queued stay.
+// 0, or -1 with errno where the platform has no socket filters.
+int cplatform_drop_connection_requests(int listener);
+
+// Writes the processors that this process may run on: the affinity mask of sched_getaffinity(2), or all that
+// are online.
+int cplatform_usable_processors(void);

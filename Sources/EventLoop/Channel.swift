@@ -1,0 +1,197 @@
+import Glibc
+
+/// What a wait on a channel came to.
+public enum Readiness: Sendable {
+  /// The descriptor can be read or written; trying will tell.
+  case ready
+  /// The deadline has passed first.
+  case timedOut
+  /// The channel was told to end its wait.
+  case cancelled
+}
+
+/// Who is told about a channel that no task waits on: a listener, or a connection at rest.
+public protocol ChannelDelegate: AnyObject {
+  /// The wait has ended. Called on the loop, once for each `watch`.
+  func channel(_ channel: Channel, became readiness: Readiness)
+}
+
+/// A non-blocking descriptor on its event loop: reads, writes, and waits that end at a deadline.
+///
+/// Confined to its loop, which is what makes it safe to capture in a task of that loop.
+public final class Channel: @unchecked Sendable {
+  // Sendable by confinement: every method runs on the loop's thread, which `EventLoop.assertCurrent` checks in debug.
+
+  /// The loop that it lives on.
+  public let loop: EventLoop
+
+  let token: SlotToken
+  private(set) var deadline = Deadline.never
+  /// The earliest moment for which the loop's heap holds an entry of this channel.
+  var queuedDeadline = Deadline.never
+
+  private var descriptor: Descriptor?
+  private var registered: Interest = []
+  private var waiter = Waiter.nobody
+
+  // Safe: `end` takes the waiter out before it resumes it, so a continuation is resumed exactly once.
+  @safe private enum Waiter {
+    case nobody
+    case task(UnsafeContinuation<Readiness, Never>)
+    case delegate(any ChannelDelegate)
+  }
+
+  init(_ descriptor: consuming Descriptor, loop: EventLoop, token: SlotToken) {
+    self.descriptor = consume descriptor
+    self.loop = loop
+    self.token = token
+  }
+
+  /// The kernel's number, -1 once closed. For socket options; nobody else may close it.
+  public var raw: Int32 { descriptor?.raw ?? -1 }
+
+  // MARK: Waiting
+
+  /// Waits until bytes can be read.
+  public func readable(until deadline: Deadline) async -> Readiness {
+    await wait(for: .read, until: deadline)
+  }
+
+  /// Waits until bytes can be written.
+  public func writable(until deadline: Deadline) async -> Readiness {
+    await wait(for: .write, until: deadline)
+  }
+
+  /// Waits until `deadline` only.
+  public func pause(until deadline: Deadline) async -> Readiness {
+    await wait(for: [], until: deadline)
+  }
+
+  private func wait(for interest: Interest, until deadline: Deadline) async -> Readiness {
+    guard arm(interest, until: deadline) else { return .cancelled }
+    return await unsafe withUnsafeContinuation { continuation in
+      unsafe waiter = .task(continuation)
+    }
+  }
+
+  /// Tells `delegate` once, when bytes can be read or `deadline` has passed; until then no task is needed.
+  public func watch(until deadline: Deadline, _ delegate: any ChannelDelegate) {
+    watch(for: .read, until: deadline, delegate)
+  }
+
+  /// Tells `delegate` once, when `deadline` has passed.
+  public func sleep(until deadline: Deadline, _ delegate: any ChannelDelegate) {
+    watch(for: [], until: deadline, delegate)
+  }
+
+  private func watch(for interest: Interest, until deadline: Deadline, _ delegate: any ChannelDelegate) {
+    waiter = .delegate(delegate)
+    if !arm(interest, until: deadline) { end(.cancelled) }
+  }
+
+  /// Ends the present wait, if any.
+  public func cancel() {
+    end(.cancelled)
+  }
+
+  /// False if there is nothing left to wait on.
+  private func arm(_ interest: Interest, until deadline: Deadline) -> Bool {
+    loop.assertCurrent()
+    guard descriptor != nil, register(interest) else { return false }
+    self.deadline = deadline
+    loop.schedule(self)
+    return true
+  }
+
+  private func register(_ interest: Interest) -> Bool {
+    guard interest != registered, let raw = descriptor?.raw else { return true }
+    do {
+      try loop.poller.update(raw, from: registered, to: interest, token: token)
+      registered = interest
+      return true
+    } catch {
+      return false  // out of memory or of epoll watches: the wait ends as cancelled, its connection closes
+    }
+  }
+
+  /// Called by the loop when the poller reports the descriptor.
+  func becameReady() {
+    guard case .nobody = waiter else { return end(.ready) }
+    // Its task is busy elsewhere: not watched until somebody waits again, or this would spin.
+    _ = register([])
+  }
+
+  func end(_ readiness: Readiness) {
+    let waiter = self.waiter
+    self.waiter = .nobody
+    deadline = .never
+    switch waiter {
+    case .nobody: break
+    case .task(let continuation): unsafe continuation.resume(returning: readiness)
+    case .delegate(let delegate): delegate.channel(self, became: readiness)
+    }
+  }
+
+  // MARK: Bytes
+
+  /// What a read brought.
+  public enum Reading: Sendable, Equatable {
+    /// So many bytes were appended; fewer than asked for means that there are no more at present.
+    case bytes(Int)
+    /// Nothing at present.
+    case wouldBlock
+    /// The peer sends no more.
+    case end
+  }
+
+  /// Appends what can be read at once to `bytes`, at most `limit` of it.
+  public func receive(into bytes: inout [UInt8], atMost limit: Int) throws(SocketError) -> Reading {
+    guard let raw = descriptor?.raw else { return .end }
+    var count = 0
+    bytes.append(addingCapacity: limit) { (output: inout OutputSpan<UInt8>) in
+      unsafe output.withUnsafeMutableBufferPointer { buffer, initialized in
+        // `capacity` may be more than asked for: what the caller bounds, is bounded.
+        let room = min(limit, buffer.count - initialized)
+        repeat {
+          count = unsafe recv(raw, buffer.baseAddress?.advanced(by: initialized), room, 0)
+        } while count < 0 && errno == EINTR
+        initialized += max(count, 0)
+      }
+    }
+    if count > 0 { return .bytes(count) }
+    if count == 0 { return .end }
+    if errno == EAGAIN || errno == EWOULDBLOCK { return .wouldBlock }
+    throw SocketError(during: "recv")
+  }
+
+  /// Sends what the kernel takes at once of `bytes`; returns how many it took, 0 if it takes none at present.
+  public func send(_ bytes: Span<UInt8>) throws(SocketError) -> Int {
+    guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }
+    let count = unsafe bytes.withUnsafeBufferPointer { buffer in
+      var count = 0
+      repeat {
+        count = unsafe Glibc.send(raw, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+      } while count < 0 && errno == EINTR
+      return count
+    }
+    if count >= 0 { return count }
+    if errno == EAGAIN || errno == EWOULDBLOCK { return 0 }
+    throw SocketError(during: "send")
+  }
+
+  /// Says that no more will be sent; reading goes on.
+  public func shutdownWriting() {
+    guard let raw = descriptor?.raw else { return }
+    shutdown(raw, Int32(SHUT_WR))
+  }
+
+  /// Closes the descriptor and frees its slot. A wait under way ends as cancelled.
+  public func close() {
+    loop.assertCurrent()
+    guard descriptor != nil else { return }
+    _ = register([])
+    descriptor = nil
+    loop.free(self)
+    end(.cancelled)
+  }
+}

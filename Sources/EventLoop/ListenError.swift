@@ -1,0 +1,11 @@
+/// A listener could not be opened.
+public struct ListenError: Error, Equatable, CustomStringConvertible {
+  /// What was to be listened on.
+  public let endpoint: Endpoint
+
+  /// Why that failed, with what would mend it.
+  public let reason: String
+
+  /// One sentence.
+  public var description: String { "Cannot listen on \(endpoint): \(reason)." }
+}

@@ -1,0 +1,170 @@
+import CPlatform
+import Glibc
+
+extension Listener {
+  /// Length of the kernel's queue of connections that wait to be accepted; it takes the lesser of this and
+  /// `net.core.somaxconn`.
+  private static let backlog: Int32 = 4096
+
+  /// Opens an endpoint: for each of its addresses one listener for each of `loops` loops.
+  ///
+  /// TCP listeners of one address are sockets of their own (`SO_REUSEPORT`), over which the kernel spreads the
+  /// connections. A Unix-domain socket is one, shared.
+  /// Throws when the name does not resolve, or an address is in use, not this machine's or not permitted.
+  public static func open(_ endpoint: Endpoint, loops: Int) throws(ListenError) -> [[Listener]] {
+    do {
+      switch endpoint {
+      case .unix(let path): return [try openUnix(path, loops: loops)]
+      case .tcp(let host, let port): return try openTCP(host, port: port, loops: loops)
+      }
+    } catch let error as SocketError {
+      throw ListenError(endpoint: endpoint, reason: advice(for: error))
+    } catch let error as ResolutionError {
+      throw ListenError(endpoint: endpoint, reason: error.reason)
+    } catch {
+      throw ListenError(endpoint: endpoint, reason: "\(error)")
+    }
+  }
+
+  private static func advice(for error: SocketError) -> String {
+    switch error.code {
+    case EADDRINUSE: "another program listens there already; stop it, or choose another address or port"
+    case EADDRNOTAVAIL: "this machine has no such address"
+    case EACCES, EPERM: "this user may not; choose a port above 1023 or a writable folder, or give the permission"
+    case ENAMETOOLONG: "the path is too long for a Unix-domain socket, which takes 107 bytes"
+    default: "\(error)"
+    }
+  }
+
+  // MARK: TCP
+
+  private static func openTCP(_ host: String, port: UInt16, loops: Int) throws -> [[Listener]] {
+    guard host == "*" else {
+      return try resolve(host, port: port).map { address in try openTCP(address, loops: loops) }
+    }
+    let v6 = try ifSupported { try openTCP(.ip(IPAddress(high: 0, low: 0), port: port, family: .v6), loops: loops) }
+    // Both families on the same port, also if the system was to pick it.
+    let chosen = v6?.first?.address.port ?? port
+    let anyV4 = SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: chosen, family: .v4)
+    let v4 = try ifSupported { try openTCP(anyV4, loops: loops) }
+    let found = [v6, v4].compactMap { $0 }
+    guard !found.isEmpty else { throw SocketError(call: "socket", code: EAFNOSUPPORT) }
+    return found
+  }
+
+  /// Nil where the machine lacks the address family.
+  private static func ifSupported(_ open: () throws -> [Listener]) throws -> [Listener]? {
+    do {
+      return try open()
+    } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) {
+      return nil
+    }
+  }
+
+  private static func openTCP(_ address: SocketAddress, loops: Int) throws -> [Listener] {
+    // With SO_REUSEPORT a second server of the same user would bind as well and silently take half of the
+    // connections: a first socket without it finds out.
+    _ = try bound(to: address, sharing: false)
+    var listeners: [Listener] = []
+    var address = address
+    for _ in 0..<loops {
+      let descriptor = try bound(to: address, sharing: loops > 1)
+      address = try localAddress(of: descriptor)
+      listeners.append(try listening(consume descriptor, at: address))
+    }
+    return listeners
+  }
+
+  private static func bound(to address: SocketAddress, sharing: Bool) throws(SocketError) -> Descriptor {
+    let descriptor = try socket(family: address.family)
+    try descriptor.set(SOL_SOCKET, SO_REUSEADDR, 1)
+    if sharing { try descriptor.set(SOL_SOCKET, SO_REUSEPORT, 1) }
+    if address.family == AF_INET6 { try descriptor.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
+    // Inherited by every accepted connection: one system call less for each.
+    try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+    try bind(descriptor, to: address)
+    return descriptor
+  }
+
+  private static func localAddress(of descriptor: borrowing Descriptor) throws(SocketError) -> SocketAddress {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+        unsafe getsockname(descriptor.raw, address, &length)
+      }
+    }
+    guard result == 0 else { throw SocketError(during: "getsockname") }
+    return SocketAddress(storage)
+  }
+
+  // MARK: Unix-domain
+
+  /// Owner and group may connect; the folder's permissions decide who else reaches it.
+  private static let socketMode: mode_t = 0o660
+
+  private static func openUnix(_ path: String, loops: Int) throws(SocketError) -> [Listener] {
+    let address = SocketAddress.unix(path: path)
+    let descriptor = try socket(family: AF_UNIX)
+    do {
+      try bind(descriptor, to: address)
+    } catch {
+      guard error.code == EADDRINUSE, try isLeftOver(address) else { throw error }
+      unsafe unlink(path)
+      try bind(descriptor, to: address)
+    }
+    unsafe chmod(path, socketMode)
+    var listeners: [Listener] = []
+    for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address)) }
+    listeners.append(try listening(consume descriptor, at: address))
+    return listeners
+  }
+
+  /// Whether the socket file belongs to nobody any more.
+  private static func isLeftOver(_ address: SocketAddress) throws(SocketError) -> Bool {
+    let probe = try socket(family: AF_UNIX)
+    let result = unsafe try address.withSocketAddress { unsafe connect(probe.raw, $0, $1) }
+    return result != 0 && errno == ECONNREFUSED
+  }
+
+  // MARK: Both
+
+  private static func socket(family: Int32) throws(SocketError) -> Descriptor {
+    let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    let raw = Glibc.socket(family, type, 0)
+    guard raw >= 0 else { throw SocketError(during: "socket") }
+    return Descriptor(owning: raw)
+  }
+
+  private static func bind(_ descriptor: borrowing Descriptor, to address: SocketAddress) throws(SocketError) {
+    let raw = descriptor.raw
+    let result = unsafe try address.withSocketAddress { unsafe Glibc.bind(raw, $0, $1) }
+    guard result == 0 else { throw SocketError(during: "bind") }
+  }
+
+  private static func listening(
+    _ descriptor: consuming Descriptor, at address: SocketAddress
+  ) throws(SocketError) -> Listener {
+    guard listen(descriptor.raw, backlog) == 0 else { throw SocketError(during: "listen") }
+    return Listener(descriptor, at: address)
+  }
+}
+
+extension SocketAddress {
+  fileprivate var family: Int32 {
+    switch self {
+    case .ip(_, _, .v4): AF_INET
+    case .ip(_, _, .v6): AF_INET6
+    case .unix: AF_UNIX
+    }
+  }
+}
+
+extension Descriptor {
+  fileprivate borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
+    var value = value
+    guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+      throw SocketError(during: "setsockopt")
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import Glibc
+
+/// What other threads have for an event loop: jobs and actions, in order, with a pipe that wakes it.
+final class Mailbox: @unchecked Sendable {
+  // Sendable: `letters` and `isAwake` are touched only under `lock`. A pthread mutex, because ThreadSanitizer
+  // does not see through `Synchronization.Mutex`.
+
+  enum Letter {
+    case job(UnownedJob)
+    case action(@Sendable () -> Void)
+  }
+
+  private let lock = Lock()
+  private var letters: [Letter] = []
+  private var isAwake = false
+  private let reading: Descriptor
+  private let writing: Descriptor
+
+  init() throws(SocketError) {
+    var ends: [Int32] = [-1, -1]
+    guard unsafe pipe(&ends) == 0 else { throw SocketError(during: "pipe") }
+    reading = Descriptor(owning: ends[0])
+    writing = Descriptor(owning: ends[1])
+    for end in ends {
+      _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+      _ = fcntl(end, F_SETFL, O_NONBLOCK)
+    }
+  }
+
+  var readEnd: Int32 { reading.raw }
+
+  func post(_ letter: Letter) {
+    let mustWake = lock.withLock {
+      letters.append(letter)
+      defer { isAwake = true }
+      return !isAwake
+    }
+    guard mustWake else { return }
+    var byte: UInt8 = 1
+    // Cannot fail for want of room: there is at most one byte in the pipe.
+    _ = unsafe write(writing.raw, &byte, 1)
+  }
+
+  func take() -> [Letter] {
+    var byte: UInt8 = 0
+    _ = unsafe read(reading.raw, &byte, 1)
+    return lock.withLock {
+      isAwake = false
+      defer { letters = [] }
+      return letters
+    }
+  }
+}

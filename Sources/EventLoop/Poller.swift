@@ -1,0 +1,25 @@
+/// What a descriptor is waited for.
+struct Interest: OptionSet {
+  let rawValue: UInt8
+  static let read = Interest(rawValue: 1)
+  static let write = Interest(rawValue: 2)
+}
+
+/// Names a slot of the loop and the tenant it had when the interest was registered, so that news of a descriptor
+/// closed in the same turn reaches nobody.
+struct SlotToken: Hashable {
+  let index: UInt32
+  let generation: UInt32
+}
+
+/// Tells which descriptors are ready. Level-triggered: says so again until the cause is gone.
+///
+/// A descriptor without interest is not watched at all, not even for errors: a peer's reset must not spin a loop
+/// whose connection is busy elsewhere.
+protocol Poller: AnyObject {
+  /// Changes what `descriptor` is watched for, from `old` to `new`.
+  func update(_ descriptor: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError)
+
+  /// Waits for at most `milliseconds` (for ever if negative) and appends the slots that are ready.
+  func wait(milliseconds: Int32, into ready: inout [SlotToken])
+}
