@@ -1,0 +1,139 @@
+import EventLoop
+import TLS
+
+/// Bytes between the socket, TLS and the buffers that the loop lends.
+extension Connection {
+  // MARK: Borrowing
+
+  /// Takes buffers for what has none of its own.
+  func borrowBuffers() {
+    if input.capacity == 0 { input = worker.lendBuffer() }
+    if output.capacity == 0 { output = worker.lendBuffer() }
+    if outgoing.capacity == 0 { outgoing = worker.lendBuffer() }
+  }
+
+  /// Gives buffers back before a wait. What must be kept is kept in as much memory as it needs: a peer that sends
+  /// little or reads little makes the server hold little.
+  func settle() {
+    if consumed > 0 || input.isEmpty || input.capacity >= worker.limits.receiveBuffer {
+      let rest = Array(input[consumed...])
+      worker.takeBack(exchange(&input, rest))
+      consumed = 0
+    }
+    if output.isEmpty { worker.takeBack(exchange(&output, [])) }
+    if outgoing.isEmpty { worker.takeBack(exchange(&outgoing, [])) }
+  }
+
+  // MARK: Reading
+
+  /// Reads what is there, once.
+  func receive() throws(Ending) {
+    do {
+      if tls == nil {
+        note(try channel.receive(into: &input, atMost: room), of: room)
+      } else {
+        try receiveRecords()
+      }
+    } catch {
+      throw (error as? TLSError).map(Ending.failedTLS) ?? .gone
+    }
+  }
+
+  /// How much to read: what a lent buffer has left; for bytes kept over a wait as much as there are already, so that
+  /// the work stays linear.
+  private var room: Int {
+    let left = input.capacity - input.count
+    return left >= Self.scantRoom ? left : min(max(Self.scantRoom, input.count), worker.limits.receiveBuffer)
+  }
+
+  private static let scantRoom = 512
+
+  private func receiveRecords() throws {
+    guard let tls else { return }
+    var ciphertext = worker.lendBuffer()
+    defer { worker.takeBack(ciphertext) }
+    let limit = worker.limits.receiveBuffer
+    note(try channel.receive(into: &ciphertext, atMost: limit), of: limit)
+    switch try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing) {
+    case .handshaking: break
+    case .established: handshakeDeadline = nil
+    case .closedByPeer: peerHasFinished = true
+    }
+  }
+
+  private func note(_ reading: Channel.Reading, of limit: Int) {
+    switch reading {
+    case .bytes(let count): isDry = count < limit
+    case .wouldBlock: isDry = true
+    case .end: peerHasFinished = true
+    }
+  }
+
+  /// Waits for more input, in the middle of a request, and writes first what the peer may be waiting for.
+  func receiveMore(until deadline: Deadline) async throws(Ending) {
+    guard !peerHasFinished else { throw .gone }
+    if isDry {
+      try await flush()
+      settle()
+      switch await channel.readable(until: deadline) {
+      case .ready: borrowBuffers()
+      case .timedOut: throw .refused(.bodyTimeout)
+      case .cancelled: throw .refused(.draining)
+      }
+    }
+    try receive()
+  }
+
+  // MARK: Writing
+
+  /// Writes the answers that there are.
+  func flush() async throws(Ending) {
+    if let tls {
+      if !output.isEmpty {
+        let plaintext = output
+        do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
+        output.removeAll(keepingCapacity: true)
+      }
+    } else {
+      swap(&output, &outgoing)
+    }
+    try await transmit()
+  }
+
+  /// Writes `outgoing`, however long the peer takes, as long as it takes some.
+  func transmit() async throws(Ending) {
+    var sent = 0
+    while sent < outgoing.count {
+      let bytes = outgoing
+      do { sent += try channel.send(bytes.span.extracting(sent...)) } catch { throw .gone }
+      guard sent < outgoing.count else { break }
+      // The kernel takes no more for now: keep the rest, and nothing else, until it does.
+      let rest = Array(outgoing[sent...])
+      worker.takeBack(exchange(&outgoing, rest))
+      sent = 0
+      settle()
+      let deadline = now.advanced(by: worker.limits.writeProgress)
+      guard await channel.writable(until: deadline) == .ready else { throw .gone }
+    }
+    outgoing.removeAll(keepingCapacity: true)
+    borrowBuffers()
+  }
+
+  /// Ends a connection whose TLS session failed: with the alert, or in plain words for a client that spoke plain HTTP.
+  func endTLS(_ error: TLSError) async {
+    worker.observer.noticed(.tlsFailed(peer, error))
+    tls = nil
+    if error.cause == .plaintextHTTP { refuse(.plaintextOnTLS) }
+    let last = outgoing.isEmpty ? output : outgoing
+    _ = try? channel.send(last.span)
+    channel.shutdownWriting()
+    close()
+  }
+}
+
+/// Puts `new` in the place of `old` and returns that.
+private func exchange(_ old: inout [UInt8], _ new: consuming [UInt8]) -> [UInt8] {
+  var value = consume new
+  swap(&old, &value)
+  return value
+}

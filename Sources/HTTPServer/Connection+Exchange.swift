@@ -1,0 +1,116 @@
+import EventLoop
+import HTTP1
+import HTTPTypes
+
+/// One request and its answer.
+extension Connection {
+  /// Answers `request`, whose head is complete, into `output`, and gets its body out of the way.
+  func answer() async throws(Ending) {
+    guard let request else { return }
+    worker.identify(request, isFromTrustedProxy: isFromTrustedProxy)
+    // The one that it begins with, whatever is swapped in meanwhile.
+    let router = worker.router
+    let operation: Operation
+    do {
+      operation = try router.operation(for: request)
+    } catch {
+      let response = router.finished(error.response(id: request.id), for: request)
+      return try await respond(response, to: request, bodyIsRead: false)
+    }
+    if operation.bodyLimit > 0 { try await readBody(of: request, limit: operation.bodyLimit) }
+    let response = router.respond(to: request, with: operation)
+    try await respond(response, to: request, bodyIsRead: operation.bodyLimit > 0)
+  }
+
+  private func respond(_ response: Response, to request: Request, bodyIsRead: Bool) async throws(Ending) {
+    let hasUnreadBody = !bodyIsRead && request.head.framing != .none
+    let keepAlive = !response.closesConnection && mayGoOn(after: request, hasUnreadBody: hasUnreadBody)
+    write(response, to: request, keepAlive: keepAlive)
+    guard keepAlive else {
+      let clientMayBeSending = request.head.keepAlive || hasUnreadBody || consumed < input.count
+      throw .finished(lingers: clientMayBeSending)
+    }
+    if hasUnreadBody { try await discardBody(of: request) }
+    returnRequest()
+  }
+
+  private func mayGoOn(after request: Request, hasUnreadBody: Bool) -> Bool {
+    guard request.head.keepAlive else { return false }
+    if hasUnreadBody {
+      // A client that waits for 100 may send the body or not when it gets another status: what comes next is unclear.
+      if request.head.expectsContinue { return false }
+      if case .fixed(let length) = request.head.framing, length > worker.limits.unreadBody { return false }
+    }
+    // A server that is going says so with the last answer to what has arrived, not before.
+    return worker.stage == .serving || consumed < input.count
+  }
+
+  private func write(_ response: Response, to request: Request, keepAlive: Bool) {
+    let bytes = worker.append(
+      response, id: request.id, version: request.head.version, keepAlive: keepAlive, isHead: request.method == .head,
+      to: &output)
+    worker.observer.completed(
+      Exchange(
+        id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
+        route: request.route, status: response.status.code, bytes: bytes,
+        duration: Deadline.now.duration(since: request.received), client: client))
+  }
+
+  /// Answers with a refusal; the connection is to be closed behind it.
+  func refuse(_ refusal: Refusal) {
+    let request = self.request ?? worker.lendRequest()
+    self.request = nil
+    defer { worker.takeBack(request) }
+    if request.route == nil { worker.identify(request, isFromTrustedProxy: false) }
+    var response = refusal.response(id: request.id)
+    if request.route != nil { response = worker.router.finished(response, for: request) }
+    write(response, to: request, keepAlive: false)
+  }
+
+  // MARK: Bodies
+
+  private func readBody(of request: Request, limit: Int) async throws(Ending) {
+    var body = MessageBody(request.head.framing, limits: worker.limits.http1)
+    if case .fixed(let length) = request.head.framing, length > limit { throw .refused(.contentTooLarge(limit)) }
+    if request.head.expectsContinue, consumed == input.count { ResponseSerializer.appendContinue(to: &output) }
+    try await consume(&body) { part throws(Ending) in
+      guard request.body.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
+      request.body.append(contentsOf: part)
+    }
+  }
+
+  /// Consumes a body that nobody reads. The answer is given: if the body is too long or malformed, only the connection
+  /// ends.
+  private func discardBody(of request: Request) async throws(Ending) {
+    var body = MessageBody(request.head.framing, limits: worker.limits.http1)
+    let limit = worker.limits.unreadBody
+    var discarded = 0
+    do {
+      try await consume(&body) { part throws(Ending) in
+        discarded += part.count
+        guard discarded <= limit else { throw .finished(lingers: true) }
+      }
+    } catch .refused {
+      throw .finished(lingers: true)
+    }
+  }
+
+  /// Takes a body from the input to its end.
+  private func consume(
+    _ body: inout MessageBody, _ take: (ArraySlice<UInt8>) throws(Ending) -> Void
+  ) async throws(Ending) {
+    let limits = worker.limits
+    let end = now.advanced(by: limits.body)
+    while true {
+      let bytes = input
+      let (count, event) = try body.next(bytes.span.extracting(consumed...))
+      switch event {
+      case .data(let range): try take(bytes[consumed + range.lowerBound..<consumed + range.upperBound])
+      case .end, .needMore: break
+      }
+      consumed += count
+      if event == .end { return }
+      if event == .needMore { try await receiveMore(until: min(now.advanced(by: limits.bodyProgress), end)) }
+    }
+  }
+}

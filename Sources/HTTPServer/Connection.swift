@@ -1,0 +1,226 @@
+import EventLoop
+import HTTP1
+import TLS
+
+/// One connection, from the accepted descriptor to its close.
+///
+/// While it rests, this object and its TLS session are all there is: no task, no buffer. When bytes come, the loop
+/// starts a task in `run`, which reads, answers and writes until the socket is dry, and then rests again. A head that
+/// has come half rests as well, with the bytes that there are.
+final class Connection: ChannelDelegate, @unchecked Sendable {
+  // Sendable by confinement: everything runs on the channel's loop, its tasks included.
+
+  let channel: Channel
+  let worker: Worker
+  let peer: SocketAddress
+  /// Who it is, for logs: once for all its requests.
+  let client: String
+  let isFromTrustedProxy: Bool
+
+  /// Received plaintext, of which the first `consumed` bytes are dealt with.
+  var input: [UInt8] = []
+  var consumed = 0
+  /// Answers in plaintext that have not been written.
+  var output: [UInt8] = []
+  /// Bytes on their way to the socket.
+  var outgoing: [UInt8] = []
+
+  /// The socket has nothing more at present.
+  var isDry = false
+  /// The peer has said that it sends no more.
+  var peerHasFinished = false
+  /// The request that is being read or answered.
+  var request: Request?
+  /// Nil for plain HTTP.
+  var tls: TLSSession?
+  /// When the TLS handshake must be done; nil afterwards.
+  var handshakeDeadline: Deadline?
+  /// When the header section that has begun must be complete; nil while none has.
+  var headDeadline: Deadline?
+
+  private let counted: IPAddress?
+  private var isResting = true
+
+  init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, worker: Worker) {
+    self.channel = channel
+    self.peer = peer
+    self.client = peer.ipAddress?.description ?? "unix"
+    self.counted = counted
+    self.isFromTrustedProxy = isFromTrustedProxy
+    self.worker = worker
+  }
+
+  var now: Deadline { channel.loop.now }
+
+  /// Waits for the first bytes.
+  func start(_ context: TLSContext?) {
+    if let context {
+      guard let session = try? TLSSession(context) else { return close() }
+      tls = session
+      handshakeDeadline = now.advanced(by: worker.limits.tlsHandshake)
+    }
+    channel.watch(until: restDeadline, self)
+  }
+
+  // MARK: At rest
+
+  func channel(_ channel: Channel, became readiness: Readiness) {
+    switch readiness {
+    case .ready: begin { await self.run() }
+    case .timedOut where headDeadline != nil: begin { await self.end(with: .refused(.headTimeout)) }
+    case .cancelled where headDeadline != nil: begin { await self.end(with: .refused(.draining)) }
+    case .timedOut, .cancelled: close()
+    }
+  }
+
+  private func begin(_ work: @escaping @Sendable () async -> Void) {
+    isResting = false
+    // An unstructured task does not inherit the preference: without it, it would run on the global pool.
+    Task(executorPreference: channel.loop) { await work() }
+  }
+
+  private var restDeadline: Deadline {
+    handshakeDeadline ?? headDeadline ?? now.advanced(by: worker.limits.idle)
+  }
+
+  /// Gives back what was borrowed, and waits for bytes without a task.
+  private func rest() {
+    if headDeadline == nil {
+      returnRequest()
+      if worker.stage == .closing, handshakeDeadline == nil { return close() }
+    }
+    settle()
+    isResting = true
+    channel.watch(until: restDeadline, self)
+  }
+
+  /// Closes it unless a request is under way; for a server that is going.
+  func closeIfIdle() {
+    if isResting, headDeadline == nil { close() }
+  }
+
+  /// Ends whatever it waits for; for a server that has waited long enough.
+  func abandon() {
+    channel.cancel()
+  }
+
+  // MARK: Busy
+
+  /// Deals with all that has come.
+  private func run() async {
+    borrowBuffers()
+    do throws(Ending) {
+      try await answerWhatIsThere()
+      try await flush()
+    } catch {
+      return await end(with: error)
+    }
+    peerHasFinished ? close() : rest()
+  }
+
+  /// How often in a row a connection may fill the receive buffer before the others of its loop have a turn.
+  private static let readsInOneGo = 4
+
+  private func answerWhatIsThere() async throws(Ending) {
+    isDry = false
+    for _ in 0..<Self.readsInOneGo {
+      try receive()
+      while try parseHead() {
+        try await answer()
+        if output.count >= worker.limits.sendBuffer { try await flush() }
+      }
+      if isDry || peerHasFinished { return }
+    }
+  }
+
+  /// Whether a whole head is there; it is `request` then, its bytes are consumed.
+  private func parseHead() throws(Ending) -> Bool {
+    guard consumed < input.count else { return false }
+    let request = self.request ?? borrowRequest()
+    do {
+      let bytes = input
+      let unread = bytes.span.extracting(consumed...)
+      guard let length = try request.parser.parse(unread) else { return false }
+      request.keep(unread.extracting(..<length))
+      consumed += length
+      headDeadline = nil
+      return true
+    } catch {
+      throw .refused(Refusal(error))
+    }
+  }
+
+  private func borrowRequest() -> Request {
+    let request = worker.lendRequest()
+    request.peer = peer
+    request.client = client
+    request.isSecure = tls != nil
+    request.received = now
+    self.request = request
+    headDeadline = now.advanced(by: worker.limits.headerSection)
+    return request
+  }
+
+  func returnRequest() {
+    if let request = request.take() { worker.takeBack(request) }
+  }
+
+  // MARK: The end
+
+  /// Says what there is left to say, and closes.
+  private func end(with ending: Ending) async {
+    borrowBuffers()
+    switch ending {
+    case .gone:
+      close()
+    case .finished(let lingers):
+      await finish(lingers: lingers)
+    case .refused(let refusal):
+      refuse(refusal)
+      await finish(lingers: true)
+    case .failedTLS(let error):
+      await endTLS(error)
+    }
+  }
+
+  private func finish(lingers: Bool) async {
+    do throws(Ending) {
+      try await flush()
+      tls?.close(outgoing: &outgoing)
+      try await transmit()
+    } catch { return close() }
+    if lingers { await linger() }
+    close()
+  }
+
+  /// The peer may still be sending. Closing now would answer that with a reset, and the peer's system would throw away
+  /// what we said (RFC 9112 §9.6): so say that we are done, and read on for a little while.
+  private func linger() async {
+    channel.shutdownWriting()
+    settle()
+    let deadline = now.advanced(by: worker.limits.linger)
+    var discarded = 0
+    while discarded < worker.limits.lingerBytes, now < deadline {
+      var scratch = worker.lendBuffer()
+      let reading = try? channel.receive(into: &scratch, atMost: worker.limits.receiveBuffer)
+      worker.takeBack(scratch)
+      switch reading {
+      case .bytes(let count): discarded += count
+      case .wouldBlock: guard await channel.readable(until: deadline) == .ready else { return }
+      case .end, nil: return
+      }
+    }
+  }
+
+  func close() {
+    guard channel.raw >= 0 else { return }
+    // Closing the channel may report the end of a wait to this object, which then comes here again.
+    channel.close()
+    returnRequest()
+    consumed = input.count
+    outgoing = []
+    settle()
+    tls = nil
+    worker.forget(self, counted: counted)
+  }
+}

@@ -1,0 +1,57 @@
+import Dispatch
+import EventLoop
+
+/// How many connections there are, in all and per address, over all loops of a server.
+final class ConnectionCount: @unchecked Sendable {
+  // Sendable: both counts are touched only under `lock`.
+  private let lock = Lock()
+  private var total = 0
+  private var perAddress: [IPAddress: Int] = [:]
+  private let limits: ServerLimits
+  private let group = DispatchGroup()
+
+  init(limits: ServerLimits) {
+    self.limits = limits
+  }
+
+  enum Admission { case granted, tooMany, tooManyFromAddress }
+
+  /// Counts a connection in, unless there are too many. `address` is nil for one that is exempt from the limit per
+  /// address, and must be the same on `release`.
+  func admit(_ address: IPAddress?) -> Admission {
+    lock.withLock {
+      guard total < limits.connections else { return .tooMany }
+      if let address {
+        let count = perAddress[address, default: 0]
+        guard count < limits.connectionsPerAddress else { return .tooManyFromAddress }
+        perAddress[address] = count + 1
+      }
+      total += 1
+      group.enter()
+      return .granted
+    }
+  }
+
+  /// Counts a connection out.
+  func release(_ address: IPAddress?) {
+    lock.withLock {
+      total -= 1
+      if let address, let count = perAddress[address] { perAddress[address] = count > 1 ? count - 1 : nil }
+    }
+    group.leave()
+  }
+
+  /// Blocks until there are none, at most for `timeout`; false if some are left.
+  func waitForNone(timeout: Duration) -> Bool {
+    group.wait(timeout: .now() + .nanoseconds(Int(clamping: timeout.nanoseconds))) == .success
+  }
+}
+
+extension Duration {
+  /// Whole nanoseconds.
+  var nanoseconds: Int64 {
+    let (seconds, attoseconds) = components
+    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    return overflow ? .max : product + attoseconds / 1_000_000_000
+  }
+}

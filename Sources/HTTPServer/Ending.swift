@@ -1,0 +1,13 @@
+import TLS
+
+/// Why a connection ends.
+enum Ending: Error {
+  /// The peer is gone, or does not read: there is nobody to tell.
+  case gone
+  /// The last answer says that it is the last. `lingers` if the peer may still be sending.
+  case finished(lingers: Bool)
+  /// A request is refused in a way that leaves the connection's bytes without meaning.
+  case refused(Refusal)
+  /// The TLS session is over; what is left to send of it is in `outgoing`.
+  case failedTLS(TLSError)
+}

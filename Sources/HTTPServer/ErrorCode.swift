@@ -1,0 +1,64 @@
+public import HTTPTypes
+
+/// Why the server refuses a request: the `code` of its error objects.
+public enum ErrorCode: String, Sendable, CaseIterable {
+  case malformedRequest = "malformed_request"
+  case invalidParameter = "invalid_parameter"
+  case missingCredentials = "missing_credentials"
+  case originNotAllowed = "origin_not_allowed"
+  case notPermitted = "not_permitted"
+  case notFound = "not_found"
+  case methodNotAllowed = "method_not_allowed"
+  case requestTimeout = "request_timeout"
+  case contentTooLarge = "content_too_large"
+  case uriTooLong = "uri_too_long"
+  case unsupportedMediaType = "unsupported_media_type"
+  case expectationFailed = "expectation_failed"
+  case headerFieldsTooLarge = "header_fields_too_large"
+  case internalError = "internal_error"
+  case notImplemented = "not_implemented"
+  case overloaded = "overloaded"
+  case draining = "draining"
+  case httpVersionNotSupported = "http_version_not_supported"
+
+  /// The status that goes with it.
+  public var status: HTTPResponse.Status {
+    switch self {
+    case .malformedRequest, .invalidParameter: .badRequest
+    case .missingCredentials: .unauthorized
+    case .originNotAllowed, .notPermitted: .forbidden
+    case .notFound: .notFound
+    case .methodNotAllowed: .methodNotAllowed
+    case .requestTimeout: .requestTimeout
+    case .contentTooLarge: .contentTooLarge
+    case .uriTooLong: .uriTooLong
+    case .unsupportedMediaType: .unsupportedMediaType
+    case .expectationFailed: .expectationFailed
+    case .headerFieldsTooLarge: .requestHeaderFieldsTooLarge
+    case .internalError: .internalServerError
+    case .notImplemented: .notImplemented
+    case .overloaded, .draining: .serviceUnavailable
+    case .httpVersionNotSupported: .httpVersionNotSupported
+    }
+  }
+
+  /// The `title`: the code in words.
+  public var title: String {
+    let words = rawValue.replacing("_", with: " ").replacing("uri", with: "URI").replacing("http", with: "HTTP")
+    return words.prefix(1).uppercased() + words.dropFirst()
+  }
+
+  /// The code for a refusal of the HTTP/1.1 codec, which knows statuses only.
+  init(codecStatus status: HTTPResponse.Status) {
+    self =
+      switch status {
+      case .uriTooLong: .uriTooLong
+      case .requestHeaderFieldsTooLarge: .headerFieldsTooLarge
+      case .contentTooLarge: .contentTooLarge
+      case .expectationFailed: .expectationFailed
+      case .notImplemented: .notImplemented
+      case .httpVersionNotSupported: .httpVersionNotSupported
+      default: .malformedRequest
+      }
+  }
+}

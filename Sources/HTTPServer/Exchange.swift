@@ -1,0 +1,42 @@
+public import EventLoop
+public import HTTP1
+public import Telemetry
+public import TLS
+
+/// One request and its answer, as it is recorded.
+public struct Exchange {
+  /// The request's ID.
+  public let id: RequestID
+  /// The request's method, nil if no request line could be read.
+  public let method: RequestHead.Method?
+  /// The route's template, nil if none was reached.
+  public let route: StaticString?
+  /// The status code that was sent.
+  public let status: Int
+  /// Bytes of content that were sent.
+  public let bytes: Int
+  /// From the first byte of the request to the answer.
+  public let duration: Duration
+  /// Who asked, without the port.
+  public let client: String
+}
+
+/// Hears of every answer, on the loop that gave it: it must not block.
+public protocol ExchangeObserver: Sendable {
+  /// An answer is about to be written.
+  func completed(_ exchange: borrowing Exchange)
+  /// Something that the operator should know happened outside of any request.
+  func noticed(_ notice: ServerNotice)
+}
+
+/// Something about connections that the operator should know.
+public enum ServerNotice: Sendable {
+  /// Accepting pauses because the system has no descriptors or memory left.
+  case acceptPaused(SocketError)
+  /// A connection was turned away because there are too many in all.
+  case tooManyConnections(SocketAddress)
+  /// A connection was turned away because its address has too many.
+  case tooManyConnectionsFromAddress(SocketAddress)
+  /// A TLS handshake failed.
+  case tlsFailed(SocketAddress, TLSError)
+}

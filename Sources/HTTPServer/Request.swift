@@ -1,0 +1,94 @@
+public import EventLoop
+public import HTTP1
+public import Telemetry
+
+/// A request while it is answered: its head, its content if the route reads one, and who asks.
+///
+/// An object, lent by the event loop and used again for another request: nothing may keep it beyond the answer.
+public final class Request {
+  /// Who is at the other end of the connection.
+  public internal(set) var peer = SocketAddress.unix(path: "")
+
+  /// Whether it came over TLS.
+  public internal(set) var isSecure = false
+
+  /// The content, if the operation reads it; else empty.
+  public internal(set) var body: [UInt8] = []
+
+  /// Names the request in logs and in `X-Request-ID`.
+  public internal(set) var id: RequestID
+
+  /// Who asks, without the port: an address, or `unix`.
+  public internal(set) var client = ""
+
+  /// The route's template, for logs and metrics; nil before routing.
+  public internal(set) var route: StaticString?
+
+  /// When the first byte of the head was read.
+  var received = Deadline.now
+
+  var parser: RequestHeadParser
+  private var bytes: [UInt8] = []
+
+  init(limits: HTTP1Limits, id: RequestID) {
+    self.id = id
+    parser = RequestHeadParser(limits: limits)
+  }
+
+  /// Facts about the head; its ranges are into `headBytes`.
+  public var head: RequestHead { parser.head }
+
+  /// The method.
+  public var method: RequestHead.Method { parser.head.method }
+
+  /// The bytes of the head.
+  public var headBytes: [UInt8] { bytes }
+
+  /// Forgets the last request but keeps its storage.
+  func reset() {
+    parser.reset()
+    bytes.removeAll(keepingCapacity: true)
+    body.removeAll(keepingCapacity: body.capacity <= 65_536)
+    route = nil
+  }
+
+  /// Keeps the head, whose bytes the receive buffer is about to lose.
+  func keep(_ head: Span<UInt8>) {
+    bytes.append(addingCapacity: head.count) { output in
+      for index in head.indices { output.append(head[index]) }
+    }
+  }
+
+  // MARK: What was asked
+
+  /// Whether the path is `path`, byte for byte.
+  public func hasPath(_ path: StaticString) -> Bool {
+    let range = parser.head.path
+    guard range.count == path.utf8CodeUnitCount else { return false }
+    // Safe: a static string is there for ever, and as long as it says.
+    return unsafe UnsafeBufferPointer(start: path.utf8Start, count: path.utf8CodeUnitCount).elementsEqual(bytes[range])
+  }
+
+  /// The bytes of the query, still percent-encoded; nil if there is no `?`.
+  public var query: ArraySlice<UInt8>? {
+    parser.head.query.map { bytes[$0] }
+  }
+
+  /// The value of a field that must not occur more than once; its name in lower case.
+  public func field(_ name: StaticString) -> FieldValue {
+    let bytes = self.bytes
+    let span = bytes.span
+    guard let range = parser.head.firstField(named: name, in: span) else { return .absent }
+    return parser.head.fieldCount(named: name, in: span) == 1 ? .single(bytes[range]) : .repeated
+  }
+
+  /// What the field lines of one name say.
+  public enum FieldValue {
+    /// There is none.
+    case absent
+    /// There is one, with this value, white space around it removed.
+    case single(ArraySlice<UInt8>)
+    /// There are several.
+    case repeated
+  }
+}

@@ -1,0 +1,71 @@
+import HTTP1
+import HTTPTypes
+
+/// Which operation answers which request. An immutable value: a request is answered by the one it began with.
+public struct Router: Sendable {
+  private let routes: [Route]
+  private let finish: @Sendable (inout Response, Request) -> Void
+
+  /// A router.
+  ///
+  /// - Parameters:
+  ///   - routes: Looked through in order.
+  ///   - finish: Has the last word on every response, refusals by the routes included: CORS, for one.
+  public init(_ routes: [Route], finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }) {
+    self.routes = routes
+    self.finish = finish
+  }
+
+  /// The operation that is asked for. Throws when there is none.
+  func operation(for request: Request) throws(Refusal) -> Operation {
+    if let refusal = Self.refusal(of: request.method) { throw refusal }
+    if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }
+    for route in routes where request.hasPath(route.path) {
+      request.route = route.path
+      return try operation(of: route, for: request.method)
+    }
+    throw Refusal(.notFound, "There is nothing at this path. /openapi.json lists what there is.")
+  }
+
+  /// Runs an operation, or answers a refusal, and finishes the response.
+  func respond(to request: Request, with operation: Operation) -> Response {
+    finished(operation.respond(request), for: request)
+  }
+
+  func finished(_ response: Response, for request: Request) -> Response {
+    var response = response
+    finish(&response, request)
+    return response
+  }
+
+  private func operation(of route: Route, for method: RequestHead.Method) throws(Refusal) -> Operation {
+    let wanted = method == .head ? .get : method
+    if let operation = route.operations.first(where: { $0.method == wanted }) { return operation }
+    if method == .options { return Self.options(allow: route.allow) }
+    throw Refusal(
+      .methodNotAllowed, "This path answers \(route.allow).", fields: [.allow: route.allow],
+      closesConnection: method == .trace)
+  }
+
+  /// Methods that no route has: CONNECT would make a tunnel of the connection, so it closes.
+  private static func refusal(of method: RequestHead.Method) -> Refusal? {
+    switch method {
+    case .connect:
+      Refusal(.notImplemented, "This server is no proxy: CONNECT is not available.", closesConnection: true)
+    case .other:
+      Refusal(.notImplemented, "This server does not know the request's method.", closesConnection: true)
+    default: nil
+    }
+  }
+
+  /// `OPTIONS http://host` without a path means the server as a whole (RFC 9112 §3.2.4).
+  private func asksForServerOptions(_ request: Request) -> Bool {
+    request.method == .options && request.head.path.isEmpty && request.head.query == nil
+  }
+
+  private static let serverOptions = options(allow: "GET, HEAD, POST, OPTIONS")
+
+  private static func options(allow: String) -> Operation {
+    Operation(method: .options, bodyLimit: 0) { _ in Response(.noContent, fields: [.allow: allow]) }
+  }
+}

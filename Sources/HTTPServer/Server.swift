@@ -1,0 +1,95 @@
+import Glibc
+public import EventLoop
+public import TLS
+
+/// An HTTP server: one endpoint, served by every loop that it is given.
+///
+/// Its methods may be called from any thread but a loop's; those that say so block.
+public final class Server: Sendable {
+  /// What a server is made with.
+  public struct Configuration: Sendable {
+    /// Where it listens.
+    public var endpoint: Endpoint
+    /// With what it does TLS; nil for plain HTTP.
+    public var tls: TLSContext?
+    /// Its bounds.
+    public var limits = ServerLimits()
+    /// Whose `X-Request-ID` counts, and who is exempt from the limit of connections per address.
+    public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
+    /// Who hears of every answer.
+    public var observer: any ExchangeObserver
+
+    /// A configuration with the default limits, plain HTTP and no trusted proxy.
+    public init(endpoint: Endpoint, observer: any ExchangeObserver) {
+      self.endpoint = endpoint
+      self.observer = observer
+    }
+  }
+
+  /// Where it listens, with the ports that the system picked.
+  public let addresses: [SocketAddress]
+
+  private let workers: [Worker]
+  private let count: ConnectionCount
+
+  /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.
+  public init(_ configuration: Configuration, router: Router, loops: [EventLoop]) throws(ListenError) {
+    let listeners = try Listener.open(configuration.endpoint, loops: loops.count)
+    let count = ConnectionCount(limits: configuration.limits)
+    let workers = loops.map { Worker(loop: $0, configuration: configuration, router: router, count: count) }
+    self.addresses = listeners.compactMap(\.first?.address)
+    self.workers = workers
+    self.count = count
+    for (index, worker) in workers.enumerated() {
+      let own = listeners.map { $0[index] }
+      worker.loop.performAndWait { worker.start(own) }
+    }
+  }
+
+  /// Lets `router` answer requests that begin from now on; with `tls`, new connections do their handshake with that.
+  public func replace(router: Router, tls: TLSContext?) {
+    for worker in workers {
+      worker.loop.post {
+        worker.router = router
+        worker.tls = tls
+      }
+    }
+  }
+
+  /// How long a connection request or a request may be on its way: generous on loopback, a slow round trip elsewhere.
+  private var roundTrip: Duration {
+    addresses.allSatisfy { $0.ipAddress?.isLoopback ?? true } ? .milliseconds(20) : .milliseconds(200)
+  }
+
+  /// From now on every answer is its connection's last, but all is served.
+  public func beginDrain() {
+    onEachLoop { $0.beginDrain() }
+  }
+
+  /// Closes without losing a request that has arrived. Blocks until all are answered, or `timeout` has passed; then
+  /// those still under way are refused with 503.
+  ///
+  /// The order matters (each step was measured to lose connections without the one before it): connection requests
+  /// are ignored, then, a round trip later, all that wait are accepted and the listeners close; then, after another
+  /// round trip for the requests of those, idle connections close.
+  public func drain(timeout: Duration) {
+    beginDrain()
+    onEachLoop { $0.refuseConnectionRequests() }
+    pause(roundTrip)
+    onEachLoop { $0.acceptRestAndCloseListeners() }
+    pause(roundTrip)
+    onEachLoop { $0.closeIdleConnections() }
+    guard !count.waitForNone(timeout: timeout) else { return }
+    onEachLoop { $0.abandonConnections() }
+    // Each has its last answer in the socket or is not reading: a linger's time is all that is left to give.
+    _ = count.waitForNone(timeout: .seconds(1))
+  }
+
+  private func onEachLoop(_ action: @escaping @Sendable (Worker) -> Void) {
+    for worker in workers { worker.loop.performAndWait { action(worker) } }
+  }
+
+  private func pause(_ duration: Duration) {
+    usleep(UInt32(clamping: duration.nanoseconds / 1000))
+  }
+}

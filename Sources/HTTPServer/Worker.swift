@@ -1,0 +1,196 @@
+import EventLoop
+import Glibc
+import HTTP1
+import HTTPTypes
+import Telemetry
+import TLS
+
+/// A server's share of one event loop: its listeners, its connections, and what they borrow while they are busy.
+final class Worker: Listener.Owner, @unchecked Sendable {
+  // Sendable by confinement: made by the server, then used on its loop only.
+
+  let loop: EventLoop
+  let limits: ServerLimits
+  let observer: any ExchangeObserver
+
+  /// What answers requests; replaced whole on reload.
+  var router: Router
+  /// What new connections do their handshake with, nil for plain HTTP.
+  var tls: TLSContext?
+  /// How far the server is on its way out.
+  private(set) var stage = Stage.serving
+
+  enum Stage: Comparable {
+    /// Connections live on.
+    case serving
+    /// Every answer says that it is the connection's last.
+    case draining
+    /// Nothing new is awaited: a connection at rest closes.
+    case closing
+  }
+
+  private let isTrusted: @Sendable (IPAddress) -> Bool
+  private let count: ConnectionCount
+  private var listeners: [Listener] = []
+  private var connections: [ObjectIdentifier: Connection] = [:]
+
+  private var buffers: [[UInt8]] = []
+  private var requests: [Request] = []
+  private var ids = RequestIDGenerator()
+  private var idText: [UInt8] = []
+  private var date = DateField()
+
+  init(
+    loop: EventLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount
+  ) {
+    self.loop = loop
+    self.limits = configuration.limits
+    self.observer = configuration.observer
+    self.isTrusted = configuration.isTrustedProxy
+    self.tls = configuration.tls
+    self.router = router
+    self.count = count
+  }
+
+  // MARK: Connections
+
+  func start(_ listeners: [Listener]) {
+    self.listeners = listeners
+    for listener in listeners { listener.start(on: loop, for: self) }
+  }
+
+  func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
+    let trusted = peer.ipAddress.map(isTrusted) ?? true
+    let counted = trusted ? nil : peer.ipAddress?.subscriber
+    switch count.admit(counted) {
+    case .granted: break
+    case .tooMany:
+      observer.noticed(.tooManyConnections(peer))
+      return turnAway(descriptor, "This server has as many connections as it can hold; try again shortly.")
+    case .tooManyFromAddress:
+      observer.noticed(.tooManyConnectionsFromAddress(peer))
+      return turnAway(descriptor, "There are too many connections from this address; close some, or try again later.")
+    }
+    let channel = loop.open(descriptor)
+    let connection = Connection(channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, worker: self)
+    connections[ObjectIdentifier(connection)] = connection
+    connection.start(tls)
+  }
+
+  func listener(_ listener: Listener, pausedAfter error: SocketError) {
+    observer.noticed(.acceptPaused(error))
+  }
+
+  /// Closes a connection that there is no room for, with a word if that can be had without waiting.
+  private func turnAway(_ descriptor: consuming Descriptor, _ detail: String) {
+    guard tls == nil else { return }
+    let channel = loop.open(descriptor)
+    var output: [UInt8] = []
+    let id = ids.next()
+    let refusal = Refusal(.overloaded, detail, fields: [.retryAfter: "1"], closesConnection: true)
+    append(refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output)
+    _ = try? channel.send(output.span)
+    channel.shutdownWriting()
+    // Unread bytes would turn the close into a reset, and the answer would be lost.
+    var discarded: [UInt8] = []
+    _ = try? channel.receive(into: &discarded, atMost: limits.receiveBuffer)
+    channel.close()
+  }
+
+  func forget(_ connection: Connection, counted: IPAddress?) {
+    connections[ObjectIdentifier(connection)] = nil
+    count.release(counted)
+  }
+
+  // MARK: Drain
+
+  func beginDrain() {
+    stage = .draining
+  }
+
+  func refuseConnectionRequests() {
+    for listener in listeners { listener.refuseConnectionRequests() }
+  }
+
+  func acceptRestAndCloseListeners() {
+    for listener in listeners { listener.acceptRestAndClose() }
+    listeners = []
+  }
+
+  /// Closes what rests; what is busy closes when it is done.
+  func closeIdleConnections() {
+    stage = .closing
+    for connection in Array(connections.values) { connection.closeIfIdle() }
+  }
+
+  /// Ends what is still busy: a request under way is told that the server is going.
+  func abandonConnections() {
+    for connection in Array(connections.values) { connection.abandon() }
+  }
+
+  // MARK: Lending
+
+  /// An empty buffer with room for one read; to be given back.
+  func lendBuffer() -> [UInt8] {
+    if let buffer = buffers.popLast() { return buffer }
+    var buffer: [UInt8] = []
+    buffer.reserveCapacity(limits.receiveBuffer)
+    return buffer
+  }
+
+  /// Takes a buffer back. One that has grown is let go, so that a burst does not stay in memory.
+  func takeBack(_ buffer: consuming [UInt8]) {
+    guard (limits.receiveBuffer...limits.sendBuffer * 2).contains(buffer.capacity), buffers.count < Self.spares else {
+      return
+    }
+    buffer.removeAll(keepingCapacity: true)
+    buffers.append(buffer)
+  }
+
+  func lendRequest() -> Request {
+    requests.popLast() ?? Request(limits: limits.http1, id: ids.next())
+  }
+
+  func takeBack(_ request: Request) {
+    guard requests.count < Self.spares else { return }
+    request.reset()
+    requests.append(request)
+  }
+
+  /// More than a loop uses at once: connections that wait hold buffers of their own size.
+  private static let spares = 8
+
+  // MARK: Writing
+
+  /// Gives the request its ID: a trusted proxy's, if it is safe, else a fresh one.
+  func identify(_ request: Request, isFromTrustedProxy: Bool) {
+    request.id = isFromTrustedProxy ? proxysID(of: request) ?? ids.next() : ids.next()
+  }
+
+  private func proxysID(of request: Request) -> RequestID? {
+    guard case .single(let id) = request.field("x-request-id") else { return nil }
+    return RequestID(String(decoding: id, as: UTF8.self))
+  }
+
+  /// Appends a response as it goes over the wire. Returns the bytes of content.
+  @discardableResult
+  func append(
+    _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
+  ) -> Int {
+    let date = self.date.value
+    idText.removeAll(keepingCapacity: true)
+    idText.append(id)
+    let id = idText
+    ResponseSerializer.append(
+      status: response.status, fields: response.fields, contentLength: response.body.count, date: date.span,
+      requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
+    guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
+    output.append(contentsOf: response.body)
+    return response.body.count
+  }
+
+  /// Brings the date of the next responses up to the second.
+  func updateDate() {
+    date.update()
+  }
+}
