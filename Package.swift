@@ -45,14 +45,15 @@ let package = Package(
     .target(name: "CPlatform"),
 
     module("EventLoop", ["CPlatform", heap]),
+    module("JSON"),
     module("HTTP1", [httpTypes]),
     module("TLS", ["COpenSSL"]),
     module("HTTPServer", ["EventLoop", "HTTP1", "TLS", "Telemetry", httpTypes]),
-    module("DeveloperToken", ["COpenSSL"]),
+    module("DeveloperToken", ["COpenSSL", "JSON"]),
     module("Telemetry", [logging]),
     module(
       "TokenServer",
-      ["CPlatform", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "TLS", "Telemetry", httpTypes, logging]),
+      ["CPlatform", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "TLS", "Telemetry", httpTypes, logging]),
     .executableTarget(
       name: "musickit-token-server",
       dependencies: ["CPlatform", "DeveloperToken", "TokenServer", "Telemetry", arguments, logging],

@@ -1,3 +1,5 @@
+import JSON
+
 /// Apple's rules for the claims, but for `origin`.
 struct ClaimRules {
   let claims: JSONValue

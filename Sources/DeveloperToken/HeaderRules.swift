@@ -1,3 +1,5 @@
+import JSON
+
 /// Apple's rules for the header.
 struct HeaderRules {
   let header: JSONValue

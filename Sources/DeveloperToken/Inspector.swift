@@ -1,3 +1,5 @@
+import JSON
+
 /// Holds a developer token against each rule of Apple's and explains each failure.
 ///
 /// Apple answers 401 with an empty body whatever is wrong. This says what it is, from the token alone: no network.

@@ -1,3 +1,5 @@
+import JSON
+
 /// A JSON Web Signature in compact serialization (RFC 7515 §7.1), taken apart and not yet believed.
 public struct JWS: Sendable {
   /// Longest compact serialization that is looked at, in bytes.

@@ -1,3 +1,5 @@
+import JSON
+
 /// What holds for every JSON object in a token.
 enum MemberRules {
   /// Readers differ in which of two equal names they take, so they would read different tokens (RFC 7519 §4).

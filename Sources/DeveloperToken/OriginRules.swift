@@ -1,3 +1,5 @@
+import JSON
+
 /// Apple's rules for the `origin` claim: an array of concrete origins, and the browser's among them.
 struct OriginRules {
   let claim: JSONValue?

@@ -1,4 +1,5 @@
 import COpenSSL
+import JSON
 
 /// The public half of a P-256 key, which verifies ES256 signatures.
 @safe public final class VerificationKey: @unchecked Sendable {

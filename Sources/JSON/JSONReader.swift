@@ -1,13 +1,14 @@
 /// Reads one JSON text (RFC 8259), strictly, in memory bounded by its input; nesting is bounded, since it recurses.
-struct JSONReader {
-  static let maximumDepth = 16
+public struct JSONReader {
+  /// Deepest nesting that is read.
+  public static let maximumDepth = 16
 
   private let bytes: [UInt8]
   private var index = 0
   private var depth = 0
 
   /// The value, or nil if the bytes are not exactly one JSON text in UTF-8.
-  static func read(_ bytes: [UInt8]) -> JSONValue? {
+  public static func read(_ bytes: [UInt8]) -> JSONValue? {
     var reader = JSONReader(bytes: bytes)
     guard let value = reader.value() else { return nil }
     reader.skipSpace()
@@ -30,8 +31,11 @@ struct JSONReader {
   }
 
   private mutating func take(word: StaticString) -> Bool {
-    guard bytes.span.starts(with: word, at: index) else { return false }
-    index += word.utf8CodeUnitCount
+    let length = word.utf8CodeUnitCount
+    // Safe: a static string is there for ever, and as long as it says.
+    let expected = unsafe UnsafeBufferPointer(start: word.utf8Start, count: length)
+    guard unsafe bytes[index...].starts(with: expected) else { return false }
+    index += length
     return true
   }
 
