@@ -2,7 +2,7 @@
 ///
 /// An own reader of a hundred lines, because the inspector's question is how the JSON is written: `JSONDecoder` merges
 /// repeated members, takes 1.0e3 for a whole number, and brings a second module into every program that mints.
-indirect enum JSONValue: Equatable {
+indirect enum JSONValue: Equatable, Sendable {
   case object([Member])
   case array([JSONValue])
   case string(String)
@@ -10,7 +10,7 @@ indirect enum JSONValue: Equatable {
   case bool(Bool)
   case null
 
-  struct Member: Equatable {
+  struct Member: Equatable, Sendable {
     let name: String
     let value: JSONValue
   }
