@@ -65,6 +65,7 @@ let package = Package(
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
     tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
+    tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),
     tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer"]),

@@ -15,9 +15,9 @@ enum IPv6 {
   ///
   /// This is RFC 5952 but for IPv4-mapped addresses, which browsers write in hexadecimal (URL standard, host
   /// serializing) and `inet_ntop` would not.
-  static func serialization(_ text: Substring) -> String? {
+  static func serialization(_ text: String) -> String? {
     var address = in6_addr()
-    guard unsafe inet_pton(AF_INET6, String(text), &address) == 1 else { return nil }
+    guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }
     let bytes = unsafe withUnsafeBytes(of: address) { unsafe Array($0) }
     let pieces = stride(from: 0, to: 16, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
     let zeros = longestZeros(pieces)

@@ -92,7 +92,7 @@ struct OriginTests {
     ("https://[]", "not an IPv6"),
     ("https://[1.2.3.4]", "not an IPv6"),
     ("https://[::1]x", "between"),
-    ("https://::1", "port"),
+    ("https://::1", "no host"),
     ("https://\(String(repeating: "a.", count: 150))b", "longer than"),
   ]
 

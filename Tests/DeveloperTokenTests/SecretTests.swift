@@ -1,3 +1,4 @@
+import COpenSSL
 import Glibc
 import Testing
 
@@ -21,7 +22,8 @@ struct SecretTests {
   private func brokenForms() -> [String] {
     let body = KeyFormTests.replacing(KeyFormTests.body(Samples.p8), "\n", "")
     return [
-      String(Samples.p8.dropLast(40)), "-----BEGIN \(body)-----\n\(body)\n-----END \(body)-----", body + ".p8", "/" + body,
+      String(Samples.p8.dropLast(40)), "-----BEGIN \(body)-----\n\(body)\n-----END \(body)-----", body + ".p8",
+      "/" + body,
       "eyJ.\(body)", "{\(body)", "!" + body, body.lowercased(), String(body.dropLast(9)),
     ]
   }
@@ -73,11 +75,19 @@ struct SecretTests {
   func empty() { #expect(Samples.secret("").count == 0) }
 
   @Test("is kept in locked, undumpable memory, as far as the system lets us, and saying so twice changes nothing")
-  func protection() {
-    let findings = SecureMemory.protect()
-    #expect(SecureMemory.protect() == findings)
-    var limit = rlimit()
-    unsafe getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
-    #expect(limit.rlim_cur == 0 || findings.contains { $0.id == "memory.core_files" })
+  func protection() async {
+    // In a process of its own, as the program does it: first thing and with one thread.
+    await #expect(processExitsWith: .success) {
+      let findings = SecureMemory.protect()
+      var limit = rlimit()
+      unsafe getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
+      let ids = findings.map(\.id)
+      precondition(SecureMemory.protect() == findings)
+      precondition(limit.rlim_cur == 0 || ids.contains("memory.core_files"))
+      precondition(CRYPTO_secure_malloc_initialized() == 1 || ids.contains("memory.no_secure_heap"))
+      // More than the secure heap holds is kept all the same.
+      let secrets = (0..<100).map { _ in SecretBytes(copying: [UInt8](repeating: 7, count: 1000)[...]) }
+      precondition(secrets.allSatisfy { $0.count == 1000 })
+    }
   }
 }

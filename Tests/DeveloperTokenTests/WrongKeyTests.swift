@@ -11,7 +11,8 @@ struct WrongKeyTests {
     let says: String
 
     init(
-      _ name: String, _ kind: SigningKeyError.Reason, says: String, _ text: @autoclosure @escaping @Sendable () -> String
+      _ name: String, _ kind: SigningKeyError.Reason, says: String,
+      _ text: @autoclosure @escaping @Sendable () -> String
     ) {
       (testDescription, self.text, reason, self.says) = (name, text, kind, says)
     }
@@ -31,7 +32,8 @@ struct WrongKeyTests {
     Case("a bare certificate", .wrongKind(.certificate), says: "a certificate", bare(Samples.openssl(selfSigned))),
     Case("a request", .wrongKind(.certificateRequest), says: "signing request", Samples.openssl(request)),
     Case("a bare request", .wrongKind(.certificateRequest), says: "signing request", bare(Samples.openssl(request))),
-    Case("a public key", .wrongKind(.publicKey), says: "a public key", Samples.openssl("\(p256) | openssl pkey -pubout")),
+    Case(
+      "a public key", .wrongKind(.publicKey), says: "a public key", Samples.openssl("\(p256) | openssl pkey -pubout")),
     Case(
       "a bare public key", .wrongKind(.publicKey), says: "a public key",
       bare(Samples.openssl("\(p256) | openssl pkey -pubout"))),
@@ -71,7 +73,8 @@ struct WrongKeyTests {
       "an OpenSSH key", .wrongKind(.opensshPrivateKey), says: "OpenSSH",
       "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n"),
     Case("a finished token", .wrongKind(.jwt), says: "a finished token", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln"),
-    Case("a quoted token", .wrongKind(.jwt), says: "a finished token", "\"eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln\"\n"),
+    Case(
+      "a quoted token", .wrongKind(.jwt), says: "a finished token", "\"eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln\"\n"),
     Case("a path", .wrongKind(.path), says: "musickit.keyFile", "/run/secrets/apple/music"),
     Case("a file name", .wrongKind(.path), says: "musickit.keyFile", "AuthKey_ABC123DEFG.p8"),
     Case("JSON", .wrongKind(.json), says: "JSON", #"{"key": "value"}"#),
@@ -111,7 +114,9 @@ struct WrongKeyTests {
   func binaryFiles() throws {
     let directory = TemporaryDirectory()
     let key = directory.write("AuthKey_ABC123DEFG.p8", Samples.p8)
-    for command in ["pkcs8 -topk8 -nocrypt -outform DER -in \(key)", "pkcs12 -export -nocerts -inkey \(key) -passout pass:x"] {
+    for command in [
+      "pkcs8 -topk8 -nocrypt -outform DER -in \(key)", "pkcs12 -export -nocerts -inkey \(key) -passout pass:x",
+    ] {
       let path = directory.path + "/out"
       _ = Samples.openssl("\(command) -out \(path)")
       let error = #expect(throws: SigningKeyError.self) { try SigningKey.load(file: path, keyID: Samples.keyID()) }

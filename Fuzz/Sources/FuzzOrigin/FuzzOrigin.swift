@@ -1,0 +1,18 @@
+import DeveloperToken
+
+/// Entry point of libFuzzer: takes the input for an origin and traps unless its serialization is safe and its own.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzOrigin(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let text = String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
+  do {
+    let origin = try Origin(text)
+    let bytes = origin.description.utf8
+    precondition(try Origin(origin.description) == origin, "the serialization is its own")
+    precondition(bytes.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"\"\\*@?#%ABCXYZ".utf8.contains($0) }, "safe in JSON")
+    precondition(bytes.count { $0 == UInt8(ascii: "/") } == 2 && !origin.host.isEmpty, "scheme, host and port only")
+    precondition(bytes.count <= Origin.limit)
+  } catch {
+    precondition("\(error)".utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } && "\(error)".utf8.count < 300)
+  }
+  return 0
+}

@@ -1,0 +1,41 @@
+import Glibc
+import Testing
+
+@testable import DeveloperToken
+
+@Suite("A hundred thousand tokens")
+struct IndependentVerificationTests {
+  private static let count = 100_000
+  /// Python with PyJWT and cryptography.
+  private static let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
+  private static let script =
+    String("\(#filePath)".split(separator: "/").dropLast(2).map { "/" + $0 }.joined())
+    + "/Python/verify_tokens.py"
+
+  @Test("are verified by OpenSSL's library from Python and by PyJWT, some with a short r and some with a short s")
+  func verified() throws {
+    let directory = TemporaryDirectory()
+    let minter = try Samples.minter()
+    let key = directory.write("public.pem", minter.key.publicKeyPEM)
+    let tokens = directory.write("tokens", try lines(minter))
+    let result = Command.run("\(Self.python) '\(Self.script)' '\(key)' '\(tokens)' 2>&1")
+    #expect(result.status == 0, "\(result.output)")
+    let numbers = result.output.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+    try #require(numbers.count == 3)
+    #expect(numbers[0] == Self.count)
+    #expect(numbers[1] > 0 && numbers[2] > 0, "one in 256 should be short, of each")
+  }
+
+  private func lines(_ minter: TokenMinter) throws -> [UInt8] {
+    let origins = try [
+      [], [Origin("https://app.example.com")], [Origin("http://[::1]:1"), Origin("https://b.example")],
+    ]
+    var lines: [UInt8] = []
+    for index in 0..<Self.count {
+      let now = Samples.now + index
+      let token = try minter.freshToken(ttl: 60 + index % 80_000, origins: origins[index % 3], now: now)
+      lines += token.compact + [UInt8(ascii: " ")] + token.claims.json + [UInt8(ascii: "\n")]
+    }
+    return lines
+  }
+}

@@ -1,0 +1,96 @@
+import Testing
+
+@testable import DeveloperToken
+
+@Suite("The cache of tokens")
+struct TokenCacheTests {
+  private static let minted = 1_000_000
+  private static let expires = 1_003_600
+  private static let half = 1_001_800
+
+  static let decisions: [(label: String, now: Int, decision: TokenReuse)] = [
+    ("at once", minted, .reuse),
+    ("a second before half its life", half - 1, .reuse),
+    ("at half its life", half, .renew),
+    ("a second after half its life", half + 1, .mint),
+    ("at its end", expires, .mint),
+    ("long after its end", .max, .mint),
+    ("when the clock went back by a second", minted - 1, .mint),
+    ("when the clock went back to 1970", 0, .mint),
+    ("when the clock is nonsense", .min, .mint),
+  ]
+
+  @Test("hands a token out", arguments: decisions)
+  func decision(label: String, now: Int, decision: TokenReuse) {
+    #expect(TokenReuse.decide(mintedAt: Self.minted, expiresAt: Self.expires, now: now) == decision)
+  }
+
+  @Test("hands out a token of any lifetime with at least half of it left", arguments: [60, 61, 3600, 3601, 43_200])
+  func halfLeft(ttl: Int) {
+    for now in 0...ttl where TokenReuse.decide(mintedAt: 0, expiresAt: ttl, now: now) != .mint {
+      #expect(2 * (ttl - now) >= ttl)
+    }
+  }
+
+  private func token(_ mintedAt: Int, ttl: Int = 3600) throws -> DeveloperToken {
+    let claims = Claims(issuer: try Samples.team(), issuedAt: mintedAt, expiresAt: mintedAt + ttl, origins: [])
+    return DeveloperToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
+  }
+
+  private func key(_ ttl: Int) -> TokenCache.Key { TokenCache.Key(ttl: ttl, origins: []) }
+
+  @Test("has one caller sign the first token while the others wait")
+  func firstToken() throws {
+    var cache = TokenCache(capacity: 4)
+    guard case .sign(nil) = cache.request(key(1), now: 0) else { return #expect(Bool(false), "the first signs") }
+    guard case .wait = cache.request(key(1), now: 0) else { return #expect(Bool(false), "the second waits") }
+    guard case .sign(nil) = cache.request(key(2), now: 0) else { return #expect(Bool(false), "other claims sign") }
+    cache.finish(key(1), try token(0))
+    guard case .take(let taken) = cache.request(key(1), now: 0) else { return #expect(Bool(false), "then all take it") }
+    #expect(taken.mintedAt == 0)
+  }
+
+  @Test("has one caller renew while the others get the present token")
+  func renewal() throws {
+    var cache = TokenCache(capacity: 4)
+    _ = cache.request(key(1), now: 0)
+    cache.finish(key(1), try token(0))
+    guard case .sign(.some) = cache.request(key(1), now: 1800) else { return #expect(Bool(false), "one renews") }
+    guard case .take(let present) = cache.request(key(1), now: 1800) else {
+      return #expect(Bool(false), "nobody waits")
+    }
+    #expect(present.mintedAt == 0 && present.refreshAfter >= 1800)
+    cache.finish(key(1), try token(1800))
+    guard case .take(let renewed) = cache.request(key(1), now: 1800) else { return #expect(Bool(false)) }
+    #expect(renewed.mintedAt == 1800)
+  }
+
+  @Test("lets the next caller try when a signature failed")
+  func failure() throws {
+    var cache = TokenCache(capacity: 4)
+    _ = cache.request(key(1), now: 0)
+    cache.finish(key(1), nil)
+    guard case .sign(nil) = cache.request(key(1), now: 0) else { return #expect(Bool(false)) }
+    #expect(cache.count == 0)
+  }
+
+  @Test("forgets the least recently used and never holds more than its capacity", arguments: [1, 2, 3, 7])
+  func bounded(capacity: Int) throws {
+    var cache = TokenCache(capacity: capacity)
+    var recent: [Int] = []
+    for step in 0..<500 {
+      let ttl = (step * step * 7 + step / 3) % 11
+      let isKnown = recent.contains(ttl)
+      switch cache.request(key(ttl), now: 0) {
+      case .take: #expect(isKnown)
+      case .sign:
+        #expect(!isKnown)
+        cache.finish(key(ttl), try token(0))
+      case .wait: #expect(Bool(false), "nobody else signs")
+      }
+      recent.removeAll { $0 == ttl }
+      recent = Array((recent + [ttl]).suffix(capacity))
+      #expect(cache.count == recent.count)
+    }
+  }
+}

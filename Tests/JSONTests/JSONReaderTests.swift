@@ -1,0 +1,55 @@
+import Testing
+
+@testable import JSON
+
+@Suite("The JSON reader")
+struct JSONReaderTests {
+  static let values: [(text: String, value: JSONValue)] = [
+    ("null", .null), (" true ", .bool(true)), ("false", .bool(false)), ("\"\"", .string("")), ("{}", .object([])),
+    ("[]", .array([])), ("[ 1 , 2 ]", .array([.number("1"), .number("2")])), ("-0", .number("-0")),
+    ("-1.50e+10", .number("-1.50e+10")), ("1E-2", .number("1E-2")),
+    (#""\"\\\/\b\f\n\r\t""#, .string("\"\\/\u{8}\u{C}\n\r\t")),
+    (#""\u00e9\uD83D\ude00é😀""#, .string("é😀é😀")),
+    (
+      #"{"a":{"a":1},"a":2}"#,
+      .object([
+        .init(name: "a", value: .object([.init(name: "a", value: .number("1"))])),
+        .init(name: "a", value: .number("2")),
+      ])
+    ),
+    (
+      String(repeating: "[", count: 16) + String(repeating: "]", count: 16),
+      (0..<15).reduce(.array([])) { value, _ in
+        .array([value])
+      }
+    ),
+  ]
+
+  @Test("reads what RFC 8259 has", arguments: values)
+  func reads(text: String, value: JSONValue) { #expect(JSONReader.read(Array(text.utf8)) == value) }
+
+  @Test(
+    "reads nothing else",
+    arguments: [
+      "", " ", "nul", "True", "NaN", "1 2", "01", "-", "+1", ".5", "1.", "1e", "1e+", "0x1", "'a'", "\"", "\"\\\"",
+      "\"\\x\"",
+      "\"\\u12\"", "\"\\u12g4\"", "\"\\uD800\"", "\"\\uD800\\u0041\"", "\"\\uDC00\"", "\"a\nb\"", "\"\0\"", "[", "[1",
+      "[1,", "[1,]",
+      "[,1]", "[1 2]", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{a:1}", "{1:1}", "{\"a\" 1}", "[]]", "{}}",
+      "/**/1",
+      String(repeating: "[", count: 17) + String(repeating: "]", count: 17), String(repeating: "[", count: 10_000),
+    ])
+  func refuses(text: String) { #expect(JSONReader.read(Array(text.utf8)) == nil) }
+
+  @Test(
+    "reads no text that is not UTF-8",
+    arguments: [[0x22, 0xFF, 0x22], [0x22, 0xC3, 0x22], [0x22, 0xED, 0xA0, 0x80, 0x22]])
+  func notUTF8(bytes: [UInt8]) { #expect(JSONReader.read(bytes) == nil) }
+
+  @Test("reads no prefix of an object")
+  func everyPrefix() {
+    let text = Array(#"{"a":[1,true,null,"\u00e9\n"],"b":{"c":-1.5e3}}"#.utf8)
+    #expect(JSONReader.read(text) != nil)
+    for count in 0..<text.count { #expect(JSONReader.read(Array(text[..<count])) == nil) }
+  }
+}
