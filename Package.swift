@@ -64,7 +64,7 @@ let package = Package(
     tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),
-    tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer"]),
+    tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer", "Telemetry", logging]),
     tests("IntegrationTests", ["musickit-token-server"]),
   ],
   swiftLanguageModes: [.v6]
