@@ -68,7 +68,7 @@ let package = Package(
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),
-    tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer"]),
+    tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer", "Telemetry", logging]),
     tests("IntegrationTests", ["musickit-token-server"]),
   ],
   swiftLanguageModes: [.v6]

@@ -1,0 +1,35 @@
+/// Checks everything that `serve` would, and starts nothing.
+public struct CheckConfigCommand: Sendable {
+  private let input: SettingsInput
+
+  /// The command with what the settings are read from.
+  public init(_ input: SettingsInput) {
+    self.input = input
+  }
+
+  /// One line of summary on standard output; or every fault, one a line, on standard error.
+  public func run() -> CommandResult {
+    let draft = SettingsDraft(input)
+    let files = draft.checkFiles()
+    let faults = (draft.faults + files.faults).map(\.description)
+    let warnings = (draft.warnings + files.warnings).map { "Warning: \($0)" }
+    guard faults.isEmpty, let loaded = try? draft.complete() else {
+      return CommandResult(.configuration, diagnostics: faults + warnings)
+    }
+    return CommandResult(.good, output: [loaded.settings.summary], diagnostics: warnings)
+  }
+}
+
+extension Settings {
+  /// Who signs, and what a server with these settings listens on.
+  var summary: String {
+    let scheme = server.tls == nil ? "http" : "https"
+    let address =
+      switch server.address {
+      case .tcp(let host, let port): "\(scheme) on \(host) port \(port)"
+      case .unix(let path): "\(scheme) on \(path)"
+      }
+    let operators = admin.map { "admin on \($0.host) port \($0.port)" } ?? "no admin listener"
+    return "The configuration is good: team \(musickit.teamID), \(address), \(operators)."
+  }
+}

@@ -1,0 +1,23 @@
+/// One value of a JSON5 document.
+enum JSONValue: Sendable, Equatable {
+  case null
+  case bool(Bool)
+  case integer(Int)
+  /// A number that is no `Int`, as it was written: no setting takes one, so it is kept only to be named in a fault.
+  case number(String)
+  case string(String)
+  case array([JSONValue])
+  case object([String: JSONValue])
+
+  /// What it is, as a fault names it. Never the value itself, which may be a secret.
+  var kind: String {
+    switch self {
+    case .null: "null"
+    case .bool: "a boolean"
+    case .integer, .number: "a number"
+    case .string: "a string"
+    case .array: "a list"
+    case .object: "an object"
+    }
+  }
+}

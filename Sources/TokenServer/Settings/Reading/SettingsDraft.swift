@@ -1,0 +1,45 @@
+/// Settings as far as they could be read, and all that is wrong with them.
+struct SettingsDraft {
+  let musickit: Settings.MusicKit?
+  let token: Settings.Token?
+  let server: Settings.Server?
+  let admin: Settings.Admin?
+  let access: Settings.Access?
+  let log: Settings.Log?
+  let faults: [SettingsFault]
+  let warnings: [String]
+
+  /// Reads every setting of `input`.
+  init(_ input: SettingsInput) {
+    let layers = SettingsLayers(input, schema: Settings.schema)
+    var reader = SettingsReader(layers)
+    musickit = Settings.MusicKit(&reader)
+    token = Settings.Token(&reader)
+    server = Settings.Server(&reader, host: input.host)
+    admin = Settings.Admin(&reader)
+    access = Settings.Access(&reader, token: token, allowsAnonymous: input.allowsAnonymous)
+    log = Settings.Log(&reader, host: input.host)
+    Self.checkPorts(server, admin, &reader)
+    faults = reader.faults
+    let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
+    warnings = layers.warnings + (input.allowsAnonymous ? [everybody] : [])
+  }
+
+  /// The settings, if nothing is wrong with them.
+  func complete() throws(InvalidSettings) -> Settings.Loaded {
+    guard faults.isEmpty, let musickit, let token, let server, let access, let log else {
+      throw InvalidSettings(faults: faults, warnings: warnings)
+    }
+    let settings = Settings(musickit: musickit, token: token, server: server, admin: admin, access: access, log: log)
+    return Settings.Loaded(settings: settings, warnings: warnings)
+  }
+
+  private static func checkPorts(
+    _ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader
+  ) {
+    guard let admin, admin.port != 0, case .tcp(let host, admin.port)? = server?.address else { return }
+    guard host == admin.host || host == .any || admin.host == .any else { return }
+    let remedy = "write another port, or 0 for a free one"
+    reader.fault(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)
+  }
+}

@@ -1,0 +1,150 @@
+/// The settings as they were written, layer upon layer: the file, then the environment, then the flags.
+struct SettingsLayers {
+  private let schema: SettingsSchema
+  /// The settings that were written, by path.
+  private(set) var values: [String: RawSetting] = [:]
+  /// The sections that were written, with the place of the first; an empty object counts too.
+  private(set) var sections: [String: SettingSource] = [:]
+  private(set) var faults: [SettingsFault] = []
+  private(set) var warnings: [String] = []
+
+  /// Reads every layer of `input`.
+  init(_ input: SettingsInput, schema: SettingsSchema) {
+    self.schema = schema
+    if let path = input.file ?? input.environment["MUSICKIT_CONFIG"] { addFile(path) }
+    addEnvironment(input.environment)
+    if let key = input.environmentKey {
+      let path = Settings.MusicKit.key.path
+      set(path, RawSetting(content: .secret(key), source: .environment(variableName(of: path))))
+    }
+    for flag in input.flags { addFlag(flag) }
+  }
+
+  private mutating func addFile(_ path: String) {
+    let source = SettingSource.file(path)
+    do throws(SmallFile.Failure) {
+      let bytes = try SmallFile.read(path, atMost: 1 << 20)
+      do throws(JSON5Failure) {
+        add(try JSON5Parser.parse(bytes), at: "", source: source)
+      } catch {
+        faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
+      }
+    } catch {
+      let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
+      faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: remedy))
+    }
+  }
+
+  /// Adds a value at a path that is known, and what is within it.
+  private mutating func add(_ value: JSONValue, at path: String, source: SettingSource) {
+    guard schema.sections.contains(path) else {
+      return set(path, RawSetting(content: .json(value), source: source))
+    }
+    note(section: path, source: source)
+    guard case .object(let members) = value else {
+      let problem = path.isEmpty ? "holds \(value.kind)" : value == .null ? "is null" : "is \(value.kind)"
+      let names = schema.members(of: path).joined(separator: ", ")
+      return faults.append(
+        SettingsFault(path, source: source, problem: problem, remedy: "write an object with any of \(names)"))
+    }
+    for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+      let memberPath = path.isEmpty ? name : "\(path).\(name)"
+      if !name.contains("."), schema.settings[memberPath] != nil || schema.sections.contains(memberPath) {
+        add(member, at: memberPath, source: source)
+      } else {
+        let problem = "there is no setting \(quoted(name))"
+        let remedy = schema.remedy(unknown: name, in: path)
+        faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
+      }
+    }
+  }
+
+  private mutating func set(_ path: String, _ raw: RawSetting) {
+    values[path] = raw
+    var components = path.split(separator: ".")
+    while components.popLast() != nil {
+      note(section: components.joined(separator: "."), source: raw.source)
+    }
+  }
+
+  private mutating func note(section: String, source: SettingSource) {
+    if sections[section] == nil { sections[section] = source }
+  }
+
+  private mutating func addEnvironment(_ environment: [String: String]) {
+    // A section's variable replaces the section; then the settings' own variables count.
+    for path in schema.variableSections {
+      let name = variableName(of: path)
+      if let text = environment[name] { addJSON5(text, at: path, source: .environment(name)) }
+    }
+    for setting in schema.settings.values.sorted(by: { $0.path < $1.path }) {
+      guard let text = environment[setting.variable] else { continue }
+      let source = SettingSource.environment(setting.variable)
+      if ServiceLink.isValue(text) {
+        faults.append(
+          SettingsFault(
+            setting.path, source: source,
+            problem: "the variable is the one that Kubernetes or Docker sets for a service of that name",
+            remedy: "rename the service, or set enableServiceLinks to false in the pod's specification"))
+      } else if setting.isList {
+        addJSON5(text, at: setting.path, source: source)
+      } else {
+        set(setting.path, RawSetting(content: .text(text), source: source))
+      }
+    }
+    warnOfUnknown(environment)
+  }
+
+  /// A variable that begins like ours and is not known may be a slip, or somebody else's: worth a warning, no more.
+  private mutating func warnOfUnknown(_ environment: [String: String]) {
+    let prefixes = schema.members(of: "").map { $0.uppercased() + "_" }
+    let known = Set(
+      schema.settings.values.map(\.variable) + schema.variableSections.map(variableName(of:)) + ["MUSICKIT_CONFIG"])
+    for (name, value) in environment.sorted(by: { $0.key < $1.key }) {
+      guard prefixes.contains(where: name.hasPrefix), !known.contains(name), !ServiceLink.isName(name),
+        !ServiceLink.isValue(value)
+      else { continue }
+      let near = schema.nearestVariable(to: name).map { "; the nearest setting is \($0)" } ?? ""
+      warnings.append("The environment variable \(quoted(name)) is not known and has no effect\(near).")
+    }
+  }
+
+  private mutating func addFlag(_ flag: SettingsInput.Flag) {
+    let source = SettingSource.flag(flag.name)
+    guard let setting = schema.settings[flag.path] else {
+      if flag.path.contains("."), schema.sections.contains(flag.path) {
+        return addJSON5(flag.value, at: flag.path, source: source)
+      }
+      let components = flag.path.split(separator: ".")
+      let section = components.dropLast().joined(separator: ".")
+      let known = schema.sections.contains(section) ? section : ""
+      return faults.append(
+        SettingsFault(
+          "", source: source, problem: "there is no setting \(quoted(flag.path))",
+          remedy: schema.remedy(unknown: components.last.map(String.init) ?? "", in: known)))
+    }
+    if setting.isSecret {
+      faults.append(
+        SettingsFault(
+          flag.path, source: source, problem: "every user of the machine can see a command line",
+          remedy: "give it in a file or as \(setting.variable)"))
+    } else if setting.isList {
+      addJSON5(flag.value, at: flag.path, source: source)
+    } else {
+      set(flag.path, RawSetting(content: .text(flag.value), source: source))
+    }
+  }
+
+  /// Adds a list or an object that stands as JSON5 in a variable or flag, in place of what lower layers have there.
+  private mutating func addJSON5(_ text: String, at path: String, source: SettingSource) {
+    do throws(JSON5Failure) {
+      let value = try JSON5Parser.parse(text)
+      values = values.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
+      sections = sections.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
+      add(value, at: path, source: source)
+    } catch {
+      let remedy = "write \(schema.sections.contains(path) ? "an object" : "a list such as [\"…\"]") in JSON5"
+      faults.append(SettingsFault(path, source: source, problem: "\(error)", remedy: remedy))
+    }
+  }
+}

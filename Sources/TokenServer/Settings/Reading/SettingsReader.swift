@@ -1,0 +1,38 @@
+/// Gives typed values of the settings that were written, and collects what is wrong with them.
+struct SettingsReader {
+  private let layers: SettingsLayers
+  private(set) var faults: [SettingsFault]
+
+  init(_ layers: SettingsLayers) {
+    self.layers = layers
+    faults = layers.faults
+  }
+
+  /// Whether a setting, or anything within a section, was written.
+  func isSet(_ path: String) -> Bool {
+    layers.values[path] != nil || layers.sections[path] != nil
+  }
+
+  /// The setting's value, else its default; nil if it has neither or is faulty, which is then noted.
+  mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
+    guard let raw = layers.values[setting.path] else { return setting.fallback }
+    do throws(Refusal) {
+      return try setting.type.parse(raw.content)
+    } catch {
+      let problem = setting.isSecret ? "is not what it should be" : error.problem
+      faults.append(SettingsFault(setting.path, source: raw.source, problem: problem, remedy: error.remedy))
+      return nil
+    }
+  }
+
+  /// Notes a fault of `path`, with the place where it was written.
+  mutating func fault(_ path: String, problem: String, remedy: String) {
+    let source = layers.values[path]?.source ?? layers.sections[path]
+    faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
+  }
+
+  /// Notes that a setting that must be written is missing.
+  mutating func missing(_ path: String, remedy: String) {
+    fault(path, problem: "is not set", remedy: "\(remedy), here or as \(variableName(of: path))")
+  }
+}

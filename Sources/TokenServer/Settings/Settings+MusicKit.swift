@@ -1,0 +1,73 @@
+public import DeveloperToken
+
+extension Settings {
+  /// The MusicKit key and whose it is.
+  public struct MusicKit: Sendable {
+    /// Where the private key is.
+    public enum Key: Sendable {
+      /// In a `.p8` file of this path; without a key ID the one in the name `AuthKey_<KEYID>.p8` counts.
+      case file(String, keyID: KeyID?)
+      /// In the settings.
+      case text(SecretBytes, keyID: KeyID)
+    }
+
+    /// Apple's identifier of the developer team.
+    public var teamID: TeamID
+    /// The private key's place.
+    public var key: Key
+  }
+}
+
+extension Settings.MusicKit {
+  static let teamID = Setting<TeamID>(
+    "musickit.teamID",
+    .identifier("write the Team ID from the membership details of your Apple developer account") {
+      (text) throws(IdentifierError) in try TeamID(text)
+    })
+  static let keyID = Setting<KeyID>(
+    "musickit.keyID",
+    .identifier("write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8") {
+      (text) throws(IdentifierError) in try KeyID(text)
+    })
+  static let keyFile = Setting("musickit.keyFile", .path)
+  static let key = Setting<SecretBytes>("musickit.key", .secret("write the text of the .p8 file"), isSecret: true)
+
+  static var known: [KnownSetting] {
+    [KnownSetting(teamID), KnownSetting(keyID), KnownSetting(keyFile), KnownSetting(key)]
+  }
+
+  init?(_ reader: inout SettingsReader) {
+    let teamID = reader.read(Self.teamID)
+    let keyID = reader.read(Self.keyID)
+    if !reader.isSet(Self.teamID.path) {
+      reader.missing(Self.teamID.path, remedy: "write the 10-character Team ID of your Apple developer account")
+    }
+    if let teamID, teamID.description == keyID?.description {
+      reader.fault(
+        Self.keyID.path, problem: "is the same as musickit.teamID",
+        remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
+    }
+    let key = Self.readKey(&reader, keyID)
+    guard let teamID, let key else { return nil }
+    self.init(teamID: teamID, key: key)
+  }
+
+  private static func readKey(_ reader: inout SettingsReader, _ id: KeyID?) -> Key? {
+    let file = reader.read(keyFile)
+    let text = reader.read(key)
+    switch (reader.isSet(keyFile.path), reader.isSet(key.path)) {
+    case (false, false):
+      reader.missing(keyFile.path, remedy: "write the path of the .p8 file from Apple, or its text as musickit.key")
+    case (true, true):
+      reader.fault(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
+    case (true, false):
+      return file.map { .file($0, keyID: id) }
+    case (false, true):
+      if let id { return text.map { .text($0, keyID: id) } }
+      if !reader.isSet(keyID.path) {
+        reader.missing(keyID.path, remedy: "write the key's 10-character ID, which a key without a file name lacks")
+      }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,108 @@
+extension Settings {
+  /// The public listener and its connections.
+  public struct Server: Sendable {
+    /// What it listens on.
+    public enum Address: Sendable, Equatable {
+      /// TCP; port 0 picks a free one.
+      case tcp(ListenHost, port: UInt16)
+      /// A Unix-domain socket of this path.
+      case unix(String)
+    }
+
+    /// The files of a TLS server, in PEM.
+    public struct TLSFiles: Sendable, Equatable {
+      /// The certificate, and after it those of its chain.
+      public var certificateFile: String
+      /// The certificate's private key.
+      public var keyFile: String
+    }
+
+    /// How a loop learns which descriptors are ready.
+    public enum Poller: String, Sendable, CaseIterable {
+      /// Linux's epoll(7).
+      case epoll
+      /// POSIX's poll(2).
+      case poll
+    }
+
+    /// What it listens on.
+    public var address: Address
+    /// HTTPS if set.
+    public var tls: TLSFiles?
+    /// The peers whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count.
+    public var trustedProxies: [AddressRange]
+    /// What a client may make the server hold and wait for.
+    public var limits: Limits
+    /// How long readiness says no before listeners close.
+    public var drainDelay: Duration
+    /// How long requests may take after that.
+    public var drainTimeout: Duration
+    /// Event loops, each a thread.
+    public var loops: Int
+    /// How loops wait.
+    public var poller: Poller
+  }
+}
+
+extension Settings.Server {
+  static let host = Setting("server.host", .listenHost, default: .address("127.0.0.1"))
+  static let port = Setting("server.port", .integer(0...65_535), default: 8080)
+  static let unixSocket = Setting("server.unixSocket", .socketPath)
+  static let certificateFile = Setting("server.tls.certificateFile", .path)
+  static let keyFile = Setting("server.tls.keyFile", .path)
+  static let trustedProxies = Setting(
+    "server.trustedProxies",
+    .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [])
+  static let drainDelay = Setting("server.drain.delay", .duration(seconds: 0...3600), default: .zero)
+  static let drainTimeout = Setting("server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30))
+  static let loops = Setting("server.loops", .integer(1...256))
+  static let poller = Setting<Poller>("server.poller", .word, default: .epoll)
+
+  static var known: [KnownSetting] {
+    [
+      KnownSetting(host), KnownSetting(port), KnownSetting(unixSocket), KnownSetting(certificateFile),
+      KnownSetting(keyFile), KnownSetting(trustedProxies), KnownSetting(drainDelay), KnownSetting(drainTimeout),
+      KnownSetting(loops), KnownSetting(poller),
+    ] + Limits.table.map(\.known)
+  }
+
+  init?(_ reader: inout SettingsReader, host: HostFacts) {
+    let address = Self.readAddress(&reader)
+    let tls = Self.readTLS(&reader)
+    let limits = Limits(&reader, host: host)
+    let drainDelay = reader.read(Self.drainDelay)
+    let drainTimeout = reader.read(Self.drainTimeout)
+    let loops = reader.isSet(Self.loops.path) ? reader.read(Self.loops) : min(host.cores, 256)
+    let poller = reader.read(Self.poller)
+    guard let trustedProxies = reader.read(Self.trustedProxies), let address, let drainDelay, let drainTimeout,
+      let loops, let poller
+    else { return nil }
+    self.init(
+      address: address, tls: tls, trustedProxies: trustedProxies, limits: limits, drainDelay: drainDelay,
+      drainTimeout: drainTimeout, loops: loops, poller: poller)
+  }
+
+  private static func readAddress(_ reader: inout SettingsReader) -> Address? {
+    let host = reader.read(host)
+    let port = reader.read(port)
+    guard reader.isSet(unixSocket.path) else {
+      guard let host, let port else { return nil }
+      return .tcp(host, port: UInt16(clamping: port))
+    }
+    for path in [Self.host.path, Self.port.path] where reader.isSet(path) {
+      reader.fault(path, problem: "is set, and so is server.unixSocket", remedy: "keep one of the two")
+    }
+    return reader.read(unixSocket).map(Address.unix)
+  }
+
+  private static func readTLS(_ reader: inout SettingsReader) -> TLSFiles? {
+    let certificate = reader.read(certificateFile)
+    let key = reader.read(keyFile)
+    for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
+    where reader.isSet(present) && !reader.isSet(absent) {
+      reader.missing(absent, remedy: "HTTPS needs it beside \(present): write a PEM file's path")
+    }
+    guard let certificate, let key else { return nil }
+    return TLSFiles(certificateFile: certificate, keyFile: key)
+  }
+}

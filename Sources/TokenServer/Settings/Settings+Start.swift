@@ -1,0 +1,68 @@
+public import DeveloperToken
+
+extension SettingsDraft {
+  /// Opens what the settings name, as far as they could be read: what a start would fail on, and what it would warn of.
+  func checkFiles() -> (faults: [SettingsFault], warnings: [String]) {
+    let key = musickit?.checkKey() ?? (faults: [], warnings: [])
+    return (key.faults + (server?.tls?.check() ?? []), key.warnings)
+  }
+}
+
+extension Settings.Server.TLSFiles {
+  fileprivate func check() -> [SettingsFault] {
+    let files = [
+      (Settings.Server.certificateFile.path, certificateFile), (Settings.Server.keyFile.path, keyFile),
+    ]
+    return files.compactMap { path, file in
+      do throws(SmallFile.Failure) {
+        _ = try SmallFile.read(file, atMost: 1 << 20)
+        return nil
+      } catch {
+        return SettingsFault(
+          path, problem: "the file \(quoted(file)) \(error)", remedy: "write the path of a readable PEM file")
+      }
+    }
+  }
+}
+
+extension Settings.MusicKit {
+  /// Reads the key and signs a probe with it.
+  ///
+  /// - Throws: `SigningKeyError`, which says what is there instead of a key.
+  public func loadKey() throws(SigningKeyError) -> SigningKey {
+    switch key {
+    case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
+    case .text(let text, let keyID): try SigningKey(parsing: text, keyID: keyID)
+    }
+  }
+
+  fileprivate func checkKey() -> (faults: [SettingsFault], warnings: [String]) {
+    do throws(SigningKeyError) {
+      let key = try loadKey()
+      guard key.keyID.description == teamID.description else { return ([], key.findings.map(\.description)) }
+      let remedy = "write the key's own ID as musickit.keyID"
+      return ([SettingsFault(path, problem: "the key's ID is the same as musickit.teamID", remedy: remedy)], [])
+    } catch {
+      return ([SettingsFault(path, problem: "\(error)")], [])
+    }
+  }
+
+  /// The path of the setting that names the key.
+  fileprivate var path: String {
+    switch key {
+    case .file: Self.keyFile.path
+    case .text: Self.key.path
+    }
+  }
+}
+
+extension Settings.Token {
+  /// The policy that a minter takes.
+  ///
+  /// - Throws: `TokenPolicyError`, for times beyond Apple's, which settings that were loaded do not have.
+  public func policy() throws(TokenPolicyError) -> TokenPolicy {
+    try TokenPolicy(
+      ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
+      backdate: Int(backdate.components.seconds))
+  }
+}

@@ -1,0 +1,15 @@
+/// Everything that a server is told: one immutable value, checked as a whole, swapped as a whole.
+public struct Settings: Sendable {
+  /// Who signs.
+  public var musickit: MusicKit
+  /// How long tokens live.
+  public var token: Token
+  /// The public listener.
+  public var server: Server
+  /// The listener for operators; nil if it is turned off.
+  public var admin: Admin?
+  /// Who may have what.
+  public var access: Access
+  /// How the server logs.
+  public var log: Log
+}

@@ -1,0 +1,26 @@
+import Glibc
+
+/// What the machine offers, as far as defaults and bounds depend on it.
+public struct HostFacts: Sendable, Equatable {
+  /// The most descriptors that this process may have open (RLIMIT_NOFILE's hard limit, which `serve` raises itself to).
+  public var openFiles: Int
+  /// The cores that this process may use: its affinity within its container's quota, at least 1.
+  public var cores: Int
+  /// Whether standard error is a terminal.
+  public var logsToTerminal: Bool
+
+  /// Facts as given.
+  public init(openFiles: Int, cores: Int, logsToTerminal: Bool) {
+    self.openFiles = openFiles
+    self.cores = cores
+    self.logsToTerminal = logsToTerminal
+  }
+
+  /// The facts of this machine, now.
+  public static func current() -> HostFacts {
+    var limit = rlimit()
+    let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
+    let openFiles = isKnown ? Int(clamping: limit.rlim_max) : 1024
+    return HostFacts(openFiles: openFiles, cores: CPUQuota.usableCores(), logsToTerminal: isatty(STDERR_FILENO) == 1)
+  }
+}

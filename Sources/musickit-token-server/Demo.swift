@@ -1,0 +1,15 @@
+import ArgumentParser
+import TokenServer
+
+/// Runs a server with nothing to configure.
+struct Demo: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Run a server with a throwaway key, on loopback only, for everybody there.")
+
+  @Option(help: "The port to listen on; 0 picks a free one.")
+  var port: UInt16 = 8080
+
+  func run() throws {
+    try CommandResult(.failed, diagnostics: ["This build has no server."]).finish()
+  }
+}

@@ -1,0 +1,12 @@
+import ArgumentParser
+
+/// The program.
+@main
+struct MusicKitTokenServer: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "musickit-token-server",
+    abstract: "Serves Apple Music developer tokens.",
+    version: "0.1.0",
+    subcommands: [Serve.self, Demo.self, Mint.self, Inspect.self, CheckConfig.self, HealthCheck.self],
+    defaultSubcommand: Serve.self)
+}

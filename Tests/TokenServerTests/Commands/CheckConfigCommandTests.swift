@@ -1,0 +1,70 @@
+import Testing
+
+@testable import TokenServer
+
+@Suite("check-config")
+struct CheckConfigCommandTests {
+  static func run(_ settings: [String: String]) -> CommandResult {
+    CheckConfigCommand(SettingsInput(environment: settings, host: SettingsFixture.host)).run()
+  }
+
+  @Test("says in a line what is good")
+  func good() throws {
+    let key = try KeyFixture()
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{}", "TOKEN_TTTL": "1",
+    ])
+    #expect(result.status == .good)
+    #expect(
+      result.output == [
+        "The configuration is good: team TEAM123456, http on 127.0.0.1 port 8080, admin on 127.0.0.1 port 8081."
+      ])
+    #expect(result.diagnostics.count == 1 && result.diagnostics[0].hasPrefix("Warning: "))
+    withExtendedLifetime(key) {}
+  }
+
+  @Test("reports the faults of the settings and those of the files that they name, each in a line")
+  func faults() {
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
+      "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/tmp", "SERVER_PORT": "x",
+    ])
+    #expect(result.status == .configuration)
+    #expect(result.output.isEmpty)
+    let paths = ["server.port", "access", "musickit.keyFile"]
+    for path in paths { #expect(result.diagnostics.contains { $0.hasPrefix(path) }, "\(path)") }
+    #expect(result.diagnostics.allSatisfy { !$0.contains("\n") })
+  }
+
+  @Test("looks at the files of TLS")
+  func tls() {
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
+      "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/tmp", "ACCESS_ANONYMOUS": "{}",
+    ])
+    #expect(
+      result.diagnostics.suffix(2) == [
+        "server.tls.certificateFile: the file \"/nonexistent/c\" does not exist; write the path of a readable PEM file.",
+        "server.tls.keyFile: the file \"/tmp\" is a directory; write the path of a readable PEM file.",
+      ])
+  }
+
+  @Test("never shows the key that a variable holds")
+  func secret() throws {
+    let key = try KeyFixture()
+    let pem = String(decoding: try SmallFile.read(key.path, atMost: 4096), as: UTF8.self)
+    let body = pem.split(separator: "\n").dropFirst().dropLast().joined()
+    for text in [pem, body, String(pem.dropLast(60)), "x" + body] {
+      for team in ["TEAM123456", text] {
+        let result = Self.run([
+          "MUSICKIT_TEAM_ID": team, "MUSICKIT_KEY": text, "MUSICKIT_KEY_ID": "ABC1234567", "ACCESS_ANONYMOUS": "{}",
+        ])
+        let said = (result.output + result.diagnostics).joined()
+        for start in stride(from: 0, to: body.count - 12, by: 6) {
+          #expect(!said.contains(body.dropFirst(start).prefix(12)))
+        }
+      }
+    }
+    withExtendedLifetime(key) {}
+  }
+}

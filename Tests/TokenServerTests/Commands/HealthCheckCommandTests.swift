@@ -1,0 +1,108 @@
+import Dispatch
+import Glibc
+import Testing
+
+@testable import TokenServer
+
+@Suite("healthcheck")
+struct HealthCheckCommandTests {
+  /// Answers one connection with fixed bytes.
+  final class OneAnswer {
+    let port: UInt16
+    private let descriptor: Int32
+
+    init(_ answer: String?) throws {
+      let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+      var address = sockaddr_in()
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+      var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+      let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+          unsafe bind(descriptor, pointer, size) == 0 && listen(descriptor, 8) == 0
+            && getsockname(descriptor, pointer, &size) == 0
+        }
+      }
+      try #require(isBound)
+      self.descriptor = descriptor
+      port = UInt16(bigEndian: address.sin_port)
+      guard let answer else { return }  // the connection stays in the backlog: nobody answers
+      DispatchQueue.global().async {
+        let peer = accept(descriptor, nil, nil)
+        let bytes = Array(answer.utf8)
+        unsafe send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        shutdown(peer, Int32(SHUT_WR))
+        var rest = [UInt8](repeating: 0, count: 1024)
+        while unsafe recv(peer, &rest, rest.count, 0) > 0 {}
+        close(peer)
+      }
+    }
+
+    deinit { close(descriptor) }
+  }
+
+  static func run(_ url: String?, _ environment: [String: String] = [:], timeout: Duration = .seconds(60))
+    -> CommandResult
+  {
+    let input = SettingsInput(environment: environment, host: SettingsFixture.host)
+    return HealthCheckCommand(url: url, input: input).run(timeout: timeout)
+  }
+
+  @Test(
+    "is good for 200 alone",
+    arguments: [
+      ("HTTP/1.1 200 OK\r\n\r\n", CommandResult.Status.good), ("HTTP/1.0 200\r\n\r\n", .good),
+      ("HTTP/1.1 503 Service Unavailable\r\n\r\n", .failed), ("HTTP/1.1 2000 \r\n", .failed), ("SSH-2.0\r\n", .failed),
+      ("HTTP/1.1 2", .failed), ("", .failed),
+    ])
+  func answers(_ answer: String, _ status: CommandResult.Status) throws {
+    let server = try OneAnswer(answer)
+    #expect(Self.run("http://127.0.0.1:\(server.port)/healthz").status == status)
+    withExtendedLifetime(server) {}
+  }
+
+  @Test("asks the admin listener of the settings")
+  func admin() throws {
+    let server = try OneAnswer("HTTP/1.1 200 OK\r\n\r\n")
+    #expect(Self.run(nil, ["ADMIN_PORT": "\(server.port)", "ADMIN_HOST": "*"]) == CommandResult(.good))
+    withExtendedLifetime(server) {}
+  }
+
+  @Test("gives up at its deadline")
+  func deadline() throws {
+    let server = try OneAnswer(nil)
+    let result = Self.run("http://127.0.0.1:\(server.port)/", timeout: .milliseconds(1))
+    #expect(result.status == .failed)
+    #expect(result.diagnostics == ["http://127.0.0.1:\(server.port)/ gave no answer in time."])
+    withExtendedLifetime(server) {}
+  }
+
+  @Test(
+    "says why it cannot ask",
+    arguments: [
+      ("https://127.0.0.1/", [:], CommandResult.Status.usage, "plain HTTP only"),
+      ("ftp://x", [:], .usage, "no http://"),
+      ("http://", [:], .usage, "malformed"), ("http://a:b/", [:], .usage, "malformed"),
+      ("http://u@a/", [:], .usage, "malformed"), ("http://a/\r\nX: y", [:], .usage, "no http://"),
+      (nil, ["ADMIN_ENABLED": "false"], .configuration, "admin.enabled"),
+      (nil, ["ADMIN_PORT": "0"], .configuration, "admin.port is 0"),
+      (nil, ["ADMIN_PORT": "x"], .configuration, "admin.port (ADMIN_PORT)"),
+    ] as [(String?, [String: String], CommandResult.Status, String)])
+  func refusals(_ url: String?, _ environment: [String: String], _ status: CommandResult.Status, _ words: String) {
+    let result = Self.run(url, environment)
+    #expect(result.status == status)
+    #expect(result.diagnostics.count == 1 && result.diagnostics[0].contains(words), "\(result.diagnostics)")
+  }
+
+  @Test(
+    "takes a URL apart",
+    arguments: [
+      ("http://localhost", "localhost", "80", "localhost", "/"),
+      ("http://127.0.0.1:81/healthz?x#y", "127.0.0.1", "81", "127.0.0.1:81", "/healthz?x"),
+      ("http://[::1]:81/", "::1", "81", "[::1]:81", "/"), ("http://[::1]?x", "::1", "80", "[::1]", "/?x"),
+    ])
+  func urls(_ url: String, _ host: String, _ port: String, _ authority: String, _ target: String) throws {
+    let probe = try HTTPProbe(url: url)
+    #expect([probe.host, probe.port, probe.authority, probe.target] == [host, port, authority, target])
+  }
+}

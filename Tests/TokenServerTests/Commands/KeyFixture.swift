@@ -1,0 +1,20 @@
+import Glibc
+import Testing
+
+/// A folder with a fresh P-256 key, made by the `openssl` command and gone with this.
+final class KeyFixture {
+  let folder: String
+  var path: String { "\(folder)/AuthKey_ABC1234567.p8" }
+  /// The same key under a name that does not tell its ID.
+  var plainPath: String { "\(folder)/key.pem" }
+
+  init() throws {
+    var template = Array("/tmp/key-XXXXXX".utf8CString)
+    try #require(unsafe mkdtemp(&template) != nil)
+    folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let command = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out \(path) 2>/dev/null"
+    try #require(unsafe system("\(command) && chmod 600 \(path) && cp -p \(path) \(plainPath)") == 0)
+  }
+
+  deinit { unsafe system("rm -r \(folder)") }
+}

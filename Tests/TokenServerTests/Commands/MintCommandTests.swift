@@ -1,0 +1,110 @@
+import Glibc
+import Testing
+
+@testable import TokenServer
+
+@Suite("mint and inspect")
+struct MintCommandTests {
+  static let now = 1_790_000_000
+
+  static func mint(
+    _ keyFile: String, team: String = "TEAM123456", keyID: String? = nil, ttl: String? = nil, origins: [String] = [],
+    isJSON: Bool = false
+  ) -> CommandResult {
+    MintCommand(keyFile: keyFile, teamID: team, keyID: keyID, ttl: ttl, origins: origins, isJSON: isJSON).run(now: now)
+  }
+
+  static func inspect(
+    _ token: String?, keyFile: String? = nil, origin: String? = nil, isJSON: Bool = false, input: Int32 = -1
+  ) -> CommandResult {
+    InspectCommand(token: token, keyFile: keyFile, origin: origin, isJSON: isJSON).run(input: input, now: now)
+  }
+
+  @Test("mint prints a token that inspect takes, and nothing else")
+  func roundTrip() throws {
+    let key = try KeyFixture()
+    let minted = Self.mint(key.path, ttl: "30d", origins: ["https://App.example.com:443/"])
+    #expect(minted.status == .good)
+    #expect(minted.output.count == 1 && minted.diagnostics.isEmpty)
+    let token = try #require(minted.output.first)
+    for keyFile in [nil, key.path, key.plainPath] {
+      let inspected = Self.inspect(token, keyFile: keyFile, origin: "https://app.example.com")
+      #expect(inspected.status == .good, "\(inspected)")
+      #expect(inspected.output.contains { $0.hasPrefix("kid") && $0.contains("ABC1234567") })
+      #expect(inspected.output.contains { $0.contains("(in 30 d)") })
+    }
+    withExtendedLifetime(key) {}
+  }
+
+  @Test("inspect says no with status 1")
+  func refused() throws {
+    let key = try KeyFixture()
+    let other = try KeyFixture()
+    let token = try #require(Self.mint(key.path).output.first)
+    #expect(Self.inspect(token, keyFile: other.path).status == .failed)
+    #expect(Self.inspect(String(token.dropLast(4)), keyFile: key.path).status == .failed)
+    #expect(Self.inspect("nonsense").status == .failed)
+    #expect(Self.inspect("").output.last == "Apple would refuse it.")
+    withExtendedLifetime((key, other)) {}
+  }
+
+  @Test("inspect reads standard input, and not without end")
+  func standardInput() throws {
+    let key = try KeyFixture()
+    let token = try #require(Self.mint(key.path).output.first)
+    let file = "\(key.folder)/token"
+    #expect(unsafe system("printf '%s\\n' \(token) > \(file)") == 0)
+    let descriptor = unsafe open(file, O_RDONLY)
+    defer { close(descriptor) }
+    #expect(Self.inspect(nil, keyFile: key.path, input: descriptor).status == .good)
+    let endless = unsafe open("/dev/zero", O_RDONLY)
+    defer { close(endless) }
+    #expect(
+      Self.inspect(nil, input: endless)
+        == CommandResult(.usage, diagnostics: ["The token on standard input is too large."]))
+  }
+
+  @Test("--json is the document of GET /token, and a report of every check")
+  func json() throws {
+    let key = try KeyFixture()
+    let document = try #require(Self.mint(key.path, origins: ["https://b.example"], isJSON: true).output.first)
+    guard case .object(let members) = try JSON5Parser.parse(document) else {
+      Issue.record("no object: \(document)")
+      return
+    }
+    #expect(members["issuedAt"] == .integer(Self.now - 60))
+    #expect(members["expiresAt"] == .integer(Self.now + 43_200))
+    #expect(members["expiresIn"] == .integer(43_200))
+    #expect(members["refreshAfter"] == .integer(Self.now + 21_600))
+    #expect(members["origin"] == .array([.string("https://b.example")]))
+    guard case .string(let token)? = members["token"] else { return }
+    let report = try #require(Self.inspect(token, keyFile: key.path, isJSON: true).output.first)
+    guard case .object(let result) = try JSON5Parser.parse(report) else { return }
+    #expect(result["acceptable"] == .bool(true))
+    #expect(result["kid"] == .string("ABC1234567"))
+    withExtendedLifetime(key) {}
+  }
+
+  @Test("what is asked for wrongly is usage, what the key is wrong in is configuration")
+  func statuses() throws {
+    let key = try KeyFixture()
+    #expect(Self.mint(key.path, team: "x").status == .usage)
+    #expect(Self.mint(key.path, keyID: "x").status == .usage)
+    #expect(Self.mint(key.path, ttl: "1y").status == .usage)
+    #expect(Self.mint(key.path, ttl: "59s").status == .usage)
+    #expect(Self.mint(key.path, ttl: "183d").status == .usage)
+    #expect(Self.mint(key.path, origins: ["https://*.example"]).status == .usage)
+    #expect(Self.mint(key.path, keyID: "XYZ1234567").status == .configuration)
+    #expect(Self.mint(key.plainPath).status == .configuration)
+    #expect(Self.mint(key.plainPath, keyID: "XYZ1234567").status == .good)
+    #expect(Self.mint("/nonexistent").status == .configuration)
+    #expect(Self.inspect("a.b.c", keyFile: "/nonexistent").status == .configuration)
+    #expect(Self.inspect("a.b.c", origin: "x").status == .usage)
+    withExtendedLifetime(key) {}
+  }
+
+  @Test("foreign text in a token reaches no terminal as it is")
+  func controlCharacters() {
+    #expect(JSONText.string("a\u{1B}[2J\"\\\u{9B}é🎵") == #""a\u001b[2J\"\\\u009b\u00e9\ud83c\udfb5""#)
+  }
+}

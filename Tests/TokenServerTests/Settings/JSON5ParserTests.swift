@@ -1,0 +1,63 @@
+import Testing
+
+@testable import TokenServer
+
+@Suite("JSON5")
+struct JSON5ParserTests {
+  @Test(
+    "values of every kind are read",
+    arguments: [
+      ("null", JSONValue.null), ("true", .bool(true)), (" false ", .bool(false)), ("0", .integer(0)),
+      ("-12", .integer(-12)), ("+12", .integer(12)), ("0x1F", .integer(31)), ("-0xf", .integer(-15)),
+      ("9223372036854775807", .integer(.max)), ("9223372036854775808", .number("9223372036854775808")),
+      (".5", .number(".5")), ("5.", .number("5.")), ("1e3", .number("1e3")), ("-Infinity", .number("-Infinity")),
+      ("NaN", .number("NaN")), ("\"a'b\"", .string("a'b")), ("'a\"b'", .string("a\"b")),
+      (#"'\n\t\\\'\x41\u00e9\ud83c\udfb5'"#, .string("\n\t\\'Aé🎵")), ("'a\\\nb'", .string("ab")),
+      ("'a\\\r\nb'", .string("ab")), ("[]", .array([])), ("[1,]", .array([.integer(1)])),
+      ("[1, [2]]", .array([.integer(1), .array([.integer(2)])])), ("{}", .object([:])),
+      ("{a: 1, 'b c': 2, \"d\": 3,}", .object(["a": .integer(1), "b c": .integer(2), "d": .integer(3)])),
+      ("// one\n{ /* two */ a /**/ : // three\n 1 } // four", .object(["a": .integer(1)])),
+      ("\u{FEFF}{a:\u{A0}1}", .object(["a": .integer(1)])), ("{é: 1}", .object(["é": .integer(1)])),
+    ])
+  func values(_ text: String, _ value: JSONValue) throws {
+    #expect(try JSON5Parser.parse(text) == value)
+  }
+
+  @Test(
+    "what is none is refused with its place",
+    arguments: [
+      ("", "line 1, column 1: the text ends"), ("// only", "line 1, column 8: the text ends"),
+      ("{\n  a: 1\n  b: 2\n}", "line 3, column 3: a \",\" or \"}\" is missing"), ("{a 1}", "line 1, column 4: a \":\""),
+      ("{a: 1, a: 2}", "line 1, column 8: this member occurs a second time"), ("{1a: 1}", "a member's name is missing"),
+      ("{,}", "a member's name is missing"), ("[1 2]", "column 4: a \",\" or \"]\""), ("[,]", "a value is missing"),
+      ("{a: }", "a value is missing"), ("{a: b}", "line 1, column 5: this is no value; text must stand in quotes"),
+      ("01", "this is no value"), ("0x", "this is no value"), ("1e", "this is no value"), ("- 1", "this is no value"),
+      ("--1", "this is no value"), ("1 2", "line 1, column 3: there is more"),
+      ("'a", "line 1, column 1: this string is never"),
+      ("{a: 'x\ny'}", "line 1, column 5: this string is not closed on its line"),
+      ("/* x", "this comment is never closed"),
+      (#"'\ud800'"#, "half of a surrogate pair"), (#"'\udc00'"#, "half of a surrogate pair"),
+      (#"'\ud800\u0041'"#, "half of a surrogate pair"), (#"'\u12'"#, "4 hexadecimal digits"),
+      (#"'\xg0'"#, "2 hexadecimal digits"), (#"'\x+1'"#, "2 hexadecimal digits"), (#"'\1'"#, "backslash"),
+      (String(repeating: "[", count: 100_000), "nested too deeply"),
+    ])
+  func failures(_ text: String, _ description: String) {
+    let failure = #expect(throws: JSON5Failure.self) { try JSON5Parser.parse(text) }
+    #expect(failure?.description.contains(description) == true, "\(failure?.description ?? "")")
+  }
+
+  @Test("bytes that are no UTF-8 are refused")
+  func invalidUTF8() {
+    #expect(throws: JSON5Failure.self) { try JSON5Parser.parse([0x22, 0xFF, 0x22]) }
+  }
+
+  @Test("no prefix of a document brings the parser down")
+  func prefixes() {
+    let document = #"{ a: [1, .5, 'x\u00e9\ud83c\udfb5\x41', "y"], /* c */ b: { "c": true }, // d"# + "\n e: 0x1F, }"
+    let text = Array(document.utf8)
+    for end in text.indices {
+      #expect(throws: JSON5Failure.self) { try JSON5Parser.parse(Array(text[..<end])) }
+    }
+    #expect(throws: Never.self) { try JSON5Parser.parse(text) }
+  }
+}

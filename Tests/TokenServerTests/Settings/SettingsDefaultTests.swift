@@ -1,0 +1,64 @@
+import Logging
+import Telemetry
+import Testing
+
+@testable import TokenServer
+
+@Suite("Without a word about it,")
+struct SettingsDefaultTests {
+  @Test("every setting has the default that the contract names")
+  func defaults() throws {
+    let settings = try SettingsFixture().load().settings
+    guard case .file("AuthKey_KEY1234567.p8", keyID: nil) = settings.musickit.key else {
+      Issue.record("the key is not the file")
+      return
+    }
+    #expect(settings.token == .init(ttl: .seconds(43_200), maxTTL: .seconds(86_400), backdate: .seconds(60)))
+    #expect(settings.server.address == .tcp(.address("127.0.0.1"), port: 8080))
+    #expect(settings.server.tls == nil)
+    #expect(settings.server.trustedProxies.isEmpty)
+    #expect(settings.server.limits == Limits())
+    #expect(settings.server.drainDelay == .zero)
+    #expect(settings.server.drainTimeout == .seconds(30))
+    #expect(settings.server.loops == 3)
+    #expect(settings.server.poller == .epoll)
+    #expect(settings.admin == .init(host: .address("127.0.0.1"), port: 8081))
+    #expect(settings.access.anonymous == .init(token: true, origins: .only([]), ttl: nil))
+    #expect(settings.log == .init(level: .info, format: .json))
+  }
+
+  @Test("the maximum life is the ordinary one if that is longer")
+  func maximum() throws {
+    let loaded = try SettingsFixture().load(["TOKEN_TTL": "30d"])
+    #expect(loaded.settings.token.maxTTL == .seconds(30 * 86_400))
+  }
+
+  @Test("connections stay below the descriptor limit")
+  func descriptors() throws {
+    let host = HostFacts(openFiles: 1024, cores: 1, logsToTerminal: true)
+    let settings = try SettingsFixture().load(host: host).settings
+    #expect(settings.server.limits.connections == 960)
+    #expect(settings.log.format == .text)
+  }
+
+  @Test("the admin listener can be off")
+  func admin() throws {
+    #expect(try SettingsFixture().load(["ADMIN_ENABLED": "false"]).settings.admin == nil)
+  }
+
+  @Test("--unsafe-allow-anonymous gives everybody any origin, and a warning")
+  func unsafeAnonymous() throws {
+    let fixture = try SettingsFixture("{ musickit: { teamID: 'TEAM123456', keyFile: 'k' } }")
+    let loaded = try fixture.load(unsafeAllow: true)
+    #expect(loaded.settings.access.anonymous == .init(token: true, origins: .any, ttl: nil))
+    #expect(loaded.warnings.count == 1)
+  }
+
+  @Test("a health check needs no key to find the admin listener")
+  func healthCheck() throws {
+    let input = SettingsInput(environment: ["ADMIN_PORT": "9", "SERVER_PORT": "x"], host: SettingsFixture.host)
+    #expect(try Settings.loadAdmin(input) == .init(host: .address("127.0.0.1"), port: 9))
+    let faulty = SettingsInput(environment: ["ADMIN_PORT": "x"], host: SettingsFixture.host)
+    #expect(throws: InvalidSettings.self) { try Settings.loadAdmin(faulty) }
+  }
+}

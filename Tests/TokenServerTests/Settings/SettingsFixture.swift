@@ -1,0 +1,61 @@
+import Glibc
+import Testing
+
+@testable import TokenServer
+
+/// Input for settings, from a file that lives as long as this does.
+final class SettingsFixture {
+  static let host = HostFacts(openFiles: 100_000, cores: 3, logsToTerminal: false)
+  /// The least that loads.
+  static let minimal =
+    #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: {} }"#
+
+  private let path: String
+
+  init(_ file: String = "{ \(minimal) }") throws {
+    var template = Array("/tmp/settings-XXXXXX".utf8CString)
+    let descriptor = unsafe mkstemp(&template)
+    try #require(descriptor >= 0)
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let bytes = Array(file.utf8)
+    let written = unsafe write(descriptor, bytes, bytes.count)
+    close(descriptor)
+    try #require(written == bytes.count)
+  }
+
+  deinit { unsafe unlink(path) }
+
+  func input(
+    _ environment: [String: String] = [:], flags: [String: String] = [:], unsafeAllow: Bool = false,
+    host: HostFacts = SettingsFixture.host
+  ) -> SettingsInput {
+    SettingsInput(
+      file: path, environment: environment,
+      flags: flags.map { SettingsInput.Flag(name: "--set", path: $0.key, value: $0.value) },
+      allowsAnonymous: unsafeAllow, host: host)
+  }
+
+  /// Loads them while the file is there.
+  func load(
+    _ environment: [String: String] = [:], flags: [String: String] = [:], unsafeAllow: Bool = false,
+    host: HostFacts = SettingsFixture.host
+  ) throws(InvalidSettings) -> Settings.Loaded {
+    defer { withExtendedLifetime(self) {} }
+    return try Settings.load(input(environment, flags: flags, unsafeAllow: unsafeAllow, host: host))
+  }
+
+  /// Every fault of `file` and `environment`, as sentences without the file's name.
+  static func faults(
+    _ file: String, _ environment: [String: String] = [:], flags: [String: String] = [:],
+    host: HostFacts = SettingsFixture.host
+  ) throws -> [String] {
+    let fixture = try SettingsFixture(file)
+    do throws(InvalidSettings) {
+      _ = try fixture.load(environment, flags: flags, host: host)
+      return []
+    } catch {
+      return error.faults.map { $0.description.replacing(" (file \(fixture.path))", with: "") }
+        .map { $0.replacing("file \(fixture.path)", with: "FILE") }
+    }
+  }
+}

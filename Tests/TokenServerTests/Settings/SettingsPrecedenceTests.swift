@@ -1,0 +1,133 @@
+import Telemetry
+import Testing
+
+@testable import TokenServer
+
+@Suite("Of a setting's places")
+struct SettingsPrecedenceTests {
+  /// Three values of each setting, as one writes them in JSON5.
+  static let values: [String: [String]] = {
+    var values = [
+      "musickit.teamID": ["\"AAAAAAAAAA\"", "\"BBBBBBBBBB\"", "\"CCCCCCCCCC\""],
+      "musickit.keyID": ["\"AAAAAAAAA1\"", "\"BBBBBBBBB1\"", "\"CCCCCCCCC1\""],
+      "musickit.keyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "token.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
+      "token.maxTTL": ["\"4h\"", "\"5h\"", "\"6d\""],
+      "token.backdate": ["\"1s\"", "\"2s\"", "\"3s\""],
+      "server.host": ["\"*\"", "\"::1\"", "\"localhost\""],
+      "server.port": ["1", "2", "3"],
+      "server.unixSocket": ["\"/a\"", "\"/b\"", "\"/c\""],
+      "server.tls.certificateFile": ["\"a\"", "\"b\"", "\"c\""],
+      "server.tls.keyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "server.trustedProxies": ["[\"10.0.0.0/8\"]", "[]", "[\"::1\", \"1.2.3.4\"]"],
+      "server.drain.delay": ["\"1s\"", "\"2s\"", "\"3s\""],
+      "server.drain.timeout": ["\"1s\"", "\"2s\"", "\"3s\""],
+      "server.loops": ["1", "2", "3"],
+      "server.poller": ["\"poll\"", "\"epoll\"", "\"poll\""],
+      "admin.enabled": ["true", "false", "true"],
+      "admin.host": ["\"*\"", "\"::1\"", "\"localhost\""],
+      "admin.port": ["1", "2", "3"],
+      "access.anonymous.token": ["true", "false", "true"],
+      "access.anonymous.origins": ["[\"https://a.example\"]", "[]", "[\"https://c.example\"]"],
+      "access.anonymous.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
+      "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
+      "log.format": ["\"json\"", "\"text\"", "\"json\""],
+    ]
+    for row in Limits.table {
+      values["server.limits.\(row.name)"] =
+        switch row.unit {
+        case .count: ["8", "9", "10"]
+        case .bytes: ["\"1025B\"", "\"2KB\"", "\"3KB\""]
+        case .time: ["\"7s\"", "\"8s\"", "\"2m\""]
+        }
+    }
+    return values
+  }()
+
+  static let settings = Settings.known.filter { !$0.isSecret }.map(\.path)
+
+  @Test("the environment beats the file, and a flag beats both", arguments: settings)
+  func precedence(_ path: String) throws {
+    let setting = try #require(Settings.schema.settings[path])
+    let values = try #require(Self.values[path], "a new setting needs its values here")
+    let parts = path.split(separator: ".")
+    let file = parts.reversed().reduce(values[0]) { "{ \($1): \($0) }" }
+    let bare = values.map { setting.isList ? $0 : $0.filter { $0 != "\"" } }
+    let fixture = try SettingsFixture(file)
+    let environment = [setting.variable: bare[1]]
+    let inputs = [
+      fixture.input(), fixture.input(environment), fixture.input(environment, flags: [path: bare[2]]),
+    ]
+    for (input, expected) in zip(inputs, values) {
+      let layers = SettingsLayers(input, schema: Settings.schema)
+      #expect(layers.faults.isEmpty)
+      #expect(layers.values[path].flatMap { setting.canonical($0.content) } == expected)
+    }
+  }
+
+  @Test("an empty variable counts as none")
+  func empty() throws {
+    let loaded = try SettingsFixture().load(["SERVER_PORT": "", "MUSICKIT_CONFIG": ""])
+    #expect(loaded.settings.server.address == .tcp(.address("127.0.0.1"), port: 8080))
+  }
+
+  @Test("a section's variable replaces the section, and a setting's own variable counts above it")
+  func objects() throws {
+    let fixture = try SettingsFixture(
+      "{ musickit: { teamID: 'TEAM123456', keyFile: 'k' }, access: { anonymous: { token: false, ttl: '1h' } } }")
+    let replaced = try fixture.load(["ACCESS_ANONYMOUS": "{}"]).settings.access.anonymous
+    #expect(replaced == Settings.Access.Anonymous())
+    let both = try fixture.load(["ACCESS_ANONYMOUS": "{ ttl: '5m' }", "ACCESS_ANONYMOUS_TTL": "6m"]).settings.access
+      .anonymous
+    #expect(both == Settings.Access.Anonymous(ttl: .seconds(360)))
+  }
+
+  @Test("the environment alone is enough")
+  func environmentAlone() throws {
+    let environment = [
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "k", "ACCESS_ANONYMOUS": "{}", "LOG_FORMAT": "text",
+      "SERVER_LIMITS_IDLE": "5s", "SERVER_TRUSTED_PROXIES": "['10.0.0.0/8']", "SERVER_HOST": "*",
+    ]
+    let input = SettingsInput(environment: environment, host: SettingsFixture.host)
+    let settings = try Settings.load(input).settings
+    #expect(settings.server.address == .tcp(.any, port: 8080))
+    #expect(settings.server.limits.idle == .seconds(5))
+    #expect(settings.server.trustedProxies.map(\.description) == ["10.0.0.0/8"])
+    #expect(settings.log.format == .text)
+  }
+
+  @Test("MUSICKIT_CONFIG names the file, and --config another one")
+  func configFile() throws {
+    let input = SettingsInput(environment: ["MUSICKIT_CONFIG": "/nonexistent/env"], host: SettingsFixture.host)
+    let fromEnvironment = #expect(throws: InvalidSettings.self) { try Settings.load(input) }
+    #expect(fromEnvironment?.faults.first?.source == .file("/nonexistent/env"))
+    #expect(throws: Never.self) {
+      try SettingsFixture().load(["MUSICKIT_CONFIG": "/nonexistent/env"])
+    }
+  }
+
+  @Test(
+    "a path's variable is its words in capitals",
+    arguments: [
+      ("musickit.teamID", "MUSICKIT_TEAM_ID"), ("token.maxTTL", "TOKEN_MAX_TTL"), ("server.port", "SERVER_PORT"),
+      ("server.tls.certificateFile", "SERVER_TLS_CERTIFICATE_FILE"),
+      ("server.trustedProxies", "SERVER_TRUSTED_PROXIES"),
+      ("server.limits.connectionsPerAddress", "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS"),
+    ])
+  func variables(_ path: String, _ name: String) {
+    #expect(variableName(of: path) == name)
+  }
+
+  @Test("an unknown variable that begins like ours is a warning, unless Kubernetes set it")
+  func unknownVariables() throws {
+    let loaded = try SettingsFixture().load([
+      "TOKEN_TLL": "1h", "PATH": "/bin", "MUSICKIT_TOKEN_SERVER_PORT": "tcp://10.0.0.1:8080",
+      "SERVER_PORT_8080_TCP_ADDR": "10.0.0.1", "SERVER_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+      "SERVER_SERVICE_HOST": "10.0.0.1", "SERVER_SERVICE_PORT": "8080", "SERVER_SERVICE_PORT_HTTP": "8080",
+    ])
+    #expect(
+      loaded.warnings == [
+        "The environment variable \"TOKEN_TLL\" is not known and has no effect; the nearest setting is TOKEN_TTL."
+      ])
+  }
+}

@@ -1,0 +1,80 @@
+import Testing
+
+@testable import TokenServer
+
+@Suite("A setting's value")
+struct SettingsValueTests {
+  @Test(
+    "is an address range that contains its addresses and no others",
+    arguments: [
+      ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.1", false), ("10.0.0.1", "10.0.0.1", true),
+      ("10.0.0.1", "10.0.0.2", false), ("0.0.0.0/0", "203.0.113.7", true), ("0.0.0.0/0", "2001:db8::1", false),
+      ("::/0", "203.0.113.7", true), ("2001:db8::/32", "2001:db8:1::1", true), ("2001:db8::/32", "2001:db9::1", false),
+      ("10.0.0.0/8", "::ffff:10.1.2.3", true), ("::1", "::1", true),
+    ])
+  func ranges(_ range: String, _ address: String, _ isWithin: Bool) throws {
+    let address = try #require(AddressRange.address(address))
+    #expect(try #require(AddressRange(range)).contains(address) == isWithin)
+  }
+
+  @Test(
+    "is no address range",
+    arguments: [
+      "", "/", "10.0.0.0/", "10.0.0.0/33", "::/129", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8", "10.0.0.1/8",
+      "10.0/8",
+      "example.com", "::1%lo", "010.0.0.1", "10.0.0.1\0", "2001:db8::1/32",
+    ])
+  func noRanges(_ text: String) {
+    #expect(AddressRange(text) == nil)
+  }
+
+  @Test(
+    "is a quota of cores, rounded up",
+    arguments: [
+      ("max 100000\n", nil), ("100000 100000\n", 1), ("150000 100000", 2), ("50000 100000", 1), ("400000 100000", 4),
+      ("", nil), ("x y", nil), ("100000 0", nil), ("-1 100000", nil), ("9223372036854775807 1", Int.max),
+    ])
+  func quotas(_ text: String, _ cores: Int?) {
+    #expect(CPUQuota.cores(inCPUMax: text) == cores)
+  }
+
+  @Test("counts the quotas of every cgroup above")
+  func cgroups() {
+    #expect(
+      CPUQuota.files(membership: "1:cpu:/old\n0::/system.slice/token.service\n") == [
+        "/sys/fs/cgroup/system.slice/token.service/cpu.max", "/sys/fs/cgroup/system.slice/cpu.max",
+        "/sys/fs/cgroup/cpu.max",
+      ])
+    #expect(CPUQuota.files(membership: "") == [])
+  }
+
+  @Test(
+    "counts the cores that the affinity allows",
+    arguments: [
+      ("Name:\tx\nCpus_allowed:\tff,0000000f\nCpus_allowed_list:\t0-3\n", 12), ("Cpus_allowed:\t3\n", 2),
+      ("Cpus_allowed:\t0\n", nil), ("", nil),
+    ])
+  func affinity(_ text: String, _ cores: Int?) {
+    #expect(CPUQuota.cores(inStatus: text) == cores)
+  }
+
+  @Test(
+    "counts a swapped pair of letters as one slip",
+    arguments: [
+      ("ttl", "tll", 1), ("port", "prot", 1), ("", "abc", 3), ("abc", "", 3), ("idle", "idle", 0),
+      ("kitten", "sitting", 3),
+    ])
+  func distances(_ a: String, _ b: String, _ distance: Int) {
+    #expect(editDistance(a, b) == distance)
+  }
+
+  @Test(
+    "is reached at an address of this machine",
+    arguments: [
+      ("*", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("localhost", "localhost"),
+      ("2001:db8::1", "[2001:db8::1]"), ("192.0.2.1", "192.0.2.1"),
+    ])
+  func authorities(_ host: String, _ authority: String) {
+    #expect(ListenHost(host)?.reachableAuthority == authority)
+  }
+}
