@@ -8,7 +8,6 @@
 
 #ifdef __linux__
 #include <linux/filter.h>
-#include <sched.h>
 #endif
 
 static _Thread_local void *current_loop = NULL;
@@ -49,16 +48,4 @@ int cplatform_drop_connection_requests(int listener) {
   errno = ENOTSUP;
   return -1;
 #endif
-}
-
-int cplatform_usable_processors(void) {
-#ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    int count = CPU_COUNT(&set);
-    if (count > 0) return count;
-  }
-#endif
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? (int)online : 1;
 }

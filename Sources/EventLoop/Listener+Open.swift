@@ -42,7 +42,7 @@ extension Listener {
     guard host == "*" else {
       return try resolve(host, port: port).map { address in try openTCP(address, loops: loops) }
     }
-    let v6 = try ifSupported { try openTCP(.ip(IPAddress(high: 0, low: 0), port: port, family: .v6), loops: loops) }
+    let v6 = try ifSupported { try openTCP(.ip(IPAddress(bits: 0), port: port, family: .v6), loops: loops) }
     // Both families on the same port, also if the system was to pick it.
     let chosen = v6?.first?.address.port ?? port
     let anyV4 = SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: chosen, family: .v4)

@@ -89,7 +89,7 @@ extension sockaddr_in {
     self.init()
     sin_family = sa_family_t(AF_INET)
     sin_port = port.bigEndian
-    sin_addr = in_addr(s_addr: UInt32(truncatingIfNeeded: address.low).bigEndian)
+    sin_addr = address.v4
   }
 }
 
@@ -98,7 +98,7 @@ extension sockaddr_in6 {
     self.init()
     sin6_family = sa_family_t(AF_INET6)
     sin6_port = port.bigEndian
-    sin6_addr = unsafe unsafeBitCast((address.high.bigEndian, address.low.bigEndian), to: in6_addr.self)
+    sin6_addr = address.v6
   }
 }
 

@@ -1,9 +1,9 @@
 public import HTTP1
 
 /// Every bound of the server, in one place: what it is, its default, its unit and its reason.
-public struct ServerLimits: Sendable {
+public struct ServerLimits: Sendable, Equatable {
   /// Connections open at once, in all. Each may hold a descriptor, a receive buffer and a TLS session.
-  public var connections = 8_192
+  public var connections = 10_000
   /// Connections open at once from one IPv4 address or IPv6 /64. High, because many users may stand behind one (NAT).
   public var connectionsPerAddress = 4_096
 
@@ -22,6 +22,8 @@ public struct ServerLimits: Sendable {
   /// Time for the peer to close its side after a refusal, so that the refusal reaches it (RFC 9112 §9.6).
   public var linger = Duration.seconds(2)
 
+  /// Bytes of a body that a route reads; with more the request is refused with 413.
+  public var bodyBytes = 16_384
   /// Bytes of a body that nobody reads that are consumed to keep the connection; with more it closes.
   public var unreadBody = 65_536
   /// Bytes that are discarded after a refusal before the connection is cut.

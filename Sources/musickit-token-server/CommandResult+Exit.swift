@@ -13,7 +13,7 @@ extension CommandResult {
   }
 
   /// Writes lines without a buffer, so that none are lost or out of order at the end.
-  private static func print(_ lines: [String], to descriptor: Int32) {
+  static func print(_ lines: [String], to descriptor: Int32) {
     var rest = Array(lines.map { $0 + "\n" }.joined().utf8)[...]
     while !rest.isEmpty {
       let count = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import TokenServer
 
 /// Runs a server with nothing to configure.
@@ -10,6 +11,6 @@ struct Demo: ParsableCommand {
   var port: UInt16 = 8080
 
   func run() throws {
-    try CommandResult(.failed, diagnostics: ["This build has no server."]).finish()
+    try DemoCommand(port: port, host: .current()).run(findings: ProcessSetup.findings) { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
   }
 }

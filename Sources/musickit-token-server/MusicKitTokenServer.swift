@@ -1,7 +1,6 @@
 import ArgumentParser
 
-/// The program.
-@main
+/// The commands.
 struct MusicKitTokenServer: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "musickit-token-server",

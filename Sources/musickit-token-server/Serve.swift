@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import TokenServer
 
 /// Runs the server.
@@ -8,6 +9,6 @@ struct Serve: ParsableCommand {
   @OptionGroup var settings: SettingsOptions
 
   func run() throws {
-    try CommandResult(.failed, diagnostics: ["This build has no server."]).finish()
+    try ServeCommand(settings.input()).run(findings: ProcessSetup.findings) { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
   }
 }

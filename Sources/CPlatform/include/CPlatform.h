@@ -19,7 +19,3 @@ int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t 
 // Makes a listener ignore connection requests (TCP SYN) from now on; those already queued stay.
 // 0, or -1 with errno where the platform has no socket filters.
 int cplatform_drop_connection_requests(int listener);
-
-// Writes the processors that this process may run on: the affinity mask of sched_getaffinity(2), or all that
-// are online.
-int cplatform_usable_processors(void);

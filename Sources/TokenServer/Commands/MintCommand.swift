@@ -41,13 +41,13 @@ public struct MintCommand: Sendable {
     }
   }
 
-  private func lifetime() throws(Refusal) -> Int? {
+  private func lifetime() throws(InvalidValue) -> Int? {
     guard let ttl else { return nil }
     let type = SettingType<Duration>.duration(seconds: TokenPolicy.minimumTTL...TokenPolicy.maximumLifetime)
     do {
       return Int(try type.parse(.text(ttl)).components.seconds)
     } catch {
-      throw Refusal(problem: "The lifetime \(error.problem)", remedy: error.remedy)
+      throw InvalidValue(problem: "The lifetime \(error.problem)", remedy: error.remedy)
     }
   }
 }

@@ -1,3 +1,6 @@
+public import EventLoop
+public import HTTPServer
+
 extension Settings {
   /// The public listener and its connections.
   public struct Server: Sendable {
@@ -32,7 +35,7 @@ extension Settings {
     /// The peers whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count.
     public var trustedProxies: [AddressRange]
     /// What a client may make the server hold and wait for.
-    public var limits: Limits
+    public var limits: ServerLimits
     /// How long readiness says no before listeners close.
     public var drainDelay: Duration
     /// How long requests may take after that.
@@ -63,13 +66,13 @@ extension Settings.Server {
       KnownSetting(host), KnownSetting(port), KnownSetting(unixSocket), KnownSetting(certificateFile),
       KnownSetting(keyFile), KnownSetting(trustedProxies), KnownSetting(drainDelay), KnownSetting(drainTimeout),
       KnownSetting(loops), KnownSetting(poller),
-    ] + Limits.table.map(\.known)
+    ] + ServerLimits.table.map(\.known)
   }
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
     let address = Self.readAddress(&reader)
     let tls = Self.readTLS(&reader)
-    let limits = Limits(&reader, host: host)
+    let limits = ServerLimits(&reader, host: host)
     let drainDelay = reader.read(Self.drainDelay)
     let drainTimeout = reader.read(Self.drainTimeout)
     let loops = reader.isSet(Self.loops.path) ? reader.read(Self.loops) : min(host.cores, 256)

@@ -1,3 +1,4 @@
+import HTTPServer
 import Testing
 
 @testable import TokenServer
@@ -24,7 +25,7 @@ struct ExampleConfigTests {
     let settings = try SettingsFixture(Self.text(name)).load().settings
     let defaults = try SettingsFixture().load().settings
     #expect(settings.token == defaults.token)
-    #expect(settings.server.limits == Limits())
+    #expect(settings.server.limits == ServerLimits())
     #expect(settings.admin == defaults.admin)
     #expect(settings.access == defaults.access)
     #expect(settings.log == defaults.log)

@@ -7,7 +7,7 @@ struct JSON5ParserTests {
   @Test(
     "values of every kind are read",
     arguments: [
-      ("null", JSONValue.null), ("true", .bool(true)), (" false ", .bool(false)), ("0", .integer(0)),
+      ("null", JSON5Value.null), ("true", .bool(true)), (" false ", .bool(false)), ("0", .integer(0)),
       ("-12", .integer(-12)), ("+12", .integer(12)), ("0x1F", .integer(31)), ("-0xf", .integer(-15)),
       ("9223372036854775807", .integer(.max)), ("9223372036854775808", .number("9223372036854775808")),
       (".5", .number(".5")), ("5.", .number("5.")), ("1e3", .number("1e3")), ("-Infinity", .number("-Infinity")),
@@ -19,7 +19,7 @@ struct JSON5ParserTests {
       ("// one\n{ /* two */ a /**/ : // three\n 1 } // four", .object(["a": .integer(1)])),
       ("\u{FEFF}{a:\u{A0}1}", .object(["a": .integer(1)])), ("{é: 1}", .object(["é": .integer(1)])),
     ])
-  func values(_ text: String, _ value: JSONValue) throws {
+  func values(_ text: String, _ value: JSON5Value) throws {
     #expect(try JSON5Parser.parse(text) == value)
   }
 

@@ -1,5 +1,6 @@
 import Logging
 import Telemetry
+import HTTPServer
 import Testing
 
 @testable import TokenServer
@@ -17,7 +18,7 @@ struct SettingsDefaultTests {
     #expect(settings.server.address == .tcp(.address("127.0.0.1"), port: 8080))
     #expect(settings.server.tls == nil)
     #expect(settings.server.trustedProxies.isEmpty)
-    #expect(settings.server.limits == Limits())
+    #expect(settings.server.limits == ServerLimits())
     #expect(settings.server.drainDelay == .zero)
     #expect(settings.server.drainTimeout == .seconds(30))
     #expect(settings.server.loops == 3)

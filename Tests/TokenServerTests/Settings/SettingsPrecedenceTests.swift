@@ -1,4 +1,5 @@
 import Telemetry
+import HTTPServer
 import Testing
 
 @testable import TokenServer
@@ -33,7 +34,7 @@ struct SettingsPrecedenceTests {
       "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
       "log.format": ["\"json\"", "\"text\"", "\"json\""],
     ]
-    for row in Limits.table {
+    for row in ServerLimits.table {
       values["server.limits.\(row.name)"] =
         switch row.unit {
         case .count: ["8", "9", "10"]

@@ -1,3 +1,4 @@
+import EventLoop
 import Testing
 
 @testable import TokenServer
@@ -13,7 +14,7 @@ struct SettingsValueTests {
       ("10.0.0.0/8", "::ffff:10.1.2.3", true), ("::1", "::1", true),
     ])
   func ranges(_ range: String, _ address: String, _ isWithin: Bool) throws {
-    let address = try #require(AddressRange.address(address))
+    let address = try #require(IPAddress(address))
     #expect(try #require(AddressRange(range)).contains(address) == isWithin)
   }
 

@@ -1,6 +1,6 @@
 extension JSON5Parser {
   /// `true`, `false`, `null` or a number.
-  mutating func literal() throws(JSON5Failure) -> JSONValue {
+  mutating func literal() throws(JSON5Failure) -> JSON5Value {
     let start = position
     let text = literalText()
     switch text {
@@ -26,7 +26,7 @@ extension JSON5Parser {
   }
 
   /// The number that `text` is in JSON5, or nil.
-  private static func number(_ text: String) -> JSONValue? {
+  private static func number(_ text: String) -> JSON5Value? {
     let negative = text.hasPrefix("-")
     let magnitude = negative || text.hasPrefix("+") ? text.dropFirst() : text[...]
     if magnitude == "Infinity" || magnitude == "NaN" { return .number(text) }
@@ -44,7 +44,7 @@ extension JSON5Parser {
     return Double(text.hasSuffix(".") ? text + "0" : text).map { _ in .number(text) }
   }
 
-  private static func hexadecimal(_ digits: Substring, negative: Bool) -> JSONValue? {
+  private static func hexadecimal(_ digits: Substring, negative: Bool) -> JSON5Value? {
     guard let first = digits.first, first.isHexDigit else { return nil }
     return Int((negative ? "-" : "") + digits, radix: 16).map { .integer($0) }
   }

@@ -1,4 +1,4 @@
-/// Reads JSON5 (https://spec.json5.org) into a ``JSONValue``.
+/// Reads JSON5 (https://spec.json5.org) into a ``JSON5Value``.
 ///
 /// `JSONDecoder` in FoundationEssentials reads JSON5 too, but says of a bad file only that it "was not valid JSON",
 /// without a line, and takes the first of two members of the same name without a word. Somebody who mends a
@@ -18,7 +18,7 @@ struct JSON5Parser {
   }
 
   /// The one value that `bytes` hold.
-  static func parse(_ bytes: [UInt8]) throws(JSON5Failure) -> JSONValue {
+  static func parse(_ bytes: [UInt8]) throws(JSON5Failure) -> JSON5Value {
     var parser = JSON5Parser(bytes)
     guard String(validating: bytes, as: UTF8.self) != nil else {
       throw JSON5Failure(line: 1, column: 1, problem: "the text is not UTF-8")
@@ -30,7 +30,7 @@ struct JSON5Parser {
   }
 
   /// The one value that `text` holds.
-  static func parse(_ text: String) throws(JSON5Failure) -> JSONValue {
+  static func parse(_ text: String) throws(JSON5Failure) -> JSON5Value {
     try parse(Array(text.utf8))
   }
 
@@ -52,7 +52,7 @@ struct JSON5Parser {
     return JSON5Failure(line: line, column: before.count - lineStart + 1, problem: problem)
   }
 
-  private mutating func value(depth: Int) throws(JSON5Failure) -> JSONValue {
+  private mutating func value(depth: Int) throws(JSON5Failure) -> JSON5Value {
     guard depth < Self.maximumDepth else { throw failure("lists and objects are nested too deeply") }
     try skipSpace()
     switch peek {
@@ -64,9 +64,9 @@ struct JSON5Parser {
     }
   }
 
-  private mutating func object(depth: Int) throws(JSON5Failure) -> [String: JSONValue] {
+  private mutating func object(depth: Int) throws(JSON5Failure) -> [String: JSON5Value] {
     position += 1
-    var members: [String: JSONValue] = [:]
+    var members: [String: JSON5Value] = [:]
     while true {
       try skipSpace()
       if take("}") { return members }
@@ -84,9 +84,9 @@ struct JSON5Parser {
     }
   }
 
-  private mutating func array(depth: Int) throws(JSON5Failure) -> [JSONValue] {
+  private mutating func array(depth: Int) throws(JSON5Failure) -> [JSON5Value] {
     position += 1
-    var elements: [JSONValue] = []
+    var elements: [JSON5Value] = []
     while true {
       try skipSpace()
       if take("]") { return elements }

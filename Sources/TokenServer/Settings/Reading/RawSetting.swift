@@ -4,7 +4,7 @@ import DeveloperToken
 struct RawSetting: Sendable {
   enum Content: Sendable {
     /// From the file, or from JSON5 in a variable or flag.
-    case json(JSONValue)
+    case json(JSON5Value)
     /// From a variable or flag, where a number and a string look alike.
     case text(String)
     /// From a variable that was taken out of the environment.

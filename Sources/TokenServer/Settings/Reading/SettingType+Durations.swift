@@ -3,19 +3,19 @@ extension SettingType where Value == Duration {
   static func duration(seconds range: ClosedRange<Int>) -> SettingType {
     let bounds = "\(durationText(range.lowerBound)) to \(durationText(range.upperBound))"
     let remedy = "write a duration such as \"45s\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
-    return scalar(write: { "\"\(durationText(Int($0.components.seconds)))\"" }) { (content) throws(Refusal) in
+    return scalar(write: { "\"\(durationText(Int($0.components.seconds)))\"" }) { (content) throws(InvalidValue) in
       let text: String
       switch content {
       case .text(let value), .json(.string(let value)): text = value
       case .json(.integer), .json(.number):
-        throw Refusal(problem: "is a number without a unit", remedy: remedy)
+        throw InvalidValue(problem: "is a number without a unit", remedy: remedy)
       case .json(let other): throw .wrongType(other, remedy: remedy)
-      case .secret: throw Refusal(problem: "is a secret", remedy: remedy)
+      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
       }
       guard let seconds = seconds(of: text) else {
-        throw Refusal(problem: "\(quoted(text)) is not a duration", remedy: remedy)
+        throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)
       }
-      guard range.contains(seconds) else { throw Refusal(problem: "\(quoted(text)) is out of range", remedy: remedy) }
+      guard range.contains(seconds) else { throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy) }
       return .seconds(seconds)
     }
   }

@@ -5,9 +5,9 @@ extension SettingType where Value: CustomStringConvertible {
   static func identifier(
     _ remedy: String, make: @escaping @Sendable (String) throws(IdentifierError) -> Value
   ) -> SettingType {
-    string(remedy) { (text) throws(Refusal) in
+    string(remedy) { (text) throws(InvalidValue) in
       guard let value = try? make(text) else {
-        throw Refusal(problem: "\(quoted(text)) is not 10 characters of A-Z and 0-9", remedy: remedy)
+        throw InvalidValue(problem: "\(quoted(text)) is not 10 characters of A-Z and 0-9", remedy: remedy)
       }
       return value
     }
@@ -18,12 +18,12 @@ extension SettingType where Value == Origin {
   /// A web origin.
   static let origin: SettingType = {
     let remedy = "write an origin such as \"https://app.example.com\""
-    return string(remedy) { (text) throws(Refusal) in
+    return string(remedy) { (text) throws(InvalidValue) in
       do throws(OriginError) {
         return try Origin(text)
       } catch {
-        guard isQuotable(text) else { throw Refusal(problem: "\(quoted(text)) is not an origin", remedy: remedy) }
-        throw Refusal(problem: "\(error)", remedy: nil)
+        guard isQuotable(text) else { throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy) }
+        throw InvalidValue(problem: "\(error)", remedy: nil)
       }
     }
   }()
@@ -32,7 +32,7 @@ extension SettingType where Value == Origin {
 extension SettingType where Value == SecretBytes {
   /// A secret's text.
   static func secret(_ remedy: String) -> SettingType {
-    scalar(write: { "\"\($0)\"" }) { (content) throws(Refusal) in
+    scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
       switch content {
       case .secret(let secret): return secret
       case .text(let text), .json(.string(let text)): return SecretBytes(copying: Array(text.utf8).span)

@@ -4,16 +4,16 @@ extension SettingType where Value == Int {
     let remedy =
       "write a size such as \"64KB\" or \"1MB\", from \(sizeText(range.lowerBound)) to "
       + sizeText(range.upperBound)
-    return scalar(write: { "\"\(sizeText($0))\"" }) { (content) throws(Refusal) in
+    return scalar(write: { "\"\(sizeText($0))\"" }) { (content) throws(InvalidValue) in
       let size: Int?
       switch content {
       case .json(.integer(let value)): size = value
       case .text(let text), .json(.string(let text)): size = bytes(of: text)
       case .json(let other): throw .wrongType(other, remedy: remedy)
-      case .secret: throw Refusal(problem: "is a secret", remedy: remedy)
+      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
       }
-      guard let size else { throw Refusal(problem: "is not a size", remedy: remedy) }
-      guard range.contains(size) else { throw Refusal(problem: "\(sizeText(size)) is out of range", remedy: remedy) }
+      guard let size else { throw InvalidValue(problem: "is not a size", remedy: remedy) }
+      guard range.contains(size) else { throw InvalidValue(problem: "\(sizeText(size)) is out of range", remedy: remedy) }
       return size
     }
   }

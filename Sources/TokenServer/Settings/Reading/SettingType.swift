@@ -3,14 +3,14 @@ struct SettingType<Value: Sendable>: Sendable {
   /// Whether a variable or flag holds it as JSON5 rather than as bare text.
   let isList: Bool
   /// Understands a value, or says what would be right.
-  let parse: @Sendable (RawSetting.Content) throws(Refusal) -> Value
+  let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   /// The value as one writes it in JSON5.
   let write: @Sendable (Value) -> String
 
   /// A type that is written as one word, number or string.
   static func scalar(
     write: @escaping @Sendable (Value) -> String,
-    parse: @escaping @Sendable (RawSetting.Content) throws(Refusal) -> Value
+    parse: @escaping @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   ) -> SettingType {
     SettingType(isList: false, parse: parse, write: write)
   }
@@ -19,13 +19,13 @@ struct SettingType<Value: Sendable>: Sendable {
   static func string(
     _ remedy: String,
     write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" },
-    parse: @escaping @Sendable (String) throws(Refusal) -> Value
+    parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
   ) -> SettingType {
-    scalar(write: write) { (content) throws(Refusal) in
+    scalar(write: write) { (content) throws(InvalidValue) in
       switch content {
       case .text(let text), .json(.string(let text)): return try parse(text)
       case .json(let other): throw .wrongType(other, remedy: remedy)
-      case .secret: throw Refusal(problem: "is a secret", remedy: remedy)
+      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
       }
     }
   }
@@ -37,9 +37,9 @@ extension SettingType {
   where Value == [Element] {
     SettingType(
       isList: true,
-      parse: { (content) throws(Refusal) in
+      parse: { (content) throws(InvalidValue) in
         guard case .json(.array(let values)) = content else {
-          guard case .json(let other) = content else { throw Refusal(problem: "is text", remedy: remedy) }
+          guard case .json(let other) = content else { throw InvalidValue(problem: "is text", remedy: remedy) }
           throw .wrongType(other, remedy: remedy)
         }
         var elements: [Element] = []

@@ -36,7 +36,7 @@ struct SettingsLayers {
   }
 
   /// Adds a value at a path that is known, and what is within it.
-  private mutating func add(_ value: JSONValue, at path: String, source: SettingSource) {
+  private mutating func add(_ value: JSON5Value, at path: String, source: SettingSource) {
     guard schema.sections.contains(path) else {
       return set(path, RawSetting(content: .json(value), source: source))
     }

@@ -16,7 +16,7 @@ struct SettingsReader {
   /// The setting's value, else its default; nil if it has neither or is faulty, which is then noted.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
     guard let raw = layers.values[setting.path] else { return setting.fallback }
-    do throws(Refusal) {
+    do throws(InvalidValue) {
       return try setting.type.parse(raw.content)
     } catch {
       let problem = setting.isSecret ? "is not what it should be" : error.problem

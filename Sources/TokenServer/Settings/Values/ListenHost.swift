@@ -1,4 +1,4 @@
-import Glibc
+import EventLoop
 
 /// The addresses that a listener binds.
 public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
@@ -15,7 +15,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     case "*": self = .any
     case "localhost": self = .localhost
     default:
-      guard AddressRange.address(text) != nil else { return nil }
+      guard IPAddress(text) != nil else { return nil }
       self = .address(text)
     }
   }

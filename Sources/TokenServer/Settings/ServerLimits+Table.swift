@@ -1,14 +1,17 @@
-extension Limits {
+import HTTP1
+public import HTTPServer
+
+extension ServerLimits {
   /// One row of the table of limits.
   public struct Row: Sendable {
-    /// How a limit is counted, and where in ``Limits`` it is.
+    /// How a limit is counted, and where in ``ServerLimits`` it is.
     public enum Unit: Sendable {
       /// Things.
-      case count(any WritableKeyPath<Limits, Int> & Sendable)
+      case count(any WritableKeyPath<ServerLimits, Int> & Sendable)
       /// Bytes, written as a size.
-      case bytes(any WritableKeyPath<Limits, Int> & Sendable)
+      case bytes(any WritableKeyPath<ServerLimits, Int> & Sendable)
       /// Time, in whole seconds, written as a duration.
-      case time(any WritableKeyPath<Limits, Duration> & Sendable)
+      case time(any WritableKeyPath<ServerLimits, Duration> & Sendable)
     }
 
     /// The last component of its path, `server.limits.NAME`.
@@ -39,19 +42,22 @@ extension Limits {
       name: "bodyProgress", unit: .time(\.bodyProgress), range: 1...3600,
       reason: "A body may be slow but not stuck."),
     Row(
+      name: "body", unit: .time(\.body), range: 1...3600,
+      reason: "For the whole body: dripping bytes is progress, but not for ever."),
+    Row(
       name: "writeProgress", unit: .time(\.writeProgress), range: 1...3600,
       reason: "A client that never reads must not hold its response for ever."),
     Row(
       name: "idle", unit: .time(\.idle), range: 1...86_400,
       reason: "Longer than the 60 s for which common load balancers keep a connection, so that they close first."),
     Row(
-      name: "requestLine", unit: .bytes(\.requestLine), range: 256...65_536,
+      name: "requestLine", unit: .bytes(\.http1.requestLine), range: 256...65_536,
       reason: "RFC 9112 §3 asks for 8000 bytes at least. Answered with 414."),
     Row(
-      name: "headerBytes", unit: .bytes(\.headerBytes), range: 1024...1_048_576,
+      name: "headerBytes", unit: .bytes(\.http1.headerSection), range: 1024...1_048_576,
       reason: "Held until the request is complete. Answered with 431."),
     Row(
-      name: "fieldLines", unit: .count(\.fieldLines), range: 8...1000,
+      name: "fieldLines", unit: .count(\.http1.fieldLines), range: 8...1000,
       reason: "Every field line costs work beyond its bytes. Answered with 431."),
     Row(
       name: "bodyBytes", unit: .bytes(\.bodyBytes), range: 256...1_048_576,
@@ -60,7 +66,7 @@ extension Limits {
       name: "unreadBody", unit: .bytes(\.unreadBody), range: 0...1_048_576,
       reason: "Reading a little that nobody wants is cheaper than a new connection; reading a lot is not."),
     Row(
-      name: "chunkExtensions", unit: .bytes(\.chunkExtensions), range: 0...65_536,
+      name: "chunkExtensions", unit: .bytes(\.http1.chunkExtensions), range: 0...65_536,
       reason: "No one uses them, and without a limit they are bytes that cost the sender nothing (CVE-2023-39326)."),
   ]
 
@@ -68,13 +74,13 @@ extension Limits {
   static let descriptorReserve = 64
 }
 
-extension Limits.Row {
+extension ServerLimits.Row {
   /// The setting's path.
   var path: String { "server.limits.\(name)" }
 
   /// What is known of it as a setting.
   var known: KnownSetting {
-    let defaults = Limits()
+    let defaults = ServerLimits()
     return switch unit {
     case .count(let limit): KnownSetting(Setting(path, .integer(range), default: defaults[keyPath: limit]))
     case .bytes(let limit): KnownSetting(Setting(path, .size(range), default: defaults[keyPath: limit]))
@@ -83,7 +89,7 @@ extension Limits.Row {
   }
 }
 
-extension Limits {
+extension ServerLimits {
   /// Reads every row; a row with a fault keeps its default.
   init(_ reader: inout SettingsReader, host: HostFacts) {
     self.init()
@@ -104,7 +110,7 @@ extension Limits {
   }
 
   private mutating func read<Value>(
-    _ path: String, _ type: SettingType<Value>, into limit: WritableKeyPath<Limits, Value>,
+    _ path: String, _ type: SettingType<Value>, into limit: WritableKeyPath<ServerLimits, Value>,
     from reader: inout SettingsReader
   ) {
     if let value = reader.read(Setting(path, type, default: self[keyPath: limit])) { self[keyPath: limit] = value }

@@ -1,13 +1,13 @@
 /// One value of a JSON5 document.
-enum JSONValue: Sendable, Equatable {
+enum JSON5Value: Sendable, Equatable {
   case null
   case bool(Bool)
   case integer(Int)
   /// A number that is no `Int`, as it was written: no setting takes one, so it is kept only to be named in a fault.
   case number(String)
   case string(String)
-  case array([JSONValue])
-  case object([String: JSONValue])
+  case array([JSON5Value])
+  case object([String: JSON5Value])
 
   /// What it is, as a fault names it. Never the value itself, which may be a secret.
   var kind: String {

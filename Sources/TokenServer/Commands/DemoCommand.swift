@@ -1,0 +1,65 @@
+public import DeveloperToken
+import EventLoop
+
+/// Runs a server with nothing to configure: a throwaway key, loopback only, for every page and program of this machine.
+public struct DemoCommand: Sendable {
+  private let port: UInt16
+  private let host: HostFacts
+
+  /// The command; port 0 picks a free one.
+  public init(port: UInt16, host: HostFacts) {
+    self.port = port
+    self.host = host
+  }
+
+  /// Serves until a signal ends it.
+  ///
+  /// - Parameters:
+  ///   - findings: What could not be done to protect the key's memory.
+  ///   - announce: Called with what to try, once the server accepts connections.
+  public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
+    do {
+      let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
+      let process = try ServerProcess(try settings(), key: key)
+      try process.run(notices: findings.map(\.description)) { addresses in announce(Self.guide(addresses, key)) }
+      return CommandResult(.good)
+    } catch {
+      return CommandResult(.configuration, diagnostics: ["\(error)"])
+    }
+  }
+
+  private func settings() throws -> Settings {
+    let flags = [
+      ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("musickit.teamID", "DEMOTEAM01"),
+      ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{}"),
+    ]
+    let input = SettingsInput(
+      file: nil, environment: [:], environmentKey: nil,
+      flags: flags.map { SettingsInput.Flag(name: "demo", path: $0, value: $1) }, allowsAnonymous: false, host: host)
+    var settings = try Settings.load(input).settings
+    settings.access.anonymous.origins = .loopback
+    return settings
+  }
+
+  private static func guide(_ addresses: ServerProcess.Addresses, _ key: SigningKey) -> [String] {
+    guard let first = addresses.public.first(where: { $0.ipAddress?.isIPv4 ?? false }) ?? addresses.public.first else {
+      return []
+    }
+    let url = addresses.url(first)
+    return addresses.lines + [
+      "",
+      "This is a demo. Its key \(key.keyID) was made just now, is unknown to Apple and is thrown away at the end: the",
+      "tokens are well-formed and can be verified, but Apple Music refuses them. Only this machine can reach it.",
+      "",
+      "Try:",
+      "  curl -s \(url)/token",
+      "  curl -s '\(url)/token?ttl=3600&origin=http://localhost:3000'",
+      "  curl -s -H 'Accept: text/plain' \(url)/token | .build/debug/musickit-token-server inspect",
+      "  curl -s \(url)/openapi.json",
+    ] + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? []) + [
+      "",
+      "The public key, to verify a signature with:",
+      key.publicKeyPEM,
+    ]
+  }
+}

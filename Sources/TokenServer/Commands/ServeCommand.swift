@@ -1,0 +1,44 @@
+public import DeveloperToken
+import EventLoop
+
+/// Runs the server.
+public struct ServeCommand: Sendable {
+  private let input: SettingsInput
+
+  /// The command with what the settings are read from.
+  public init(_ input: SettingsInput) {
+    self.input = input
+  }
+
+  /// Serves until a signal ends it; or says what is wrong with the configuration.
+  ///
+  /// - Parameters:
+  ///   - findings: What could not be done to protect the key's memory.
+  ///   - announce: Called with a line for each listener, once they accept connections.
+  public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
+    do {
+      let loaded = try Settings.load(input)
+      let key = try loaded.settings.musickit.loadKey()
+      let process = try ServerProcess(loaded.settings, key: key)
+      try process.run(notices: loaded.warnings + findings.map(\.description)) { announce($0.lines) }
+      return CommandResult(.good)
+    } catch let error as InvalidSettings {
+      return CommandResult(.configuration, diagnostics: error.faults.map(\.description))
+    } catch {
+      return CommandResult(.configuration, diagnostics: ["\(error)"])
+    }
+  }
+}
+
+extension ServerProcess.Addresses {
+  /// One for each listener.
+  var lines: [String] {
+    `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }
+  }
+
+  /// `https://127.0.0.1:8080`, or `unix:/run/server.sock`.
+  func url(_ address: SocketAddress) -> String {
+    guard case .ip = address else { return "\(address)" }
+    return "\(isSecure ? "https" : "http")://\(address)"
+  }
+}

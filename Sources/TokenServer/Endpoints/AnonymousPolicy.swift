@@ -1,0 +1,56 @@
+import DeveloperToken
+import HTTPServer
+import HTTPTypes
+
+/// What callers without credentials may have, compiled from the settings: answers for a caller what its token bears.
+struct AnonymousPolicy: Sendable {
+  let settings: Settings.Access.Anonymous
+
+  /// Whether answers may be read by pages of this origin.
+  func admits(_ origin: Origin) -> Bool {
+    settings.token && settings.origins.allows(origin)
+  }
+
+  /// The origins that a token for this caller bears.
+  ///
+  /// A browser's token is bound to the page that asks. `Origin` restricts and does not authenticate: another program
+  /// may send any.
+  ///
+  /// - Parameters:
+  ///   - header: The caller's `Origin`, nil if it sent none.
+  ///   - named: Those that it asked for.
+  /// - Throws: The refusal, if it may not.
+  func origins(header: Origin?, named: [Origin]) throws(Refusal) -> [Origin] {
+    guard settings.token else {
+      throw Refusal(.notPermitted, "This server gives no tokens to callers without credentials.")
+    }
+    for origin in named + (header.map { [$0] } ?? []) where !settings.origins.allows(origin) {
+      throw Self.notAllowed("\(origin)")
+    }
+    guard named.isEmpty else { return named }
+    if let header { return [header] }
+    guard !settings.origins.isRestricted else { throw Self.noOrigin }
+    return []
+  }
+
+  static func notAllowed(_ origin: String) -> Refusal {
+    Refusal(.originNotAllowed, "\(origin) is not one of the origins that may have tokens here.")
+  }
+
+  /// Browsers leave `Origin` out of a same-origin GET, which is the usual cause.
+  private static let noOrigin = Refusal(
+    .missingCredentials,
+    "This server gives tokens to the web origins that it lists, and the request names none. A page on this server's "
+      + "own origin uses POST /token, because browsers send no Origin with a same-origin GET.",
+    fields: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\""])
+}
+
+extension AllowedOrigins {
+  /// Whether there is a list of origins, so that a token without one would be worth more than any of those.
+  fileprivate var isRestricted: Bool {
+    switch self {
+    case .any, .loopback: false
+    case .only(let origins): !origins.isEmpty
+    }
+  }
+}

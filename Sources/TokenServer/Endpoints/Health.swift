@@ -1,0 +1,94 @@
+import DeveloperToken
+import EventLoop
+import Glibc
+import HTTPServer
+import HTTPTypes
+
+/// Whether the process lives, and whether it can do its job.
+final class Health: @unchecked Sendable {
+  // Sendable: `draining` is touched only under `lock`.
+  private let lock = Lock()
+  private var draining = false
+
+  /// From now on `/readyz` says no, so that no new requests are sent here.
+  func beginDrain() {
+    lock.withLock { draining = true }
+  }
+
+  private var isDraining: Bool { lock.withLock { draining } }
+
+  /// `/healthz`: local, touches nothing.
+  var liveness: Route {
+    Route("/healthz", [.get { _ in Self.answer(.ok, #"{"status":"ok"}"#) }])
+  }
+
+  /// The public `/readyz`: the verdict alone.
+  func readiness(_ minter: TokenMinter) -> Route {
+    Route(
+      "/readyz",
+      [
+        .get { _ in
+          let report = self.report(minter)
+          return Self.answer(report.isReady ? .ok : .serviceUnavailable, #"{"status":"\#(report.verdict)"}"#)
+        }
+      ])
+  }
+
+  /// The operators' `/readyz`: an entry for each check.
+  func detailedReadiness(_ minter: TokenMinter) -> Route {
+    Route(
+      "/readyz",
+      [
+        .get { _ in
+          let report = self.report(minter)
+          return Self.answer(report.isReady ? .ok : .serviceUnavailable, report.json)
+        }
+      ])
+  }
+
+  private func report(_ minter: TokenMinter) -> ReadinessReport {
+    var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(minter.key.keyID)", isGood: true)]
+    do {
+      _ = try minter.token(now: Glibc.time(nil))
+      checks.append(.init(name: "token", detail: "a token can be minted", isGood: true))
+    } catch {
+      checks.append(.init(name: "token", detail: "\(error)", isGood: false))
+    }
+    if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", isGood: false)) }
+    return ReadinessReport(checks: checks, isDraining: isDraining)
+  }
+
+  private static func answer(_ status: HTTPResponse.Status, _ json: String) -> Response {
+    Response(
+      status, fields: [.contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
+      body: Array((json + "\n").utf8))
+  }
+}
+
+/// What a readiness check found.
+struct ReadinessReport {
+  struct Check {
+    let name: String
+    let detail: String
+    let isGood: Bool
+  }
+
+  let checks: [Check]
+  let isDraining: Bool
+
+  var isReady: Bool { checks.allSatisfy(\.isGood) }
+
+  var verdict: String { isReady ? "ready" : isDraining ? "draining" : "unavailable" }
+
+  var json: String {
+    var bytes = Array(#"{"status":"\#(verdict)","checks":{"#.utf8)
+    for (index, check) in checks.enumerated() {
+      bytes.append(contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.isGood ? "ok" : "failed")\",".utf8)
+      bytes.append(contentsOf: "\"detail\":".utf8)
+      bytes.append(jsonString: check.detail.utf8)
+      bytes.append(UInt8(ascii: "}"))
+    }
+    bytes.append(contentsOf: "}}".utf8)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

@@ -1,0 +1,140 @@
+import HTTPServer
+import HTTPTypes
+
+/// `/openapi.json`: what the public listener answers, for people and for tools.
+enum OpenAPI {
+  static let route = Route("/openapi.json", [.get { _ in response }])
+
+  private static let response = Response(
+    .ok,
+    fields: [
+      .contentType: "application/json", .cacheControl: "public, max-age=3600", .xContentTypeOptions: "nosniff",
+    ],
+    body: Array(document.utf8))
+
+  /// Kept as text, as it is served: held against the running server by a test.
+  static let document = #"""
+    {
+      "openapi": "3.1.0",
+      "info": {
+        "title": "musickit-token-server",
+        "version": "1",
+        "summary": "Developer tokens for Apple Music",
+        "description": "Keeps the MusicKit private key on the server and mints short-lived ES256 developer tokens."
+      },
+      "paths": {
+        "/token": {
+          "get": {
+            "operationId": "getToken",
+            "summary": "A developer token",
+            "parameters": [
+              { "name": "ttl", "in": "query", "description": "Lifetime in seconds. The server may have a lower maximum.",
+                "schema": { "$ref": "#/components/schemas/Lifetime" } },
+              { "name": "origin", "in": "query", "description": "A web origin that the token is bound to. May be repeated.",
+                "style": "form", "explode": true,
+                "schema": { "type": "array", "maxItems": 32, "items": { "$ref": "#/components/schemas/Origin" } } }
+            ],
+            "responses": { "$ref": "#/components/x-token-responses" }
+          },
+          "post": {
+            "operationId": "postToken",
+            "summary": "A developer token; for pages on this server's own origin, whose GET bears no Origin",
+            "requestBody": {
+              "required": false,
+              "content": { "application/json": { "schema": { "$ref": "#/components/schemas/TokenRequest" } } }
+            },
+            "responses": { "$ref": "#/components/x-token-responses" }
+          }
+        },
+        "/healthz": {
+          "get": {
+            "operationId": "getHealth",
+            "summary": "Whether the process can answer",
+            "responses": { "200": { "$ref": "#/components/responses/Status" },
+              "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/readyz": {
+          "get": {
+            "operationId": "getReadiness",
+            "summary": "Whether the server can do its job now",
+            "responses": { "200": { "$ref": "#/components/responses/Status" },
+              "503": { "$ref": "#/components/responses/Status" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/openapi.json": {
+          "get": {
+            "operationId": "getOpenAPI",
+            "summary": "This document",
+            "responses": {
+              "200": { "description": "This document", "content": { "application/json": { "schema": { "type": "object" } } } },
+              "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        }
+      },
+      "components": {
+        "schemas": {
+          "Lifetime": { "type": "integer", "minimum": 60, "maximum": 15777000, "examples": [3600] },
+          "Origin": { "type": "string", "pattern": "^https?://[a-z0-9]{1,30}(\\.[a-z0-9]{1,30}){0,3}(:[1-9][0-9]{0,3})?$",
+            "examples": ["https://app.example.com"] },
+          "TokenRequest": {
+            "type": "object", "additionalProperties": false,
+            "properties": {
+              "ttl": { "$ref": "#/components/schemas/Lifetime" },
+              "origin": { "oneOf": [ { "$ref": "#/components/schemas/Origin" },
+                { "type": "array", "maxItems": 32, "items": { "$ref": "#/components/schemas/Origin" } } ] }
+            }
+          },
+          "Token": {
+            "type": "object", "additionalProperties": false,
+            "required": ["token", "issuedAt", "expiresAt", "expiresIn", "refreshAfter"],
+            "properties": {
+              "token": { "type": "string", "description": "For Authorization: Bearer, or MusicKit.configure." },
+              "issuedAt": { "type": "integer", "description": "The token's iat: seconds since 1970." },
+              "expiresAt": { "type": "integer", "description": "The token's exp." },
+              "expiresIn": { "type": "integer", "description": "Seconds from now to expiresAt." },
+              "refreshAfter": { "type": "integer", "description": "When to come back for another; never in the past." },
+              "origin": { "type": "array", "minItems": 1, "items": { "type": "string" },
+                "description": "The token's origin claim, if it has one." }
+            }
+          },
+          "Errors": {
+            "type": "object", "required": ["errors"],
+            "properties": { "errors": { "type": "array", "minItems": 1, "items": {
+              "type": "object", "required": ["id", "status", "code", "title", "detail"],
+              "properties": { "id": { "type": "string" }, "status": { "type": "string" }, "code": { "type": "string" },
+                "title": { "type": "string" }, "detail": { "type": "string" } } } } }
+          }
+        },
+        "responses": {
+          "Token": {
+            "description": "The token, as JSON or bare as the request's Accept prefers",
+            "content": {
+              "application/json": { "schema": { "$ref": "#/components/schemas/Token" } },
+              "application/jwt": { "schema": { "type": "string" } },
+              "text/plain": { "schema": { "type": "string" } }
+            }
+          },
+          "Status": {
+            "description": "A verdict",
+            "content": { "application/json": { "schema": {
+              "type": "object", "required": ["status"], "properties": { "status": { "type": "string" } } } } }
+          },
+          "Errors": {
+            "description": "A refusal, in the shape of Apple's errors",
+            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Errors" } } }
+          }
+        }
+      }
+    }
+
+    """#.replacing(
+      #"{ "$ref": "\#u{23}/components/x-token-responses" }"#, with: tokenResponses)
+
+  private static let tokenResponses = #"""
+    { "200": { "$ref": "#/components/responses/Token" }, "400": { "$ref": "#/components/responses/Errors" },
+              "401": { "$ref": "#/components/responses/Errors" }, "403": { "$ref": "#/components/responses/Errors" },
+              "405": { "$ref": "#/components/responses/Errors" }, "413": { "$ref": "#/components/responses/Errors" },
+              "default": { "$ref": "#/components/responses/Errors" } }
+    """#
+}

@@ -1,0 +1,90 @@
+import HTTP1
+import HTTPServer
+import JSON
+
+/// What a request for a token asks for: the same as a query and as a JSON object.
+struct TokenParameters: Equatable {
+  /// Lifetime in seconds; nil for the default.
+  var ttl: Int?
+  /// Origins that the token is to be bound to, as they were written.
+  var origins: [String] = []
+
+  private static let hint = "The parameters are ttl (seconds) and origin."
+
+  /// Reads `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated.
+  ///
+  /// Throws for an unknown parameter: a misspelt `origin` would give a token that works everywhere.
+  init(query: some Collection<UInt8>) throws(Refusal) {
+    for pair in query.split(separator: UInt8(ascii: "&")) {
+      let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+      let name = try Self.decoded(parts[0])
+      let value = try parts.count > 1 ? Self.decoded(parts[1]) : ""
+      switch name {
+      case "ttl": try setTTL(value)
+      case "origin": origins.append(value)
+      default: throw Self.unknown(name)
+      }
+    }
+  }
+
+  /// Reads the query, and in its place or beside it a JSON object, which may be left out.
+  init(query: some Collection<UInt8>, body: [UInt8]) throws(Refusal) {
+    try self.init(query: query)
+    guard !body.isEmpty else { return }
+    guard let object = JSONReader.read(body), object.isObject else {
+      throw Refusal(.malformedRequest, "The content is not a JSON object such as {\"ttl\": 3600}. \(Self.hint)")
+    }
+    guard object.repeatedNames.isEmpty else {
+      throw Refusal(.invalidParameter, "A parameter occurs twice in the content.")
+    }
+    for member in object.members { try set(member.name, to: member.value) }
+  }
+
+  private mutating func set(_ name: String, to value: JSONValue) throws(Refusal) {
+    switch (name, value) {
+    case ("ttl", .number(let text)): try setTTL(text)
+    case ("ttl", _): throw Refusal(.invalidParameter, "ttl must be a number of seconds.")
+    case ("origin", .string(let origin)): origins.append(origin)
+    case ("origin", .array(let list)):
+      for element in list {
+        guard case .string(let origin) = element else { throw Self.originShape }
+        origins.append(origin)
+      }
+    case ("origin", _): throw Self.originShape
+    default: throw Self.unknown(name)
+    }
+  }
+
+  private static let originShape = Refusal(.invalidParameter, "origin must be a string or an array of strings.")
+
+  private mutating func setTTL(_ text: String) throws(Refusal) {
+    guard ttl == nil else { throw Refusal(.invalidParameter, "ttl occurs twice.") }
+    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text)
+    else { throw Refusal(.invalidParameter, "ttl must be a whole number of seconds, such as 3600.") }
+    ttl = number
+  }
+
+  private static func unknown(_ name: String) -> Refusal {
+    // What came from outside goes back only as JSON text, and not at length.
+    Refusal(.invalidParameter, "There is no parameter named \(String(name.prefix(40))). \(hint)")
+  }
+
+  /// Undoes percent-encoding. The parser has seen to it that every escape is complete.
+  private static func decoded(_ text: some Collection<UInt8>) throws(Refusal) -> String {
+    var bytes: [UInt8] = []
+    var rest = text[...]
+    while let byte = rest.popFirst() {
+      if byte == UInt8(ascii: "%"), let high = rest.popFirst(), let low = rest.popFirst(),
+        let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
+      {
+        bytes.append(value)
+      } else {
+        bytes.append(byte)
+      }
+    }
+    guard let string = String(validating: bytes, as: UTF8.self) else {
+      throw Refusal(.invalidParameter, "The query is not UTF-8.")
+    }
+    return string
+  }
+}
