@@ -68,7 +68,9 @@ let package = Package(
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),
-    tests("TokenServerTests", ["TokenServer", "DeveloperToken", "HTTPServer", "Telemetry", logging]),
+    tests(
+      "TokenServerTests",
+      ["TokenServer", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
     tests("IntegrationTests", ["musickit-token-server"]),
   ],
   swiftLanguageModes: [.v6]

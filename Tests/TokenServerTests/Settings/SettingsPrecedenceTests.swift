@@ -1,4 +1,5 @@
 import Telemetry
+import EventLoop
 import HTTPServer
 import Testing
 
