@@ -40,13 +40,13 @@ extension [UInt8] {
   /// `number` in decimal digits.
   mutating func appendDecimal(_ number: Int) {
     if number < 0 { append(UInt8(ascii: "-")) }
-    let start = count
-    var rest = number.magnitude
-    repeat {
-      append(UInt8(ascii: "0") + UInt8(rest % 10))
-      rest /= 10
-    } while rest > 0
-    self[start...].reverse()
+    // From the left: to reverse a slice would allocate one.
+    var divisor: UInt = 1
+    while number.magnitude / divisor >= 10 { divisor *= 10 }
+    while divisor > 0 {
+      append(UInt8(ascii: "0") + UInt8(number.magnitude / divisor % 10))
+      divisor /= 10
+    }
   }
 
   /// `number` in `width` decimal digits, its last ones if it has more.

@@ -35,9 +35,23 @@ public struct MintCommand: Sendable {
       let output = isJSON ? TokenDocument(token, now: now).json : token.string
       return CommandResult(.good, output: [output], diagnostics: key.findings.map(\.description))
     } catch let error as SigningKeyError {
-      return CommandResult(.configuration, diagnostics: ["\(error)"])
+      return CommandResult(.configuration, diagnostics: [Self.sentence(error)])
+    } catch let error as TokenError {
+      return CommandResult(Self.status(error), diagnostics: ["\(error)"])
     } catch {
       return CommandResult(.usage, diagnostics: ["\(error)"])
+    }
+  }
+
+  /// The error's sentence, with the flag in place of the setting that a server would need.
+  private static func sentence(_ error: SigningKeyError) -> String {
+    "\(error)".replacing("(musickit.keyID)", with: "(--key-id)")
+  }
+
+  private static func status(_ error: TokenError) -> CommandResult.Status {
+    switch error {
+    case .ttlTooShort, .ttlTooLong, .tooManyOrigins, .keyIDEqualsTeamID: .usage
+    case .implausibleClock, .signing: .failed
     }
   }
 

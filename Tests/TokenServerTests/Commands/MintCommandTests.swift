@@ -91,7 +91,11 @@ struct MintCommandTests {
     #expect(Self.mint(key.path, team: "x").status == .usage)
     #expect(Self.mint(key.path, keyID: "x").status == .usage)
     #expect(Self.mint(key.path, ttl: "1y").status == .usage)
-    #expect(Self.mint(key.path, ttl: "59s").status == .usage)
+    #expect(
+      Self.mint(key.path, ttl: "59s").diagnostics == [
+        "The lifetime \"59s\" is out of range; write a duration such as \"45s\", \"15m\", \"12h\" or \"30d\", "
+          + "from 1m to 15777000s."
+      ])
     #expect(Self.mint(key.path, ttl: "183d").status == .usage)
     #expect(Self.mint(key.path, origins: ["https://*.example"]).status == .usage)
     #expect(Self.mint(key.path, keyID: "XYZ1234567").status == .configuration)

@@ -12,3 +12,11 @@ func quoted(_ value: String) -> String {
 func isQuotable(_ value: String) -> Bool {
   value.utf8.count <= 64 && !value.contains("--") && !value.contains("PRIVATE")
 }
+
+/// Whether `text`, where a path should be, is a key itself: PEM, or bare base64 of such a length as no path has
+/// without a dot, relative to the working directory. Whoever opens a file may quote its path.
+func looksLikeKey(_ text: String) -> Bool {
+  if text.contains("PRIVATE KEY") || text.contains("-----") { return true }
+  guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }
+  return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=-_\\".contains($0) || $0.isWhitespace) }
+}

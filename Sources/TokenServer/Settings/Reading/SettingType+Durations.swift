@@ -23,9 +23,9 @@ extension SettingType where Value == Duration {
 
 private let units: [(suffix: Character, seconds: Int)] = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)]
 
-/// `seconds` in the largest unit that says it exactly: `90s`, `15m`.
+/// `seconds` in the largest unit that says it exactly in a number that one can still read: `90s`, `15m`.
 func durationText(_ seconds: Int) -> String {
-  let unit = units.first { seconds != 0 && seconds.isMultiple(of: $0.seconds) } ?? ("s", 1)
+  let unit = units.first { (1..<1000).contains(seconds / $0.seconds) && seconds.isMultiple(of: $0.seconds) } ?? ("s", 1)
   return "\(seconds / unit.seconds)\(unit.suffix)"
 }
 

@@ -53,7 +53,7 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
 extension SettingType where Value == String {
   /// A file's path, as the process sees it from its working directory.
   static let path = SettingType.string("write a file's path") { (text) throws(InvalidValue) in
-    guard !text.contains("-----BEGIN") else {
+    guard !looksLikeKey(text) else {
       throw InvalidValue(problem: "holds a key or certificate itself", remedy: "write the path of a file that holds it")
     }
     guard !text.isEmpty, !text.utf8.contains(0) else {

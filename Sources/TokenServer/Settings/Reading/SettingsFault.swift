@@ -23,6 +23,6 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
   /// The fault on one line.
   public var description: String {
     let place = path.isEmpty ? source.map { "\($0)" } ?? "" : path + (source.map { " (\($0))" } ?? "")
-    return "\(place): \(problem)" + (remedy.map { "; \($0)." } ?? "")
+    return "\(place): \(InvalidValue(problem: problem, remedy: remedy))"
   }
 }

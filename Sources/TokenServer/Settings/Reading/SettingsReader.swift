@@ -1,4 +1,9 @@
 /// Gives typed values of the settings that were written, and collects what is wrong with them.
+///
+/// swift-configuration was weighed for this and left. Its readers give a setting's default when what was written cannot
+/// be converted, or throw at the first that is missing or wrong, without saying which source that was in. Its providers
+/// answer one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
+/// objects read. And its JSON provider needs the whole of Foundation.
 struct SettingsReader {
   private let layers: SettingsLayers
   private(set) var faults: [SettingsFault]
