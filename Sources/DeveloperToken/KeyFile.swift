@@ -15,7 +15,7 @@ struct KeyFile {
     guard unsafe fstat(descriptor, &status) == 0 else { throw .init(.unreadable(errno)) }
     try checkType(status.st_mode)
     guard status.st_mode & 0o022 == 0 else {
-      throw .init(.writableByOthers(mode: status.st_mode))
+      throw .init(.writableByOthers(mode: status.st_mode & 0o777))
     }
     let text = try contents(of: descriptor, size: Int(status.st_size))
     let finding = warning(for: status, isReadOnly: isReadOnly(descriptor))

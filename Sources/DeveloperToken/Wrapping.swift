@@ -3,7 +3,7 @@ enum Wrapping {
   /// The range of the token itself, and a remark if something was around it.
   static func strip(_ text: Span<UInt8>) -> (range: Range<Int>, remark: String?) {
     var range = trim(text, 0..<text.count)
-    if isBearer(text, range.lowerBound) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
+    if isBearer(text, range) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
     let isBare = range == 0..<text.count || (range.lowerBound == 0 && isLineEnd(text, from: range.upperBound))
     return (range, isBare ? nil : "It came with white space, quotes or “Bearer” around it, which are no part of it.")
   }
@@ -20,9 +20,10 @@ enum Wrapping {
   }
 
   /// Schemes are compared without case (RFC 9110 §11.1).
-  private static func isBearer(_ text: Span<UInt8>, _ start: Int) -> Bool {
+  private static func isBearer(_ text: Span<UInt8>, _ range: Range<Int>) -> Bool {
     let lower = Array("bearer".utf8)
-    return text.count - start > 7 && text[start + 6] == 0x20
+    let start = range.lowerBound
+    return range.count > lower.count && text[start + lower.count] == 0x20
       && lower.indices.allSatisfy { text[start + $0] | 0x20 == lower[$0] }
   }
 

@@ -157,10 +157,12 @@ struct InspectorTests {
   }
 
   static let malformed: [(text: String, says: String)] = [
-    ("", "empty"), (" \n", "empty"), ("Bearer ", "1 part"), ("Bearer  ", "empty"), ("a", "1 part"), ("a.b", "2 parts"), ("a.b.c.d", "4 parts"),
+    ("", "empty"), (" \n", "empty"), ("Bearer ", "1 part"), ("Bearer  ", "1 part"), ("Bearer \"x\"", "1 part"),
+    ("a", "1 part"), ("a.b", "2 parts"),
+    ("a.b.c.d", "4 parts"),
     ("e30=.e30.AAAA", "padded"), ("e30.e30.A+/A", "signature part"), ("é.e30.AA", "header part"),
     ("e30.e.AA", "claims part"),
-    (String(repeating: "a", count: 16_385), "longer than"), ("..", "three parts"),
+    (String(repeating: "a", count: 16_385), "longer than"), ("..", "not a JSON object"),
   ]
 
   @Test("says why a text is no token", arguments: malformed)

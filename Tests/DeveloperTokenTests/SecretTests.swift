@@ -45,8 +45,10 @@ struct SecretTests {
 
   @Test("pasted where an ID belongs is not repeated")
   func pastedAsIdentifier() throws {
-    let error = try #require(throws: IdentifierError.self) { try KeyID(Samples.p8) }
-    for window in fragments(of: Samples.p8) { #expect(!"\(error)".contains(window)) }
+    for text in [Samples.p8, KeyFormTests.replacing(KeyFormTests.body(Samples.p8), "\n", "")] {
+      let error = try #require(throws: IdentifierError.self) { try KeyID(text) }
+      for window in fragments(of: Samples.p8) { #expect(!"\(error)".contains(window)) }
+    }
   }
 
   @Test("is moved out of the environment")

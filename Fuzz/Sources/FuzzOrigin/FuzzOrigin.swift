@@ -7,7 +7,8 @@ public func fuzzOrigin(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   do {
     let origin = try Origin(text)
     let bytes = origin.description.utf8
-    precondition(try Origin(origin.description) == origin, "the serialization is its own")
+    let again = try Origin(origin.description)
+    precondition(again == origin, "the serialization is its own")
     precondition(bytes.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"\"\\*@?#%ABCXYZ".utf8.contains($0) }, "safe in JSON")
     precondition(bytes.count { $0 == UInt8(ascii: "/") } == 2 && !origin.host.isEmpty, "scheme, host and port only")
     precondition(bytes.count <= Origin.limit)
