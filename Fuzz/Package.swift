@@ -6,7 +6,10 @@ import PackageDescription
 // Sources/<name>/, seeds in Corpus/<name>/. `run` reads this list.
 let targets = [
   "FuzzChunked",
+  "FuzzInspector",
+  "FuzzOrigin",
   "FuzzRequestHead",
+  "FuzzSigningKey",
   "FuzzTLSServer",
 ]
 
