@@ -44,19 +44,22 @@ let package = Package(
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .target(name: "CPlatform"),
 
-    module("EventLoop", ["CPlatform", heap]),
+    module("Locks"),
     module("JSON"),
+    module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", [httpTypes]),
     module("TLS", ["COpenSSL"]),
-    module("HTTPServer", ["EventLoop", "HTTP1", "TLS", "Telemetry", httpTypes]),
-    module("DeveloperToken", ["COpenSSL", "JSON"]),
-    module("Telemetry", [logging]),
+    module("HTTPServer", ["EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
+    module("DeveloperToken", ["COpenSSL", "JSON", "Locks"]),
+    module("Telemetry", ["Locks", logging]),
     module(
       "TokenServer",
-      ["CPlatform", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "TLS", "Telemetry", httpTypes, logging]),
+      [
+        "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS", "Telemetry", httpTypes, logging,
+      ]),
     .executableTarget(
       name: "musickit-token-server",
-      dependencies: ["CPlatform", "DeveloperToken", "TokenServer", "Telemetry", arguments, logging],
+      dependencies: ["DeveloperToken", "TokenServer", arguments],
       swiftSettings: strict),
 
     .target(

@@ -1,3 +1,5 @@
+import Locks
+
 /// Mints developer tokens and hands each one out again until half of its life has passed.
 ///
 /// All threads share one: a cached token costs a short critical section, and signatures are made outside of it.

@@ -1,4 +1,5 @@
 import Glibc
+import Locks
 
 /// What other threads have for an event loop: jobs and actions, in order, with a pipe that wakes it.
 final class Mailbox: @unchecked Sendable {
@@ -10,7 +11,7 @@ final class Mailbox: @unchecked Sendable {
     case action(@Sendable () -> Void)
   }
 
-  private let lock = Lock()
+  private let lock = Mutex()
   private var letters: [Letter] = []
   private var isAwake = false
   private let reading: Descriptor

@@ -1,10 +1,11 @@
 import Dispatch
 import EventLoop
+import Locks
 
 /// How many connections there are, in all and per address, over all loops of a server.
 final class ConnectionCount: @unchecked Sendable {
   // Sendable: both counts are touched only under `lock`.
-  private let lock = Lock()
+  private let lock = Mutex()
   private var total = 0
   private var perAddress: [IPAddress: Int] = [:]
   private let limits: ServerLimits

@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import Locks
 
 /// Takes log lines from any thread and writes them to a descriptor from a thread of its own.
 ///

@@ -32,7 +32,7 @@ public struct MintCommand: Sendable {
       let policy = try TokenPolicy(maxTTL: TokenPolicy.maximumLifetime)
       let minter = try TokenMinter(key: key, team: teamID, policy: policy)
       let token = try minter.token(ttl: ttl, origins: origins, now: now)
-      let output = isJSON ? TokenDocument(token, now: now).json : token.string
+      let output = isJSON ? String(decoding: TokenDocument(token, now: now).json, as: UTF8.self) : token.string
       return CommandResult(.good, output: [output], diagnostics: key.findings.map(\.description))
     } catch let error as SigningKeyError {
       return CommandResult(.configuration, diagnostics: [Self.sentence(error)])

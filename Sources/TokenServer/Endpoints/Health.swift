@@ -3,11 +3,12 @@ import EventLoop
 import Glibc
 import HTTPServer
 import HTTPTypes
+import Locks
 
 /// Whether the process lives, and whether it can do its job.
 final class Health: @unchecked Sendable {
   // Sendable: `draining` is touched only under `lock`.
-  private let lock = Lock()
+  private let lock = Mutex()
   private var draining = false
 
   /// From now on `/readyz` says no, so that no new requests are sent here.

@@ -1,6 +1,7 @@
 import EventLoop
 import HTTP1
 import HTTPServer
+import Locks
 import Logging
 import Telemetry
 
@@ -53,7 +54,7 @@ struct ServerEvents: ExchangeObserver {
 /// Lets each kind of message through once in a while, and counts the others.
 private final class Throttle: @unchecked Sendable {
   // Sendable: `kinds` is touched only under `lock`.
-  private let lock = Lock()
+  private let lock = Mutex()
   private var kinds: [String: (quietUntil: Deadline, suppressed: Int)] = [:]
 
   private static let pause = Duration.seconds(10)

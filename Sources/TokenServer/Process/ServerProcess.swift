@@ -3,6 +3,7 @@ import Dispatch
 import EventLoop
 import Glibc
 import HTTPServer
+import Locks
 import Logging
 import TLS
 import Telemetry
@@ -152,7 +153,7 @@ extension EventLoop.PollerKind {
 /// Whether the end has begun.
 private final class Ending: @unchecked Sendable {
   // Sendable: touched only under the lock.
-  private let lock = Lock()
+  private let lock = Mutex()
   private var hasBegun = false
 
   /// False if it had already.
