@@ -59,6 +59,11 @@ final class TestServer: Sendable {
     }
   }
 
+  /// Keeps every loop from doing anything until `gate` opens.
+  func occupy(until gate: Gate) {
+    for loop in loops { loop.post { gate.wait() } }
+  }
+
   private final class Answer<Value>: @unchecked Sendable {
     // Sendable: written before, and read after, the wait for the loop.
     var value: Value?

@@ -49,6 +49,15 @@ import Glibc
     }
   }
 
+  /// Fails the session with an alert, by being shown a record that does not decrypt.
+  func sendFatalAlert() throws {
+    guard let forged = unsafe BIO_new(BIO_s_mem()) else { throw TestFailure("There is no memory for a record.") }
+    let record: [UInt8] = [23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32)
+    unsafe BIO_write(forged, record, Int32(record.count))
+    unsafe SSL_set0_rbio(ssl, forged)
+    _ = try? read()
+  }
+
   /// Says close_notify.
   func close() {
     ERR_clear_error()

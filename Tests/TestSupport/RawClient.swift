@@ -53,6 +53,9 @@ import Glibc
     }
   }
 
+  /// Fails the TLS session with a fatal alert (RFC 8446 §6.2), as if the client had found something wrong.
+  public func sendFatalAlert() throws { try tls?.sendFatalAlert() }
+
   /// Says that nothing more will be sent: close_notify over TLS, and FIN.
   public func finishSending() {
     tls?.close()
@@ -88,6 +91,18 @@ import Glibc
     while let bytes = try receive() { buffer += bytes }
     defer { buffer = [] }
     return buffer
+  }
+
+  /// All that the server sends until it closes, as it comes over the wire; a reset ends it too.
+  public func restUndecrypted() throws -> [UInt8] {
+    var received: [UInt8] = []
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+      if count == 0 || (count < 0 && errno == ECONNRESET) { return received }
+      guard count > 0 else { throw TestFailure("The client cannot receive: \(Self.reason).") }
+      received += bytes.prefix(count)
+    }
   }
 
   /// Whether the server has said close_notify: over TLS, the difference between an end and a cut.
