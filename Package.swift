@@ -77,7 +77,7 @@ let package = Package(
     tests(
       "TokenServerTests",
       ["TokenServer", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
-    tests("IntegrationTests", ["musickit-token-server"]),
+    tests("IntegrationTests", ["musickit-token-server", "JSON"]),
   ],
   swiftLanguageModes: [.v6]
 )
