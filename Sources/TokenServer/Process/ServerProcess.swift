@@ -77,7 +77,8 @@ struct ServerProcess {
     let policy = AnonymousPolicy(settings: settings.access.anonymous)
     let crossOrigin = CrossOrigin(policy: policy)
     let routes = [
-      TokenEndpoint(minter: minter, policy: policy, bodyLimit: settings.server.limits.bodyBytes).route, health.liveness, health.readiness(minter), OpenAPI.route,
+      TokenEndpoint(minter: minter, policy: policy, bodyLimit: settings.server.limits.bodyBytes).route, health.liveness,
+      health.readiness(minter), OpenAPI.route,
     ]
     var configuration = Server.Configuration(
       endpoint: Endpoint(settings.server.address), observer: ServerEvents(sink: sink, logger: logger))
