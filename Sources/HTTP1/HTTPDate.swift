@@ -1,3 +1,5 @@
+import Bytes
+
 /// A point in time as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT` (IMF-fixdate, RFC 9110 §5.6.7).
 public struct HTTPDate: Sendable, Equatable {
   /// Seconds since 1970-01-01 00:00:00 UTC, leap seconds not counted, up to the last one of the year 9999.
@@ -16,17 +18,17 @@ public struct HTTPDate: Sendable, Equatable {
     // The epoch was a Thursday.
     output.appendName((days + 4) % 7, of: "SunMonTueWedThuFriSat")
     output.append(", ")
-    output.appendDecimal(day, digits: 2)
+    output.append(decimal: day, width: 2)
     output.append(.space)
     output.appendName(month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
     output.append(.space)
-    output.appendDecimal(year, digits: 4)
+    output.append(decimal: year, width: 4)
     output.append(.space)
-    output.appendDecimal(time / 3600, digits: 2)
+    output.append(decimal: time / 3600, width: 2)
     output.append(.colon)
-    output.appendDecimal(time / 60 % 60, digits: 2)
+    output.append(decimal: time / 60 % 60, width: 2)
     output.append(.colon)
-    output.appendDecimal(time % 60, digits: 2)
+    output.append(decimal: time % 60, width: 2)
     output.append(" GMT")
   }
 

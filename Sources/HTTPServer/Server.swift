@@ -1,5 +1,5 @@
-import Glibc
 public import EventLoop
+import Glibc
 public import TLS
 
 /// An HTTP server: one endpoint, served by every loop that it is given.

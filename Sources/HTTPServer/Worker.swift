@@ -2,8 +2,8 @@ import EventLoop
 import Glibc
 import HTTP1
 import HTTPTypes
-import Telemetry
 import TLS
+import Telemetry
 
 /// A server's share of one event loop: its listeners, its connections, and what they borrow while they are busy.
 final class Worker: Listener.Owner, @unchecked Sendable {
@@ -183,7 +183,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     idText.append(id)
     let id = idText
     ResponseSerializer.append(
-      status: response.status, fields: response.fields, contentLength: response.body.count, date: date.span,
+      status: response.status, prepared: response.prepared, fields: response.fields, contentLength: response.body.count,
+      date: date.span,
       requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
     guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
     output.append(contentsOf: response.body)

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What the access log says of one request. It has no place for a query, a token or a credential.
 public struct AccessRecord: Sendable {
   /// The request's identifier.

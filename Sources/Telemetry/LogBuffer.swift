@@ -1,3 +1,5 @@
+import Bytes
+
 /// Log lines that wait to be written: a value, bounded in bytes.
 ///
 /// When it is full, lines are dropped and counted; once there is room again, a line says how many.

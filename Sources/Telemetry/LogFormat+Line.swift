@@ -1,3 +1,5 @@
+import Bytes
+
 // How a line is made, in a buffer that the caller owns and that is never copied.
 //
 // Whatever a value holds, the line stays one line and its fields stay apart: control characters are escaped in either
@@ -39,7 +41,7 @@ extension LogFormat {
   /// A field whose value is a number.
   func field(_ bytes: inout [UInt8], _ name: String, _ value: Int) {
     begin(&bytes, field: name)
-    bytes.appendDecimal(value)
+    bytes.append(decimal: value)
   }
 
   /// A field whose value is `duration` in milliseconds, to the microsecond.

@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 
 /// A time of day in UTC, to the millisecond.
@@ -40,19 +41,19 @@ extension [UInt8] {
   mutating func append(_ time: WallTime) {
     let (year, month, day) = time.date
     let ofDay = Int(time.millisecondOfDay)
-    appendDecimal(year, width: 4)
+    append(decimal: year, width: 4)
     append(UInt8(ascii: "-"))
-    appendDecimal(month, width: 2)
+    append(decimal: month, width: 2)
     append(UInt8(ascii: "-"))
-    appendDecimal(day, width: 2)
+    append(decimal: day, width: 2)
     append(UInt8(ascii: "T"))
-    appendDecimal(ofDay / 3_600_000, width: 2)
+    append(decimal: ofDay / 3_600_000, width: 2)
     append(UInt8(ascii: ":"))
-    appendDecimal(ofDay / 60_000 % 60, width: 2)
+    append(decimal: ofDay / 60_000 % 60, width: 2)
     append(UInt8(ascii: ":"))
-    appendDecimal(ofDay / 1000 % 60, width: 2)
+    append(decimal: ofDay / 1000 % 60, width: 2)
     append(UInt8(ascii: "."))
-    appendDecimal(ofDay % 1000, width: 3)
+    append(decimal: ofDay % 1000, width: 3)
     append(UInt8(ascii: "Z"))
   }
 }
