@@ -28,7 +28,6 @@ public struct InspectCommand: Sendable {
       let token = try token.map { Array($0.utf8) } ?? SmallFile.read(input, atMost: Self.inputLimit)
       let origin = try origin.map { (text) throws(OriginError) in try Origin(text) }
       let plain = Inspector(origin: origin, now: now).inspect(token.span)
-      let keyFile = try keyFile.map { (text) throws(InvalidValue) in try keyFilePath(text) }
       let key = try keyFile.map { (file) throws(SigningKeyError) in try Self.key(file, for: plain) }
       let inspection = Inspector(key: key?.verificationKey, origin: origin, now: now).inspect(token.span)
       let report = InspectionReport(inspection, now: now)

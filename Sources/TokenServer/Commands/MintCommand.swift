@@ -24,7 +24,6 @@ public struct MintCommand: Sendable {
   /// - Parameter now: The time in seconds since 1970.
   public func run(now: Int) -> CommandResult {
     do {
-      let keyFile = try keyFilePath(keyFile)
       let teamID = try TeamID(teamID)
       let keyID = try keyID.map { (text) throws(IdentifierError) in try KeyID(text) }
       let origins = try origins.map { (text) throws(OriginError) in try Origin(text) }
