@@ -74,6 +74,7 @@ struct SecrecyTests {
       ["inspect", "--key-file", body, "x"], ["inspect", "--origin", body, "x"], ["healthcheck", "--url", body],
       ["serve", "--config", body], ["serve", "--port", body], ["serve", "--set", "\(body)=1"],
       ["serve", "--set", "musickit.key=\(body)"], ["serve", "--unix-socket", body],
+      [body], [ground.key.pem], ["--\(body)"], ["demo", "--port", body], ["serve", body],
     ] {
       let result = try Program.run(arguments)
       #expect(result.status != 0)
