@@ -66,10 +66,10 @@ let package = Package(
 
     .target(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
-    tests("EventLoopTests", ["EventLoop"]),
+    tests("EventLoopTests", ["EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
-    tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
+    tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
@@ -77,7 +77,7 @@ let package = Package(
     tests(
       "TokenServerTests",
       ["TokenServer", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
-    tests("IntegrationTests", ["musickit-token-server"]),
+    tests("IntegrationTests", ["musickit-token-server", "JSON"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -123,11 +123,31 @@ extension Connection {
   func endTLS(_ error: TLSError) async {
     worker.observer.noticed(.tlsFailed(peer, error))
     tls = nil
-    if error.cause == .plaintextHTTP { refuse(.plaintextOnTLS) }
-    let last = outgoing.isEmpty ? output : outgoing
-    _ = try? channel.send(last.span)
-    channel.shutdownWriting()
+    // Answers that were not encrypted yet cannot be any more, and must not go out in clear.
+    output.removeAll(keepingCapacity: true)
+    if error.cause == .plaintextHTTP {
+      refuse(.plaintextOnTLS)
+      swap(&output, &outgoing)
+    }
+    if sendAtOnce() { await linger() }
     close()
+  }
+
+  /// Says close_notify if there is a TLS session that has not said it, as far as the socket takes it at once.
+  func closeTLS() {
+    // Behind half a record it would be garbage.
+    guard let tls, outgoing.isEmpty else { return }
+    tls.close(outgoing: &outgoing)
+    _ = sendAtOnce()
+  }
+
+  /// Sends what the socket takes at once of `outgoing`, and forgets the rest. False if there was nothing.
+  private func sendAtOnce() -> Bool {
+    let bytes = outgoing
+    outgoing = []
+    guard !bytes.isEmpty else { return false }
+    _ = try? channel.send(bytes.span)
+    return true
   }
 }
 

@@ -195,7 +195,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// The peer may still be sending. Closing now would answer that with a reset, and the peer's system would throw away
   /// what we said (RFC 9112 §9.6): so say that we are done, and read on for a little while.
-  private func linger() async {
+  func linger() async {
     channel.shutdownWriting()
     settle()
     let deadline = now.advanced(by: worker.limits.linger)
@@ -214,6 +214,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func close() {
     guard channel.raw >= 0 else { return }
+    closeTLS()
     // Closing the channel may report the end of a wait to this object, which then comes here again.
     channel.close()
     returnRequest()

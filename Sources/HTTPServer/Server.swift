@@ -29,7 +29,7 @@ public final class Server: Sendable {
   /// Where it listens, with the ports that the system picked.
   public let addresses: [SocketAddress]
 
-  private let workers: [Worker]
+  let workers: [Worker]
   private let count: ConnectionCount
 
   /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.

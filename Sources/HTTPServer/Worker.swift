@@ -177,6 +177,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func append(
     _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
   ) -> Int {
+    self.date.update()
     let date = self.date.value
     idText.removeAll(keepingCapacity: true)
     idText.append(id)
@@ -188,10 +189,5 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
     output.append(contentsOf: response.body)
     return response.body.count
-  }
-
-  /// Brings the date of the next responses up to the second.
-  func updateDate() {
-    date.update()
   }
 }

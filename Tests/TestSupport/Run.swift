@@ -41,9 +41,16 @@ public func run(
 }
 
 /// Starts a program with `descriptors` as its 0, 1, 2.
-private func spawn(
+/// - Parameters:
+///   - executable: A path, or a name to look up in `PATH`.
+///   - arguments: What follows the program's name.
+///   - environment: Its whole environment; nil for that of the test.
+///   - descriptors: They stay the caller's.
+/// - Returns: The process, which the caller must wait for.
+/// - Throws: `TestFailure` if it cannot be started.
+public func spawn(
   _ executable: String, _ arguments: [String], _ environment: [String: String]?, onto descriptors: [Int32]
-) throws -> pid_t {
+) throws -> Int32 {
   var actions = unsafe posix_spawn_file_actions_t()
   unsafe posix_spawn_file_actions_init(&actions)
   defer { unsafe _ = posix_spawn_file_actions_destroy(&actions) }

@@ -27,6 +27,9 @@ struct AnonymousPolicy: Sendable {
     for origin in named + (header.map { [$0] } ?? []) where !settings.origins.allows(origin) {
       throw Self.notAllowed("\(origin)")
     }
+    if let header, settings.origins.isRestricted, let other = named.first(where: { $0 != header }) {
+      throw Refusal(.originNotAllowed, "A page of \(header) gets no token bound to \(other), only to its own origin.")
+    }
     guard named.isEmpty else { return named }
     if let header { return [header] }
     guard !settings.origins.isRestricted else { throw Self.noOrigin }

@@ -1,15 +1,27 @@
 public import DeveloperToken
+import TLS
 
 extension SettingsDraft {
   /// Opens what the settings name, as far as they could be read: what a start would fail on, and what it would warn of.
   func checkFiles() -> (faults: [SettingsFault], warnings: [String]) {
     let key = musickit?.checkKey() ?? (faults: [], warnings: [])
-    return (key.faults + (server?.tls?.check() ?? []), key.warnings)
+    let tls = server?.tls?.check() ?? (faults: [], warnings: [])
+    return (key.faults + tls.faults, key.warnings + tls.warnings)
   }
 }
 
 extension Settings.Server.TLSFiles {
-  fileprivate func check() -> [SettingsFault] {
+  fileprivate func check() -> (faults: [SettingsFault], warnings: [String]) {
+    let faults = unreadableFiles()
+    guard faults.isEmpty else { return (faults, []) }
+    do throws(TLSError) {
+      return ([], try TLSContext(certificateFile: certificateFile, keyFile: keyFile).findings)
+    } catch {
+      return ([SettingsFault("server.tls", problem: "\(error)")], [])
+    }
+  }
+
+  private func unreadableFiles() -> [SettingsFault] {
     let files = [
       (Settings.Server.certificateFile.path, certificateFile), (Settings.Server.keyFile.path, keyFile),
     ]

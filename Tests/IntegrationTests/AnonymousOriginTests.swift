@@ -1,0 +1,75 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Callers without credentials")
+struct AnonymousOriginTests {
+  private static let listed = ["ACCESS_ANONYMOUS": "{ origins: ['https://app.example.com', 'https://b.example'] }"]
+
+  @Test("are asked for an origin if there is a list of those, and told why a page may lack one")
+  func noOrigin() throws {
+    let answer = try Ground().serve(Self.listed).request("/token")
+    #expect(answer.status == 401)
+    #expect(answer.errorCode == "missing_credentials")
+    #expect(answer["WWW-Authenticate"] != nil)
+    #expect(try #require(answer.errorDetail).contains("POST /token"))
+  }
+
+  @Test("get a token bound to the page that asks", arguments: [[], ["-X", "POST"]])
+  func bound(_ options: [String]) throws {
+    let server = try Ground().serve(Self.listed)
+    let answer = try HTTPAnswer(curl: options + ["-H", "Origin: https://b.example", "\(server.url)/token"])
+    #expect(answer.status == 200)
+    #expect(try CompactToken(try #require(answer.token)).claims["origin"]?.strings == ["https://b.example"])
+  }
+
+  @Test("get no token bound to another page than the one that asks")
+  func boundToOther() throws {
+    let server = try Ground().serve(Self.listed)
+    let answer = try server.request("/token?origin=https://app.example.com", "-H", "Origin: https://b.example")
+    #expect(answer.status == 403)
+    #expect(answer.errorCode == "origin_not_allowed")
+  }
+
+  @Test(
+    "are refused with another origin than the listed ones",
+    arguments: [
+      ["-H", "Origin: https://evil.example"], ["-H", "Origin: https://app.example.com.evil.example"],
+      ["-H", "Origin: http://app.example.com"], ["-H", "Origin: https://app.example.com:8443"],
+      ["-H", "Origin: null"], ["-H", "Origin: https://app.example.com/"], ["-H", "Origin: https://APP.example.com"],
+      ["-H", "Origin: https://b.example", "-H", "Origin: https://b.example"],
+      ["-d", "{\"origin\":\"https://evil.example\"}"],
+    ])
+  func otherOrigin(_ options: [String]) throws {
+    let server = try Ground().serve(Self.listed)
+    let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
+    #expect(answer.status == 403)
+    #expect(answer.errorCode == "origin_not_allowed")
+    #expect(answer["Access-Control-Allow-Origin"] == nil)
+    #expect(answer["Vary"]?.contains("Origin") == true)
+  }
+
+  @Test("get nothing if they are not permitted tokens")
+  func notPermitted() throws {
+    let answer = try Ground().serve(["ACCESS_ANONYMOUS": "{ token: false }"]).request("/token")
+    #expect(answer.status == 403)
+    #expect(answer.errorCode == "not_permitted")
+  }
+
+  @Test("may name no origin if none is listed")
+  func emptyPolicy() throws {
+    let server = try Ground().serve()
+    #expect(try server.request("/token").status == 200)
+    #expect(try server.request("/token?origin=https://app.example.com").errorCode == "origin_not_allowed")
+    #expect(try server.request("/token", "-H", "Origin: https://app.example.com").errorCode == "origin_not_allowed")
+  }
+
+  @Test("may name any origin if that is what --unsafe-allow-anonymous says")
+  func unsafeAnybody() throws {
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": ""], ["--unsafe-allow-anonymous"])
+    #expect(try server.request("/token").json?["origin"] == nil)
+    let answer = try server.request("/token", "-H", "Origin: https://anything.example:8443")
+    #expect(answer.json?["origin"]?.strings == ["https://anything.example:8443"])
+    #expect(answer["Access-Control-Allow-Origin"] == "https://anything.example:8443")
+  }
+}

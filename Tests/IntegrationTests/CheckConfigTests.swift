@@ -1,0 +1,65 @@
+import TestSupport
+import Testing
+
+@Suite("check-config")
+struct CheckConfigTests {
+  @Test("finds nothing wrong with what serve would take")
+  func good() throws {
+    let result = try Ground().run(["check-config"])
+    #expect(result.status == 0)
+    #expect(result.stderr.isEmpty)
+    #expect(result.stdout.contains(Ground.teamID))
+  }
+
+  @Test("reports all faults at once, each with its path")
+  func allFaults() throws {
+    let directory = try TemporaryDirectory()
+    let file = try directory.write(
+      """
+      { musickit: { teamID: "short", keyFile: "/nonexistent.p8" }, token: { ttl: "1y" }, server: { port: 70000 },
+        sever: {}, log: { level: "loud" } }
+      """, to: "config.json5")
+    let result = try withExtendedLifetime(directory) { try Program.run(["check-config", "--config", file]) }
+    #expect(result.status == 78)
+    #expect(result.stdout.isEmpty)
+    #expect(result.stderr.contains("there is no setting \"sever\"; the nearest is server."))
+    for path in ["musickit.teamID", "token.ttl", "server.port", "log.level", "access"] {
+      #expect(
+        result.stderr.split(separator: "\n").contains { $0.hasPrefix(path) }, "\(path) is missing in \(result.stderr)")
+    }
+  }
+
+  @Test("says so of a key that is none")
+  func badKey() throws {
+    let ground = try Ground()
+    try ground.directory.write("nothing", to: "AuthKey_\(Ground.keyID).p8")
+    let result = try ground.run(["check-config"])
+    #expect(result.status == 78)
+    #expect(result.stderr.hasPrefix("musickit.keyFile"))
+  }
+
+  @Test("says so of a certificate that serve would refuse")
+  func badCertificate() throws {
+    let ground = try Ground()
+    var settings = try ground.tlsSettings()
+    settings["SERVER_TLS_KEY_FILE"] = try ground.directory.write(try KeyPair().pem, to: "other.key")
+    let result = try ground.run(["check-config"], settings)
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("server.tls"))
+  }
+
+  @Test("takes the examples that come with the project", arguments: ["minimal", "example"])
+  func examples(_ name: String) throws {
+    let directory = try TemporaryDirectory()
+    try directory.write(try KeyPair().pem, to: "AuthKey_ABC1234567.p8")
+    // The examples name the key file as seen from the directory in which the server is started.
+    let result = try run(
+      "/bin/sh",
+      [
+        "-c", "cd \"$1\" && exec \"$2\" check-config --config \"$3\"", "sh", directory.path, Program.path,
+        "\(Repository.path)/config/\(name).json5",
+      ], environment: [:])
+    #expect(result.status == 0, "\(result.stderr)")
+    #expect(result.stderr.isEmpty)
+  }
+}

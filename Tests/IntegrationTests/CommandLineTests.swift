@@ -1,0 +1,34 @@
+import TestSupport
+import Testing
+
+@Suite("The command line")
+struct CommandLineTests {
+  @Test("explains each command", arguments: ["serve", "demo", "mint", "inspect", "check-config", "healthcheck"])
+  func help(_ command: String) throws {
+    let result = try Program.run([command, "--help"])
+    #expect(result.status == 0)
+    #expect(result.stdout.contains("USAGE: musickit-token-server \(command)"))
+    #expect(result.stderr.isEmpty)
+  }
+
+  @Test("prints its version")
+  func version() throws {
+    let result = try Program.run(["--version"])
+    #expect(result.status == 0)
+    #expect(result.stdout.split(separator: "\n").count == 1)
+    #expect(result.stdout.contains("."))
+  }
+
+  @Test(
+    "ends with 64 for what it cannot make sense of",
+    arguments: [
+      ["--bogus"], ["bogus"], ["mint"], ["serve", "--set", "token.ttl"], ["demo", "--port", "x"],
+      ["mint", "--key-file", "x.p8", "--team-id", "short"], ["healthcheck", "--url", "ftp://localhost"],
+    ])
+  func usage(_ arguments: [String]) throws {
+    let result = try Program.run(arguments)
+    #expect(result.status == 64, "\(result.stderr)")
+    #expect(result.stdout.isEmpty)
+    #expect(!result.stderr.isEmpty)
+  }
+}

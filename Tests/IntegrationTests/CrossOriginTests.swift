@@ -1,0 +1,54 @@
+import TestSupport
+import Testing
+
+@Suite("Pages of other origins")
+struct CrossOriginTests {
+  private static let listed = ["ACCESS_ANONYMOUS": "{ origins: ['https://app.example.com'] }"]
+  private static let page = "Origin: https://app.example.com"
+
+  @Test("may read the token if their origin is allowed")
+  func token() throws {
+    let answer = try Ground().serve(Self.listed).request("/token", "-H", Self.page)
+    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+    #expect(answer["Access-Control-Expose-Headers"]?.contains("X-Request-ID") == true)
+    #expect(answer["Access-Control-Allow-Credentials"] == nil)
+  }
+
+  @Test("may read errors as well", arguments: ["?ttl=1", "?bogus=1"])
+  func errors(_ query: String) throws {
+    let answer = try Ground().serve(Self.listed).request("/token\(query)", "-H", Self.page)
+    #expect(answer.status == 400)
+    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+  }
+
+  @Test("may read that their content was too long, and that their method is not there")
+  func refusals() throws {
+    let ground = try Ground()
+    let server = try ground.serve(Self.listed.merging(["SERVER_LIMITS_BODY_BYTES": "256"]) { $1 })
+    let long = try ground.directory.write(String(repeating: "x", count: 999), to: "long")
+    for (status, options) in [(413, ["--data-binary", "@\(long)"]), (405, ["-X", "DELETE"])] {
+      let answer = try HTTPAnswer(curl: options + ["-H", Self.page, "\(server.url)/token"])
+      #expect(answer.status == status)
+      #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+    }
+  }
+
+  @Test("are told by a preflight what they may send")
+  func preflight() throws {
+    let answer = try Ground().serve(Self.listed).request(
+      "/token", "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: POST", "-H",
+      "Access-Control-Request-Headers: content-type")
+    #expect(answer.status == 204)
+    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+    #expect(answer["Access-Control-Allow-Methods"]?.contains("POST") == true)
+    #expect(answer["Access-Control-Allow-Headers"]?.lowercased().contains("content-type") == true)
+    #expect(answer["Vary"]?.contains("Origin") == true)
+  }
+
+  @Test("are told nothing by a preflight if nobody may use their origin")
+  func refusedPreflight() throws {
+    let answer = try Ground().serve(Self.listed).request(
+      "/token", "-X", "OPTIONS", "-H", "Origin: https://evil.example", "-H", "Access-Control-Request-Method: GET")
+    #expect(!answer.fields.contains { $0.name.hasPrefix("Access-Control") })
+  }
+}

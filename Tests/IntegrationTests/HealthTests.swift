@@ -1,0 +1,57 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Health")
+struct HealthTests {
+  @Test("is told on both listeners, without credentials", arguments: ["/healthz", "/readyz"])
+  func both(_ path: String) throws {
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ token: false }"])
+    for answer in [try server.request(path), try server.admin(path), try server.request(path, "-I")] {
+      #expect(answer.status == 200)
+      #expect(answer["Cache-Control"] == "no-store")
+      #expect(answer["Content-Type"] == "application/json")
+    }
+  }
+
+  @Test("comes with an entry for each check on the admin listener, and only there")
+  func checks() throws {
+    let server = try Ground().serve()
+    let detailed = try #require(try server.admin("/readyz").json)
+    #expect(detailed["status"]?.string == "ready")
+    let checks = try #require(detailed["checks"])
+    #expect(checks.names == ["signingKey", "token"])
+    #expect(checks.members.allSatisfy { $0.value["status"]?.string == "ok" })
+    #expect(try server.request("/readyz").json?.names == ["status"])
+  }
+
+  @Test("is all that the admin listener has: no tokens there")
+  func adminOnly() throws {
+    #expect(try Ground().serve().admin("/token").status == 404)
+  }
+
+  @Test("is 503 to /readyz during the drain's delay, while everything else is served as the connection's last")
+  func drainDelay() throws {
+    let server = try Ground().serve(["SERVER_DRAIN_DELAY": "2s"])
+    let old = try server.connect()
+    old.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try old.response().status == 200)
+    server.process.signal(SIGTERM)
+    // The signal is on its way; /readyz says when it has arrived.
+    var answer = try server.request("/readyz")
+    while answer.status == 200 { answer = try server.request("/readyz") }
+    #expect(answer.status == 503)
+    #expect(answer.json?["status"]?.string == "draining")
+    let token = try server.request("/token")
+    #expect(token.status == 200)
+    #expect(token["Connection"] == "close")
+    old.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    let last = try old.response()
+    #expect(last.status == 200)
+    #expect(last["Connection"] == "close")
+    #expect(try server.request("/healthz").status == 200)
+    #expect(try server.admin("/readyz").status == 503)
+    #expect(server.process.wait() == 0)
+  }
+}

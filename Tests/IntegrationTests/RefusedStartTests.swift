@@ -1,0 +1,75 @@
+import TestSupport
+import Testing
+
+@Suite("A server refuses to start")
+struct RefusedStartTests {
+  @Test("without anybody who may have a token, and says how to add somebody")
+  func noAccess() throws {
+    let result = try Ground().run(["serve"], ["ACCESS_ANONYMOUS": ""])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("nobody may have a token"))
+    #expect(result.stderr.contains("--unsafe-allow-anonymous") && result.stderr.contains("ACCESS_ANONYMOUS"))
+    #expect(result.stdout.isEmpty)
+  }
+
+  @Test("on an address in use, and says so")
+  func addressInUse() throws {
+    let ground = try Ground()
+    let server = try ground.serve()
+    let second = try ground.run(["serve"], ["SERVER_PORT": "\(server.port)"])
+    #expect(second.status == 78)
+    #expect(second.stderr.contains("another program listens there already"))
+    #expect(second.stderr.contains("\(server.port)"))
+    #expect(try server.request("/token").status == 200, "the first one is not disturbed")
+  }
+
+  @Test("on an address in use by one loop of many, since a shared port would halve the traffic in silence")
+  func addressInUseByLoops() throws {
+    let ground = try Ground()
+    let server = try ground.serve(["SERVER_LOOPS": "2"])
+    #expect(try ground.run(["serve"], ["SERVER_PORT": "\(server.port)", "SERVER_LOOPS": "2"]).status == 78)
+  }
+
+  @Test("on an address that is not this machine's, and says so")
+  func foreignAddress() throws {
+    let result = try Ground().run(["serve"], ["SERVER_HOST": "192.0.2.1"])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("no such address"))
+  }
+
+  @Test("with a certificate and a key that do not belong together, and says so")
+  func foreignCertificateKey() throws {
+    let ground = try Ground()
+    var settings = try ground.tlsSettings()
+    settings["SERVER_TLS_KEY_FILE"] = try ground.directory.write(try KeyPair().pem, to: "other.key")
+    let result = try ground.run(["serve"], settings)
+    #expect(result.status == 78)
+    #expect(result.stderr.split(separator: "\n").count == 1)
+    #expect(result.stderr.contains("other.key") || result.stderr.contains("tls.crt"))
+  }
+
+  @Test("with a certificate but no key for it, and names the missing setting")
+  func missingCertificateKey() throws {
+    let ground = try Ground()
+    let result = try ground.run(["serve"], ["SERVER_TLS_CERTIFICATE_FILE": try ground.certificate().file])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("server.tls.keyFile"))
+  }
+
+  @Test("with an unknown setting in the file, and names the nearest one")
+  func unknownSetting() throws {
+    let ground = try Ground()
+    let file = try ground.directory.write("{ server: { prot: 1 } }", to: "config.json5")
+    let result = try ground.run(["serve", "--config", file])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("\"prot\"") && result.stderr.contains("server.port"))
+  }
+
+  @Test("with a configuration file that is not there")
+  func missingFile() throws {
+    let ground = try Ground()
+    let result = try ground.run(["serve", "--config", ground.directory.path(of: "none.json5")])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("none.json5"))
+  }
+}

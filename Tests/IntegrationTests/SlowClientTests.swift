@@ -1,0 +1,46 @@
+import TestSupport
+import Testing
+
+/// Each limit is set to its least, one second; nothing here measures how long it took.
+@Suite("A slow client")
+struct SlowClientTests {
+  @Test("gets 408 if its header section does not come in time, however it drips")
+  func headerSection() throws {
+    let connection = try Ground().serve(["SERVER_LIMITS_HEADER_SECTION": "1s"]).connect()
+    connection.send("GET /token HTTP/1.1\r\nHost: a\r\nX-Drip: ")
+    let dripping = Dripper(connection)
+    let answer = try connection.response()
+    dripping.stop()
+    #expect(answer.status == 408)
+    #expect(answer.errorCode == "request_timeout")
+    #expect(answer["Connection"] == "close")
+  }
+
+  @Test("gets 408 if its content does not come in time")
+  func content() throws {
+    let connection = try Ground().serve(["SERVER_LIMITS_BODY_PROGRESS": "1s"]).connect()
+    connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{")
+    #expect(try connection.response().status == 408)
+    #expect(try connection.isClosedByPeer())
+  }
+
+  @Test("is let go without a word if it sends nothing, before or after a request")
+  func idle() throws {
+    let server = try Ground().serve(["SERVER_LIMITS_IDLE": "1s"])
+    let silent = try server.connect()
+    let quiet = try server.connect()
+    quiet.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try quiet.response().status == 200)
+    #expect(try quiet.isClosedByPeer())
+    #expect(try silent.isClosedByPeer())
+  }
+
+  @Test("is let go if it does not do its TLS handshake")
+  func handshake() throws {
+    let ground = try Ground()
+    let connection = try ground.serve(try ground.tlsSettings().merging(["SERVER_LIMITS_TLS_HANDSHAKE": "1s"]) { $1 })
+      .connect()
+    connection.send("\u{16}\u{03}\u{01}")
+    #expect(try connection.receiveAll().isEmpty)
+  }
+}

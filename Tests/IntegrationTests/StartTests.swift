@@ -1,0 +1,87 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A server starts")
+struct StartTests {
+  @Test("with three settings from the environment and nothing else")
+  func environmentOnly() throws {
+    let ground = try Ground()
+    // The ports are the defaults then, which another test or program may have: this one takes free ones by flags.
+    let server = try RunningServer(["--port", "0", "--set", "admin.port=0"], environment: ground.required)
+    #expect(try server.request("/token").status == 200)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("with a configuration file and nothing else")
+  func fileOnly() throws {
+    let ground = try Ground()
+    let file = try ground.directory.write(
+      """
+      // JSON5: comments, unquoted names and trailing commas.
+      {
+        musickit: { teamID: "\(Ground.teamID)", keyFile: "\(ground.keyFile)" },
+        access: { anonymous: {} },
+        server: { port: 0, }, admin: { port: 0 },
+      }
+      """, to: "config.json5")
+    #expect(try RunningServer(["serve", "--config", file], environment: [:]).request("/token").status == 200)
+    #expect(try RunningServer([], environment: ["MUSICKIT_CONFIG": file]).request("/token").status == 200)
+  }
+
+  @Test("with flags and nothing else")
+  func flagsOnly() throws {
+    let ground = try Ground()
+    let flags = ["musickit.teamID=\(Ground.teamID)", "musickit.keyFile=\(ground.keyFile)", "admin.port=0"]
+    let server = try RunningServer(
+      flags.flatMap { ["--set", $0] } + ["--port", "0", "--host", "127.0.0.1", "--unsafe-allow-anonymous"],
+      environment: [:])
+    #expect(try server.request("/token").status == 200)
+  }
+
+  @Test("with a flag that beats the environment, which beats the file")
+  func precedence() throws {
+    let ground = try Ground()
+    let file = try ground.directory.write("{ token: { ttl: '1h', maxTTL: '2h', backdate: '1m' } }", to: "config.json5")
+    let server = try ground.serve(
+      ["MUSICKIT_CONFIG": file, "TOKEN_TTL": "3h", "TOKEN_MAX_TTL": "4h", "TOKEN_BACKDATE": "2m"],
+      ["--set", "token.maxTTL=5h", "--set", "token.backdate=3m"])
+    let token = try #require(try server.request("/token").json)
+    let issuedAt = try #require(token["issuedAt"]?.integer)
+    let expiresAt = try #require(token["expiresAt"]?.integer)
+    #expect(expiresAt - issuedAt == 3 * 3600 + 180, "the environment's lifetime and the flag's backdate")
+    #expect(try server.request("/token?ttl=18000").status == 200, "the flag's maximum")
+    #expect(try server.request("/token?ttl=18001").status == 400, "the flag's maximum")
+  }
+
+  @Test("with the admin listener turned off")
+  func withoutAdmin() throws {
+    let server = try Ground().serve(["ADMIN_ENABLED": "false"])
+    #expect(server.adminURL == nil)
+    #expect(try server.request("/readyz").status == 200)
+  }
+
+  @Test("over either poller, with one loop and with several", arguments: ["epoll", "poll"], [1, 3])
+  func pollers(_ poller: String, _ loops: Int) throws {
+    let server = try Ground().serve(["SERVER_POLLER": poller, "SERVER_LOOPS": "\(loops)"])
+    for _ in 0..<8 {
+      #expect(try server.request("/token", "\(server.url)/token", "\(server.url)/healthz").status == 200)
+    }
+    let threads = try run("grep", ["-l", "", "-r", "/proc/\(server.process.id)/task", "--include=comm"]).stdout
+    #expect(threads.split(separator: "\n").count >= loops)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("as a demo, on loopback only, and says that the key is a throwaway")
+  func demo() throws {
+    let server = try RunningServer(["demo", "--port", "0"], environment: [:])
+    #expect(try server.request("/token", "-H", "Origin: http://localhost:5173").status == 200)
+    #expect(try server.request("/token", "-H", "Origin: https://evil.example").errorCode == "origin_not_allowed")
+    #expect(server.urls.allSatisfy { $0.hasPrefix("http://127.0.0.1:") || $0.hasPrefix("http://[::1]:") })
+    #expect(server.stop() == 0)
+    let output = String(decoding: server.process.standardOutput, as: UTF8.self)
+    #expect(output.contains("thrown away"))
+    #expect(output.contains("BEGIN PUBLIC KEY"))
+    #expect(!output.contains("PRIVATE"))
+  }
+}

@@ -1,0 +1,22 @@
+import TestSupport
+
+/// base64url without padding (RFC 4648 §5), as tokens have it.
+enum Base64URL {
+  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+  static func decode(_ text: String) throws -> [UInt8] {
+    var bytes: [UInt8] = []
+    var bits: UInt32 = 0
+    var count = 0
+    for character in text.utf8 {
+      guard let value = alphabet.firstIndex(of: character) else { throw TestFailure("This is no base64url: \(text)") }
+      bits = bits << 6 | UInt32(value)
+      count += 6
+      if count >= 8 {
+        count -= 8
+        bytes.append(UInt8(truncatingIfNeeded: bits >> count))
+      }
+    }
+    return bytes
+  }
+}

@@ -1,0 +1,59 @@
+import TestSupport
+
+/// What a server needs to start: a fresh key in a file named as Apple names it, and the settings that point there.
+struct Ground {
+  static let teamID = "TEAM123456"
+  static let keyID = "ABC1234567"
+
+  let directory: TemporaryDirectory
+  let key: KeyPair
+  let keyFile: String
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    key = try KeyPair()
+    keyFile = try directory.write(key.pem, to: "AuthKey_\(Self.keyID).p8")
+  }
+
+  /// The three settings that a server cannot do without.
+  var required: [String: String] {
+    ["MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{}"]
+  }
+
+  /// These on free ports.
+  var settings: [String: String] { required.merging(["SERVER_PORT": "0", "ADMIN_PORT": "0"]) { $1 } }
+
+  /// Starts a server with these settings and more.
+  func serve(_ more: [String: String] = [:], _ arguments: [String] = []) throws -> RunningServer {
+    try withExtendedLifetime(directory) {
+      try RunningServer(arguments, environment: settings.merging(more) { $1 })
+    }
+  }
+
+  /// Runs a command that must not start a server, with these settings and more.
+  func run(_ arguments: [String] = [], _ more: [String: String] = [:]) throws -> ProcessResult {
+    try withExtendedLifetime(directory) {
+      try Program.run(arguments, environment: settings.merging(more) { $1 })
+    }
+  }
+
+  /// Writes the public half of the key and returns its path.
+  func publicKeyFile() throws -> String { try directory.write(key.publicPEM, to: "public.pem") }
+
+  /// A certificate for this machine's loopback, signed by itself, in files.
+  func certificate(_ key: KeyPair? = nil) throws -> (file: String, keyFile: String) {
+    let certificate = try Certificate(key: try key ?? KeyPair())
+    return (
+      try directory.write(certificate.pem, to: "tls.crt"), try directory.write(certificate.key.pem, to: "tls.key")
+    )
+  }
+
+  /// The settings of a server that speaks TLS with that certificate.
+  func tlsSettings() throws -> [String: String] {
+    let (file, keyFile) = try certificate()
+    return ["SERVER_TLS_CERTIFICATE_FILE": file, "SERVER_TLS_KEY_FILE": keyFile]
+  }
+
+  /// The certificate's path, once it is written.
+  var certificateFile: String { directory.path(of: "tls.crt") }
+}

@@ -1,0 +1,70 @@
+import JSON
+import TestSupport
+
+/// A response, taken apart.
+struct HTTPAnswer {
+  let version: String
+  let status: Int
+  let fields: [(name: String, value: String)]
+  let body: [UInt8]
+
+  /// Asks by curl.
+  init(curl options: [String]) throws {
+    let result = try run("curl", ["-sS", "-i", "--globoff", "--noproxy", "*", "--max-time", "60"] + options)
+    guard result.status == 0 else { throw TestFailure("curl ended with \(result.status): \(result.stderr)") }
+    guard let answer = Self(result.standardOutput) else { throw TestFailure("No response: \(result.stdout)") }
+    self = answer
+  }
+
+  /// The final response at the beginning of `bytes`, with everything behind its header section as its content; nil if
+  /// there is none, or not yet.
+  init?(_ bytes: [UInt8]) {
+    guard let end = Self.headEnd(bytes) else { return nil }
+    let lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
+    let words = lines.first?.split(separator: " ") ?? []
+    guard words.count > 1, let status = Int(words[1]) else { return nil }
+    // Interim responses come before the final one (RFC 9110 §15.2).
+    if status < 200 {
+      guard let final = Self(Array(bytes[end...])) else { return nil }
+      self = final
+      return
+    }
+    version = String(words[0])
+    self.status = status
+    fields = lines.dropFirst().map { line in
+      let parts = line.split(separator: ":", maxSplits: 1)
+      return (String(parts[0]), parts.count > 1 ? String(parts[1].drop { $0 == " " }) : "")
+    }
+    body = Array(bytes[end...])
+  }
+
+  private static func headEnd(_ bytes: [UInt8]) -> Int? {
+    guard bytes.count > 3 else { return nil }
+    return (0...bytes.count - 4).first { bytes[$0..<$0 + 4].elementsEqual("\r\n\r\n".utf8) }.map { $0 + 4 }
+  }
+
+  /// The values of a field, joined as a list; nil if there is none.
+  subscript(name: String) -> String? {
+    let values = fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
+    return values.isEmpty ? nil : values.joined(separator: ", ")
+  }
+
+  var text: String { String(decoding: body, as: UTF8.self) }
+
+  var json: JSONValue? { JSONReader.read(body) }
+
+  /// The `code` of its one error object.
+  var errorCode: String? { error?["code"]?.string }
+
+  /// The `detail` of its one error object.
+  var errorDetail: String? { error?["detail"]?.string }
+
+  /// Its one error object.
+  var error: JSONValue? {
+    guard case .array(let errors) = json?["errors"], errors.count == 1 else { return nil }
+    return errors[0]
+  }
+
+  /// The token of an answer of `/token`.
+  var token: String? { json?["token"]?.string }
+}

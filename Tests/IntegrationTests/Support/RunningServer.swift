@@ -1,0 +1,64 @@
+import Glibc
+import TestSupport
+
+/// The built binary, serving. It is killed when the last reference goes.
+final class RunningServer {
+  /// The addresses that it says it listens on: `http://127.0.0.1:41237`.
+  let urls: [String]
+  /// The admin listener's; nil if it has none.
+  let adminURL: String?
+  let process: ChildProcess
+
+  /// Starts it and waits until it says that it accepts connections.
+  ///
+  /// - Throws: `TestFailure` with what it had to say, if it ends instead.
+  convenience init(_ arguments: [String], environment: [String: String]) throws {
+    try self.init(Program.path, arguments, environment: environment, hasAdmin: environment["ADMIN_ENABLED"] != "false")
+  }
+
+  /// Starts it by way of another program, such as a shell that sets limits and replaces itself.
+  init(_ executable: String, _ arguments: [String], environment: [String: String], hasAdmin: Bool = true) throws {
+    process = try ChildProcess(executable, arguments, environment: environment)
+    var urls: [String] = []
+    var admin: String?
+    while urls.isEmpty || (hasAdmin && admin == nil) {
+      guard let line = try process.line() else {
+        throw TestFailure("The server ended with status \(process.wait()): \(process.standardError)")
+      }
+      if line.hasPrefix("Listening on ") { urls.append(String(line.dropFirst(13))) }
+      if line.hasPrefix("Admin on ") { admin = String(line.dropFirst(9)) }
+    }
+    self.urls = urls
+    adminURL = admin
+  }
+
+  var url: String { urls[0] }
+
+  /// The public listener's port.
+  var port: UInt16 { url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
+
+  /// Ends it by a signal and returns its exit status.
+  @discardableResult
+  func stop(_ signal: Int32 = SIGTERM) -> Int32 {
+    process.signal(signal)
+    return process.wait()
+  }
+
+  /// Its log so far; whole only once it has ended.
+  var log: String { process.standardError }
+
+  /// A request by curl.
+  ///
+  /// - Parameter options: Further options of curl's.
+  func request(_ target: String, _ options: String...) throws -> HTTPAnswer {
+    try HTTPAnswer(curl: options + ["\(url)\(target)"])
+  }
+
+  /// A request by curl to the admin listener.
+  func admin(_ target: String, _ options: String...) throws -> HTTPAnswer {
+    try HTTPAnswer(curl: options + ["\(adminURL ?? "")\(target)"])
+  }
+
+  /// A connection of bytes.
+  func connect() throws -> RawConnection { try RawConnection(port: port, of: self) }
+}

@@ -1,0 +1,82 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("An answer of /token")
+struct TokenAnswerTests {
+  @Test("has the token and its times, and an origin only if the token bears one")
+  func members() throws {
+    let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
+    let json = try #require(try server.request("/token").json)
+    #expect(json.names == ["expiresAt", "expiresIn", "issuedAt", "refreshAfter", "token"])
+    let bound = try #require(try server.request("/token?origin=https://app.example.com").json)
+    #expect(bound.names == ["expiresAt", "expiresIn", "issuedAt", "origin", "refreshAfter", "token"])
+    #expect(bound["origin"]?.strings == ["https://app.example.com"])
+  }
+
+  @Test("has the token's own times, and a time to come back that is not in the past")
+  func times() throws {
+    let before = time(nil)
+    let json = try #require(try Ground().serve().request("/token?ttl=3600").json)
+    let after = time(nil)
+    let claims = try CompactToken(try #require(json["token"]?.string)).claims
+    let issuedAt = try #require(json["issuedAt"]?.integer)
+    let expiresAt = try #require(json["expiresAt"]?.integer)
+    #expect(claims["iat"]?.integer == issuedAt)
+    #expect(claims["exp"]?.integer == expiresAt)
+    #expect((before - 60...after - 60).contains(issuedAt))
+    #expect((before + 3600...after + 3600).contains(expiresAt))
+    #expect((before...expiresAt).contains(try #require(json["refreshAfter"]?.integer)))
+    #expect((expiresAt - after...expiresAt - before).contains(try #require(json["expiresIn"]?.integer)))
+  }
+
+  @Test("is not to be stored, and differs by Origin and Accept")
+  func caching() throws {
+    let server = try Ground().serve()
+    for options in [["-H", "Accept: */*"], ["-H", "Accept: text/plain"], ["-d", "{}"], ["-X", "POST"], ["-I"]] {
+      let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
+      #expect(answer.status == 200)
+      #expect(answer["Cache-Control"] == "no-store")
+      #expect(answer["Vary"] == "Origin, Accept")
+    }
+  }
+
+  @Test("to HEAD has the fields of the one to GET, and no content")
+  func head() throws {
+    let server = try Ground().serve()
+    let get = try server.request("/token")
+    let head = try server.request("/token", "-I")
+    let varying: Set<String> = ["Date", "X-Request-ID"]
+    #expect(head.status == 200)
+    #expect(head.body.isEmpty)
+    #expect(
+      head.fields.filter { !varying.contains($0.name) }.map { "\($0)" }
+        == get.fields.filter { !varying.contains($0.name) }.map { "\($0)" })
+  }
+
+  @Test("is the same token for callers with the same claims, and another for others")
+  func reuse() throws {
+    let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
+    let first = try server.request("/token").token
+    #expect(try server.request("/token").token == first)
+    #expect(try server.request("/token?ttl=3600").token != first)
+    #expect(try server.request("/token?origin=https://app.example.com").token != first)
+  }
+
+  @Test(
+    "is bare if Accept prefers that",
+    arguments: [
+      ("text/plain", "text/plain"), ("application/jwt", "application/jwt"), ("*/*", "application/json"),
+      ("application/json", "application/json"), ("text/plain;q=0.5, application/jwt", "application/jwt"),
+      ("application/jwt;q=0.2, application/json;q=0.3", "application/json"), ("TEXT/PLAIN", "text/plain"),
+      ("text/plain;q=0, */*;q=0.1", "application/json"), ("image/png", "application/json"), ("", "application/json"),
+    ])
+  func forms(_ accept: String, _ type: String) throws {
+    let answer = try Ground().serve().request("/token", "-H", accept.isEmpty ? "Accept;" : "Accept: \(accept)")
+    #expect(answer.status == 200)
+    #expect(answer["Content-Type"] == type)
+    #expect((answer.json != nil) == (type == "application/json"))
+    if type != "application/json" { #expect(try CompactToken(answer.text).signature.count == 64) }
+  }
+}

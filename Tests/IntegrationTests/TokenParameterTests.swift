@@ -1,0 +1,101 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("What a request for a token asks for")
+struct TokenParameterTests {
+  @Test("is the same in a query and in a JSON object")
+  func queryAndContent() throws {
+    let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
+    let byQuery = try server.request("/token?ttl=3600&origin=https%3A%2F%2Fa.example&origin=https://b.example")
+    let byContent = try server.request(
+      "/token", "-d", #"{"ttl":3600,"origin":["https://a.example","https://b.example"]}"#)
+    #expect(byQuery.json?["origin"]?.strings == ["https://a.example", "https://b.example"])
+    #expect(byQuery.token != nil && byQuery.token == byContent.token)
+  }
+
+  @Test("may name one origin as a string")
+  func oneOrigin() throws {
+    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"])
+      .request("/token", "-d", #"{"origin":"https://app.example.com"}"#)
+    #expect(answer.json?["origin"]?.strings == ["https://app.example.com"])
+  }
+
+  @Test(
+    "may be nothing",
+    arguments: [["-X", "POST"], ["-d", "{}"], ["-d", " "], ["-H", "Transfer-Encoding: chunked", "-d", "{}"]])
+  func nothing(_ options: [String]) throws {
+    let server = try Ground().serve()
+    let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
+    // White space alone is no JSON text (RFC 8259 §2).
+    #expect(answer.status == (options == ["-d", " "] ? 400 : 200))
+  }
+
+  @Test("has its origins normalised as browsers send them")
+  func normalised() throws {
+    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request(
+      "/token?origin=HTTPS://App.Example.com:443")
+    #expect(answer.json?["origin"]?.strings == ["https://app.example.com"])
+  }
+
+  @Test(
+    "is refused by query, with 400 and a reason",
+    arguments: [
+      "ttl=59", "ttl=86401", "ttl=0", "ttl=-1", "ttl=1e3", "ttl=", "ttl=60s", "ttl=99999999999999999999",
+      "ttl=60&ttl=61", "tll=60", "origin=", "origin=null", "origin=*", "origin=ftp://a.example",
+      "origin=https://*.example", "origin=https://a.example/path", "origin=a.example", "x",
+      "origin=%ff",
+    ])
+  func refusedQuery(_ query: String) throws {
+    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token?\(query)")
+    #expect(answer.status == 400)
+    #expect(answer.errorCode == "invalid_parameter")
+    #expect(answer["Cache-Control"] == "no-store")
+  }
+
+  @Test(
+    "is refused by content, with 400 and a reason",
+    arguments: [
+      ("{", "malformed_request"), ("[]", "malformed_request"), ("\"x\"", "malformed_request"),
+      ("ttl=60", "malformed_request"), ("{\"ttl\":60}x", "malformed_request"), ("{'ttl':60}", "malformed_request"),
+      ("{\"ttl\":\"60\"}", "invalid_parameter"), ("{\"ttl\":60.5}", "invalid_parameter"),
+      ("{\"ttl\":60,\"ttl\":61}", "invalid_parameter"), ("{\"tll\":60}", "invalid_parameter"),
+      ("{\"origin\":1}", "invalid_parameter"), ("{\"origin\":[1]}", "invalid_parameter"),
+      ("{\"ttl\":null}", "invalid_parameter"), ("{\"origin\":{}}", "invalid_parameter"),
+    ])
+  func refusedContent(_ content: String, _ code: String) throws {
+    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token", "-d", content)
+    #expect(answer.status == 400)
+    #expect(answer.errorCode == code)
+  }
+
+  @Test("is refused with 413 if it is longer than the limit, sent whole or in chunks")
+  func tooLarge() throws {
+    let ground = try Ground()
+    let server = try ground.serve(["SERVER_LIMITS_BODY_BYTES": "1KB"])
+    let file = try ground.directory.write("{\"origin\":\"\(String(repeating: "x", count: 2000))\"}", to: "body.json")
+    for options in [["--data-binary", "@\(file)"], ["-H", "Transfer-Encoding: chunked", "--data-binary", "@\(file)"]] {
+      let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
+      #expect(answer.status == 413)
+      #expect(answer.errorCode == "content_too_large")
+      #expect(answer["Connection"] == "close")
+    }
+  }
+
+  @Test("is answered after 100 Continue if the client waits for that")
+  func expectContinue() throws {
+    let connection = try Ground().serve().connect()
+    connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    #expect(try connection.interimResponse() == "HTTP/1.1 100 Continue")
+    connection.send("{}")
+    #expect(try connection.response().status == 200)
+  }
+
+  @Test("may not be more than access.anonymous.ttl")
+  func anonymousTTL() throws {
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ ttl: '1h' }"])
+    #expect(try server.request("/token?ttl=3601").errorCode == "invalid_parameter")
+    let json = try #require(try server.request("/token").json)
+    #expect(try #require(json["expiresIn"]?.integer) <= 3600)
+  }
+}
