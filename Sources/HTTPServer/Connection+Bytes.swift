@@ -16,7 +16,7 @@ extension Connection {
   /// little or reads little makes the server hold little.
   func settle() {
     if consumed > 0 || input.isEmpty || input.capacity >= worker.limits.receiveBuffer {
-      let rest = Array(input[consumed...])
+      let rest = input.copy(from: consumed)
       worker.takeBack(exchange(&input, rest))
       consumed = 0
     }
@@ -30,6 +30,7 @@ extension Connection {
   func receive() throws(Ending) {
     do {
       if tls == nil {
+        let room = self.room
         note(try channel.receive(into: &input, atMost: room), of: room)
       } else {
         try receiveRecords()
@@ -108,7 +109,7 @@ extension Connection {
       do { sent += try channel.send(bytes.span.extracting(sent...)) } catch { throw .gone }
       guard sent < outgoing.count else { break }
       // The kernel takes no more for now: keep the rest, and nothing else, until it does.
-      let rest = Array(outgoing[sent...])
+      let rest = outgoing.copy(from: sent)
       worker.takeBack(exchange(&outgoing, rest))
       sent = 0
       settle()
@@ -148,6 +149,17 @@ extension Connection {
     guard !bytes.isEmpty else { return false }
     _ = try? channel.send(bytes.span)
     return true
+  }
+}
+
+extension [UInt8] {
+  /// What there is from `start` on, in memory of its own. `Array(self[0...])` would share that of the whole buffer.
+  fileprivate func copy(from start: Int) -> [UInt8] {
+    guard start < count else { return [] }
+    var copy: [UInt8] = []
+    copy.reserveCapacity(count - start)
+    copy.append(contentsOf: self[start...])
+    return copy
   }
 }
 

@@ -32,7 +32,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private let isTrusted: @Sendable (IPAddress) -> Bool
   private let count: ConnectionCount
   private var listeners: [Listener] = []
-  private var connections: [ObjectIdentifier: Connection] = [:]
+  private(set) var connections: [ObjectIdentifier: Connection] = [:]
 
   private var buffers: [[UInt8]] = []
   private var requests: [Request] = []

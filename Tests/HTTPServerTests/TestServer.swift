@@ -1,4 +1,5 @@
 import EventLoop
+import Glibc
 import HTTPTypes
 import TLS
 import TestSupport
@@ -57,6 +58,14 @@ final class TestServer: Sendable {
       worker.loop.performAndWait { answer.value = body(worker) }
       return answer.value
     }
+  }
+
+  /// How many connections there are.
+  var connections: Int { workers { $0.connections.count }.reduce(0, +) }
+
+  /// Waits until so many connections are there of which `condition` is true.
+  func waitForConnections(_ count: Int, where condition: @escaping @Sendable (Connection) -> Bool = { _ in true }) {
+    while workers({ $0.connections.values.count(where: condition) }).reduce(0, +) != count { sched_yield() }
   }
 
   /// Keeps every loop from doing anything until `gate` opens.
