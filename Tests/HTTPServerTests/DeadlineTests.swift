@@ -1,5 +1,5 @@
-import HTTP1
 import Glibc
+import HTTP1
 import TestSupport
 import Testing
 

@@ -52,6 +52,24 @@ final class ChildProcess {
   /// Everything on standard error so far.
   var standardError: String { (try? TextFile.read(errorFile)) ?? "" }
 
+  /// Waits until standard error has `count` lines with `text` in them.
+  func waitForErrors(_ text: String, count: Int = 1) throws {
+    let watch = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+    defer { close(watch) }
+    guard unsafe inotify_add_watch(watch, errorFile, UInt32(IN_MODIFY)) >= 0 else {
+      throw TestFailure("There is no watch to be had.")
+    }
+    // Looked at after the watch stands, so that nothing is missed.
+    while standardError.split(separator: "\n").count(where: { $0.contains(text) }) < count {
+      var entry = pollfd(fd: watch, events: Int16(POLLIN), revents: 0)
+      guard unsafe poll(&entry, 1, Self.patience) > 0 else {
+        throw TestFailure("The process never said “\(text)”: \(standardError)")
+      }
+      var events = [UInt8](repeating: 0, count: 4096)
+      _ = unsafe read(watch, &events, events.count)
+    }
+  }
+
   /// The next line of standard output, without its end; nil at the end of the output.
   func line() throws -> String? {
     while true {
