@@ -15,7 +15,7 @@ struct RestartTests {
     ]
     var server = try ground.serve(settings)
     let load = try ChildProcess(
-      Repository.python, [Repository.script("load.py"), "\(server.port)", "8"], holdsInput: true)
+      Repository.python, [Repository.script("load.py"), "\(server.port)", "32"], holdsInput: true)
     for _ in 0..<20 {
       // Each hundredth answer: enough since the last start that all the connections are busy.
       for _ in 0..<2 { #expect(try load.line() != nil) }

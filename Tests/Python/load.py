@@ -2,7 +2,7 @@
 
 usage: load.py PORT THREADS
 
-Half of the threads keep their connection, the others open one for each request. Prints a line with the number of
+A quarter of the threads keep their connection, the others open one for each request. Prints a line with the number of
 answers at every hundredth, and at the end of standard input a JSON object: `answered`, `refused` (connections that
 nobody accepted: those requests never arrived), `idle` (connections that the server had closed before the request was
 sent on them, which RFC 9112 section 9.3.1 lets a client send again) and `lost`, a list of what happened instead.
@@ -105,7 +105,7 @@ def work(keeps):
         connection.close()
 
 
-threads = [threading.Thread(target=work, args=(index % 2 == 0,)) for index in range(int(sys.argv[2]))]
+threads = [threading.Thread(target=work, args=(index % 4 == 0,)) for index in range(int(sys.argv[2]))]
 for thread in threads:
     thread.start()
 sys.stdin.read()
