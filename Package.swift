@@ -44,18 +44,20 @@ let package = Package(
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .target(name: "CPlatform"),
 
+    module("Bytes"),
     module("Locks"),
     module("JSON"),
     module("EventLoop", ["CPlatform", "Locks", heap]),
-    module("HTTP1", [httpTypes]),
+    module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["COpenSSL"]),
-    module("HTTPServer", ["EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
+    module("HTTPServer", ["Bytes", "EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
     module("DeveloperToken", ["COpenSSL", "JSON", "Locks"]),
-    module("Telemetry", ["Locks", logging]),
+    module("Telemetry", ["Bytes", "Locks", logging]),
     module(
       "TokenServer",
       [
-        "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS", "Telemetry", httpTypes, logging,
+        "Bytes", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS", "Telemetry", httpTypes,
+        logging,
       ]),
     .executableTarget(
       name: "musickit-token-server",
@@ -64,10 +66,11 @@ let package = Package(
 
     .target(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
-    tests("EventLoopTests", ["EventLoop"]),
+    tests("EventLoopTests", ["EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
-    tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "TLS", httpTypes, logging]),
+    tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
+    tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("TelemetryTests", ["Telemetry", logging]),

@@ -36,6 +36,7 @@ public struct Deadline: Sendable, Hashable, Comparable {
     return .nanoseconds(Int64(clamping: nanoseconds - earlier.nanoseconds))
   }
 
+  /// Whether `left` comes first.
   public static func < (left: Deadline, right: Deadline) -> Bool {
     left.nanoseconds < right.nanoseconds
   }

@@ -33,8 +33,8 @@
       }
       // A signal (EINTR) is a turn without news.
       guard count > 0 else { return }
-      for unsafe event in unsafe events.prefix(Int(count)) {
-        let data = unsafe event.data.u64
+      for index in 0..<Int(count) {
+        let data = unsafe events[index].data.u64
         ready.append(
           SlotToken(index: UInt32(truncatingIfNeeded: data >> 32), generation: UInt32(truncatingIfNeeded: data)))
       }

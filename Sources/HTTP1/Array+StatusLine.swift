@@ -1,3 +1,4 @@
+import Bytes
 import HTTPTypes
 
 extension [UInt8] {
@@ -5,7 +6,7 @@ extension [UInt8] {
   mutating func appendStatusLine(_ status: HTTPResponse.Status) {
     if let line = Self.statusLine(status.code) { return append(line) }
     append("HTTP/1.1 ")
-    appendDecimal(status.code, digits: 3)
+    append(decimal: status.code, width: 3)
     append(.space)
     var phrase = status.reasonPhrase
     // Safe: the span does not leave the closure that lends the bytes.

@@ -1,3 +1,4 @@
+import Bytes
 public import HTTPTypes
 
 /// Writes response heads (RFC 9112 §4, §5).
@@ -9,7 +10,8 @@ public enum ResponseSerializer {
   ///
   /// - Parameters:
   ///   - status: The final status. Its reason phrase is used where this codec has none of its own for the code.
-  ///   - fields: The handler's fields. What frames the message or the connection is not the handler's business and is
+  ///   - prepared: Field lines that stand ready.
+  ///   - fields: The handler's other fields. What frames the message or the connection is not the handler's business and is
   ///     left out: Connection, Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
   ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. Not sent
   ///     with 1xx and 204, where it is forbidden, nor with 304, where it would have to be that of the 200 (RFC 9110
@@ -21,6 +23,7 @@ public enum ResponseSerializer {
   ///   - output: What the head is appended to.
   public static func append(
     status: HTTPResponse.Status,
+    prepared: FieldSection = .empty,
     fields: HTTPFields,
     contentLength: Int?,
     date: Span<UInt8>,
@@ -30,6 +33,7 @@ public enum ResponseSerializer {
     to output: inout [UInt8]
   ) {
     output.appendStatusLine(status)
+    output.append(copying: prepared.bytes.span)
     var needsDate = true
     for field in fields {
       switch Role(field.name, hasRequestID: !requestID.isEmpty) {
@@ -46,7 +50,7 @@ public enum ResponseSerializer {
     }
     if let contentLength, status.mayHaveContentLength {
       output.append("Content-Length: ")
-      output.appendDecimal(contentLength)
+      output.append(decimal: contentLength)
       output.append("\r\n")
     }
     if !requestID.isEmpty {
@@ -64,7 +68,7 @@ public enum ResponseSerializer {
   }
 
   /// What the serializer makes of a handler's field.
-  private enum Role {
+  enum Role {
     case plain, date, omitted
 
     @inline(__always)
@@ -91,7 +95,7 @@ extension HTTPResponse.Status {
 
 extension [UInt8] {
   /// Appends a field line as it is, but for bytes that would end it.
-  fileprivate mutating func appendFieldLine(_ field: HTTPField) {
+  mutating func appendFieldLine(_ field: HTTPField) {
     // A name is a token by construction of HTTPField.Name.
     append(contentsOf: field.name.rawName.utf8)
     append(": ")

@@ -16,7 +16,7 @@ extension Connection {
   /// little or reads little makes the server hold little.
   func settle() {
     if consumed > 0 || input.isEmpty || input.capacity >= worker.limits.receiveBuffer {
-      let rest = Array(input[consumed...])
+      let rest = input.copy(from: consumed)
       worker.takeBack(exchange(&input, rest))
       consumed = 0
     }
@@ -30,6 +30,7 @@ extension Connection {
   func receive() throws(Ending) {
     do {
       if tls == nil {
+        let room = self.room
         note(try channel.receive(into: &input, atMost: room), of: room)
       } else {
         try receiveRecords()
@@ -88,34 +89,53 @@ extension Connection {
 
   /// Writes the answers that there are.
   func flush() async throws(Ending) {
+    if try !flushAtOnce() { try await transmit() }
+  }
+
+  /// Writes of the answers what the socket takes at once; false if something is left in `outgoing`.
+  func flushAtOnce() throws(Ending) -> Bool {
     if let tls {
       if !output.isEmpty {
-        let plaintext = output
-        do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
+        try encrypt(output, with: tls)
         output.removeAll(keepingCapacity: true)
       }
     } else {
       swap(&output, &outgoing)
     }
-    try await transmit()
+    return try transmitAtOnce()
+  }
+
+  private func encrypt(_ plaintext: [UInt8], with tls: TLSSession) throws(Ending) {
+    do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
+  }
+
+  /// Sends of `outgoing` what the socket takes at once; false if that was not all. The rest is kept in as much memory as
+  /// it needs.
+  private func transmitAtOnce() throws(Ending) -> Bool {
+    guard !outgoing.isEmpty else { return true }
+    let sent = try send(outgoing)
+    guard sent < outgoing.count else {
+      outgoing.removeAll(keepingCapacity: true)
+      return true
+    }
+    if sent > 0 || outgoing.capacity >= worker.limits.receiveBuffer {
+      let rest = Array(outgoing[sent...])
+      worker.takeBack(exchange(&outgoing, rest))
+    }
+    return false
+  }
+
+  private func send(_ bytes: [UInt8]) throws(Ending) -> Int {
+    do { return try channel.send(bytes.span) } catch { throw .gone }
   }
 
   /// Writes `outgoing`, however long the peer takes, as long as it takes some.
   func transmit() async throws(Ending) {
-    var sent = 0
-    while sent < outgoing.count {
-      let bytes = outgoing
-      do { sent += try channel.send(bytes.span.extracting(sent...)) } catch { throw .gone }
-      guard sent < outgoing.count else { break }
-      // The kernel takes no more for now: keep the rest, and nothing else, until it does.
-      let rest = Array(outgoing[sent...])
-      worker.takeBack(exchange(&outgoing, rest))
-      sent = 0
+    while try !transmitAtOnce() {
       settle()
       let deadline = now.advanced(by: worker.limits.writeProgress)
       guard await channel.writable(until: deadline) == .ready else { throw .gone }
     }
-    outgoing.removeAll(keepingCapacity: true)
     borrowBuffers()
   }
 
@@ -123,11 +143,42 @@ extension Connection {
   func endTLS(_ error: TLSError) async {
     worker.observer.noticed(.tlsFailed(peer, error))
     tls = nil
-    if error.cause == .plaintextHTTP { refuse(.plaintextOnTLS) }
-    let last = outgoing.isEmpty ? output : outgoing
-    _ = try? channel.send(last.span)
-    channel.shutdownWriting()
+    // Answers that were not encrypted yet cannot be any more, and must not go out in clear.
+    output.removeAll(keepingCapacity: true)
+    if error.cause == .plaintextHTTP {
+      refuse(.plaintextOnTLS)
+      swap(&output, &outgoing)
+    }
+    if sendAtOnce() { await linger() }
     close()
+  }
+
+  /// Says close_notify if there is a TLS session that has not said it, as far as the socket takes it at once.
+  func closeTLS() {
+    // Behind half a record it would be garbage.
+    guard let tls, outgoing.isEmpty else { return }
+    tls.close(outgoing: &outgoing)
+    _ = sendAtOnce()
+  }
+
+  /// Sends what the socket takes at once of `outgoing`, and forgets the rest. False if there was nothing.
+  private func sendAtOnce() -> Bool {
+    let bytes = outgoing
+    outgoing = []
+    guard !bytes.isEmpty else { return false }
+    _ = try? channel.send(bytes.span)
+    return true
+  }
+}
+
+extension [UInt8] {
+  /// What there is from `start` on, in memory of its own. `Array(self[0...])` would share that of the whole buffer.
+  fileprivate func copy(from start: Int) -> [UInt8] {
+    guard start < count else { return [] }
+    var copy: [UInt8] = []
+    copy.reserveCapacity(count - start)
+    copy.append(contentsOf: self[start...])
+    return copy
   }
 }
 

@@ -1,7 +1,7 @@
 public import EventLoop
 public import HTTP1
-public import Telemetry
 public import TLS
+public import Telemetry
 
 /// One request and its answer, as it is recorded.
 public struct Exchange {

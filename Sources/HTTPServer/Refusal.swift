@@ -1,3 +1,4 @@
+import Bytes
 public import HTTPTypes
 public import Telemetry
 
@@ -32,9 +33,9 @@ public struct Refusal: Error, Sendable {
     body.append(contentsOf: #"{"errors":[{"id":""#.utf8)
     body.append(id)
     body.append(contentsOf: #"","status":"\#(code.status.code)","code":"\#(code.rawValue)","title":"#.utf8)
-    body.append(jsonString: code.title.utf8)
+    body.append(jsonString: code.title)
     body.append(contentsOf: #","detail":"#.utf8)
-    body.append(jsonString: detail.utf8)
+    body.append(jsonString: detail)
     body.append(contentsOf: "}]}\n".utf8)
     var response = Response(code.status, fields: fields, body: body)
     response.closesConnection = closesConnection

@@ -1,10 +1,13 @@
+public import HTTP1
 public import HTTPTypes
 
 /// An answer to one request. `Date`, `Content-Length`, `Connection` and `X-Request-ID` are the server's to add.
 public struct Response: Sendable {
   /// Its status.
   public var status: HTTPResponse.Status
-  /// Its header fields. Shared between responses where possible: copying one is a reference count.
+  /// Header fields that it shares with many others, written once.
+  public var prepared: FieldSection
+  /// Its other header fields.
   public var fields: HTTPFields
   /// Its content; left out on the wire for `HEAD` and for statuses that have none.
   public var body: [UInt8]
@@ -12,8 +15,11 @@ public struct Response: Sendable {
   public var closesConnection = false
 
   /// A response with the given content.
-  public init(_ status: HTTPResponse.Status, fields: HTTPFields = [:], body: [UInt8] = []) {
+  public init(
+    _ status: HTTPResponse.Status, prepared: FieldSection = .empty, fields: HTTPFields = [:], body: [UInt8] = []
+  ) {
     self.status = status
+    self.prepared = prepared
     self.fields = fields
     self.body = body
   }

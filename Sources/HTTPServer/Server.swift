@@ -1,5 +1,5 @@
-import Glibc
 public import EventLoop
+import Glibc
 public import TLS
 
 /// An HTTP server: one endpoint, served by every loop that it is given.
@@ -29,7 +29,7 @@ public final class Server: Sendable {
   /// Where it listens, with the ports that the system picked.
   public let addresses: [SocketAddress]
 
-  private let workers: [Worker]
+  let workers: [Worker]
   private let count: ConnectionCount
 
   /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.
@@ -61,7 +61,7 @@ public final class Server: Sendable {
     addresses.allSatisfy { $0.ipAddress?.isLoopback ?? true } ? .milliseconds(20) : .milliseconds(200)
   }
 
-  /// From now on every answer is its connection's last, but all is served.
+  /// From now on every answer is its connection's last, unless the next request has arrived behind it; all is served.
   public func beginDrain() {
     onEachLoop { $0.beginDrain() }
   }

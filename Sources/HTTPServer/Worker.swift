@@ -2,8 +2,8 @@ import EventLoop
 import Glibc
 import HTTP1
 import HTTPTypes
-import Telemetry
 import TLS
+import Telemetry
 
 /// A server's share of one event loop: its listeners, its connections, and what they borrow while they are busy.
 final class Worker: Listener.Owner, @unchecked Sendable {
@@ -23,7 +23,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   enum Stage: Comparable {
     /// Connections live on.
     case serving
-    /// Every answer says that it is the connection's last.
+    /// Every answer says that it is the connection's last, unless the next request has arrived behind it.
     case draining
     /// Nothing new is awaited: a connection at rest closes.
     case closing
@@ -32,7 +32,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private let isTrusted: @Sendable (IPAddress) -> Bool
   private let count: ConnectionCount
   private var listeners: [Listener] = []
-  private var connections: [ObjectIdentifier: Connection] = [:]
+  private(set) var connections: [ObjectIdentifier: Connection] = [:]
 
   private var buffers: [[UInt8]] = []
   private var requests: [Request] = []
@@ -177,20 +177,17 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func append(
     _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
   ) -> Int {
+    self.date.update()
     let date = self.date.value
     idText.removeAll(keepingCapacity: true)
     idText.append(id)
     let id = idText
     ResponseSerializer.append(
-      status: response.status, fields: response.fields, contentLength: response.body.count, date: date.span,
+      status: response.status, prepared: response.prepared, fields: response.fields, contentLength: response.body.count,
+      date: date.span,
       requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
     guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
     output.append(contentsOf: response.body)
     return response.body.count
-  }
-
-  /// Brings the date of the next responses up to the second.
-  func updateDate() {
-    date.update()
   }
 }

@@ -1,10 +1,6 @@
-extension [UInt8] {
-  /// `text` as it is.
-  mutating func append(_ text: StaticString) {
-    // A literal of more than one scalar has a pointer representation, and so has every one that is spelled out here.
-    unsafe append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-  }
+import Bytes
 
+extension [UInt8] {
   /// `text` in quotes, as RFC 8259 §7 has it.
   mutating func appendJSONString(_ text: String) {
     append(UInt8(ascii: "\""))
@@ -37,36 +33,6 @@ extension [UInt8] {
     }
   }
 
-  /// `number` in decimal digits.
-  mutating func appendDecimal(_ number: Int) {
-    if number < 0 { append(UInt8(ascii: "-")) }
-    // From the left: to reverse a slice would allocate one.
-    var divisor: UInt = 1
-    while number.magnitude / divisor >= 10 { divisor *= 10 }
-    while divisor > 0 {
-      append(UInt8(ascii: "0") + UInt8(number.magnitude / divisor % 10))
-      divisor /= 10
-    }
-  }
-
-  /// `number` in `width` decimal digits, its last ones if it has more.
-  mutating func appendDecimal(_ number: Int, width: Int) {
-    var divisor: UInt = 1
-    for _ in 1..<width { divisor *= 10 }
-    while divisor > 0 {
-      append(UInt8(ascii: "0") + UInt8(number.magnitude / divisor % 10))
-      divisor /= 10
-    }
-  }
-
-  /// `number` in sixteen hexadecimal digits.
-  mutating func appendHexadecimal(_ number: UInt64) {
-    for shift in stride(from: 60, through: 0, by: -4) {
-      let digit = UInt8(truncatingIfNeeded: number >> UInt64(shift)) & 0xF
-      append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
-    }
-  }
-
   /// `duration` in milliseconds with three decimals; 0 if it is negative.
   mutating func appendMilliseconds(_ duration: Duration) {
     let (seconds, attoseconds) = duration.components
@@ -74,9 +40,9 @@ extension [UInt8] {
     let (scaled, overflow) = Int(seconds).multipliedReportingOverflow(by: 1000)
     let milliseconds = overflow ? Int.max : scaled.addingReportingOverflow(microseconds / 1000).partialValue
     guard duration >= .zero, milliseconds >= 0 else { return append(contentsOf: "0.000".utf8) }
-    appendDecimal(milliseconds)
+    append(decimal: milliseconds)
     append(UInt8(ascii: "."))
-    appendDecimal(microseconds % 1000, width: 3)
+    append(decimal: microseconds % 1000, width: 3)
   }
 
   private mutating func appendUnicodeEscape(_ scalar: UnicodeScalar) {

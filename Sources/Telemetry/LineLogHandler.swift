@@ -1,3 +1,4 @@
+import Bytes
 public import Logging
 
 /// swift-log's lines, as JSON or text, into a ``LogSink``.

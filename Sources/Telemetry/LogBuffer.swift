@@ -1,3 +1,5 @@
+import Bytes
+
 /// Log lines that wait to be written: a value, bounded in bytes.
 ///
 /// When it is full, lines are dropped and counted; once there is room again, a line says how many.
@@ -41,7 +43,7 @@ struct LogBuffer {
     dropped = 0
     append { bytes in
       format.begin(&bytes, time: time, level: "warning", message: "log lines were dropped")
-      format.field(&bytes, "log.dropped", lost)
+      format.field(&bytes, literal: "log.dropped", lost)
       format.end(&bytes)
     }
     // Had the report itself not fitted, it would count as the one line dropped.

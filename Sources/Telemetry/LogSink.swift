@@ -1,3 +1,4 @@
+import Bytes
 import Dispatch
 import Glibc
 import Locks
@@ -81,7 +82,8 @@ public final class LogSink: @unchecked Sendable {
 
   private func drain() {
     mutex.withLock { buffer.take(into: &spare) }
-    let unwritten = write(spare.span)
+    let lines = spare
+    let unwritten = write(lines.span)
     let lost = spare.suffix(unwritten).count { $0 == UInt8(ascii: "\n") }
     mutex.withLock {
       // Only after a success: on a full disk a report would be lost as well, and ask for the next.

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What names a request in logs, answers and error bodies.
 public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   enum Content: Sendable, Hashable {
@@ -42,8 +44,8 @@ extension [UInt8] {
     switch id.content {
     case .foreign(let text): append(contentsOf: text.utf8)
     case .own(let high, let low):
-      appendHexadecimal(high)
-      appendHexadecimal(low)
+      append(hexadecimal: high)
+      append(hexadecimal: low)
     }
   }
 }

@@ -11,6 +11,8 @@ struct Demo: ParsableCommand {
   var port: UInt16 = 8080
 
   func run() throws {
-    try DemoCommand(port: port, host: .current()).run(findings: ProcessSetup.findings) { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
+    try DemoCommand(port: port, host: .current()).run(findings: ProcessSetup.findings) {
+      CommandResult.print($0, to: STDOUT_FILENO)
+    }.finish()
   }
 }

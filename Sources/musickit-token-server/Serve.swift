@@ -9,6 +9,8 @@ struct Serve: ParsableCommand {
   @OptionGroup var settings: SettingsOptions
 
   func run() throws {
-    try ServeCommand(settings.input()).run(findings: ProcessSetup.findings) { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
+    try ServeCommand(settings.input()).run(findings: ProcessSetup.findings) {
+      CommandResult.print($0, to: STDOUT_FILENO)
+    }.finish()
   }
 }

@@ -80,13 +80,6 @@ struct LogFormatTests {
     #expect(!bytes.isEmpty)
   }
 
-  @Test("has numbers in decimal", arguments: [0, 7, 10, -1, 123_456, Int.max, Int.min])
-  func numbers(_ number: Int) {
-    var bytes: [UInt8] = []
-    bytes.appendDecimal(number)
-    #expect(String(decoding: bytes, as: UTF8.self) == "\(number)")
-  }
-
   @Test(
     "of a request says what happened, and holds no query or credential",
     arguments: [

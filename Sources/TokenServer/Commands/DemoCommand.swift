@@ -20,8 +20,8 @@ public struct DemoCommand: Sendable {
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
-      let process = try ServerProcess(try settings(), key: key)
-      try process.run(notices: findings.map(\.description)) { addresses in announce(Self.guide(addresses, key)) }
+      let source = Generation.Source(settings: try settings(), key: key, warnings: findings.map(\.description))
+      try ServerProcess(source).run(load: nil) { addresses in announce(Self.guide(addresses, key)) }
       return CommandResult(.good)
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])

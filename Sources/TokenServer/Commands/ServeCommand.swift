@@ -17,10 +17,15 @@ public struct ServeCommand: Sendable {
   ///   - announce: Called with a line for each listener, once they accept connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
-      let loaded = try Settings.load(input)
-      let key = try loaded.settings.musickit.loadKey()
-      let process = try ServerProcess(loaded.settings, key: key)
-      try process.run(notices: loaded.warnings + findings.map(\.description)) { announce($0.lines) }
+      let (input, warnings) = (input, findings.map(\.description))
+      let load: Reloader.Load = {
+        let loaded = try Settings.load(input)
+        let key = try loaded.settings.musickit.loadKey()
+        return Generation.Source(settings: loaded.settings, key: key, warnings: loaded.warnings)
+      }
+      var source = try load()
+      source.warnings += warnings
+      try ServerProcess(source).run(load: load) { announce($0.lines) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.faults.map(\.description))

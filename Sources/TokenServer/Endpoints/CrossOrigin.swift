@@ -9,24 +9,26 @@ struct CrossOrigin: Sendable {
 
   /// Adds what lets a page of an allowed origin read the response, errors included.
   func finish(_ response: inout Response, _ request: Request) {
-    guard request.route == "/token" else { return }
-    if response.fields[.vary] == nil { response.fields[.vary] = "Origin" }
-    guard case .present(let origin) = RequestOrigin(request), policy.admits(origin) else { return }
+    // Which answer it is depends on Origin also when there is none.
+    if response.prepared == .empty, request.isForToken { response.fields[.vary] = "Origin" }
+    guard case .present(let origin) = RequestOrigin(request), request.isForToken, policy.admits(origin) else { return }
     response.fields[.accessControlAllowOrigin] = origin.description
     if request.method == .options {
-      guard case .single = request.field("access-control-request-method") else { return }
-      response.fields[.accessControlAllowMethods] = "GET, POST"
-      response.fields[.accessControlAllowHeaders] = "Accept, Content-Type, Cache-Control"
-      response.fields[.accessControlMaxAge] = "600"
+      allowPreflight(&response, request)
     } else {
-      response.fields[.accessControlExposeHeaders] =
-        "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy"
+      response.fields[.accessControlExposeHeaders] = "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy"
     }
+  }
+
+  /// Answers a preflight request (the Fetch standard, §3.3.2).
+  private func allowPreflight(_ response: inout Response, _ request: Request) {
+    guard case .single = request.field("access-control-request-method") else { return }
+    response.fields[.accessControlAllowMethods] = "GET, POST"
+    response.fields[.accessControlAllowHeaders] = "Accept, Content-Type, Cache-Control"
+    response.fields[.accessControlMaxAge] = "600"
   }
 }
 
-extension StaticString {
-  fileprivate static func == (left: StaticString?, right: StaticString) -> Bool {
-    left.map { $0.description == right.description } ?? false
-  }
+extension Request {
+  fileprivate var isForToken: Bool { hasPath("/token") }
 }

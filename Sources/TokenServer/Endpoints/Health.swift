@@ -1,6 +1,8 @@
+import Bytes
 import DeveloperToken
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPServer
 import HTTPTypes
 import Locks
@@ -60,10 +62,12 @@ final class Health: @unchecked Sendable {
   }
 
   private static func answer(_ status: HTTPResponse.Status, _ json: String) -> Response {
-    Response(
-      status, fields: [.contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
-      body: Array((json + "\n").utf8))
+    Response(status, prepared: fields, body: Array((json + "\n").utf8))
   }
+
+  private static let fields = FieldSection([
+    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+  ])
 }
 
 /// What a readiness check found.
@@ -84,9 +88,10 @@ struct ReadinessReport {
   var json: String {
     var bytes = Array(#"{"status":"\#(verdict)","checks":{"#.utf8)
     for (index, check) in checks.enumerated() {
-      bytes.append(contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.isGood ? "ok" : "failed")\",".utf8)
+      bytes.append(
+        contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.isGood ? "ok" : "failed")\",".utf8)
       bytes.append(contentsOf: "\"detail\":".utf8)
-      bytes.append(jsonString: check.detail.utf8)
+      bytes.append(jsonString: check.detail)
       bytes.append(UInt8(ascii: "}"))
     }
     bytes.append(contentsOf: "}}".utf8)

@@ -27,18 +27,20 @@ struct TokenAnswer {
 
   var response: Response {
     switch form {
-    case .json: Response(.ok, fields: Self.jsonFields, body: TokenDocument(token, now: now).json)
-    case .jwt: Response(.ok, fields: Self.jwtFields, body: token.compact)
-    case .text: Response(.ok, fields: Self.textFields, body: token.compact)
+    case .json: Response(.ok, prepared: Self.json, body: TokenDocument(token, now: now).json)
+    case .jwt: Response(.ok, prepared: Self.jwt, body: token.compact)
+    case .text: Response(.ok, prepared: Self.text, body: token.compact)
     }
   }
 
-  private static let jsonFields = fields("application/json")
-  private static let jwtFields = fields("application/jwt")
-  private static let textFields = fields("text/plain")
+  private static let json = fields("application/json")
+  private static let jwt = fields("application/jwt")
+  private static let text = fields("text/plain")
 
   /// A token is for one caller: nobody on the way may keep it (RFC 9111 §5.2.2.5).
-  private static func fields(_ type: String) -> HTTPFields {
-    [.contentType: type, .cacheControl: "no-store", .vary: "Origin, Accept", .xContentTypeOptions: "nosniff"]
+  private static func fields(_ type: String) -> FieldSection {
+    FieldSection([
+      .contentType: type, .cacheControl: "no-store", .vary: "Origin, Accept", .xContentTypeOptions: "nosniff",
+    ])
   }
 }

@@ -65,7 +65,8 @@ struct TokenParameters: Equatable {
 
   private mutating func setTTL(_ text: String) throws(Refusal) {
     guard ttl == nil else { throw Refusal(.invalidParameter, "ttl occurs twice.") }
-    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text)
+    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+      let number = Int(text)
     else { throw Refusal(.invalidParameter, "ttl must be a whole number of seconds, such as 3600.") }
     ttl = number
   }

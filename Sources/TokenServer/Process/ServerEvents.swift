@@ -29,11 +29,14 @@ struct ServerEvents: ExchangeObserver {
   func noticed(_ notice: ServerNotice) {
     switch notice {
     case .acceptPaused(let error):
-      warn("acceptPaused", "Accepting connections pauses: the system has no more to give; raise the descriptor limit.", [
-        "error": "\(error)"
-      ])
+      warn(
+        "acceptPaused", "Accepting connections pauses: the system has no more to give; raise the descriptor limit.",
+        [
+          "error": "\(error)"
+        ])
     case .tooManyConnections(let peer):
-      warn("tooMany", "Connections are turned away: server.limits.connections is reached.", ["client.address": "\(peer)"])
+      warn(
+        "tooMany", "Connections are turned away: server.limits.connections is reached.", ["client.address": "\(peer)"])
     case .tooManyConnectionsFromAddress(let peer):
       warn(
         "tooManyFromAddress", "A connection is turned away: server.limits.connectionsPerAddress is reached.",

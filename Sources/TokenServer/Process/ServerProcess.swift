@@ -1,62 +1,46 @@
-import DeveloperToken
 import Dispatch
 import EventLoop
 import Glibc
 import HTTPServer
 import Locks
 import Logging
-import TLS
 import Telemetry
 
 /// A server with its listeners, from start to drain: the composition root.
 struct ServerProcess {
-  private let settings: Settings
+  private let first: Generation
+  private let health = Health()
   private let sink: LogSink
   private let logger: Logger
-  private let health = Health()
-  private let minter: TokenMinter
-  private let tls: TLSContext?
 
   /// Makes ready what can be made ready without listening.
   ///
   /// Throws a sentence for the operator.
-  init(_ settings: Settings, key: SigningKey) throws(StartError) {
-    self.settings = settings
-    sink = LogSink(descriptor: STDERR_FILENO, format: settings.log.format)
-    let (sink, level) = (sink, settings.log.level)
+  init(_ source: Generation.Source) throws(StartError) {
+    first = try Generation(source, health: health)
+    sink = LogSink(descriptor: STDERR_FILENO, format: first.settings.log.format)
+    let (sink, level) = (sink, first.settings.log.level)
     logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: level) }
-    do {
-      minter = try TokenMinter(key: key, team: settings.musickit.teamID, policy: try settings.token.policy())
-      tls = try settings.server.tls.map { try TLSContext(certificateFile: $0.certificateFile, keyFile: $0.keyFile) }
-    } catch {
-      throw StartError("\(error)")
-    }
   }
 
   /// Serves until a signal asks it to end, and drains.
   ///
   /// - Parameters:
-  ///   - notices: What the operator should know about the start, for the log.
+  ///   - load: Reads everything anew, for a reload; nil if there is nothing to read.
   ///   - announce: Called with the servers' addresses once they accept connections.
-  func run(notices: [String], announce: (Addresses) -> Void) throws(StartError) {
-    let loops: [EventLoop]
-    let servers: (public: Server, admin: Server?)
-    do {
-      loops = try (0..<settings.server.loops).map { index in
-        try EventLoop.start(label: "loop-\(index)", poller: .init(settings.server.poller))
-      }
-      servers = (try publicServer(loops), try adminServer(loops))
-    } catch {
-      throw StartError("\(error)")
-    }
-    for notice in notices + minter.key.findings.map(\.description) + (tls?.findings ?? []) {
-      logger.warning("\(notice)")
-    }
+  func run(load: Reloader.Load?, announce: (Addresses) -> Void) throws(StartError) {
+    let (loops, servers) = try start()
+    for notice in first.notices { logger.warning("\(notice)") }
+    let reloader = load.map { Reloader(first, servers: servers, health: health, logger: logger, load: $0) }
     let end = DispatchSemaphore(value: 0)
     let signals = SignalSource()
-    listen(signals, end)
-    announce(Addresses(public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: tls != nil))
+    listen(signals, reloader, end)
+    reloader?.watch()
+    announce(
+      Addresses(
+        public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: first.tls != nil))
     end.wait()
+    reloader?.stop()
     drain(servers)
     for loop in loops { loop.stop() }
     logger.info("The server has ended.")
@@ -73,62 +57,71 @@ struct ServerProcess {
 
   // MARK: Servers
 
+  private typealias Servers = (public: Server, admin: Server?)
+
+  private func start() throws(StartError) -> (loops: [EventLoop], servers: Servers) {
+    let settings = first.settings.server
+    do {
+      let loops = try (0..<settings.loops).map { index in
+        try EventLoop.start(label: "loop-\(index)", poller: .init(settings.poller))
+      }
+      return (loops, (try publicServer(loops), try adminServer(loops)))
+    } catch {
+      throw StartError("\(error)")
+    }
+  }
+
   private func publicServer(_ loops: [EventLoop]) throws -> Server {
-    let policy = AnonymousPolicy(settings: settings.access.anonymous)
-    let crossOrigin = CrossOrigin(policy: policy)
-    let routes = [
-      TokenEndpoint(minter: minter, policy: policy, bodyLimit: settings.server.limits.bodyBytes).route, health.liveness, health.readiness(minter), OpenAPI.route,
-    ]
+    let settings = first.settings.server
     var configuration = Server.Configuration(
-      endpoint: Endpoint(settings.server.address), observer: ServerEvents(sink: sink, logger: logger))
-    configuration.tls = tls
-    configuration.limits = settings.server.limits
-    let proxies = settings.server.trustedProxies
+      endpoint: Endpoint(settings.address), observer: ServerEvents(sink: sink, logger: logger))
+    configuration.tls = first.tls
+    configuration.limits = settings.limits
+    let proxies = settings.trustedProxies
     configuration.isTrustedProxy = { address in proxies.contains { $0.contains(address) } }
-    let router = Router(routes, finish: { crossOrigin.finish(&$0, $1) })
-    return try Server(configuration, router: router, loops: loops)
+    return try Server(configuration, router: first.publicRouter, loops: loops)
   }
 
   private func adminServer(_ loops: [EventLoop]) throws -> Server? {
-    guard let admin = settings.admin else { return nil }
+    guard let admin = first.settings.admin else { return nil }
     let configuration = Server.Configuration(
       endpoint: .tcp(host: admin.host.description, port: admin.port),
       observer: ServerEvents(sink: sink, logger: logger))
-    return try Server(
-      configuration, router: Router([health.liveness, health.detailedReadiness(minter)]), loops: loops)
+    return try Server(configuration, router: first.adminRouter, loops: loops)
   }
 
   // MARK: The end
 
-  private func listen(_ signals: SignalSource, _ end: DispatchSemaphore) {
+  private func listen(_ signals: SignalSource, _ reloader: Reloader?, _ end: DispatchSemaphore) {
     let ending = Ending()
-    for number in [SIGTERM, SIGINT] {
-      signals.on(number) {
-        // The second one does not wait for anybody.
-        guard ending.begin() else { _exit(1) }
-        end.signal()
-      }
+    let finish: @Sendable () -> Void = {
+      // The second one does not wait for anybody.
+      guard ending.begin() else { _exit(1) }
+      end.signal()
+    }
+    signals.on(SIGTERM, finish)
+    signals.on(SIGINT, finish)
+    signals.on(SIGHUP) {
+      // Without anything to reload it is what it says: the terminal has hung up.
+      if let reloader { reloader.reloadOnSignal() } else { finish() }
     }
   }
 
-  private func drain(_ servers: (public: Server, admin: Server?)) {
-    logger.info("The server drains.", metadata: ["drain.delay": "\(settings.server.drainDelay)"])
+  private func drain(_ servers: Servers) {
+    let settings = first.settings.server
+    logger.info("The server drains.", metadata: ["drain.delay": "\(settings.drainDelay)"])
     health.beginDrain()
     servers.public.beginDrain()
-    let delay = settings.server.drainDelay.components
-    var left = timespec(tv_sec: Int(delay.seconds), tv_nsec: Int(delay.attoseconds / 1_000_000_000))
-    while unsafe nanosleep(&left, nil) != 0 { unsafe nanosleep(&left, nil) }
-    servers.public.drain(timeout: settings.server.drainTimeout)
+    pause(settings.drainDelay)
+    servers.public.drain(timeout: settings.drainTimeout)
     servers.admin?.drain(timeout: .seconds(1))
   }
-}
 
-/// Why a server does not start: a sentence for the operator.
-struct StartError: Error, CustomStringConvertible {
-  let description: String
-
-  init(_ description: String) {
-    self.description = description
+  private func pause(_ duration: Duration) {
+    let (seconds, attoseconds) = duration.components
+    var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+    var rest = timespec()
+    while unsafe nanosleep(&left, &rest) != 0 { left = rest }
   }
 }
 

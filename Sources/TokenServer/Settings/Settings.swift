@@ -12,4 +12,6 @@ public struct Settings: Sendable {
   public var access: Access
   /// How the server logs.
   public var log: Log
+  /// The file that some of them were read from.
+  public var configurationFile: String?
 }

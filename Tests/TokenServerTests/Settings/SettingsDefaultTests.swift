@@ -1,6 +1,6 @@
+import HTTPServer
 import Logging
 import Telemetry
-import HTTPServer
 import Testing
 
 @testable import TokenServer

@@ -1,6 +1,6 @@
-import Telemetry
 import EventLoop
 import HTTPServer
+import Telemetry
 import Testing
 
 @testable import TokenServer

@@ -15,7 +15,9 @@ extension SettingType where Value == Duration {
       guard let seconds = seconds(of: text) else {
         throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)
       }
-      guard range.contains(seconds) else { throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy) }
+      guard range.contains(seconds) else {
+        throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy)
+      }
       return .seconds(seconds)
     }
   }

@@ -21,7 +21,8 @@ extension SettingType where Value == Int {
       let number: Int
       switch content {
       case .json(.integer(let value)): number = value
-      case .json(.number(let text)): throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
+      case .json(.number(let text)):
+        throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
       case .json(let other): throw .wrongType(other, remedy: remedy)
       case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
       case .text(let text):

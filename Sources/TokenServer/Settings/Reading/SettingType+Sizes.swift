@@ -13,7 +13,9 @@ extension SettingType where Value == Int {
       case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
       }
       guard let size else { throw InvalidValue(problem: "is not a size", remedy: remedy) }
-      guard range.contains(size) else { throw InvalidValue(problem: "\(sizeText(size)) is out of range", remedy: remedy) }
+      guard range.contains(size) else {
+        throw InvalidValue(problem: "\(sizeText(size)) is out of range", remedy: remedy)
+      }
       return size
     }
   }

@@ -6,6 +6,7 @@ struct SettingsDraft {
   let admin: Settings.Admin?
   let access: Settings.Access?
   let log: Settings.Log?
+  let configurationFile: String?
   let faults: [SettingsFault]
   let warnings: [String]
 
@@ -20,6 +21,7 @@ struct SettingsDraft {
     access = Settings.Access(&reader, token: token, allowsAnonymous: input.allowsAnonymous)
     log = Settings.Log(&reader, host: input.host)
     Self.checkPorts(server, admin, &reader)
+    configurationFile = input.configurationFile
     faults = reader.faults
     let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
     warnings = layers.warnings + (input.allowsAnonymous ? [everybody] : [])
@@ -30,7 +32,9 @@ struct SettingsDraft {
     guard faults.isEmpty, let musickit, let token, let server, let access, let log else {
       throw InvalidSettings(faults: faults, warnings: warnings)
     }
-    let settings = Settings(musickit: musickit, token: token, server: server, admin: admin, access: access, log: log)
+    let settings = Settings(
+      musickit: musickit, token: token, server: server, admin: admin, access: access, log: log,
+      configurationFile: configurationFile)
     return Settings.Loaded(settings: settings, warnings: warnings)
   }
 

@@ -32,6 +32,9 @@ public struct SettingsInput: Sendable {
   /// What the machine offers.
   public var host: HostFacts
 
+  /// The configuration file that counts, if there is one.
+  var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
+
   /// Input from `file`, `environment` and `flags`.
   public init(
     file: String? = nil,

@@ -11,7 +11,7 @@ struct SettingsLayers {
   /// Reads every layer of `input`.
   init(_ input: SettingsInput, schema: SettingsSchema) {
     self.schema = schema
-    if let path = input.file ?? input.environment["MUSICKIT_CONFIG"] { addFile(path) }
+    if let path = input.configurationFile { addFile(path) }
     addEnvironment(input.environment)
     if let key = input.environmentKey {
       let path = Settings.MusicKit.key.path

@@ -1,0 +1,73 @@
+# `make help` lists the targets. Each installs what it lacks on Debian and Ubuntu; only Swift 6.3 must be there.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help run test bench fuzz lint format release clean toolchain
+
+PRODUCT := musickit-token-server
+# How long `make test` and `make fuzz` run each fuzz target.
+TEST_FUZZ_SECONDS ?= 5
+FUZZ_SECONDS ?= 600
+
+SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
+SCRIPTS := .ci/run .ci/need Tests/architecture Fuzz/run
+VENV := .venv
+# The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached answer;
+# they are on in debug builds, and so in every test (Decisions in the .docc pages).
+RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked --product $(PRODUCT)
+
+# Warnings as errors are other compiler flags, hence another build. Where the environment asks for them everywhere, as
+# in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
+LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
+
+# A log that nobody watches needs no progress.
+QUIET := $(if $(CI),--quiet)
+
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Debug, because a first build takes half as long as release's and the tests then need not build it again.
+run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token
+	@swift build --product $(PRODUCT)
+	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(ARGUMENTS)
+
+test: toolchain $(VENV)/installed ## Run every test, then each fuzz target for a few seconds
+	@.ci/need openssl curl
+	swift build $(QUIET) --build-tests
+	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" swift test --skip-build --disable-xctest --quiet
+	Fuzz/run $(TEST_FUZZ_SECONDS)
+
+bench: toolchain ## Measure against nginx and OpenSSL, side by side
+	@.ci/need nginx wrk openssl
+	Benchmarks/run
+
+fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
+	Fuzz/run $(FUZZ_SECONDS)
+
+lint: toolchain ## Check the format, the layers, the scripts, and build with warnings as errors
+	@.ci/need shellcheck
+	swift format lint --strict --parallel --recursive $(SOURCES)
+	Tests/architecture
+	shellcheck $(SCRIPTS)
+	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
+
+format: toolchain ## Format the sources in place
+	swift format --in-place --parallel --recursive $(SOURCES)
+
+release: toolchain ## Build the one file to deploy: Swift's runtime in it, symbols stripped
+	@$(RELEASE)
+	@ls -l "$$($(RELEASE) --show-bin-path)/$(PRODUCT)" | awk '{ printf "%.1f MB  %s\n", $$5 / 1e6, $$NF }'
+
+clean: ## Remove everything built
+	rm -rf .build .build-* $(VENV) Fuzz/.build Benchmarks/.build
+
+toolchain:
+	@command -v swift >/dev/null || { echo 'Please install Swift 6.3: https://www.swift.org/install/linux/' >&2; exit 1; }
+	@.ci/need git pkg-config libssl-dev
+
+# The Python side of the tests, renewed when its list changes.
+$(VENV)/installed: Tests/requirements.txt
+	@.ci/need python3 python3-venv
+	python3 -m venv --clear $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@

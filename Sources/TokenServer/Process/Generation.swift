@@ -1,0 +1,68 @@
+import DeveloperToken
+import HTTPServer
+import TLS
+
+/// What settings, key and certificate amount to: made whole, checked whole, swapped whole. A request is answered by the
+/// one that it began with.
+struct Generation: Sendable {
+  let settings: Settings
+  let minter: TokenMinter
+  /// Nil for plain HTTP.
+  let tls: TLSContext?
+  let publicRouter: Router
+  let adminRouter: Router
+  /// What the operator should know, each a sentence.
+  let notices: [String]
+
+  /// What a generation is made of.
+  struct Source: Sendable {
+    let settings: Settings
+    let key: SigningKey
+    var warnings: [String]
+  }
+
+  /// Makes one. What has not changed since `previous` goes on: tokens in the cache, TLS sessions that clients may resume.
+  ///
+  /// Throws a sentence for the operator.
+  init(_ source: Source, health: Health, replacing previous: Generation? = nil) throws(StartError) {
+    settings = source.settings
+    do {
+      minter = try Self.minter(source, replacing: previous?.minter)
+      tls = try settings.server.tls.map { files in
+        try TLSContext(
+          certificateFile: files.certificateFile, keyFile: files.keyFile, resumingTicketsOf: previous?.tls)
+      }
+    } catch {
+      throw StartError("\(error)")
+    }
+    notices = source.warnings + source.key.findings.map(\.description) + (tls?.findings ?? [])
+    let policy = AnonymousPolicy(settings: settings.access.anonymous)
+    let token = TokenEndpoint(minter: minter, policy: policy, bodyLimit: settings.server.limits.bodyBytes)
+    let crossOrigin = CrossOrigin(policy: policy)
+    publicRouter = Router(
+      [token.route, health.liveness, health.readiness(minter), OpenAPI.route],
+      finish: { crossOrigin.finish(&$0, $1) })
+    adminRouter = Router([health.liveness, health.detailedReadiness(minter)])
+  }
+
+  private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {
+    let team = source.settings.musickit.teamID
+    let policy = try source.settings.token.policy()
+    let key = source.key
+    if let previous, previous.team == team, previous.policy == policy, previous.key.keyID == key.keyID,
+      previous.key.publicKeyPEM == key.publicKeyPEM
+    {
+      return previous
+    }
+    return try TokenMinter(key: key, team: team, policy: policy)
+  }
+}
+
+/// Why a server does not start, or keeps what it has: a sentence for the operator.
+struct StartError: Error, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
+}

@@ -1,0 +1,26 @@
+extension Settings {
+  /// The files that settings were read from or name.
+  var files: [String] {
+    var files = [configurationFile, server.tls?.certificateFile, server.tls?.keyFile].compactMap { $0 }
+    if case .file(let path, _) = musickit.key { files.append(path) }
+    return files
+  }
+
+  /// What differs from `other` and is fixed once a server listens.
+  func pathsThatNeedRestart(comparedWith other: Settings) -> [String] {
+    let differences: [(path: String, differs: Bool)] = [
+      ("server.host, server.port or server.unixSocket", server.address != other.server.address),
+      ("server.tls", (server.tls == nil) != (other.server.tls == nil)),
+      ("server.limits", server.limits != other.server.limits),
+      ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),
+      ("server.loops", server.loops != other.server.loops),
+      ("server.poller", server.poller != other.server.poller),
+      (
+        "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
+      ),
+      ("admin", admin != other.admin),
+      ("log", log != other.log),
+    ]
+    return differences.filter(\.differs).map(\.path)
+  }
+}

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import Bytes
+
+@Suite("Appending text to bytes")
+struct TextTests {
+  private func text(_ write: (inout [UInt8]) -> Void) -> String {
+    var bytes: [UInt8] = [UInt8(ascii: ">")]
+    write(&bytes)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  @Test(
+    "writes numbers in decimal",
+    arguments: [
+      (0, 1, ">0"), (7, 1, ">7"), (10, 1, ">10"), (1_795_252_938, 1, ">1795252938"), (7, 2, ">07"), (123, 2, ">123"),
+      (-5, 1, ">-5"), (-5, 3, ">-005"), (.max, 1, ">9223372036854775807"), (.min, 1, ">-9223372036854775808"),
+      (1, 40, ">00000000000000000001"),
+    ])
+  func decimals(_ number: Int, _ width: Int, _ expected: String) {
+    #expect(text { $0.append(decimal: number, width: width) } == expected)
+  }
+
+  @Test(
+    "writes numbers in sixteen hexadecimal digits",
+    arguments: [
+      (UInt64(0), ">0000000000000000"), (.max, ">ffffffffffffffff"), (0x0123_4567_89ab_cdef, ">0123456789abcdef"),
+    ])
+  func hexadecimals(_ number: UInt64, _ expected: String) {
+    #expect(text { $0.append(hexadecimal: number) } == expected)
+  }
+
+  @Test(
+    "writes JSON strings",
+    arguments: [
+      ("", #">"""#), (#"a"b\c"#, #">"a\"b\\c""#), ("\n\u{0}\u{1f}\u{7f}", #">"\u000a\u0000\u001f\u007f""#),
+      ("é🎵", #">"é🎵""#),
+    ])
+  func jsonStrings(_ string: String, _ expected: String) {
+    #expect(text { $0.append(jsonString: string) } == expected)
+  }
+
+  @Test("appends literals and spans behind what is there")
+  func literals() {
+    let bytes: [UInt8] = [0x62, 0x63]
+    #expect(text { $0.append("a") } == ">a")
+    #expect(text { $0.append(copying: bytes.span) } == ">bc")
+  }
+}

@@ -1,0 +1,108 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// Every wait ends. The deadlines are short, and what is waited for is the server's answer to them.
+@Suite struct DeadlineTests {
+  private static func limits(_ change: (inout ServerLimits) -> Void) -> ServerLimits {
+    var limits = ServerLimits()
+    limits.linger = .milliseconds(20)
+    change(&limits)
+    return limits
+  }
+
+  @Test("a header section that does not end is refused", arguments: Variant.all)
+  func header(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.headerSection = .milliseconds(50) })
+    let answers = try server.answers(to: "GET /hello HTTP/1.1\r\nHost: a\r\n")
+    #expect(answers.map(\.status) == [408])
+    #expect(answers.first?.isLast == true)
+    if let answer = answers.first { try expectError(answer, code: "request_timeout") }
+  }
+
+  @Test("the time for a header section does not begin again with each byte", arguments: Variant.all)
+  func drip(_ variant: Variant) throws {
+    let limits = Self.limits {
+      $0.headerSection = .milliseconds(100)
+      $0.http1.headerSection = .max / 2
+    }
+    let server = try TestServer(variant, limits: limits)
+    let client = try server.connect()
+    try client.send("GET /hello HTTP/1.1\r\nHost: a\r\nA: ")
+    // Until the server has had enough: a drip that it never refuses would go on for ever.
+    while server.recorder.statuses.isEmpty { try? client.send("b") }
+    #expect(server.recorder.statuses == [408])
+  }
+
+  @Test("content that stops coming is refused", arguments: Variant.all)
+  func body(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.bodyProgress = .milliseconds(50) })
+    let answers = try server.answers(to: "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
+    #expect(answers.map(\.status) == [408])
+    #expect(server.recorder.routes == ["/echo"])
+  }
+
+  @Test("content that drips is refused when its time is over", arguments: Variant.all)
+  func bodyDrip(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.body = .milliseconds(100) })
+    let client = try server.connect()
+    try client.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while server.recorder.statuses.isEmpty { try? client.send("1\r\na\r\n") }
+    #expect([408, 413].contains(server.recorder.statuses[0]))
+  }
+
+  @Test("unread content that stops coming ends the connection behind its answer", arguments: Variant.all)
+  func unreadBody(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.bodyProgress = .milliseconds(50) })
+    let answers = try server.answers(to: "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
+    #expect(answers.map(\.status) == [405])
+  }
+
+  @Test("a client that never reads is given up", arguments: Variant.all)
+  func writing(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.writeProgress = .milliseconds(50) })
+    let client = try server.connect(receiveBuffer: 4096)
+    try client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+    while server.recorder.statuses.isEmpty { sched_yield() }
+    server.waitForConnections(0)
+    let received = try client.restUndecrypted()
+    #expect(received.count < Router.large.count)
+  }
+
+  @Test("an idle connection closes without a word", arguments: Variant.all)
+  func idle(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.idle = .milliseconds(50) })
+    let fresh = try server.connect()
+    #expect(try fresh.rest().isEmpty)
+    let used = try server.connect()
+    try used.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try used.response()?.isLast == false)
+    #expect(try used.rest().isEmpty)
+    #expect(server.recorder.statuses == [200])
+  }
+
+  @Test("a TLS handshake that does not end is cut", arguments: Variant.tls, [0, 1, 100])
+  func handshake(_ variant: Variant, count: Int) throws {
+    let server = try TestServer(variant, limits: Self.limits { $0.tlsHandshake = .milliseconds(50) })
+    let client = try RawClient(port: server.port)
+    // The beginning of a ClientHello of 512 bytes.
+    try client.send(Array(([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3] + [UInt8](repeating: 7, count: 100)).prefix(count)))
+    #expect(try client.restUndecrypted().isEmpty)
+    server.waitForConnections(0)
+  }
+
+  @Test("a client that sends on after a refusal is cut", arguments: Variant.all)
+  func linger(_ variant: Variant) throws {
+    var limits = ServerLimits()
+    limits.lingerBytes = 100_000
+    limits.linger = .seconds(1000)
+    let server = try TestServer(variant, limits: limits)
+    let client = try server.connect()
+    try client.send("GET / HTTP/1.1\nHost: a\r\n\r\n")
+    #expect(try client.response()?.status == 400)
+    let more = [UInt8](repeating: 0x61, count: 10_000)
+    while server.connections > 0 { try? client.sendUnencrypted(more) }
+  }
+}

@@ -1,0 +1,118 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// Which answers come in which order, and when the connection goes on (RFC 9112 §9).
+@Suite struct PersistenceTests {
+  private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  @Test("a connection is kept for request after request", arguments: Variant.all)
+  func keepAlive(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    for _ in 0..<5 {
+      try client.send(Self.get)
+      let response = try #require(try client.response())
+      #expect(response.statusLine == "HTTP/1.1 200 OK")
+      #expect(response.text == "hello")
+      #expect(!response.isLast)
+    }
+  }
+
+  @Test("a hundred pipelined requests get a hundred answers in order", arguments: Variant.all)
+  func pipelining(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send((0..<100).map { "GET /echo?\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
+    for number in 0..<100 { #expect(try client.response()?.text == "\(number)") }
+  }
+
+  @Test("pipelined requests that fill many buffers are all answered", arguments: Variant.all)
+  func longPipeline(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    let pad = String(repeating: "p", count: 1000)
+    try client.send((0..<300).map { "GET /echo?\($0) HTTP/1.1\r\nHost: a\r\nPad: \(pad)\r\n\r\n" }.joined())
+    for number in 0..<300 { #expect(try client.response()?.text == "\(number)") }
+  }
+
+  @Test("requests cut at every byte are answered alike", arguments: Variant.all)
+  func everySplit(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    let bytes = Array("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".utf8)
+    for cut in 1..<bytes.count {
+      try client.send(Array(bytes[..<cut]))
+      try client.send(Array(bytes[cut...]))
+      #expect(try client.response()?.text == "abc", "cut at \(cut)")
+    }
+  }
+
+  @Test("a request that comes byte by byte is answered", arguments: Variant.all)
+  func byteByByte(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    for byte in Self.get.utf8 { try client.send([byte]) }
+    #expect(try client.response()?.text == "hello")
+  }
+
+  @Test("a client that has finished sending still gets its answers", arguments: Variant.all)
+  func halfClose(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send(Self.get + Self.get)
+    client.finishSending()
+    #expect(try client.response()?.text == "hello")
+    #expect(try client.response()?.text == "hello")
+    #expect(try client.response() == nil)
+  }
+
+  @Test("the connection closes when one side says so", arguments: Variant.all)
+  func closing(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let last = "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    let answers = try server.answers(to: last + Self.get)
+    #expect(answers.map(\.status) == [200])
+    #expect(answers.last?.isLast == true)
+  }
+
+  @Test("HTTP/1.0 closes unless asked not to", arguments: Variant.all)
+  func version10(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let answers = try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n")
+    #expect(answers.map(\.text) == ["hello"])
+    #expect(answers.first?.isLast == true)
+
+    let client = try server.connect()
+    for _ in 0..<2 {
+      try client.send("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+      let response = try #require(try client.response())
+      #expect(response["connection"] == "keep-alive")
+    }
+  }
+
+  @Test("a large answer reaches a slow reader whole", arguments: Variant.all)
+  func largeAnswer(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect(receiveBuffer: 4096)
+    try client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n" + Self.get)
+    let response = try #require(try client.response())
+    #expect(response.body == Router.large)
+    #expect(try client.response()?.text == "hello")
+  }
+
+  @Test("every answer bears the date of its second", arguments: Variant.plain)
+  func date(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    let start = time(nil)
+    var dates: Set<String> = []
+    repeat {
+      try client.send(Self.get)
+      dates.insert(try #require(try client.response()?["date"]))
+    } while time(nil) < start + 2
+    #expect(dates.count >= 2)
+  }
+}

@@ -1,0 +1,64 @@
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// What the codec refuses, at the socket.
+@Suite struct RefusalTests {
+  private static let smuggled = "GET /echo?smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  @Test("a refused request is the last of its connection", arguments: RefusedRequest.all, Variant.all)
+  func refusal(_ item: RefusedRequest, _ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let answers = try server.answers(to: item.bytes + Array(Self.smuggled.utf8))
+    #expect(answers.map(\.status) == [item.status])
+    let answer = try #require(answers.first)
+    #expect(answer.isLast)
+    try expectError(answer, code: item.code)
+    #expect(server.recorder.statuses == [item.status])
+  }
+
+  @Test("requests before a refused one are answered", arguments: Variant.all)
+  func earlier(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let answers = try server.answers(
+      to: "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\nHost: a\r\n\r\n" + Self.smuggled)
+    #expect(answers.map(\.status) == [200, 400])
+    #expect(answers.map(\.isLast) == [false, true])
+  }
+
+  @Test("bytes that come after a refusal are not taken as a request", arguments: Variant.all)
+  func later(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send("GET / HTTP/1.1\nHost: a\r\n\r\n")
+    #expect(try client.response()?.status == 400)
+    // The server may have gone by now: then it takes nothing, and that is as well.
+    try? client.send(Self.smuggled)
+    #expect(try client.rest().isEmpty)
+    #expect(server.recorder.statuses == [400])
+  }
+
+  @Test("a refusal of a HEAD has no content", arguments: Variant.all)
+  func head(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send("HEAD /hello HTTP/1.1\r\nHost: a b\r\n\r\n")
+    let answer = try #require(try client.response(isHead: true))
+    #expect(answer.status == 400)
+    #expect(try client.rest().isEmpty)
+  }
+
+  @Test("every end of input in a request closes the connection without an answer", arguments: Variant.all)
+  func everyEnd(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let bytes = Array("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc".utf8)
+    for count in bytes.indices {
+      let client = try server.connect()
+      try client.send(Array(bytes[..<count]))
+      client.finishSending()
+      #expect(try client.rest().isEmpty, "after \(count) bytes")
+    }
+    #expect(server.recorder.statuses.isEmpty)
+  }
+}

@@ -1,0 +1,114 @@
+import EventLoop
+import Glibc
+import HTTPTypes
+import TLS
+import TestSupport
+
+@testable import HTTPServer
+
+/// A server on a free port of loopback, with loops of its own.
+final class TestServer: Sendable {
+  let server: Server
+  let recorder = Recorder()
+  let port: UInt16
+  private let loops: [EventLoop]
+  private let isTLS: Bool
+
+  init(
+    _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
+    trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }
+  ) throws {
+    var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: recorder)
+    configuration.tls = variant.isTLS ? try TLSContext.shared.get() : nil
+    configuration.limits = limits
+    configuration.isTrustedProxy = isTrusted
+    loops = try (0..<count).map { try EventLoop.start(label: "test.loop.\($0)", poller: variant.poller) }
+    server = try Server(configuration, router: router, loops: loops)
+    isTLS = variant.isTLS
+    guard let port = server.addresses.first?.port else { throw TestFailure("The server has no port.") }
+    self.port = port
+  }
+
+  deinit {
+    server.drain(timeout: .zero)
+    for loop in loops { loop.stop() }
+  }
+
+  func connect(receiveBuffer: Int32? = nil) throws -> RawClient {
+    try RawClient(port: port, isTLS: isTLS, receiveBuffer: receiveBuffer)
+  }
+
+  /// Sends `text` on a fresh connection, and reads all that comes back until the server closes.
+  func answers(to text: String) throws -> [RawResponse] {
+    try answers(to: Array(text.utf8))
+  }
+
+  func answers(to bytes: [UInt8]) throws -> [RawResponse] {
+    let client = try connect()
+    try client.send(bytes)
+    var responses: [RawResponse] = []
+    while let response = try client.response() { responses.append(response) }
+    return responses
+  }
+
+  /// What `body` makes of each loop's share of the server.
+  func workers<Result: Sendable>(_ body: @escaping @Sendable (Worker) -> Result) -> [Result] {
+    server.workers.compactMap { worker in
+      let answer = Answer<Result>()
+      worker.loop.performAndWait { answer.value = body(worker) }
+      return answer.value
+    }
+  }
+
+  /// How many connections there are.
+  var connections: Int { workers { $0.connections.count }.reduce(0, +) }
+
+  /// Waits until so many connections are there of which `condition` is true.
+  func waitForConnections(_ count: Int, where condition: @escaping @Sendable (Connection) -> Bool = { _ in true }) {
+    while workers({ $0.connections.values.count(where: condition) }).reduce(0, +) != count { sched_yield() }
+  }
+
+  /// Keeps every loop from doing anything until `gate` opens.
+  func occupy(until gate: Gate) {
+    for loop in loops { loop.post { gate.wait() } }
+  }
+
+  private final class Answer<Value>: @unchecked Sendable {
+    // Sendable: written before, and read after, the wait for the loop.
+    var value: Value?
+  }
+}
+
+extension Router {
+  /// `/hello` answers; `/echo` takes content of up to 100 000 bytes; `/large` gives 5 MiB.
+  static let test = Router([
+    Route("/hello", [.get { _ in Response(.ok, fields: [.contentType: "text/plain"], body: Array("hello".utf8)) }]),
+    Route(
+      "/echo",
+      [
+        .get { request in Response(.ok, body: Array(request.query ?? [])) },
+        .post(bodyLimit: 100_000) { request in Response(.ok, body: request.body) },
+      ]),
+    Route("/large", [.get { _ in Response(.ok, body: large) }]),
+  ])
+
+  /// 5 MiB in which no part looks like another.
+  static let large = (0..<5 * 1024 * 1024 / 4).flatMap { number in
+    let mixed = UInt32(truncatingIfNeeded: number) &* 2_654_435_761
+    return [
+      UInt8(truncatingIfNeeded: mixed >> 24), UInt8(truncatingIfNeeded: mixed >> 16),
+      UInt8(truncatingIfNeeded: mixed >> 8), UInt8(truncatingIfNeeded: mixed),
+    ]
+  }
+}
+
+extension TLSContext {
+  /// A context with a self-signed certificate, made once.
+  static let shared = Result { () throws -> TLSContext in
+    let certificate = try Certificate(key: KeyPair())
+    let directory = try TemporaryDirectory()
+    return try TLSContext(
+      certificateFile: directory.write(certificate.pem, to: "certificate.pem"),
+      keyFile: directory.write(certificate.key.pem, to: "key.pem"))
+  }
+}

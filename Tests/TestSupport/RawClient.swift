@@ -1,0 +1,185 @@
+import COpenSSL
+import Glibc
+
+/// A client that sends exactly the bytes that it is told to, over TCP, TLS or a Unix-domain socket. Blocking; a read
+/// that brings nothing for `patience` is a failure instead of a hang.
+@safe public final class RawClient {
+  /// Seconds that a read or write may take. A bound for tests that fail, far above what any machine needs.
+  public static let patience = 60
+
+  /// The kernel's number.
+  public let descriptor: Int32
+
+  private let tls: ClientTLS?
+
+  /// What was received and not taken yet.
+  private var buffer: [UInt8] = []
+
+  /// Connects to a port of `host`, an IPv4 or IPv6 address, and does the TLS handshake if `isTLS`.
+  /// - Parameter receiveBuffer: Bytes that the kernel holds for a client that does not read; nil for its default.
+  public init(port: UInt16, host: String = "127.0.0.1", isTLS: Bool = false, receiveBuffer: Int32? = nil) throws {
+    descriptor = try Self.connected(port: port, host: host, receiveBuffer: receiveBuffer)
+    tls = isTLS ? try ClientTLS(descriptor) : nil
+  }
+
+  /// Connects to a Unix-domain socket.
+  public init(path: String) throws {
+    descriptor = try Self.connected(path: path)
+    tls = nil
+  }
+
+  deinit { close(descriptor) }
+
+  // MARK: Sending
+
+  /// Sends all of `bytes`.
+  public func send(_ bytes: [UInt8]) throws {
+    if let tls { return try tls.write(bytes) }
+    try sendUnencrypted(bytes)
+  }
+
+  /// Sends text.
+  public func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+  /// Sends bytes as they are, past TLS.
+  public func sendUnencrypted(_ bytes: [UInt8]) throws {
+    var sent = 0
+    while sent < bytes.count {
+      let count = unsafe bytes.withUnsafeBytes {
+        unsafe Glibc.send(descriptor, $0.baseAddress?.advanced(by: sent), $0.count - sent, Int32(MSG_NOSIGNAL))
+      }
+      guard count > 0 else { throw TestFailure("The client cannot send: \(Self.reason).") }
+      sent += count
+    }
+  }
+
+  /// Fails the TLS session with a fatal alert (RFC 8446 §6.2), as if the client had found something wrong.
+  public func sendFatalAlert() throws { try tls?.sendFatalAlert() }
+
+  /// Says that nothing more will be sent: close_notify over TLS, and FIN.
+  public func finishSending() {
+    tls?.close()
+    shutdown(descriptor, Int32(SHUT_WR))
+  }
+
+  /// Closes so that the peer gets a reset (SO_LINGER of 0, `socket(7)`) once this object goes.
+  public func resetOnClose() {
+    var linger = linger(l_onoff: 1, l_linger: 0)
+    unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
+  }
+
+  // MARK: Receiving
+
+  /// The next response, interim ones included; nil if the server closes instead.
+  /// - Parameter isHead: Whether it answers HEAD, and so has no content whatever its length says.
+  public func response(isHead: Bool = false) throws -> RawResponse? {
+    while true {
+      if let (response, length) = try RawResponse.parse(buffer, isHead: isHead) {
+        buffer.removeFirst(length)
+        return response
+      }
+      guard let bytes = try receive() else {
+        guard buffer.isEmpty else { throw TestFailure("The server closed in the middle of a response.") }
+        return nil
+      }
+      buffer += bytes
+    }
+  }
+
+  /// All that the server sends until it closes.
+  public func rest() throws -> [UInt8] {
+    while let bytes = try receive() { buffer += bytes }
+    defer { buffer = [] }
+    return buffer
+  }
+
+  /// All that the server sends until it closes, as it comes over the wire; a reset ends it too.
+  public func restUndecrypted() throws -> [UInt8] {
+    var received: [UInt8] = []
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+      if count == 0 || (count < 0 && errno == ECONNRESET) { return received }
+      guard count > 0 else { throw TestFailure("The client cannot receive: \(Self.reason).") }
+      received += bytes.prefix(count)
+    }
+  }
+
+  /// Whether the server has said close_notify: over TLS, the difference between an end and a cut.
+  public var wasClosedByTLS: Bool { tls?.isClosedByPeer ?? false }
+
+  /// The next bytes; nil at the end.
+  private func receive() throws -> [UInt8]? {
+    if let tls { return try tls.read() }
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+    guard count >= 0 else { throw TestFailure("The client cannot receive: \(Self.reason).") }
+    return count == 0 ? nil : Array(bytes.prefix(count))
+  }
+
+  // MARK: Connecting
+
+  private static var reason: String { unsafe String(cString: strerror(errno)) }
+
+  private static func connected(port: UInt16, host: String, receiveBuffer: Int32?) throws -> Int32 {
+    var storage = sockaddr_storage()
+    let length = unsafe withUnsafeMutablePointer(to: &storage) { pointer -> Int in
+      unsafe pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { v6 in
+        unsafe v6.pointee.sin6_family = sa_family_t(AF_INET6)
+        unsafe v6.pointee.sin6_port = port.bigEndian
+        return unsafe inet_pton(AF_INET6, host, &v6.pointee.sin6_addr) == 1 ? MemoryLayout<sockaddr_in6>.size : 0
+      }
+    }
+    guard length == 0 else {
+      return try connect(family: AF_INET6, &storage, length, receiveBuffer)
+    }
+    unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { v4 in
+        unsafe v4.pointee.sin_family = sa_family_t(AF_INET)
+        unsafe v4.pointee.sin_port = port.bigEndian
+        unsafe v4.pointee.sin_addr.s_addr = inet_addr(host)
+      }
+    }
+    return try connect(family: AF_INET, &storage, MemoryLayout<sockaddr_in>.size, receiveBuffer)
+  }
+
+  private static func connected(path: String) throws -> Int32 {
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8.prefix(107)) }
+    var storage = sockaddr_storage()
+    unsafe withUnsafeMutableBytes(of: &storage) { room in
+      unsafe withUnsafeBytes(of: address) { unsafe room.copyMemory(from: $0) }
+    }
+    return try connect(family: AF_UNIX, &storage, MemoryLayout<sockaddr_un>.size, nil)
+  }
+
+  private static func connect(
+    family: Int32, _ storage: inout sockaddr_storage, _ length: Int, _ receiveBuffer: Int32?
+  ) throws -> Int32 {
+    let descriptor = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { throw TestFailure("The client has no socket: \(reason).") }
+    var patience = timeval(tv_sec: patience, tv_usec: 0)
+    for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+      unsafe setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
+    }
+    if family != AF_UNIX {
+      var on: Int32 = 1
+      unsafe setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
+    }
+    if var size = receiveBuffer {
+      unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+    }
+    let result = unsafe withUnsafePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+        unsafe Glibc.connect(descriptor, address, socklen_t(length))
+      }
+    }
+    guard result == 0 else {
+      let refusal = TestFailure("The client cannot connect: \(reason).")
+      close(descriptor)
+      throw refusal
+    }
+    return descriptor
+  }
+}
