@@ -14,7 +14,8 @@ SCRIPTS := .ci/run .ci/need Tests/architecture Fuzz/run
 VENV := .venv
 # The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached answer;
 # they are on in debug builds, and so in every test (Decisions in the .docc pages).
-RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked --product $(PRODUCT)
+RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
+  --product $(PRODUCT)
 
 # Warnings as errors are other compiler flags, hence another build. Where the environment asks for them everywhere, as
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
