@@ -15,7 +15,7 @@ struct RestartTests {
     ]
     var server = try ground.serve(settings)
     let load = try ChildProcess(
-      Repository.python, [Repository.script("load.py"), "\(server.port)", "8"], holdsInput: true)
+      Repository.python, [Repository.script("load.py"), "\(server.port)", "32"], holdsInput: true)
     for _ in 0..<20 {
       // Each hundredth answer: enough since the last start that all the connections are busy.
       for _ in 0..<2 { #expect(try load.line() != nil) }
@@ -27,6 +27,7 @@ struct RestartTests {
     while let line = try load.line() { last = line }
     let counts = try #require(last.flatMap { JSONReader.read(Array($0.utf8)) })
     #expect(counts["lost"] == .array([]))
+    #expect(counts["late"]?.integer == 0)
     #expect(try #require(counts["answered"]?.integer) >= 4000)
   }
 

@@ -2,10 +2,11 @@
 
 usage: load.py PORT THREADS
 
-Half of the threads keep their connection, the others open one for each request. Prints a line with the number of
+A quarter of the threads keep their connection, the others open one for each request. Prints a line with the number of
 answers at every hundredth, and at the end of standard input a JSON object: `answered`, `refused` (connections that
 nobody accepted: those requests never arrived), `idle` (connections that the server had closed before the request was
-sent on them, which RFC 9112 section 9.3.1 lets a client send again) and `lost`, a list of what happened instead.
+sent on them, which RFC 9112 section 9.3.1 lets a client send again), `late` (the same before a connection's first
+request) and `lost`, a list of what happened instead.
 """
 
 import errno
@@ -16,7 +17,7 @@ import threading
 
 PORT = int(sys.argv[1])
 lock = threading.Lock()
-counts = {"answered": 0, "refused": 0, "idle": 0}
+counts = {"answered": 0, "refused": 0, "idle": 0, "late": 0}
 lost = []
 stopping = threading.Event()
 
@@ -80,8 +81,8 @@ def exchange(connection, keeps, is_first):
     except (OSError, EOFError, StopIteration) as caught:
         response, error = None, caught
     if response is None:
-        if not is_first and was_idle(connection, error):
-            count("idle")
+        if was_idle(connection, error):
+            count("late" if is_first else "idle")
         else:
             lost.append(f"{'first' if is_first else 'later'} request of a connection: {error or 'no answer'}")
         return False
@@ -105,7 +106,7 @@ def work(keeps):
         connection.close()
 
 
-threads = [threading.Thread(target=work, args=(index % 2 == 0,)) for index in range(int(sys.argv[2]))]
+threads = [threading.Thread(target=work, args=(index % 4 == 0,)) for index in range(int(sys.argv[2]))]
 for thread in threads:
     thread.start()
 sys.stdin.read()
