@@ -61,7 +61,7 @@ public final class Server: Sendable {
     addresses.allSatisfy { $0.ipAddress?.isLoopback ?? true } ? .milliseconds(20) : .milliseconds(200)
   }
 
-  /// From now on every answer is its connection's last, but all is served.
+  /// From now on every answer is its connection's last, unless the next request has arrived behind it; all is served.
   public func beginDrain() {
     onEachLoop { $0.beginDrain() }
   }

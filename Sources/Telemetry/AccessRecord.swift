@@ -14,7 +14,7 @@ public struct AccessRecord: Sendable {
   public var status: Int
   /// The response's content in bytes.
   public var bytes: Int
-  /// From the request's first byte to the response's last.
+  /// From the request's first byte to its response, which is yet to be written.
   public var duration: Duration
 
   /// A record of one request.

@@ -1,3 +1,4 @@
+import HTTP1
 import Glibc
 import TestSupport
 import Testing

@@ -17,7 +17,12 @@ final class ChildProcess {
   /// How long a test waits for something that must come before it calls the server hung.
   static let patience: Int32 = 60_000
 
-  init(_ executable: String, _ arguments: [String], environment: [String: String]? = nil) throws {
+  /// Starts a program.
+  ///
+  /// - Parameter holdsInput: Whether its standard input stays open until `closeInput`, rather than being empty.
+  init(
+    _ executable: String, _ arguments: [String], environment: [String: String]? = nil, holdsInput: Bool = false
+  ) throws {
     directory = try TemporaryDirectory()
     errorFile = directory.path(of: "stderr")
     // Not pipe(2): another test's child must not inherit the writing end, or this one's output would have no end.
@@ -29,8 +34,12 @@ final class ChildProcess {
     let nothing = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
     defer { for descriptor in [pipe[1], errors, nothing] { close(descriptor) } }
     output = pipe[0]
-    id = try spawn(executable, arguments, environment, onto: [nothing, pipe[1], errors])
+    // The one socket is both its standard output and, if it is to have one, its standard input.
+    id = try spawn(executable, arguments, environment, onto: [holdsInput ? pipe[1] : nothing, pipe[1], errors])
   }
+
+  /// Lets its standard input end.
+  func closeInput() { shutdown(output, Int32(SHUT_WR)) }
 
   deinit {
     if status == nil {
