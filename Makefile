@@ -14,11 +14,15 @@ SCRIPTS := .ci/run .ci/need Tests/architecture Fuzz/run
 VENV := .venv
 # The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached answer;
 # they are on in debug builds, and so in every test (Decisions in the .docc pages).
-RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked --product $(PRODUCT)
+RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
+  --product $(PRODUCT)
 
 # Warnings as errors are other compiler flags, hence another build. Where the environment asks for them everywhere, as
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
 LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
+
+# A log that nobody watches needs no progress.
+QUIET := $(if $(CI),--quiet)
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +34,7 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token
 
 test: toolchain $(VENV)/installed ## Run every test, then each fuzz target for a few seconds
 	@.ci/need openssl curl
-	swift build --build-tests
+	swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" swift test --skip-build --disable-xctest --quiet
 	Fuzz/run $(TEST_FUZZ_SECONDS)
 
@@ -46,7 +50,7 @@ lint: toolchain ## Check the format, the layers, the scripts, and build with war
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
 	shellcheck $(SCRIPTS)
-	WARNINGS_AS_ERRORS=1 swift build --build-tests --scratch-path $(LINT_BUILD)
+	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
 
 format: toolchain ## Format the sources in place
 	swift format --in-place --parallel --recursive $(SOURCES)

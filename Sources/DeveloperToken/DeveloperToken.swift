@@ -10,20 +10,11 @@ public struct DeveloperToken: Sendable {
     let compact: [UInt8]
     let claims: Claims
     let mintedAt: Int
-    let sha256: String
 
     init(compact: [UInt8], claims: Claims, mintedAt: Int) {
       self.compact = compact
       self.claims = claims
       self.mintedAt = mintedAt
-      sha256 = Self.sha256(of: compact)
-    }
-
-    private static func sha256(of bytes: [UInt8]) -> String {
-      var digest = [UInt8](repeating: 0, count: 32)
-      unsafe _ = EVP_Q_digest(nil, "SHA256", nil, bytes, bytes.count, &digest, nil)
-      let digits = Array("0123456789abcdef".utf8)
-      return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
   }
 
@@ -44,8 +35,13 @@ public struct DeveloperToken: Sendable {
   public var expiresAt: Int { storage.claims.expiresAt }
   /// The origins it is bound to, in the order of their bytes.
   public var origins: [Origin] { storage.claims.origins }
-  /// SHA-256 of the compact form in hexadecimal, to name the token in an audit log.
-  public var sha256: String { storage.sha256 }
+  /// SHA-256 of the compact form in hexadecimal: names the token where the token itself must not stand.
+  public var sha256: String {
+    var digest = [UInt8](repeating: 0, count: 32)
+    unsafe _ = EVP_Q_digest(nil, "SHA256", nil, storage.compact, storage.compact.count, &digest, nil)
+    let digits = Array("0123456789abcdef".utf8)
+    return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
 
   var mintedAt: Int { storage.mintedAt }
 }

@@ -1,4 +1,4 @@
-/// The ten-character identifier of Apple's for a MusicKit private key: the \`kid\` of a token.
+/// The ten-character identifier of Apple's for a MusicKit private key: the `kid` of a token.
 public struct KeyID: Sendable, Hashable, CustomStringConvertible {
   /// The ten characters.
   public let description: String

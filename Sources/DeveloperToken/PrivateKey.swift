@@ -2,7 +2,8 @@ import COpenSSL
 
 /// Owns an `EVP_PKEY` with a P-256 private key.
 @safe final class PrivateKey: @unchecked Sendable {
-  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is made, and OpenSSL counts references to it atomically.
+  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
+  // made, and OpenSSL counts references to it atomically.
 
   let pointer: OpaquePointer
 

@@ -6,7 +6,8 @@ import Glibc
 /// It neither prints, encodes nor mirrors its contents, and there is no way to a `String`. Whoever asks for the bytes
 /// gets them for the length of a closure and must not copy them anywhere but into another `SecretBytes`.
 @safe public final class SecretBytes: @unchecked Sendable {
-  // Safe because the memory is valid from `init` to `deinit`. Sendable because nothing writes to the memory after `init`, and it is freed by `deinit` alone.
+  // Safe because the memory is valid from `init` to `deinit`. Sendable because nothing writes to the memory after
+  // `init`, and it is freed by `deinit` alone.
 
   /// How many bytes there are.
   public let count: Int

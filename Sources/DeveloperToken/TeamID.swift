@@ -1,4 +1,4 @@
-/// The ten-character identifier of Apple's for a developer team: the \`iss\` of a token.
+/// The ten-character identifier of Apple's for a developer team: the `iss` of a token.
 public struct TeamID: Sendable, Hashable, CustomStringConvertible {
   /// The ten characters.
   public let description: String

@@ -3,7 +3,8 @@ import JSON
 
 /// The public half of a P-256 key, which verifies ES256 signatures.
 @safe public final class VerificationKey: @unchecked Sendable {
-  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is made, and every verification has a context of its own.
+  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
+  // made, and every verification has a context of its own.
 
   /// The key's identifier, if it is known; a token's `kid` should equal it.
   public let keyID: KeyID?

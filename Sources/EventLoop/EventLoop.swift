@@ -6,7 +6,7 @@ import HeapModule
 /// One thread that serves many descriptors: it waits until some are ready, tells who waits for them, and runs the
 /// tasks that prefer it until they wait again. A task executor, so that `async` code never leaves the thread.
 ///
-/// Dispatch lends the thread. Everything but `post`, `enqueue` and `stop` is confined to it.
+/// Dispatch lends the thread. Everything but `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is confined to it.
 public final class EventLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: what other threads may touch is in `mailbox`, behind its lock; the rest is confined to the thread.
 

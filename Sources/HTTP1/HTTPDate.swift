@@ -14,15 +14,15 @@ public struct HTTPDate: Sendable, Equatable {
   /// Appends the 29 bytes of the date.
   public func append(to output: inout [UInt8]) {
     let (days, time) = secondsSinceEpoch.quotientAndRemainder(dividingBy: 86400)
-    let (year, month, day) = Self.civil(daysSinceEpoch: days)
+    let date = CivilDate(daysSinceEpoch: days)
     // The epoch was a Thursday.
     output.appendName((days + 4) % 7, of: "SunMonTueWedThuFriSat")
     output.append(", ")
-    output.append(decimal: day, width: 2)
+    output.append(decimal: date.day, width: 2)
     output.append(.space)
-    output.appendName(month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
+    output.appendName(date.month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
     output.append(.space)
-    output.append(decimal: year, width: 4)
+    output.append(decimal: date.year, width: 4)
     output.append(.space)
     output.append(decimal: time / 3600, width: 2)
     output.append(.colon)
@@ -30,19 +30,6 @@ public struct HTTPDate: Sendable, Equatable {
     output.append(.colon)
     output.append(decimal: time % 60, width: 2)
     output.append(" GMT")
-  }
-
-  /// The date in the Gregorian calendar. Counts in eras of 400 years that begin on 1 March, so that the leap day is a
-  /// year's last (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
-  private static func civil(daysSinceEpoch: Int) -> (year: Int, month: Int, day: Int) {
-    let shifted = daysSinceEpoch + 719_468
-    let (era, dayOfEra) = shifted.quotientAndRemainder(dividingBy: 146_097)
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let marchMonth = (5 * dayOfYear + 2) / 153
-    let day = dayOfYear - (153 * marchMonth + 2) / 5 + 1
-    let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
-    return (era * 400 + yearOfEra + (month <= 2 ? 1 : 0), month, day)
   }
 }
 

@@ -96,34 +96,53 @@ extension Connection {
 
   /// Writes the answers that there are.
   func flush() async throws(Ending) {
+    if try !flushAtOnce() { try await transmit() }
+  }
+
+  /// Writes of the answers what the socket takes at once; false if something is left in `outgoing`.
+  func flushAtOnce() throws(Ending) -> Bool {
     if let tls {
       if !output.isEmpty {
-        let plaintext = output
-        do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
+        try encrypt(output, with: tls)
         output.removeAll(keepingCapacity: true)
       }
     } else {
       swap(&output, &outgoing)
     }
-    try await transmit()
+    return try transmitAtOnce()
+  }
+
+  private func encrypt(_ plaintext: [UInt8], with tls: TLSSession) throws(Ending) {
+    do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
+  }
+
+  /// Sends of `outgoing` what the socket takes at once; false if that was not all. The rest is kept in as much memory as
+  /// it needs.
+  private func transmitAtOnce() throws(Ending) -> Bool {
+    guard !outgoing.isEmpty else { return true }
+    let sent = try send(outgoing)
+    guard sent < outgoing.count else {
+      outgoing.removeAll(keepingCapacity: true)
+      return true
+    }
+    if sent > 0 || outgoing.capacity >= worker.limits.receiveBuffer {
+      let rest = Array(outgoing[sent...])
+      worker.takeBack(exchange(&outgoing, rest))
+    }
+    return false
+  }
+
+  private func send(_ bytes: [UInt8]) throws(Ending) -> Int {
+    do { return try channel.send(bytes.span) } catch { throw .gone }
   }
 
   /// Writes `outgoing`, however long the peer takes, as long as it takes some.
   func transmit() async throws(Ending) {
-    var sent = 0
-    while sent < outgoing.count {
-      let bytes = outgoing
-      do { sent += try channel.send(bytes.span.extracting(sent...)) } catch { throw .gone }
-      guard sent < outgoing.count else { break }
-      // The kernel takes no more for now: keep the rest, and nothing else, until it does.
-      let rest = outgoing.copy(from: sent)
-      worker.takeBack(exchange(&outgoing, rest))
-      sent = 0
+    while try !transmitAtOnce() {
       settle()
       let deadline = now.advanced(by: worker.limits.writeProgress)
       guard await channel.writable(until: deadline) == .ready else { throw .gone }
     }
-    outgoing.removeAll(keepingCapacity: true)
     borrowBuffers()
   }
 

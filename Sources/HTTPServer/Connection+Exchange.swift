@@ -4,25 +4,49 @@ import HTTPTypes
 
 /// One request and its answer.
 extension Connection {
-  /// Answers `request`, whose head is complete, into `output`, and gets its body out of the way.
-  func answer() async throws(Ending) {
-    guard let request else { return }
+  /// What a request still needs once all that can be done without waiting is done.
+  enum Remainder {
+    /// It is answered.
+    case nothing
+    /// The operation reads its body before it answers.
+    case body(Operation, Router)
+    /// It is answered, but its body is still to be got out of the way.
+    case unreadBody
+  }
+
+  /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first. Not `async`, so that
+  /// most requests leave nothing in the frame of their task.
+  func answerAtOnce() throws(Ending) -> Remainder {
+    guard let request else { return .nothing }
     worker.identify(request, isFromTrustedProxy: isFromTrustedProxy)
     // The one that it begins with, whatever is swapped in meanwhile.
     let router = worker.router
-    let operation: Operation
+    let response: Response
     do {
-      operation = try router.operation(for: request)
+      let operation = try router.operation(for: request)
+      if operation.bodyLimit > 0 { return .body(operation, router) }
+      response = router.respond(to: request, with: operation)
     } catch {
-      let response = router.finished(error.response(id: request.id), for: request)
-      return try await respond(response, to: request, bodyIsRead: false)
+      response = router.finished(error.response(id: request.id), for: request)
     }
-    if operation.bodyLimit > 0 { try await readBody(of: request, limit: operation.bodyLimit) }
-    let response = router.respond(to: request, with: operation)
-    try await respond(response, to: request, bodyIsRead: operation.bodyLimit > 0)
+    return try respond(response, to: request, bodyIsRead: false)
   }
 
-  private func respond(_ response: Response, to request: Request, bodyIsRead: Bool) async throws(Ending) {
+  /// Does what `answerAtOnce` left.
+  func finish(_ remainder: Remainder) async throws(Ending) {
+    guard let request else { return }
+    switch remainder {
+    case .nothing: break
+    case .unreadBody:
+      try await discardBody(of: request)
+      returnRequest()
+    case .body(let operation, let router):
+      try await readBody(of: request, limit: operation.bodyLimit)
+      _ = try respond(router.respond(to: request, with: operation), to: request, bodyIsRead: true)
+    }
+  }
+
+  private func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(Ending) -> Remainder {
     let hasUnreadBody = !bodyIsRead && request.head.framing != .none
     let keepAlive = !response.closesConnection && mayGoOn(after: request, hasUnreadBody: hasUnreadBody)
     write(response, to: request, keepAlive: keepAlive)
@@ -30,8 +54,9 @@ extension Connection {
       let clientMayBeSending = request.head.keepAlive || hasUnreadBody || consumed < input.count
       throw .finished(lingers: clientMayBeSending)
     }
-    if hasUnreadBody { try await discardBody(of: request) }
+    if hasUnreadBody { return .unreadBody }
     returnRequest()
+    return .nothing
   }
 
   private func mayGoOn(after request: Request, hasUnreadBody: Bool) -> Bool {

@@ -66,17 +66,20 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func channel(_ channel: Channel, became readiness: Readiness) {
     switch readiness {
-    case .ready: begin { await self.run() }
-    case .timedOut where headDeadline != nil: begin { await self.end(with: .refused(.headTimeout)) }
-    case .cancelled where headDeadline != nil: begin { await self.end(with: .refused(.draining)) }
+    case .ready: begin(nil)
+    case .timedOut where headDeadline != nil: begin(.refused(.headTimeout))
+    case .cancelled where headDeadline != nil: begin(.refused(.draining))
     case .timedOut, .cancelled: close()
     }
   }
 
-  private func begin(_ work: @escaping @Sendable () async -> Void) {
+  /// Starts the task that serves, or that ends the connection.
+  private func begin(_ ending: Ending?) {
     isResting = false
     // An unstructured task does not inherit the preference: without it, it would run on the global pool.
-    Task(executorPreference: channel.loop) { await work() }
+    Task(executorPreference: channel.loop) {
+      if let ending { await self.end(with: ending) } else { await self.run() }
+    }
   }
 
   private var restDeadline: Deadline {
@@ -114,7 +117,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     borrowBuffers()
     do throws(Ending) {
       try await answerWhatIsThere()
-      try await flush()
+      if try !flushAtOnce() { try await transmit() }
     } catch {
       return await end(with: error)
     }
@@ -129,7 +132,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     for _ in 0..<Self.readsInOneGo {
       try receive()
       while try parseHead() {
-        try await answer()
+        let remainder = try answerAtOnce()
+        if case .nothing = remainder {} else { try await finish(remainder) }
         if output.count >= worker.limits.sendBuffer { try await flush() }
       }
       if isDry || peerHasFinished { return }

@@ -12,7 +12,6 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case requestTimeout = "request_timeout"
   case contentTooLarge = "content_too_large"
   case uriTooLong = "uri_too_long"
-  case unsupportedMediaType = "unsupported_media_type"
   case expectationFailed = "expectation_failed"
   case headerFieldsTooLarge = "header_fields_too_large"
   case internalError = "internal_error"
@@ -32,7 +31,6 @@ public enum ErrorCode: String, Sendable, CaseIterable {
     case .requestTimeout: .requestTimeout
     case .contentTooLarge: .contentTooLarge
     case .uriTooLong: .uriTooLong
-    case .unsupportedMediaType: .unsupportedMediaType
     case .expectationFailed: .expectationFailed
     case .headerFieldsTooLarge: .requestHeaderFieldsTooLarge
     case .internalError: .internalServerError

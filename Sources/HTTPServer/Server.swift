@@ -62,7 +62,7 @@ public final class Server: Sendable {
     }
   }
 
-  /// From now on every answer is its connection's last, but all is served.
+  /// From now on every answer is its connection's last, unless the next request has arrived behind it; all is served.
   public func beginDrain() {
     onEachLoop { $0.beginDrain() }
   }

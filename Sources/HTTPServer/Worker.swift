@@ -23,7 +23,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   enum Stage: Comparable {
     /// Connections live on.
     case serving
-    /// Every answer says that it is the connection's last.
+    /// Every answer says that it is the connection's last, unless the next request has arrived behind it.
     case draining
     /// Nothing new is awaited: a connection at rest closes.
     case closing

@@ -14,7 +14,7 @@ public struct AccessRecord: Sendable {
   public var status: Int
   /// The response's content in bytes.
   public var bytes: Int
-  /// From the request's first byte to the response's last.
+  /// From the request's first byte to its response, which is yet to be written.
   public var duration: Duration
 
   /// A record of one request.
@@ -35,13 +35,13 @@ extension AccessRecord {
   /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
     format.begin(&bytes, time: time, level: "info", message: "access")
-    format.field(&bytes, "request.id", requestID)
-    format.field(&bytes, "client.address", client)
-    format.field(&bytes, "http.method", method)
-    format.field(&bytes, "http.route", route)
-    format.field(&bytes, "http.status", status)
-    format.field(&bytes, "response.bytes", self.bytes)
-    format.field(&bytes, "duration.ms", milliseconds: duration)
+    format.field(&bytes, literal: "request.id", requestID)
+    format.field(&bytes, literal: "client.address", client)
+    format.field(&bytes, literal: "http.method", method)
+    format.field(&bytes, literal: "http.route", route)
+    format.field(&bytes, literal: "http.status", status)
+    format.field(&bytes, literal: "response.bytes", self.bytes)
+    format.field(&bytes, literal: "duration.ms", milliseconds: duration)
     format.end(&bytes)
   }
 }

@@ -43,7 +43,7 @@ struct LogBuffer {
     dropped = 0
     append { bytes in
       format.begin(&bytes, time: time, level: "warning", message: "log lines were dropped")
-      format.field(&bytes, "log.dropped", lost)
+      format.field(&bytes, literal: "log.dropped", lost)
       format.end(&bytes)
     }
     // Had the report itself not fitted, it would count as the one line dropped.

@@ -38,21 +38,27 @@ extension LogFormat {
     string(&bytes, value)
   }
 
+  /// A field whose value is text, with a name that needs no escaping.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: String) {
+    begin(&bytes, literal: name)
+    string(&bytes, value)
+  }
+
   /// A field whose value is a number.
-  func field(_ bytes: inout [UInt8], _ name: String, _ value: Int) {
-    begin(&bytes, field: name)
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: Int) {
+    begin(&bytes, literal: name)
     bytes.append(decimal: value)
   }
 
   /// A field whose value is `duration` in milliseconds, to the microsecond.
-  func field(_ bytes: inout [UInt8], _ name: String, milliseconds duration: Duration) {
-    begin(&bytes, field: name)
+  func field(_ bytes: inout [UInt8], literal name: StaticString, milliseconds duration: Duration) {
+    begin(&bytes, literal: name)
     bytes.appendMilliseconds(duration)
   }
 
   /// A field whose value is a request's identifier.
-  func field(_ bytes: inout [UInt8], _ name: String, _ id: RequestID) {
-    begin(&bytes, field: name)
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ id: RequestID) {
+    begin(&bytes, literal: name)
     // Its characters are safe in either format.
     if self == .json { bytes.append("\"") }
     bytes.append(id)
@@ -81,6 +87,12 @@ extension LogFormat {
       bytes.appendTextValue(name)
       bytes.append("=")
     }
+  }
+
+  private func begin(_ bytes: inout [UInt8], literal name: StaticString) {
+    bytes.append(self == .json ? ",\"" : " ")
+    bytes.append(name)
+    bytes.append(self == .json ? "\":" : "=")
   }
 
   private func string(_ bytes: inout [UInt8], _ value: String) {

@@ -112,7 +112,8 @@ import Testing
   @Test("a client that waits for 100 in vain is told that the connection ends", arguments: Variant.all)
   func refusesToContinue(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    let answers = try server.answers(to: Self.post("/hello", "Content-Length: 5\r\nExpect: 100-continue", "") + Self.next)
+    let answers = try server.answers(
+      to: Self.post("/hello", "Content-Length: 5\r\nExpect: 100-continue", "") + Self.next)
     #expect(answers.map(\.status) == [405])
     #expect(answers.first?.isLast == true)
   }
@@ -120,7 +121,9 @@ import Testing
   @Test("a malformed chunk is refused, and nothing behind it answered", arguments: Variant.all)
   func malformedChunk(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    for body in ["zz\r\n", "1\r\nab\r\n", "0x1\r\na\r\n", "1\na\r\n", "10000000000000000\r\n", "1\r\na\r\n0\r\nX\r\n\r\n"] {
+    for body in [
+      "zz\r\n", "1\r\nab\r\n", "0x1\r\na\r\n", "1\na\r\n", "10000000000000000\r\n", "1\r\na\r\n0\r\nX\r\n\r\n",
+    ] {
       let answers = try server.answers(to: Self.post("/echo", "Transfer-Encoding: chunked", body + Self.next))
       #expect(answers.map(\.status) == [400], "\(body)")
       #expect(answers.first?.isLast == true)

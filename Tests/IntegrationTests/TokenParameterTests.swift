@@ -14,6 +14,13 @@ struct TokenParameterTests {
     #expect(byQuery.token != nil && byQuery.token == byContent.token)
   }
 
+  @Test("may be a whole number written with a fraction, as languages with one kind of number do")
+  func fraction() throws {
+    let server = try Ground().serve()
+    let token = try server.request("/token", "-d", #"{"ttl":3600}"#).token
+    #expect(try server.request("/token", "-d", #"{"ttl":3600.0}"#).token == token)
+  }
+
   @Test("may name one origin as a string")
   func oneOrigin() throws {
     let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"])

@@ -6,10 +6,11 @@ import Testing
 
 @Suite("The README")
 struct ReadmeTests {
-  /// It stands two folders above this source's.
-  static func text() throws -> String {
-    let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
-    return String(decoding: try SmallFile.read("\(root)/README.md", atMost: 1 << 20), as: UTF8.self)
+  /// The repository, two folders above this source's.
+  static let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+
+  static func text(_ path: String = "README.md") throws -> String {
+    String(decoding: try SmallFile.read("\(root)/\(path)", atMost: 1 << 20), as: UTF8.self)
   }
 
   /// The first cells of its table rows, where they hold one word of code.
@@ -47,6 +48,21 @@ struct ReadmeTests {
     }
   }
 
+  @Test("and its pages name only files that are there", arguments: pages)
+  func files(_ page: String) throws {
+    for match in try Self.text(page).matches(of: /`((Sources|Tests|Fuzz|config|deploy)\/[^`<]+)`/) {
+      let path = String(match.output.1)
+      let isThere: Bool
+      do throws(SmallFile.Failure) {
+        _ = try SmallFile.read("\(Self.root)/\(path)", atMost: 1 << 20)
+        isThere = true
+      } catch {
+        isThere = error == .isDirectory
+      }
+      #expect(isThere, "\(page) names \(path)")
+    }
+  }
+
   @Test("has no setting and no error code that there is not")
   func nothingElse() throws {
     let cells = try Self.firstCells()
@@ -55,6 +71,12 @@ struct ReadmeTests {
     #expect(settings.subtracting(Settings.known.map(\.path)).isEmpty)
     #expect(codes.subtracting(ErrorCode.allCases.map(\.rawValue)).isEmpty)
   }
+
+  static let pages =
+    ["README.md"]
+    + ["Architecture", "Decisions", "Operations", "ThreatModel", "TokenServer"].map { name in
+      "Sources/TokenServer/TokenServer.docc/\(name).md"
+    }
 
   /// The settings that are no limits: those have a table of their own.
   static let settings = Settings.known.filter { !$0.path.hasPrefix("server.limits.") }

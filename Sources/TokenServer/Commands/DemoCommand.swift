@@ -54,7 +54,7 @@ public struct DemoCommand: Sendable {
       "Try:",
       "  curl -s \(url)/token",
       "  curl -s '\(url)/token?ttl=3600&origin=http://localhost:3000'",
-      "  curl -s -H 'Accept: text/plain' \(url)/token | .build/debug/musickit-token-server inspect",
+      "  curl -s -H 'Accept: text/plain' \(url)/token | \(CommandLine.arguments[0]) inspect",
       "  curl -s \(url)/openapi.json",
     ] + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? []) + [
       "",

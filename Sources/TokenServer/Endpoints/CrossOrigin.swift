@@ -16,6 +16,7 @@ struct CrossOrigin: Sendable {
     if request.method == .options {
       allowPreflight(&response, request)
     } else {
+      // RateLimit and its policy are named already, so that pages need not change when they come.
       response.fields[.accessControlExposeHeaders] = "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy"
     }
   }

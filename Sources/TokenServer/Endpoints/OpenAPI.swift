@@ -75,7 +75,7 @@ enum OpenAPI {
       "components": {
         "schemas": {
           "Lifetime": { "type": "integer", "minimum": 60, "maximum": 15777000, "examples": [3600] },
-          "Origin": { "type": "string", "pattern": "^https?://[a-z0-9]{1,30}(\\.[a-z0-9]{1,30}){0,3}(:[1-9][0-9]{0,3})?$",
+          "Origin": { "type": "string", "pattern": "^https?://([a-z0-9]{1,30}\\.){0,3}[a-z][a-z0-9]{0,29}(:[1-9][0-9]{0,3})?$",
             "examples": ["https://app.example.com"] },
           "TokenRequest": {
             "type": "object", "additionalProperties": false,

@@ -42,7 +42,7 @@ struct TokenParameters: Equatable {
 
   private mutating func set(_ name: String, to value: JSONValue) throws(Refusal) {
     switch (name, value) {
-    case ("ttl", .number(let text)): try setTTL(text)
+    case ("ttl", .number(let text)): try setTTL(Self.wholeNumber(text) ?? text)
     case ("ttl", _): throw Refusal(.invalidParameter, "ttl must be a number of seconds.")
     case ("origin", .string(let origin)): origins.append(origin)
     case ("origin", .array(let list)):
@@ -53,6 +53,12 @@ struct TokenParameters: Equatable {
     case ("origin", _): throw Self.originShape
     default: throw Self.unknown(name)
     }
+  }
+
+  /// A JSON number without its empty fraction: 3600.0 is an integer too (JSON Schema 2020-12 §6.1.1), and languages
+  /// with one kind of number write it so.
+  private static func wholeNumber(_ text: String) -> String? {
+    Double(text).flatMap { Int(exactly: $0) }.map(String.init)
   }
 
   private static let originShape = Refusal(.invalidParameter, "origin must be a string or an array of strings.")

@@ -25,7 +25,7 @@ struct Generation: Sendable {
   ///
   /// Throws a sentence for the operator.
   init(_ source: Source, health: Health, replacing previous: Generation? = nil) throws(StartError) {
-    settings = source.settings
+    settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
     do {
       minter = try Self.minter(source, replacing: previous?.minter)
       tls = try settings.server.tls.map { files in

@@ -65,8 +65,9 @@ final class Reloader: @unchecked Sendable {
     // Taken first: a change while we read is seen the next time.
     fingerprints = FileFingerprints(current.settings.files)
     do {
-      let next = try Generation(try load(), health: health, replacing: current)
-      for path in next.settings.pathsThatNeedRestart(comparedWith: current.settings) {
+      let source = try load()
+      let next = try Generation(source, health: health, replacing: current)
+      for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }

@@ -109,7 +109,8 @@ struct ServerProcess {
 
   private func drain(_ servers: Servers) {
     let settings = first.settings.server
-    logger.info("The server drains.", metadata: ["drain.delay": "\(settings.drainDelay)"])
+    logger.info(
+      "The server drains.", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
     health.beginDrain()
     servers.public.beginDrain()
     pause(settings.drainDelay)

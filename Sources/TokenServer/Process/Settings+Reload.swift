@@ -6,6 +6,17 @@ extension Settings {
     return files
   }
 
+  /// These settings with what is fixed once a server listens taken from `running`.
+  func keepingFixed(of running: Settings) -> Settings {
+    var kept = self
+    let tls = server.tls == nil || running.server.tls == nil ? running.server.tls : server.tls
+    kept.server = running.server
+    kept.server.tls = tls
+    kept.admin = running.admin
+    kept.log = running.log
+    return kept
+  }
+
   /// What differs from `other` and is fixed once a server listens.
   func pathsThatNeedRestart(comparedWith other: Settings) -> [String] {
     let differences: [(path: String, differs: Bool)] = [

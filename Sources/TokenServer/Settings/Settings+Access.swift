@@ -47,7 +47,7 @@ extension Settings.Access {
       guard let token = reader.read(Self.token), let origins else { return nil }
       self.init(anonymous: Anonymous(token: token, origins: .only(origins), ttl: ttl))
     } else {
-      reader.fault(
+      reader.missing(
         "access", problem: "nobody may have a token",
         remedy: "write access: { anonymous: { origins: [\"https://app.example.com\"] } } (or ACCESS_ANONYMOUS='{}' for "
           + "callers that are no web pages), or start with --unsafe-allow-anonymous to serve everybody")

@@ -32,7 +32,7 @@ extension Settings {
     public var address: Address
     /// HTTPS if set.
     public var tls: TLSFiles?
-    /// The peers whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count.
+    /// The peers whose `X-Request-ID` counts, and who are exempt from the limit of connections per address.
     public var trustedProxies: [AddressRange]
     /// What a client may make the server hold and wait for.
     public var limits: ServerLimits

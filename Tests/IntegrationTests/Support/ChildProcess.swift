@@ -17,7 +17,12 @@ final class ChildProcess {
   /// How long a test waits for something that must come before it calls the server hung.
   static let patience: Int32 = 60_000
 
-  init(_ executable: String, _ arguments: [String], environment: [String: String]? = nil) throws {
+  /// Starts a program.
+  ///
+  /// - Parameter holdsInput: Whether its standard input stays open until `closeInput`, rather than being empty.
+  init(
+    _ executable: String, _ arguments: [String], environment: [String: String]? = nil, holdsInput: Bool = false
+  ) throws {
     directory = try TemporaryDirectory()
     errorFile = directory.path(of: "stderr")
     // Not pipe(2): another test's child must not inherit the writing end, or this one's output would have no end.
@@ -29,8 +34,12 @@ final class ChildProcess {
     let nothing = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
     defer { for descriptor in [pipe[1], errors, nothing] { close(descriptor) } }
     output = pipe[0]
-    id = try spawn(executable, arguments, environment, onto: [nothing, pipe[1], errors])
+    // The one socket is both its standard output and, if it is to have one, its standard input.
+    id = try spawn(executable, arguments, environment, onto: [holdsInput ? pipe[1] : nothing, pipe[1], errors])
   }
+
+  /// Lets its standard input end.
+  func closeInput() { shutdown(output, Int32(SHUT_WR)) }
 
   deinit {
     if status == nil {
@@ -42,6 +51,24 @@ final class ChildProcess {
 
   /// Everything on standard error so far.
   var standardError: String { (try? TextFile.read(errorFile)) ?? "" }
+
+  /// Waits until standard error has `count` lines with `text` in them.
+  func waitForErrors(_ text: String, count: Int = 1) throws {
+    let watch = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+    defer { close(watch) }
+    guard unsafe inotify_add_watch(watch, errorFile, UInt32(IN_MODIFY)) >= 0 else {
+      throw TestFailure("There is no watch to be had.")
+    }
+    // Looked at after the watch stands, so that nothing is missed.
+    while standardError.split(separator: "\n").count(where: { $0.contains(text) }) < count {
+      var entry = pollfd(fd: watch, events: Int16(POLLIN), revents: 0)
+      guard unsafe poll(&entry, 1, Self.patience) > 0 else {
+        throw TestFailure("The process never said “\(text)”: \(standardError)")
+      }
+      var events = [UInt8](repeating: 0, count: 4096)
+      _ = unsafe read(watch, &events, events.count)
+    }
+  }
 
   /// The next line of standard output, without its end; nil at the end of the output.
   func line() throws -> String? {

@@ -7,10 +7,10 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
   /// The command-line flag of this name, with its dashes.
   case flag(String)
 
-  /// `file config.json5`, `SERVER_PORT` or `--port`.
+  /// `file config.json5`, `SERVER_PORT` or `--port`. A key that was pasted in place of the file's path is not shown.
   public var description: String {
     switch self {
-    case .file(let path): "file \(path)"
+    case .file(let path): looksLikeKey(path) ? "file (\(path.utf8.count) bytes)" : "file \(path)"
     case .environment(let name), .flag(let name): name
     }
   }

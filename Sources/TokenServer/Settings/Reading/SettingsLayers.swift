@@ -7,6 +7,8 @@ struct SettingsLayers {
   private(set) var sections: [String: SettingSource] = [:]
   private(set) var faults: [SettingsFault] = []
   private(set) var warnings: [String] = []
+  /// Whether every layer could be read. What seems missing otherwise may only be unread.
+  private(set) var isComplete = true
 
   /// Reads every layer of `input`.
   init(_ input: SettingsInput, schema: SettingsSchema) {
@@ -28,10 +30,12 @@ struct SettingsLayers {
         add(try JSON5Parser.parse(bytes), at: "", source: source)
       } catch {
         faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
+        isComplete = false
       }
     } catch {
       let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
       faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: remedy))
+      isComplete = false
     }
   }
 

@@ -38,6 +38,12 @@ struct SettingsReader {
 
   /// Notes that a setting that must be written is missing.
   mutating func missing(_ path: String, remedy: String) {
-    fault(path, problem: "is not set", remedy: "\(remedy), here or as \(variableName(of: path))")
+    missing(path, problem: "is not set", remedy: "\(remedy), here or as \(variableName(of: path))")
+  }
+
+  /// Notes that something must be written, unless the file could not be read: it may well be there.
+  mutating func missing(_ path: String, problem: String, remedy: String) {
+    guard layers.isComplete else { return }
+    fault(path, problem: problem, remedy: remedy)
   }
 }

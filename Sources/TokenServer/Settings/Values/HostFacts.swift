@@ -2,7 +2,7 @@ import Glibc
 
 /// What the machine offers, as far as defaults and bounds depend on it.
 public struct HostFacts: Sendable, Equatable {
-  /// The most descriptors that this process may have open (RLIMIT_NOFILE's hard limit, which `serve` raises itself to).
+  /// The most descriptors that this process may have open (RLIMIT_NOFILE's hard limit, to which it raises itself).
   public var openFiles: Int
   /// The cores that this process may use: its affinity within its container's quota, at least 1.
   public var cores: Int

@@ -1,0 +1,115 @@
+"""The kinds of load, each with what it cost the server."""
+
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import tools
+from .process import CPUTime
+from .servers import connect, exchange
+
+CONNECTIONS = 64
+FRESH = Path(__file__).resolve().parent.parent / "fresh-signature.lua"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """So many requests or handshakes in so many seconds, and the server's CPU time for them."""
+
+    count: int
+    seconds: float
+    cpu: CPUTime
+
+    @property
+    def microseconds(self):
+        """CPU time of each."""
+        return self.cpu.total / self.count * 1e6
+
+    @property
+    def user(self):
+        return self.cpu.user / self.count * 1e6
+
+    @property
+    def system(self):
+        return self.cpu.system / self.count * 1e6
+
+    @property
+    def rate(self):
+        return self.count / self.seconds
+
+
+def requests(server, seconds, tls=False, fresh=False):
+    """Requests over kept connections, as fast as the answers come."""
+    warm_up(server, tls)
+    script = ["-s", FRESH] if fresh else []
+    url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}/token"
+    before = server.cpu
+    printed = tools.output("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *script, url)
+    cpu = server.cpu - before
+    if "Socket errors" in printed or "Non-2xx" in printed:
+        raise RuntimeError(f"not every request was answered:\n{printed}")
+    # wrk says 1.02s as well as 61.00ms or 1.00m.
+    count = re.search(r"(\d+) requests in ", printed)
+    rate = re.search(r"Requests/sec: *([\d.]+)", printed)
+    return Sample(int(count[1]), int(count[1]) / float(rate[1]), cpu)
+
+
+def handshakes(server, seconds):
+    """Connections with a full TLS 1.3 handshake and nothing else, from two clients."""
+    warm_up(server, tls=True)
+    command = [
+        tools.find("openssl"), "s_time", "-connect", f"127.0.0.1:{server.port}", "-new", "-tls1_3",
+        "-time", str(seconds)]
+    before, start = server.cpu, time.perf_counter()
+    clients = [
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(2)]
+    printed = [client.communicate()[0] for client in clients]
+    elapsed, cpu = time.perf_counter() - start, server.cpu - before
+    counts = [re.search(r"(\d+) connections in \d+ real seconds", text) for text in printed]
+    if None in counts:
+        raise RuntimeError(f"handshakes failed:\n{printed}")
+    return Sample(sum(int(count[1]) for count in counts), elapsed, cpu)
+
+
+def idle(server, connections, tls=False):
+    """Bytes of server memory for each connection that rests after one request."""
+    warm_up(server, tls)
+    before = server.memory.resident
+    held = []
+    try:
+        for _ in range(connections):
+            held.append(connect(server.port, tls))
+            exchange(held[-1])
+        time.sleep(0.3)
+        return (server.memory.resident - before) / connections
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def signatures(seconds):
+    """Signatures with P-256 in a second of CPU time, by OpenSSL's own benchmark."""
+    printed = tools.output("openssl", "speed", "-seconds", seconds, "ecdsap256")
+    # Its last line: the seconds of one signature and of one verification, then each in a second.
+    return float(printed.splitlines()[-1].split()[-2])
+
+
+def warm_up(server, tls=False):
+    """As many connections at once as the load has, so that first-time costs are not counted."""
+    held = [connect(server.port, tls) for _ in range(CONNECTIONS)]
+    for connection in held:
+        exchange(connection)
+        connection.close()
+
+
+def tls_parameters(port):
+    """What a handshake with default settings agrees on."""
+    command = [tools.find("openssl"), "s_client", "-connect", f"127.0.0.1:{port}", "-brief"]
+    printed = subprocess.run(
+        command, input="", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10).stdout
+    names = ("Protocol version", "Ciphersuite", "Signature type", "Server Temp Key")
+    return ", ".join(
+        line.partition(": ")[2].split(",")[0] for line in printed.splitlines() if line.partition(": ")[0] in names)

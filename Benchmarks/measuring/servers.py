@@ -1,0 +1,137 @@
+"""How the two servers are started: alike in everything that is not measured."""
+
+import os
+import socket
+import ssl
+
+from . import tools
+from .process import Process, free_port
+
+REQUEST = b"GET /token HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class Ours:
+    """The release binary with one loop."""
+
+    name = "ours"
+
+    def __init__(self, binary, credentials):
+        self.binary = binary
+        self.credentials = credentials
+
+    def start(self, tls=False, logs=False, connections=1000, settings=None):
+        """Starts it: with HTTPS, with access lines, for so many connections, with further settings."""
+        port = free_port()
+        environment = {
+            "MUSICKIT_TEAM_ID": "TEAM123456",
+            "MUSICKIT_KEY_FILE": str(self.credentials.signing_key),
+            "ACCESS_ANONYMOUS": "{}",
+            "SERVER_PORT": str(port),
+            "SERVER_LOOPS": "1",
+            "SERVER_LIMITS_CONNECTIONS": str(connections),
+            "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": str(connections),
+            "ADMIN_ENABLED": "false",
+            "TOKEN_MAX_TTL": "182d",
+            "LOG_LEVEL": "info" if logs else "warning",
+        }
+        if tls:
+            environment["SERVER_TLS_CERTIFICATE_FILE"] = str(self.credentials.certificate)
+            environment["SERVER_TLS_KEY_FILE"] = str(self.credentials.key)
+        return Process([self.binary, "serve"], port, environment | (settings or {}))
+
+
+class Nginx:
+    """nginx with one worker, which returns the bytes of an answer of ours."""
+
+    name = "nginx"
+
+    def __init__(self, directory, credentials, answer):
+        self.directory = directory
+        self.credentials = credentials
+        self.answer = answer
+
+    def start(self, tls=False, logs=False, connections=1000):
+        """Starts it: with HTTPS, with access lines, for so many connections."""
+        port = free_port()
+        file = self.directory / f"nginx-{port}.conf"
+        file.write_text(self._configuration(port, tls, logs, connections))
+        with open(self.directory / "nginx.log", "ab") as errors:
+            return Process([tools.find("nginx"), "-p", self.directory, "-c", file], port, errors=errors)
+
+    def _configuration(self, port, tls, logs, connections):
+        temporary = "\n".join(
+            f"  {kind}_temp_path {self.directory}/{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        certificate = (
+            f"    ssl_certificate {self.credentials.certificate};\n"
+            f"    ssl_certificate_key {self.credentials.key};\n"
+            "    ssl_protocols TLSv1.2 TLSv1.3;\n") if tls else ""
+        fields = "\n".join(f'    add_header {name} "{value}";' for name, value in self.answer.extra_fields)
+        return f"""
+{"user root;" if os.geteuid() == 0 else ""}
+daemon off;
+worker_processes 1;
+error_log stderr error;
+pid {self.directory}/nginx-{port}.pid;
+events {{ worker_connections {connections + 16}; }}
+http {{
+{temporary}
+  access_log {"/dev/null combined buffer=64k flush=1s" if logs else "off"};
+  server_tokens off;
+  keepalive_requests 1000000000;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096 {"ssl" if tls else ""};
+{certificate}
+{fields}
+    default_type {self.answer.fields["content-type"]};
+    location = /token {{ return 200 '{self.answer.body}'; }}
+  }}
+}}
+"""
+
+
+class Answer:
+    """What our server says to a request for a token."""
+
+    # nginx makes these by itself.
+    _OWN = {"date", "content-type", "content-length", "connection", "server"}
+
+    def __init__(self, port, tls=False):
+        with connect(port, tls) as connection:
+            head, _, body = exchange(connection).partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        assert lines[0] == "HTTP/1.1 200 OK", lines[0]
+        pairs = [line.split(": ", 1) for line in lines[1:]]
+        self.body = body.decode()
+        self.fields = {name.lower(): value for name, value in pairs}
+        self.extra_fields = [pair for pair in pairs if pair[0].lower() not in self._OWN]
+
+
+def connect(port, tls=False):
+    """A connection to a local server; closing it resets it, so that no port waits."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    return _CLIENT.wrap_socket(connection) if tls else connection
+
+
+def exchange(connection):
+    """One request and its whole answer."""
+    connection.sendall(REQUEST)
+    answer = b""
+    while True:
+        part = connection.recv(65536)
+        if not part:
+            raise RuntimeError("the server closed the connection")
+        answer += part
+        head, end, body = answer.partition(b"\r\n\r\n")
+        if not end:
+            continue
+        length = next(
+            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+        if len(body) >= length:
+            return answer
+
+
+_CLIENT = ssl.create_default_context()
+_CLIENT.check_hostname = False
+_CLIENT.verify_mode = ssl.CERT_NONE

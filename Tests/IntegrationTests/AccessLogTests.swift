@@ -1,0 +1,63 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("The access log")
+struct AccessLogTests {
+  private static let fields = [
+    "client.address", "duration.ms", "http.method", "http.route", "http.status", "level", "message", "request.id",
+    "response.bytes", "time",
+  ]
+
+  @Test("has one line for each request, with exactly these fields")
+  func fields() throws {
+    let server = try Ground().serve()
+    let answers = [
+      try server.request("/token?ttl=3600"), try server.request("/nothing?q=1"), try server.request("/token", "-I"),
+      try server.request("/token?ttl=1"), try server.admin("/healthz"), try server.request("/token", "-X", "DELETE"),
+    ]
+    #expect(server.stop() == 0)
+    #expect(server.logLines.allSatisfy { $0 != nil }, "every line is a JSON object: \(server.log)")
+    let lines = server.accessLines
+    #expect(lines.map { $0["request.id"]?.string } == answers.map { $0["X-Request-ID"] })
+    for (line, answer) in zip(lines, answers) {
+      #expect(line.names == Self.fields)
+      #expect(line["http.status"]?.integer == answer.status)
+      #expect(line["response.bytes"]?.integer == answer.body.count)
+      #expect(line["client.address"]?.string == "127.0.0.1")
+    }
+    #expect(lines.map { $0["http.method"]?.string } == ["GET", "GET", "HEAD", "GET", "GET", "DELETE"])
+    #expect(lines.map { $0["http.route"]?.string } == ["/token", "-", "/token", "/token", "/healthz", "/token"])
+  }
+
+  @Test("has a line for what was refused before routing, without what the client sent")
+  func refused() throws {
+    let server = try Ground().serve()
+    let connection = try server.connect()
+    connection.send("SECRET-METHOD /secret-path\u{01} HTTP/1.1\r\nSecret-Field: secret-value\r\n\r\n")
+    connection.finishSending()
+    #expect(try connection.receiveAll().hasPrefix("HTTP/1.1 400 "))
+    server.stop()
+    #expect(server.accessLines.map { $0["http.status"]?.integer } == [400])
+    #expect(!server.log.lowercased().contains("secret"))
+  }
+
+  @Test("is text if that is asked for")
+  func text() throws {
+    let server = try Ground().serve(["LOG_FORMAT": "text"])
+    let answer = try server.request("/token?ttl=60")
+    server.stop()
+    let line = server.log.split(separator: "\n").first { $0.contains("access") } ?? ""
+    #expect(line.contains("request.id=\(answer["X-Request-ID"] ?? "?")"))
+    #expect(line.contains("http.status=200"))
+    #expect(!line.contains("ttl"))
+  }
+
+  @Test("is silent above its level")
+  func level() throws {
+    let server = try Ground().serve(["LOG_LEVEL": "warning"])
+    _ = try server.request("/token")
+    server.stop()
+    #expect(server.log.isEmpty)
+  }
+}

@@ -1,0 +1,69 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("The process")
+struct ProcessHardeningTests {
+  private static let nobody = 65_534
+
+  /// A server whose key came by the environment.
+  private static func server(_ ground: Ground) throws -> RunningServer {
+    var environment = ground.settings
+    environment["MUSICKIT_KEY_FILE"] = nil
+    environment["MUSICKIT_KEY"] = ground.key.pem
+    environment["MUSICKIT_KEY_ID"] = Ground.keyID
+    guard getuid() == 0 else { return try RunningServer([], environment: environment) }
+    // Everything of root's belongs to root: whether the process is dumpable shows with another user only.
+    return try RunningServer(
+      "setpriv", ["--reuid", "\(nobody)", "--regid", "\(nobody)", "--clear-groups", Program.path],
+      environment: environment)
+  }
+
+  /// Whether another user may run the binary where it is.
+  static let othersMayRun =
+    getuid() != 0
+    || (try? run("setpriv", ["--reuid", "\(nobody)", "--clear-groups", "test", "-x", Program.path]))?.status == 0
+
+  @Test(
+    "is not dumpable: its memory belongs to root, whoever runs it",
+    .enabled(if: othersMayRun, "the build is in a folder that only root may enter"))
+  func notDumpable() throws {
+    let server = try Self.server(try Ground())
+    var status = stat()
+    #expect(unsafe stat("/proc/\(server.process.id)/environ", &status) == 0)
+    #expect(status.st_uid == 0)
+    // The directory itself keeps its owner: it shows who would own the file otherwise.
+    #expect(try server.request("/token").status == 200)
+  }
+
+  @Test("leaves no core")
+  func noCore() throws {
+    let server = try Ground().serve()
+    let limits = try TextFile.read("/proc/\(server.process.id)/limits").split(separator: "\n")
+    let core = try #require(limits.first { $0.hasPrefix("Max core file size") })
+    #expect(core.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"])
+  }
+
+  @Test("no longer has the key in its environment once it serves")
+  func environment() throws {
+    let ground = try Ground()
+    var settings = ground.settings
+    settings["MUSICKIT_KEY_FILE"] = nil
+    settings["MUSICKIT_KEY"] = ground.key.pem
+    settings["MUSICKIT_KEY_ID"] = Ground.keyID
+    let server = try RunningServer([], environment: settings)
+    // Only root may look; to anybody else the process that is not dumpable does not show it at all.
+    guard let environment = try? TextFile.read("/proc/\(server.process.id)/environ") else { return }
+    #expect(!SecrecyTests.leaks(ground.key.pem, in: environment))
+  }
+
+  @Test("ignores a client that closes while it writes")
+  func brokenPipe() throws {
+    let server = try Ground().serve()
+    for _ in 0..<20 {
+      try server.connect().send(String(repeating: "GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n", count: 200))
+    }
+    #expect(try server.request("/token").status == 200)
+    #expect(server.stop() == 0)
+  }
+}

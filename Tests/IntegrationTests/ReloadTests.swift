@@ -1,0 +1,123 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A reload")
+struct ReloadTests {
+  private static let done = "Settings, key and certificate were read anew."
+  private static let refused = "The new settings cannot be used; the old ones stay."
+
+  /// A server whose settings are in a file that the test rewrites.
+  private struct Reloadable {
+    let ground: Ground
+    let server: RunningServer
+
+    init(_ settings: String, _ more: [String: String] = [:]) throws {
+      ground = try Ground()
+      let file = try ground.directory.write(settings, to: "config.json5")
+      server = try ground.serve(more.merging(["MUSICKIT_CONFIG": file]) { $1 })
+    }
+
+    func write(_ settings: String) throws {
+      _ = try ground.directory.write(settings, to: "config.json5")
+    }
+
+    /// Reloads by signal and waits for the outcome, the `count`th of its kind.
+    func reload(expecting outcome: String, count: Int = 1) throws {
+      server.process.signal(SIGHUP)
+      try server.process.waitForErrors(outcome, count: count)
+    }
+
+    func lifetime() throws -> Int? { try server.request("/token").json?["expiresIn"]?.integer }
+  }
+
+  @Test("takes a changed lifetime into use, and keeps the token when nothing has changed")
+  func settings() throws {
+    let server = try Reloadable("{ token: { ttl: '1h' } }")
+    let first = try server.server.request("/token").token
+    #expect(try server.lifetime() == 3600)
+    try server.reload(expecting: Self.done)
+    #expect(try server.server.request("/token").token == first)
+    try server.write("{ token: { ttl: '2h' } }")
+    try server.reload(expecting: Self.done, count: 2)
+    #expect(try server.lifetime() == 7200)
+    #expect(server.server.stop() == 0)
+  }
+
+  @Test(
+    "changes nothing if any of the new is wrong, and says what", arguments: ["{ token: { ttl: '1y' } }", "{ token:"])
+  func faults(_ broken: String) throws {
+    let server = try Reloadable("{ token: { ttl: '1h' } }")
+    try server.write(broken)
+    try server.reload(expecting: Self.refused)
+    #expect(try server.lifetime() == 3600)
+    #expect(server.server.stop() == 0)
+    #expect(server.server.log.split(separator: "\n").count { $0.contains(Self.refused) } == 1)
+  }
+
+  @Test("signs with a new key from the moment that its file is swapped")
+  func key() throws {
+    let server = try Reloadable("{}")
+    let old = try server.server.request("/token").token
+    let next = try KeyPair()
+    _ = try server.ground.directory.write(next.pem, to: "AuthKey_\(Ground.keyID).p8")
+    // No signal: the file is watched.
+    try server.server.process.waitForErrors(Self.done)
+    let new = try #require(try server.server.request("/token").token)
+    #expect(new != old)
+    let publicKey = try server.ground.directory.write(next.pem, to: "AuthKey_ZZZ1234567.p8")
+    let inspection = try Program.run(["inspect", new, "--key-file", publicKey], environment: [:])
+    #expect(inspection.stdout.contains("ok       signature  "))
+    #expect(server.server.stop() == 0)
+  }
+
+  @Test("keeps the old key when the new file is no key")
+  func wrongKey() throws {
+    let server = try Reloadable("{}")
+    let old = try server.server.request("/token").token
+    _ = try server.ground.directory.write("not a key", to: "AuthKey_\(Ground.keyID).p8")
+    try server.reload(expecting: Self.refused)
+    #expect(try server.server.request("/token").token == old)
+    #expect(server.server.stop() == 0)
+  }
+
+  @Test("never turns HTTPS into HTTP, and says that this takes a restart")
+  func tlsStays() throws {
+    let ground = try Ground()
+    let (certificate, keyFile) = try ground.certificate()
+    let tls = "{ server: { tls: { certificateFile: '\(certificate)', keyFile: '\(keyFile)' } } }"
+    let file = try ground.directory.write(tls, to: "config.json5")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file])
+    _ = try ground.directory.write("{}", to: "config.json5")
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors(Self.done)
+    #expect(server.log.contains(#""setting":"server.tls""#))
+    #expect(try server.request("/token", "--cacert", ground.certificateFile).status == 200)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("serves a new certificate to new connections")
+  func certificate() throws {
+    let ground = try Ground()
+    let server = try ground.serve(try ground.tlsSettings())
+    let next = try KeyPair()
+    _ = try ground.certificate(next)
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors(Self.done)
+    // Verified against the new certificate, which the old one does not match.
+    #expect(try server.request("/token", "--cacert", ground.certificateFile).status == 200)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("says which settings wait for a restart, and goes on with the old ones")
+  func fixedSettings() throws {
+    let server = try Reloadable("{ server: { limits: { bodyBytes: '1KB' } } }")
+    try server.write("{ server: { limits: { bodyBytes: '2KB' } } }")
+    try server.reload(expecting: Self.done)
+    #expect(server.server.log.contains(#""setting":"server.limits""#))
+    let long = String(repeating: " ", count: 1500)
+    #expect(try server.server.request("/token", "-d", long).status == 413)
+    #expect(server.server.stop() == 0)
+  }
+}

@@ -1,0 +1,81 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A server that is told to end")
+struct RestartTests {
+  @Test("twenty times by SIGTERM under load loses not one request", arguments: ["epoll", "poll"])
+  func restarts(_ poller: String) throws {
+    let ground = try Ground()
+    // Outside the range from which clients' own ports are taken, so that nothing takes it between two servers.
+    let settings = [
+      "SERVER_PORT": "\(UInt16.random(in: 20_000..<30_000))", "SERVER_POLLER": poller, "SERVER_LOOPS": "2",
+      "LOG_LEVEL": "warning",
+    ]
+    var server = try ground.serve(settings)
+    let load = try ChildProcess(
+      Repository.python, [Repository.script("load.py"), "\(server.port)", "32"], holdsInput: true)
+    for _ in 0..<20 {
+      // Each hundredth answer: enough since the last start that all the connections are busy.
+      for _ in 0..<2 { #expect(try load.line() != nil) }
+      #expect(server.stop() == 0)
+      server = try ground.serve(settings)
+    }
+    load.closeInput()
+    var last: String?
+    while let line = try load.line() { last = line }
+    let counts = try #require(last.flatMap { JSONReader.read(Array($0.utf8)) })
+    #expect(counts["lost"] == .array([]))
+    #expect(counts["late"]?.integer == 0)
+    #expect(try #require(counts["answered"]?.integer) >= 4000)
+  }
+
+  @Test("closes idle connections and ends with 0", arguments: [SIGTERM, SIGINT])
+  func idle(_ signal: Int32) throws {
+    let server = try Ground().serve()
+    let used = try server.connect()
+    used.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try used.response().status == 200)
+    #expect(server.stop(signal) == 0)
+    #expect(try used.isClosedByPeer())
+  }
+
+  @Test("answers a request whose content is still to come, as its connection's last")
+  func underWay() throws {
+    let server = try Ground().serve()
+    let connection = try server.connect()
+    connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    #expect(try connection.interimResponse() == "HTTP/1.1 100 Continue")
+    server.process.signal(SIGTERM)
+    while (try? RawConnection(port: server.port)) != nil {}
+    connection.send("{}")
+    let answer = try connection.response()
+    #expect(answer.status == 200)
+    #expect(answer["Connection"] == "close")
+    #expect(server.process.wait() == 0)
+  }
+
+  @Test("tells a request that is still not there after the drain's timeout to come again")
+  func timeout() throws {
+    let server = try Ground().serve(["SERVER_DRAIN_TIMEOUT": "1s"])
+    let connection = try server.connect()
+    connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    #expect(try connection.interimResponse() == "HTTP/1.1 100 Continue")
+    server.process.signal(SIGTERM)
+    let answer = try connection.response()
+    #expect(answer.status == 503)
+    #expect(answer.errorCode == "draining")
+    #expect(answer["Retry-After"] != nil)
+    #expect(server.process.wait() == 0)
+  }
+
+  @Test("a second time ends at once", arguments: [SIGTERM, SIGINT])
+  func secondSignal(_ signal: Int32) throws {
+    let server = try Ground().serve(["SERVER_DRAIN_DELAY": "1h"])
+    server.process.signal(SIGTERM)
+    while try server.request("/readyz").status == 200 {}
+    server.process.signal(signal)
+    #expect(server.process.wait() != 0, "it did not drain")
+  }
+}

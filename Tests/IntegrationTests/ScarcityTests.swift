@@ -1,0 +1,88 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A server that runs out")
+struct ScarcityTests {
+  private static let request = "GET /token HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  @Test("of descriptors keeps answering the connections it has, and takes the others when some close")
+  func descriptors() throws {
+    let ground = try Ground()
+    let server = try RunningServer(
+      "/bin/sh", ["-c", "ulimit -n 256 && exec \"$0\" --set log.format=json", Program.path],
+      environment: ground.settings)
+    // The limit is lowered below what it started with, as an administrator may with prlimit(1).
+    let first = try server.connect()
+    first.send(Self.request)
+    #expect(try first.response().status == 200)
+    let used = try run("sh", ["-c", "ls /proc/\(server.process.id)/fd | wc -l"]).stdout
+    let open = try #require(Int(used.filter(\.isNumber)))
+    #expect(try run("prlimit", ["--pid", "\(server.process.id)", "--nofile=\(open + 4)"]).status == 0)
+    let others = try (0..<40).map { _ in try server.connect() }
+    for _ in 0..<50 {
+      first.send(Self.request)
+      #expect(try first.response().status == 200)
+    }
+    for connection in others { connection.finishSending() }
+    let late = try server.connect()
+    late.send(Self.request)
+    #expect(try late.response().status == 200)
+    #expect(server.stop() == 0)
+    // One warning, however often it tried in vain: at ten tries a second, more only after ten seconds.
+    let warnings = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "warning" }
+    #expect(warnings.count == 1, "\(server.log)")
+  }
+
+  @Test("of room on the disk for its log serves on")
+  func fullDisk() throws {
+    let ground = try Ground()
+    let server = try RunningServer(
+      "/bin/sh", ["-c", "exec \"$0\" 2>/dev/full", Program.path], environment: ground.settings)
+    for _ in 0..<20 { #expect(try server.request("/token").status == 200) }
+    #expect(server.stop() == 0)
+  }
+
+  @Test("of standard output and error serves on")
+  func closedOutput() throws {
+    let ground = try Ground()
+    let port = UInt16.random(in: 20_000..<30_000)
+    let process = try ChildProcess(
+      "/bin/sh", ["-c", "exec \"$0\" >&- 2>&-", Program.path],
+      environment: ground.settings.merging(["SERVER_PORT": "\(port)"]) { $1 })
+    // It cannot say that it listens: a connection says it.
+    var connection: RawConnection?
+    while connection == nil { connection = try? RawConnection(port: port) }
+    for _ in 0..<20 {
+      connection?.send(Self.request)
+      #expect(try connection?.response().status == 200)
+    }
+    process.signal(SIGTERM)
+    #expect(process.wait() == 0)
+  }
+
+  @Test("of connections turns the next one away with 503, and says so in the log, but not each time")
+  func connections() throws {
+    let server = try Ground().serve(["SERVER_LIMITS_CONNECTIONS": "4"])
+    let kept = try (0..<4).map { _ in
+      let connection = try server.connect()
+      connection.send(Self.request)
+      _ = try connection.response()
+      return connection
+    }
+    for _ in 0..<20 {
+      let answer = try server.connect().response()
+      #expect(answer.status == 503)
+      #expect(answer.errorCode == "overloaded")
+      #expect(answer["Retry-After"] != nil)
+    }
+    for connection in kept {
+      connection.send(Self.request)
+      #expect(try connection.response().status == 200)
+    }
+    server.stop()
+    let warnings = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "warning" }
+    #expect(warnings.count == 1, "\(server.log)")
+  }
+}

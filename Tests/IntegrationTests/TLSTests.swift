@@ -1,0 +1,96 @@
+import TestSupport
+import Testing
+
+@Suite("Over TLS")
+struct TLSTests {
+  private static func server(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
+    try ground.serve(try ground.tlsSettings().merging(more) { $1 })
+  }
+
+  /// Runs `openssl s_client` with a request on its standard input.
+  private static func client(_ server: RunningServer, _ ground: Ground, _ options: [String]) throws -> ProcessResult {
+    let request = "GET /token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    let fixed = ["-connect", "127.0.0.1:\(server.port)", "-CAfile", ground.certificateFile, "-verify_return_error"]
+    // -ign_eof waits for the server's end rather than that of standard input.
+    return try run("openssl", ["s_client"] + fixed + ["-ign_eof"] + options, input: Array(request.utf8))
+  }
+
+  @Test("a token is served in either version", arguments: ["1.2", "1.3"])
+  func versions(_ version: String) throws {
+    let ground = try Ground()
+    let server = try Self.server(ground)
+    #expect(server.url.hasPrefix("https://"))
+    let answer = try server.request(
+      "/token", "--cacert", ground.certificateFile, "--tlsv\(version)", "--tls-max", version)
+    #expect(answer.status == 200)
+    #expect(answer.token != nil)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("nothing is served in an older version")
+  func oldVersion() throws {
+    let ground = try Ground()
+    let result = try Self.client(try Self.server(ground), ground, ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"])
+    #expect(result.status != 0)
+    #expect(!result.stdout.contains("HTTP/1.1 200"))
+  }
+
+  @Test("http/1.1 is chosen by ALPN, also by a client that would rather have h2")
+  func alpn() throws {
+    let ground = try Ground()
+    let result = try Self.client(try Self.server(ground), ground, ["-alpn", "h2,http/1.1"])
+    #expect(result.stdout.contains("ALPN protocol: http/1.1"))
+    #expect(result.stdout.contains("HTTP/1.1 200 OK"))
+  }
+
+  @Test("a session is resumed", arguments: ["-tls1_2", "-tls1_3"], ["1", "2"])
+  func resumption(_ version: String, _ loops: String) throws {
+    let ground = try Ground()
+    let server = try Self.server(ground, ["SERVER_LOOPS": loops])
+    let session = ground.directory.path(of: "session")
+    let first = try Self.client(server, ground, [version, "-sess_out", session])
+    #expect(first.stdout.contains("New, "))
+    let second = try Self.client(server, ground, [version, "-sess_in", session])
+    #expect(second.stdout.contains("Reused, "))
+    #expect(second.stdout.contains("HTTP/1.1 200 OK"))
+  }
+
+  @Test("the whole content comes before a proper end of the session")
+  func closeNotify() throws {
+    let ground = try Ground()
+    let server = try Self.server(ground)
+    // curl with OpenSSL 3 ends with 56 if the close_notify alert is missing.
+    let answer = try server.request("/openapi.json", "--cacert", ground.certificateFile, "-H", "Connection: close")
+    #expect(answer.status == 200 && answer.json != nil)
+  }
+
+  @Test("plain HTTP gets 400 and is told to use https")
+  func plainHTTP() throws {
+    let ground = try Ground()
+    let connection = try Self.server(ground).connect()
+    connection.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    let answer = try connection.response()
+    #expect(answer.status == 400)
+    #expect(answer.errorDetail?.contains("https") == true)
+  }
+
+  @Test("a certificate's key that anybody can read is warned of")
+  func readableKey() throws {
+    let ground = try Ground()
+    let settings = try ground.tlsSettings()
+    let key = try TextFile.read(ground.directory.path(of: "tls.key"))
+    try ground.directory.write(key, to: "tls.key", mode: 0o644)
+    let server = try ground.serve(settings)
+    server.stop()
+    #expect(server.log.contains("tls.key"))
+    #expect(try ground.run(["check-config"], settings).stderr.contains("tls.key"))
+  }
+
+  @Test("a drain answers what has arrived")
+  func drain() throws {
+    let ground = try Ground()
+    let server = try Self.server(ground)
+    #expect(try server.request("/token", "--cacert", ground.certificateFile).status == 200)
+    #expect(server.stop() == 0)
+  }
+}

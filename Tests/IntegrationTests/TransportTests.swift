@@ -1,0 +1,63 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("The server listens")
+struct TransportTests {
+  @Test("on a Unix-domain socket, which goes with it")
+  func unixSocket() throws {
+    let ground = try Ground()
+    let path = ground.directory.path(of: "http.sock")
+    var settings = ground.settings
+    settings["SERVER_PORT"] = nil
+    settings["SERVER_UNIX_SOCKET"] = path
+    let server = try RunningServer([], environment: settings)
+    #expect(server.url.contains(path))
+    #expect(try HTTPAnswer(curl: ["--unix-socket", path, "http://localhost/token"]).status == 200)
+    #expect(server.stop() == 0)
+    #expect(unsafe access(path, F_OK) != 0)
+  }
+
+  @Test("on a Unix-domain socket that a server which crashed has left behind")
+  func staleUnixSocket() throws {
+    let ground = try Ground()
+    let path = ground.directory.path(of: "http.sock")
+    var settings = ground.settings
+    settings["SERVER_PORT"] = nil
+    settings["SERVER_UNIX_SOCKET"] = path
+    let first = try RunningServer([], environment: settings)
+    #expect(try Program.run(["serve"], environment: settings).status == 78, "the socket is in use")
+    #expect(first.stop(SIGKILL) == 128 + SIGKILL)
+    let second = try RunningServer([], environment: settings)
+    #expect(try HTTPAnswer(curl: ["--unix-socket", path, "http://localhost/healthz"]).status == 200)
+    #expect(second.stop() == 0)
+  }
+
+  /// Whether the machine has an IPv6 loopback.
+  static let hasIPv6 = ((try? TextFile.read("/proc/net/if_inet6")) ?? "").hasPrefix("00000000000000000000000000000001")
+
+  @Test("on IPv6", .enabled(if: hasIPv6, "this machine has no ::1"))
+  func ipv6() throws {
+    let server = try Ground().serve(["SERVER_HOST": "::1", "ADMIN_HOST": "::1"])
+    #expect(server.url.hasPrefix("http://[::1]:"))
+    #expect(try server.request("/token").status == 200)
+    #expect(try server.admin("/readyz").status == 200)
+    server.stop()
+    #expect(server.accessLines.count == 2 && server.log.contains("\"::1\""))
+  }
+
+  @Test("on every address there is, if the host is *")
+  func everywhere() throws {
+    let server = try Ground().serve(["SERVER_HOST": "*"])
+    #expect(try HTTPAnswer(curl: ["http://127.0.0.1:\(server.port)/token"]).status == 200)
+    if Self.hasIPv6 { #expect(try HTTPAnswer(curl: ["http://[::1]:\(server.port)/token"]).status == 200) }
+    #expect(server.stop() == 0)
+  }
+
+  @Test("for HTTP/1.0 as well, and closes behind it")
+  func http10() throws {
+    let answer = try Ground().serve().request("/token", "--http1.0")
+    #expect(answer.status == 200)
+    #expect(answer.json != nil)
+  }
+}
