@@ -90,7 +90,7 @@ extension Connection {
 
   /// Answers with a refusal; the connection is to be closed behind it.
   func refuse(_ refusal: Refusal) {
-    let request = self.request ?? worker.lendRequest()
+    let request = self.request ?? borrowRequest()
     self.request = nil
     defer { worker.takeBack(request) }
     if request.route == nil { worker.identify(request, isFromTrustedProxy: false) }

@@ -157,7 +157,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  private func borrowRequest() -> Request {
+  func borrowRequest() -> Request {
     let request = worker.lendRequest()
     request.peer = peer
     request.client = client

@@ -6,12 +6,12 @@ import TLS
 final class Recorder: ExchangeObserver, @unchecked Sendable {
   // Sendable: everything is read and written under `mutex`.
   private let mutex = Mutex()
-  private var completed: [(status: Int, route: String?, client: String, isNegative: Bool)] = []
+  private var completed: [(status: Int, route: String?, duration: Duration)] = []
   private var notices: [ServerNotice] = []
 
   func completed(_ exchange: borrowing Exchange) {
     let route = exchange.route.map { "\($0)" }
-    let entry = (exchange.status, route, exchange.client, exchange.duration < .zero)
+    let entry = (exchange.status, route, exchange.duration)
     mutex.withLock { completed.append(entry) }
   }
 
@@ -24,6 +24,9 @@ final class Recorder: ExchangeObserver, @unchecked Sendable {
 
   /// The routes of all answers so far.
   var routes: [String?] { mutex.withLock { completed.map(\.route) } }
+
+  /// What all answers so far took.
+  var durations: [Duration] { mutex.withLock { completed.map(\.duration) } }
 
   /// Causes of the TLS sessions that failed so far.
   var tlsFailures: [TLSError.Cause] {

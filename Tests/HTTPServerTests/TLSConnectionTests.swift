@@ -1,3 +1,4 @@
+import EventLoop
 import Glibc
 import TLS
 import TestSupport
@@ -53,6 +54,17 @@ import Testing
     #expect(response.text.contains("https://"))
     #expect(try client.response() == nil)
     #expect(server.recorder.tlsFailures == [.plaintextHTTP])
+  }
+
+  @Test("the time of a refusal is that of its own connection", arguments: Variant.tls)
+  func duration(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").count == 1)
+    let start = Deadline.now
+    let client = try RawClient(port: server.port)
+    try client.send("GET /hello HTTP/1.0\r\n\r\n")
+    #expect(try client.response()?.status == 400)
+    #expect(server.recorder.durations[1] <= Deadline.now.duration(since: start))
   }
 
   @Test("bytes that are neither end the connection with an alert", arguments: Variant.tls)
