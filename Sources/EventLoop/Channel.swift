@@ -164,6 +164,13 @@ public final class Channel: @unchecked Sendable {
     throw SocketError(during: "recv")
   }
 
+  /// Whether bytes have arrived that nobody has read.
+  public var hasUnread: Bool {
+    guard let raw = descriptor?.raw else { return false }
+    var byte: UInt8 = 0
+    return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0
+  }
+
   /// Sends what the kernel takes at once of `bytes`; returns how many it took, 0 if it takes none at present.
   public func send(_ bytes: Span<UInt8>) throws(SocketError) -> Int {
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }

@@ -39,6 +39,11 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   private var timers = Heap<TimerEntry>()
   private var isStopped = false
 
+  /// How often the loop has waited: tells a loop that spins from one that rests.
+  private(set) var turns = 0
+  /// Entries in the heap, those of channels that are gone included.
+  var timerCount: Int { timers.count }
+
   private struct TimerEntry: Comparable {
     let deadline: Deadline
     let token: SlotToken
@@ -137,8 +142,18 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   /// early enough already is left alone, and put right when it comes up.
   func schedule(_ channel: Channel) {
     guard channel.deadline < channel.queuedDeadline else { return }
+    // Short connections leave entries that come up long after them: more of those than of others are thrown out.
+    if timers.count > 2 * slots.count + 64 { discardStaleTimers() }
     channel.queuedDeadline = channel.deadline
     timers.insert(TimerEntry(deadline: channel.deadline, token: channel.token))
+  }
+
+  private func discardStaleTimers() {
+    timers = Heap(
+      slots.compactMap { channel in
+        guard let channel, channel.queuedDeadline != .never else { return nil }
+        return TimerEntry(deadline: channel.queuedDeadline, token: channel.token)
+      })
   }
 
   private func run() {
@@ -147,6 +162,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     runJobs()
     while !isStopped {
       poller.wait(milliseconds: timeout(), into: &ready)
+      turns &+= 1
       now = .now
       for token in ready { wake(token) }
       ready.removeAll(keepingCapacity: true)

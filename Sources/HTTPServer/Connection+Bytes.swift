@@ -57,9 +57,16 @@ extension Connection {
     note(try channel.receive(into: &ciphertext, atMost: limit), of: limit)
     switch try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing) {
     case .handshaking: break
-    case .established: handshakeDeadline = nil
+    case .established: finishHandshake()
     case .closedByPeer: peerHasFinished = true
     }
+  }
+
+  private func finishHandshake() {
+    guard handshakeDeadline != nil else { return }
+    handshakeDeadline = nil
+    // Whoever has just finished one is about to ask: a server that is going waits as for the rest of a head.
+    if worker.stage == .closing { headDeadline = now.advanced(by: worker.limits.headerSection) }
   }
 
   private func note(_ reading: Channel.Reading, of limit: Int) {

@@ -67,7 +67,14 @@ extension Connection {
       if case .fixed(let length) = request.head.framing, length > worker.limits.unreadBody { return false }
     }
     // A server that is going says so with the last answer to what has arrived, not before.
-    return worker.stage == .serving || consumed < input.count
+    return worker.stage == .serving || isFollowed(request, hasUnreadBody: hasUnreadBody)
+  }
+
+  /// Whether more has arrived behind `request`, as far as can be told.
+  private func isFollowed(_ request: Request, hasUnreadBody: Bool) -> Bool {
+    guard hasUnreadBody else { return consumed < input.count || !isDry }
+    guard case .fixed(let length) = request.head.framing else { return false }
+    return input.count - consumed > length
   }
 
   private func write(_ response: Response, to request: Request, keepAlive: Bool) {

@@ -90,7 +90,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private func rest() {
     if headDeadline == nil {
       returnRequest()
-      if worker.stage == .closing, handshakeDeadline == nil { return close() }
+      if worker.stage == .closing, !isAwaited { return close() }
     }
     settle()
     isResting = true
@@ -99,8 +99,11 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Closes it unless a request is under way; for a server that is going.
   func closeIfIdle() {
-    if isResting, headDeadline == nil { close() }
+    if isResting, headDeadline == nil, !isAwaited { close() }
   }
+
+  /// Whether a request is to be expected although none of it was read: it has arrived, or its handshake is under way.
+  private var isAwaited: Bool { handshakeDeadline != nil || channel.hasUnread }
 
   /// Ends whatever it waits for; for a server that has waited long enough.
   func abandon() {

@@ -16,6 +16,9 @@ public final class Server: Sendable {
     public var limits = ServerLimits()
     /// Whose `X-Request-ID` counts, and who is exempt from the limit of connections per address.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
+    /// How long a connection request or a request may be on its way when the server drains; nil for what does on
+    /// loopback, or on a slow round trip elsewhere.
+    public var roundTrip: Duration?
     /// Who hears of every answer.
     public var observer: any ExchangeObserver
 
@@ -31,6 +34,7 @@ public final class Server: Sendable {
 
   let workers: [Worker]
   private let count: ConnectionCount
+  private let roundTrip: Duration
 
   /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.
   public init(_ configuration: Configuration, router: Router, loops: [EventLoop]) throws(ListenError) {
@@ -40,6 +44,8 @@ public final class Server: Sendable {
     self.addresses = listeners.compactMap(\.first?.address)
     self.workers = workers
     self.count = count
+    self.roundTrip =
+      configuration.roundTrip ?? (addresses.allSatisfy(\.isLocal) ? .milliseconds(20) : .milliseconds(200))
     for (index, worker) in workers.enumerated() {
       let own = listeners.map { $0[index] }
       worker.loop.performAndWait { worker.start(own) }
@@ -54,11 +60,6 @@ public final class Server: Sendable {
         worker.tls = tls
       }
     }
-  }
-
-  /// How long a connection request or a request may be on its way: generous on loopback, a slow round trip elsewhere.
-  private var roundTrip: Duration {
-    addresses.allSatisfy { $0.ipAddress?.isLoopback ?? true } ? .milliseconds(20) : .milliseconds(200)
   }
 
   /// From now on every answer is its connection's last, unless the next request has arrived behind it; all is served.
@@ -92,4 +93,9 @@ public final class Server: Sendable {
   private func pause(_ duration: Duration) {
     usleep(UInt32(clamping: duration.nanoseconds / 1000))
   }
+}
+
+extension SocketAddress {
+  /// Whether only this machine can be at the other end.
+  fileprivate var isLocal: Bool { ipAddress?.isLoopback ?? true }
 }

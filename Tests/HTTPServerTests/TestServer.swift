@@ -15,12 +15,13 @@ final class TestServer: Sendable {
   private let isTLS: Bool
 
   init(
-    _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
+    _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1, roundTrip: Duration? = nil,
     trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }
   ) throws {
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: recorder)
     configuration.tls = variant.isTLS ? try TLSContext.shared.get() : nil
     configuration.limits = limits
+    configuration.roundTrip = roundTrip
     configuration.isTrustedProxy = isTrusted
     loops = try (0..<count).map { try EventLoop.start(label: "test.loop.\($0)", poller: variant.poller) }
     server = try Server(configuration, router: router, loops: loops)
@@ -34,8 +35,8 @@ final class TestServer: Sendable {
     for loop in loops { loop.stop() }
   }
 
-  func connect(receiveBuffer: Int32? = nil) throws -> RawClient {
-    try RawClient(port: port, isTLS: isTLS, receiveBuffer: receiveBuffer)
+  func connect(receiveBuffer: Int32? = nil, connectPatience: Int? = nil) throws -> RawClient {
+    try RawClient(port: port, isTLS: isTLS, receiveBuffer: receiveBuffer, connectPatience: connectPatience)
   }
 
   /// Sends `text` on a fresh connection, and reads all that comes back until the server closes.
@@ -68,9 +69,21 @@ final class TestServer: Sendable {
     while workers({ $0.connections.values.count(where: condition) }).reduce(0, +) != count { sched_yield() }
   }
 
-  /// Keeps every loop from doing anything until `gate` opens.
+  /// Keeps every loop from doing anything from now on until `gate` opens.
   func occupy(until gate: Gate) {
-    for loop in loops { loop.post { gate.wait() } }
+    for loop in loops {
+      let isOccupied = Gate()
+      loop.post {
+        isOccupied.open()
+        gate.wait()
+      }
+      isOccupied.wait()
+    }
+  }
+
+  /// Has each loop do something with its share, without waiting for it.
+  func post(_ action: @escaping @Sendable (Worker) -> Void) {
+    for worker in server.workers { worker.loop.post { action(worker) } }
   }
 
   private final class Answer<Value>: @unchecked Sendable {

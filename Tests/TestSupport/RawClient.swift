@@ -10,23 +10,30 @@ import Glibc
   /// The kernel's number.
   public let descriptor: Int32
 
-  private let tls: ClientTLS?
+  private var tls: ClientTLS?
 
   /// What was received and not taken yet.
   private var buffer: [UInt8] = []
 
   /// Connects to a port of `host`, an IPv4 or IPv6 address, and does the TLS handshake if `isTLS`.
-  /// - Parameter receiveBuffer: Bytes that the kernel holds for a client that does not read; nil for its default.
-  public init(port: UInt16, host: String = "127.0.0.1", isTLS: Bool = false, receiveBuffer: Int32? = nil) throws {
-    descriptor = try Self.connected(port: port, host: host, receiveBuffer: receiveBuffer)
-    tls = isTLS ? try ClientTLS(descriptor) : nil
+  /// - Parameters:
+  ///   - receiveBuffer: Bytes that the kernel holds for a client that does not read; nil for its default.
+  ///   - connectPatience: Milliseconds after which a connection request is given up; nil for `patience`.
+  public init(
+    port: UInt16, host: String = "127.0.0.1", isTLS: Bool = false, receiveBuffer: Int32? = nil,
+    connectPatience: Int? = nil
+  ) throws {
+    descriptor = try Self.connected(port, host, Options(receiveBuffer: receiveBuffer, connectPatience: connectPatience))
+    if isTLS { try startTLS() }
   }
 
   /// Connects to a Unix-domain socket.
   public init(path: String) throws {
     descriptor = try Self.connected(path: path)
-    tls = nil
   }
+
+  /// Does the TLS handshake.
+  public func startTLS() throws { tls = try ClientTLS(descriptor) }
 
   deinit { close(descriptor) }
 
@@ -121,7 +128,12 @@ import Glibc
 
   private static var reason: String { unsafe String(cString: strerror(errno)) }
 
-  private static func connected(port: UInt16, host: String, receiveBuffer: Int32?) throws -> Int32 {
+  private struct Options {
+    var receiveBuffer: Int32?
+    var connectPatience: Int?
+  }
+
+  private static func connected(_ port: UInt16, _ host: String, _ options: Options) throws -> Int32 {
     var storage = sockaddr_storage()
     let length = unsafe withUnsafeMutablePointer(to: &storage) { pointer -> Int in
       unsafe pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { v6 in
@@ -131,7 +143,7 @@ import Glibc
       }
     }
     guard length == 0 else {
-      return try connect(family: AF_INET6, &storage, length, receiveBuffer)
+      return try connect(family: AF_INET6, &storage, length, options)
     }
     unsafe withUnsafeMutablePointer(to: &storage) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { v4 in
@@ -140,7 +152,7 @@ import Glibc
         unsafe v4.pointee.sin_addr.s_addr = inet_addr(host)
       }
     }
-    return try connect(family: AF_INET, &storage, MemoryLayout<sockaddr_in>.size, receiveBuffer)
+    return try connect(family: AF_INET, &storage, MemoryLayout<sockaddr_in>.size, options)
   }
 
   private static func connected(path: String) throws -> Int32 {
@@ -151,25 +163,22 @@ import Glibc
     unsafe withUnsafeMutableBytes(of: &storage) { room in
       unsafe withUnsafeBytes(of: address) { unsafe room.copyMemory(from: $0) }
     }
-    return try connect(family: AF_UNIX, &storage, MemoryLayout<sockaddr_un>.size, nil)
+    return try connect(family: AF_UNIX, &storage, MemoryLayout<sockaddr_un>.size, Options())
   }
 
   private static func connect(
-    family: Int32, _ storage: inout sockaddr_storage, _ length: Int, _ receiveBuffer: Int32?
+    family: Int32, _ storage: inout sockaddr_storage, _ length: Int, _ options: Options
   ) throws -> Int32 {
     let descriptor = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { throw TestFailure("The client has no socket: \(reason).") }
-    var patience = timeval(tv_sec: patience, tv_usec: 0)
-    for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
-      unsafe setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
-    }
-    if family != AF_UNIX {
-      var on: Int32 = 1
-      unsafe setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
-    }
-    if var size = receiveBuffer {
-      unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-    }
+    if family != AF_UNIX { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1)) }
+    if let size = options.receiveBuffer { set(descriptor, SOL_SOCKET, SO_RCVBUF, size) }
+    let patience = timeval(tv_sec: patience, tv_usec: 0)
+    set(descriptor, SOL_SOCKET, SO_RCVTIMEO, patience)
+    // Governs connect(2) as well.
+    set(
+      descriptor, SOL_SOCKET, SO_SNDTIMEO,
+      options.connectPatience.map { timeval(tv_sec: $0 / 1000, tv_usec: $0 % 1000 * 1000) } ?? patience)
     let result = unsafe withUnsafePointer(to: &storage) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
         unsafe Glibc.connect(descriptor, address, socklen_t(length))
@@ -180,6 +189,12 @@ import Glibc
       close(descriptor)
       throw refusal
     }
+    set(descriptor, SOL_SOCKET, SO_SNDTIMEO, patience)
     return descriptor
+  }
+
+  private static func set<Value: BitwiseCopyable>(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Value) {
+    var value = value
+    unsafe setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Value>.size))
   }
 }

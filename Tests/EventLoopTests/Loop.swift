@@ -1,0 +1,56 @@
+import Glibc
+import TestSupport
+
+@testable import EventLoop
+
+extension EventLoop {
+  /// A loop that ends with the test.
+  static func forTest(_ kind: PollerKind) throws -> TestLoop {
+    TestLoop(try start(label: "test.loop", poller: kind))
+  }
+}
+
+/// Stops its loop when it goes.
+final class TestLoop: Sendable {
+  let loop: EventLoop
+
+  init(_ loop: EventLoop) { self.loop = loop }
+
+  deinit { loop.stop() }
+
+  /// What `body` returns on the loop.
+  func get<Value>(_ body: @escaping @Sendable () -> Value) throws -> Value {
+    let box = Box<Value>()
+    loop.performAndWait { box.value = body() }
+    guard let value = box.value else { throw TestFailure("The loop did not run what it was given.") }
+    return value
+  }
+
+  private final class Box<Value>: @unchecked Sendable {
+    // Sendable: written before, and read after, the wait for the loop.
+    var value: Value?
+  }
+}
+
+/// Both ends of a connection: a channel of a loop, and a descriptor for the test.
+final class Pair: Sendable {
+  let channel: Channel
+  let other: Int32
+
+  init(on loop: TestLoop) throws {
+    var ends: [Int32] = [-1, -1]
+    let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+    guard unsafe socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw TestFailure("There is no socket pair.") }
+    let (own, other) = (ends[0], ends[1])
+    channel = try loop.get { loop.loop.open(Descriptor(owning: own)) }
+    self.other = other
+  }
+
+  deinit { close(other) }
+
+  /// Sends one byte to the channel.
+  func poke() {
+    var byte: UInt8 = 1
+    _ = unsafe write(other, &byte, 1)
+  }
+}

@@ -1,0 +1,71 @@
+import Dispatch
+import Glibc
+import Testing
+
+@testable import EventLoop
+
+@Suite struct LoopTests {
+  @Test("what other threads post runs on the loop, in the order of each thread", arguments: EventLoop.PollerKind.allCases)
+  func order(_ kind: EventLoop.PollerKind) throws {
+    let loop = try EventLoop.forTest(kind)
+    let notes = Notes<(thread: Int, number: Int, isCurrent: Bool)>()
+    let threads = DispatchGroup()
+    for thread in 0..<8 {
+      DispatchQueue(label: "poster.\(thread)").async(group: threads) {
+        for number in 0..<1000 { loop.loop.post { notes.add((thread, number, loop.loop.isCurrent)) } }
+      }
+    }
+    let all = notes.wait(for: 8000)
+    threads.wait()
+    #expect(all.allSatisfy { $0.isCurrent })
+    for thread in 0..<8 { #expect(all.filter { $0.thread == thread }.map(\.number) == Array(0..<1000)) }
+    #expect(!loop.loop.isCurrent)
+  }
+
+  @Test("a task that prefers the loop stays on it, wherever it is resumed from", arguments: EventLoop.PollerKind.allCases)
+  func tasks(_ kind: EventLoop.PollerKind) async throws {
+    let loop = try EventLoop.forTest(kind)
+    await withTaskGroup(of: Bool.self) { group in
+      for _ in 0..<200 {
+        group.addTask(executorPreference: loop.loop) {
+          var stayed = loop.loop.isCurrent
+          for _ in 0..<10 {
+            await withCheckedContinuation { continuation in
+              DispatchQueue.global().async { continuation.resume() }
+            }
+            stayed = stayed && loop.loop.isCurrent
+          }
+          return stayed
+        }
+      }
+      for await stayed in group { #expect(stayed) }
+    }
+  }
+
+  @Test("performAndWait returns when it is done", arguments: EventLoop.PollerKind.allCases)
+  func performAndWait(_ kind: EventLoop.PollerKind) throws {
+    let loop = try EventLoop.forTest(kind)
+    let notes = Notes<Int>()
+    for number in 0..<1000 {
+      loop.loop.performAndWait { notes.add(number) }
+      #expect(notes.all.count == number + 1)
+    }
+  }
+
+  @Test("a loop that stops closes what it has and ends its waits", arguments: EventLoop.PollerKind.allCases)
+  func stop(_ kind: EventLoop.PollerKind) async throws {
+    let loop = try EventLoop.forTest(kind)
+    let pair = try Pair(on: loop)
+    let isReady = Notes<Bool>()
+    let task = Task(executorPreference: loop.loop) {
+      isReady.add(true)
+      return await pair.channel.readable(until: .never)
+    }
+    isReady.wait(for: 1)
+    loop.loop.stop()
+    #expect(await task.value == .cancelled)
+    #expect(pair.channel.raw == -1)
+    var byte: UInt8 = 0
+    #expect(unsafe read(pair.other, &byte, 1) == 0)
+  }
+}

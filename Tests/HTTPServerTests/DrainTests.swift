@@ -1,0 +1,222 @@
+import Dispatch
+import Glibc
+import Locks
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// A server that goes loses no request that has arrived.
+@Suite struct DrainTests {
+  private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  @Test("while it drains, the last answer to what has arrived says that it is the last", arguments: Variant.all)
+  func lastAnswer(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let old = try server.connect()
+    try old.send(Self.get)
+    #expect(try old.response()?.isLast == false)
+    server.server.beginDrain()
+    let new = try server.connect()
+    for client in [old, new] {
+      try client.send(Self.get + Self.get + Self.get)
+      for isLast in [false, false, true] { #expect(try client.response()?.isLast == isLast) }
+      #expect(try client.response() == nil)
+    }
+  }
+
+  @Test("while it drains, a pipeline longer than a buffer is answered to its end", arguments: Variant.all)
+  func longPipeline(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    server.server.beginDrain()
+    let released = Gate()
+    server.occupy(until: released)
+    // 64 bytes each: a whole number of them fills the receive buffer.
+    let request = "GET /hello HTTP/1.1\r\nHost: a\r\nPad: \(String(repeating: "p", count: 25))\r\n\r\n"
+    #expect(request.utf8.count == 64)
+    try client.send(String(repeating: request, count: 1000))
+    released.open()
+    for number in 0..<1000 {
+      let response = try #require(try client.response(), "answer \(number)")
+      if number < 999 { #expect(!response.isLast) }
+    }
+  }
+
+  @Test("unread content behind a request is not taken for another request that has arrived", arguments: Variant.all)
+  func unreadBody(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    server.server.beginDrain()
+    let post = "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+    let alone = try server.answers(to: post)
+    #expect(alone.map(\.status) == [405])
+    #expect(alone.map(\.isLast) == [true])
+    let followed = try server.answers(to: post + Self.get)
+    #expect(followed.map(\.status) == [405, 200])
+    #expect(followed.map(\.isLast) == [false, true])
+  }
+
+  @Test("idle connections close, and new ones are refused", arguments: Variant.all)
+  func idle(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let clients = try (0..<10).map { _ in try server.connect() }
+    server.server.drain(timeout: .seconds(1000))
+    for client in clients { #expect(try client.rest().isEmpty) }
+    #expect(throws: TestFailure.self) { try RawClient(port: server.port) }
+    #expect(server.connections == 0)
+  }
+
+  @Test("a request that arrives just before its idle connection closes is answered", arguments: Variant.all)
+  func atTheLastMoment(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send(Self.get)
+    #expect(try client.response()?.status == 200)
+    let released = Gate()
+    server.occupy(until: released)
+    // The loop finds both when it looks again, and deals with the order to close first.
+    server.post { $0.closeIdleConnections() }
+    try client.send(Self.get)
+    released.open()
+    let response = try #require(try client.response())
+    #expect(response.isLast)
+    #expect(try client.response() == nil)
+  }
+
+  @Test("a handshake that is under way may end, and its request is answered", arguments: Variant.tls)
+  func handshake(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try RawClient(port: server.port)
+    server.waitForConnections(1)
+    _ = server.workers { $0.closeIdleConnections() }
+    try client.startTLS()
+    server.waitForConnections(1) { $0.handshakeDeadline == nil }
+    try client.send(Self.get)
+    #expect(try client.response()?.isLast == true)
+    #expect(try client.response() == nil)
+  }
+
+  @Test("a head and content that are under way may end before the timeout", arguments: Variant.all)
+  func halfSent(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let head = try server.connect()
+    try head.send("GET /hello HTTP/1.1\r\n")
+    let body = try server.connect()
+    try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
+    server.waitForConnections(2) { $0.request != nil }
+    let drained = DispatchGroup()
+    DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .seconds(1000)) }
+    while server.workers({ $0.stage == .closing }) != [true] { sched_yield() }
+    try head.send("Host: a\r\n\r\n")
+    try body.send("llo")
+    for (client, text) in [(head, "hello"), (body, "hello")] {
+      let response = try #require(try client.response())
+      #expect(response.text == text)
+      #expect(response.isLast)
+      #expect(try client.response() == nil)
+    }
+    drained.wait()
+  }
+
+  @Test("what is under way when the timeout has passed is told so", arguments: Variant.all)
+  func timeout(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let head = try server.connect()
+    try head.send("GET /hello HTTP/1.1\r\n")
+    let body = try server.connect()
+    try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
+    server.waitForConnections(2) { $0.request != nil }
+    let drained = DispatchGroup()
+    DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .milliseconds(10)) }
+    for client in [head, body] {
+      let response = try #require(try client.response())
+      #expect(response.status == 503)
+      #expect(response.isLast)
+      #expect(response["retry-after"] == "1")
+      try expectError(response, code: "draining")
+      #expect(try client.response() == nil)
+      client.finishSending()
+    }
+    drained.wait()
+    #expect(server.connections == 0)
+  }
+
+  @Test("twenty drains under load lose no request", arguments: Variant.plain + Variant.tls.prefix(1))
+  func underLoad(_ variant: Variant) throws {
+    for _ in 0..<20 {
+      // The clients' threads may be kept from running for longer than a packet takes on loopback.
+      let server = try TestServer(variant, loops: 2, roundTrip: .milliseconds(100))
+      let load = Load(server, get: Self.get)
+      load.start(keepAlive: 4, fresh: 2)
+      load.waitForAnswers(200)
+      server.server.drain(timeout: .seconds(1000))
+      #expect(server.connections == 0)
+      load.join()
+      #expect(load.lost == [])
+    }
+  }
+}
+
+/// Clients that send requests until the server lets them in no more.
+private final class Load: Sendable {
+  private let server: TestServer
+  private let get: String
+  private let threads = DispatchGroup()
+  private let monitor = Monitor()
+  private let state = State()
+
+  private final class State: @unchecked Sendable {
+    // Sendable: touched only inside `monitor`.
+    var answers = 0
+    var lost: [String] = []
+  }
+
+  init(_ server: TestServer, get: String) { (self.server, self.get) = (server, get) }
+
+  /// What clients that got no answer to a request say.
+  var lost: [String] {
+    monitor.lock()
+    defer { monitor.unlock() }
+    return state.lost
+  }
+
+  func start(keepAlive: Int, fresh: Int) {
+    for number in 0..<keepAlive + fresh {
+      DispatchQueue(label: "client.\(number)").async(group: threads) { self.run(isFresh: number >= keepAlive) }
+    }
+  }
+
+  func join() { threads.wait() }
+
+  func waitForAnswers(_ count: Int) {
+    monitor.lock()
+    while state.answers < count { monitor.wait() }
+    monitor.unlock()
+  }
+
+  private func run(isFresh: Bool) {
+    // Connection requests that are dropped by a server that goes are given up early.
+    while let client = try? server.connect(connectPatience: 100) {
+      var isLast = isFresh
+      repeat {
+        do {
+          try client.send(get)
+          guard let response = try client.response() else { throw TestFailure("closed without an answer") }
+          isLast = isLast || response.isLast
+          note(response.status == 200 ? nil : "\(response.status)")
+        } catch {
+          note("\(error)")
+          isLast = true
+        }
+      } while !isLast
+    }
+  }
+
+  private func note(_ loss: String?) {
+    monitor.lock()
+    state.answers += 1
+    if let loss { state.lost.append(loss) }
+    monitor.broadcast()
+    monitor.unlock()
+  }
+}
