@@ -87,23 +87,25 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     if isCurrent {
       jobs.append(job)
     } else {
-      mailbox.post(.job(job))
+      _ = mailbox.post(.job(job))
     }
   }
 
-  /// Runs `action` on the loop's thread, in the order of the calls.
-  public func post(_ action: @escaping @Sendable () -> Void) {
+  /// Runs `action` on the loop's thread, in the order of the calls. False, and nothing is run, if the loop has ended.
+  @discardableResult
+  public func post(_ action: @escaping @Sendable () -> Void) -> Bool {
     mailbox.post(.action(action))
   }
 
-  /// Runs `action` on the loop's thread and waits for it. Not from a loop: two that wait for each other wait for ever.
+  /// Runs `action` on the loop's thread and waits for it; does nothing if the loop has ended. Not from a loop: two that
+  /// wait for each other wait for ever.
   public func performAndWait(_ action: @escaping @Sendable () -> Void) {
     let done = DispatchSemaphore(value: 0)
-    post {
+    let isPosted = post {
       action()
       done.signal()
     }
-    done.wait()
+    if isPosted { done.wait() }
   }
 
   /// Lets the loop end after its present turn. Descriptors still open are closed.
@@ -170,12 +172,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
       runJobs()
     }
     for case let channel? in slots { channel.close() }
+    open(mailbox.close())
     runJobs()
     cplatform_set_current_loop(nil)
   }
 
   private func wake(_ token: SlotToken) {
-    guard token != Self.mailboxToken else { return takeMail() }
+    guard token != Self.mailboxToken else { return open(mailbox.take()) }
     channel(token)?.becameReady()
     // A task that became runnable goes first: its connection's bytes are warm in the cache.
     runJobs()
@@ -185,8 +188,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     generations[Int(token.index)] == token.generation ? slots[Int(token.index)] : nil
   }
 
-  private func takeMail() {
-    for letter in mailbox.take() {
+  private func open(_ letters: [Mailbox.Letter]) {
+    for letter in letters {
       switch letter {
       case .job(let job): jobs.append(job)
       case .action(let action): action()

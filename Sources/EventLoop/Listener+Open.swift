@@ -39,26 +39,40 @@ extension Listener {
   // MARK: TCP
 
   private static func openTCP(_ host: String, port: UInt16, loops: Int) throws -> [[Listener]] {
-    guard host == "*" else {
-      return try resolve(host, port: port).map { address in try openTCP(address, loops: loops) }
+    let any = [
+      SocketAddress.ip(IPAddress(bits: 0), port: port, family: .v6),
+      .ip(IPAddress(in_addr(s_addr: 0)), port: port, family: .v4),
+    ]
+    let addresses = host == "*" ? any : try resolve(host, port: port)
+    // A port that the system picks for the first address may be taken on the next: then it is to pick another.
+    for _ in 0..<attempts where port == 0 {
+      do {
+        return try openTCP(addresses, loops: loops)
+      } catch let error as SocketError where error.code == EADDRINUSE {
+        continue
+      }
     }
-    let v6 = try ifSupported { try openTCP(.ip(IPAddress(bits: 0), port: port, family: .v6), loops: loops) }
-    // Both families on the same port, also if the system was to pick it.
-    let chosen = v6?.first?.address.port ?? port
-    let anyV4 = SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: chosen, family: .v4)
-    let v4 = try ifSupported { try openTCP(anyV4, loops: loops) }
-    let found = [v6, v4].compactMap { $0 }
-    guard !found.isEmpty else { throw SocketError(call: "socket", code: EAFNOSUPPORT) }
-    return found
+    return try openTCP(addresses, loops: loops)
   }
 
-  /// Nil where the machine lacks the address family.
-  private static func ifSupported(_ open: () throws -> [Listener]) throws -> [Listener]? {
-    do {
-      return try open()
-    } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) {
-      return nil
+  private static let attempts = 15
+
+  /// Opens those of `addresses` that this machine has, all on the same port.
+  static func openTCP(_ addresses: [SocketAddress], loops: Int) throws -> [[Listener]] {
+    var found: [[Listener]] = []
+    var failure = SocketError(call: "socket", code: EAFNOSUPPORT)
+    for address in addresses {
+      var address = address
+      if let chosen = found.first?.first?.address.port { address = address.withPort(chosen) }
+      do {
+        found.append(try openTCP(address, loops: loops))
+      } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) {
+        // `localhost` is ::1 as well in many a container that has no IPv6.
+        failure = error
+      }
     }
+    guard !found.isEmpty else { throw failure }
+    return found
   }
 
   private static func openTCP(_ address: SocketAddress, loops: Int) throws -> [Listener] {
@@ -109,7 +123,7 @@ extension Listener {
     do {
       try bind(descriptor, to: address)
     } catch {
-      guard error.code == EADDRINUSE, try isLeftOver(address) else { throw error }
+      guard error.code == EADDRINUSE, isSocket(path), try isLeftOver(address) else { throw error }
       unsafe unlink(path)
       try bind(descriptor, to: address)
     }
@@ -118,6 +132,12 @@ extension Listener {
     for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address)) }
     listeners.append(try listening(consume descriptor, at: address))
     return listeners
+  }
+
+  /// Whether there is a socket at `path`: to connect to another kind of file is refused as well.
+  private static func isSocket(_ path: String) -> Bool {
+    var status = stat()
+    return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
   }
 
   /// Whether the socket file belongs to nobody any more.
@@ -151,6 +171,11 @@ extension Listener {
 }
 
 extension SocketAddress {
+  fileprivate func withPort(_ port: UInt16) -> SocketAddress {
+    guard case .ip(let address, _, let family) = self else { return self }
+    return .ip(address, port: port, family: family)
+  }
+
   fileprivate var family: Int32 {
     switch self {
     case .ip(_, _, .v4): AF_INET

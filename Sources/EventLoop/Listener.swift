@@ -70,6 +70,12 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     channel = nil
   }
 
+  /// Without an owner the connection closes.
+  private func handOver(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
+    guard let owner else { return }
+    owner.listener(self, accepted: descriptor, from: peer)
+  }
+
   /// False when the system has nothing left to accept with.
   private func accept(atMost limit: Int) -> Bool {
     guard let channel else { return true }
@@ -77,7 +83,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
       if raw >= 0 {
-        owner?.listener(self, accepted: Descriptor(owning: raw), from: SocketAddress(storage))
+        handOver(Descriptor(owning: raw), from: SocketAddress(storage))
         continue
       }
       switch errno {

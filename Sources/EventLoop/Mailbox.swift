@@ -3,7 +3,7 @@ import Locks
 
 /// What other threads have for an event loop: jobs and actions, in order, with a pipe that wakes it.
 final class Mailbox: @unchecked Sendable {
-  // Sendable: `letters` and `isAwake` are touched only under `lock`. A pthread mutex, because ThreadSanitizer
+  // Sendable: `letters`, `isAwake` and `isClosed` are touched only under `lock`. A pthread mutex, because ThreadSanitizer
   // does not see through `Synchronization.Mutex`.
 
   enum Letter {
@@ -14,6 +14,7 @@ final class Mailbox: @unchecked Sendable {
   private let lock = Mutex()
   private var letters: [Letter] = []
   private var isAwake = false
+  private var isClosed = false
   private let reading: Descriptor
   private let writing: Descriptor
 
@@ -30,16 +31,31 @@ final class Mailbox: @unchecked Sendable {
 
   var readEnd: Int32 { reading.raw }
 
-  func post(_ letter: Letter) {
-    let mustWake = lock.withLock {
+  /// False if nobody takes letters any more.
+  func post(_ letter: Letter) -> Bool {
+    let (isTaken, mustWake) = lock.withLock {
+      guard !isClosed else { return (false, false) }
       letters.append(letter)
       defer { isAwake = true }
-      return !isAwake
+      return (true, !isAwake)
     }
-    guard mustWake else { return }
+    if mustWake { wake() }
+    return isTaken
+  }
+
+  private func wake() {
     var byte: UInt8 = 1
     // Cannot fail for want of room: there is at most one byte in the pipe.
     _ = unsafe write(writing.raw, &byte, 1)
+  }
+
+  /// Takes no more letters, and gives those that there are.
+  func close() -> [Letter] {
+    lock.withLock {
+      isClosed = true
+      defer { letters = [] }
+      return letters
+    }
   }
 
   func take() -> [Letter] {

@@ -70,4 +70,21 @@ import Testing
     var byte: UInt8 = 0
     #expect(unsafe read(pair.other, &byte, 1) == 0)
   }
+
+  @Test(
+    "what is posted to a loop that has ended is dropped, and nobody waits for it",
+    arguments: EventLoop.PollerKind.allCases)
+  func afterTheEnd(_ kind: EventLoop.PollerKind) throws {
+    let loop = try EventLoop.forTest(kind)
+    loop.loop.stop()
+    while loop.loop.post({}) { sched_yield() }
+    loop.loop.performAndWait { Issue.record("It ran.") }
+    weak let notes: Notes<Bool>?
+    do {
+      let kept = Notes<Bool>()
+      notes = kept
+      loop.loop.post { kept.add(true) }
+    }
+    #expect(notes == nil)
+  }
 }

@@ -1,0 +1,268 @@
+import Glibc
+import Locks
+import TestSupport
+import Testing
+
+@testable import EventLoop
+
+@Suite struct ListenerTests {
+  @Test(
+    "a free port is picked, and connections arrive with the peer's address", arguments: EventLoop.PollerKind.allCases)
+  func accepts(_ kind: EventLoop.PollerKind) throws {
+    let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind, loops: 2)
+    let clients = try (0..<20).map { _ in try RawClient(port: host.port) }
+    let peers = host.peers.wait(for: clients.count)
+    #expect(peers.allSatisfy { $0.ipAddress == IPAddress("127.0.0.1") && $0.port != 0 })
+  }
+
+  @Test("the host * is IPv6 and IPv4 on the same port", arguments: EventLoop.PollerKind.allCases)
+  func anyHost(_ kind: EventLoop.PollerKind) throws {
+    let host = try Host(.tcp(host: "*", port: 0), kind, loops: 2)
+    #expect(Set(host.addresses.map(\.port)).count == 1)
+    let v4 = try RawClient(port: host.port)
+    let v4Peer = host.peers.wait(for: 1)[0]
+    #expect(v4Peer.ipAddress?.isIPv4 == true)
+    #expect(v4.descriptor >= 0)
+    guard host.addresses.count == 2 else { return }  // a machine without IPv6
+    let v6 = try RawClient(port: host.port, host: "::1")
+    #expect(host.peers.wait(for: 2)[1].ipAddress == IPAddress("::1"))
+    #expect(v6.descriptor >= 0)
+  }
+
+  @Test("a free port for * is found although its number may be taken for one of the two families")
+  func anyHostAgain() throws {
+    // About one in fourteen of the ports that the system picks from.
+    let taken = (0..<2000).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0) }
+    defer { for descriptor in taken { close(descriptor) } }
+    var any = sockaddr_in()
+    any.sin_family = sa_family_t(AF_INET)
+    for descriptor in taken {
+      _ = unsafe withUnsafePointer(to: &any) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+          unsafe bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        }
+      }
+    }
+    for _ in 0..<200 {
+      let listeners = try Listener.open(.tcp(host: "*", port: 0), loops: 1)
+      #expect(Set(listeners.joined().map(\.address.port)).count == 1)
+    }
+  }
+
+  @Test("all addresses of a name have the same port")
+  func name() throws {
+    let listeners = try Listener.open(.tcp(host: "localhost", port: 0), loops: 2)
+    #expect(Set(listeners.joined().map(\.address.port)).count == 1)
+    #expect(listeners.joined().allSatisfy { $0.address.ipAddress?.isLoopback == true })
+  }
+
+  @Test("addresses of a name that the machine lacks are left out, unless it lacks all")
+  func partial() throws {
+    let missing = SocketAddress.ip(try #require(IPAddress("192.0.2.1")), port: 0, family: .v4)
+    let loopback = SocketAddress.ip(try #require(IPAddress("127.0.0.1")), port: 0, family: .v4)
+    #expect(try Listener.openTCP([missing, loopback], loops: 2).count == 1)
+    #expect(throws: SocketError(call: "bind", code: EADDRNOTAVAIL)) { try Listener.openTCP([missing], loops: 1) }
+  }
+
+  @Test("an address in use is named, with what would mend it", arguments: [1, 2], [1, 2])
+  func inUse(first: Int, second: Int) throws {
+    let listeners = try Listener.open(.tcp(host: "127.0.0.1", port: 0), loops: first)
+    let port = try #require(listeners.first?.first?.address.port)
+    let error = #expect(throws: ListenError.self) {
+      try Listener.open(.tcp(host: "127.0.0.1", port: port), loops: second)
+    }
+    #expect(
+      error?.description == "Cannot listen on 127.0.0.1:\(port): another program listens there already; stop it, "
+        + "or choose another address or port.")
+  }
+
+  @Test(
+    "what cannot be listened on is said in a sentence",
+    arguments: [
+      (Endpoint.tcp(host: "192.0.2.1", port: 0), "Cannot listen on 192.0.2.1:0: this machine has no such address."),
+      (.unix(path: String(repeating: "a", count: 108)), "the path is too long for a Unix-domain socket"),
+      (.unix(path: "/nowhere/at/all.sock"), "No such file or directory"),
+      (.tcp(host: "no.such.name.invalid", port: 0), "the name no.such.name.invalid does not resolve"),
+    ])
+  func refused(endpoint: Endpoint, sentence: String) {
+    let error = #expect(throws: ListenError.self) { try Listener.open(endpoint, loops: 1) }
+    #expect(error?.description.contains(sentence) == true, "\(String(describing: error))")
+  }
+
+  @Test(
+    "a Unix-domain socket is for owner and group, and goes with the drain", arguments: EventLoop.PollerKind.allCases)
+  func unix(_ kind: EventLoop.PollerKind) throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path(of: "server.sock")
+    let host = try Host(.unix(path: path), kind, loops: 2)
+    var status = stat()
+    #expect(unsafe stat(path, &status) == 0)
+    #expect(status.st_mode & 0o777 == 0o660)
+    let clients = try (0..<20).map { _ in try RawClient(path: path) }
+    #expect(host.peers.wait(for: clients.count).allSatisfy { $0 == .unix(path: "") })
+    host.drain()
+    #expect(unsafe stat(path, &status) != 0)
+  }
+
+  @Test("a socket file that is left over is replaced")
+  func leftOver() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path(of: "server.sock")
+    for _ in 0..<3 { _ = try Listener.open(.unix(path: path), loops: 2) }
+  }
+
+  @Test("a socket that somebody listens on is left alone")
+  func alive() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path(of: "server.sock")
+    let host = try Host(.unix(path: path), .poll)
+    let error = #expect(throws: ListenError.self) { try Listener.open(.unix(path: path), loops: 1) }
+    #expect(error?.reason.hasPrefix("another program listens there already") == true)
+    let client = try RawClient(path: path)
+    // The first is the probe, which has gone again.
+    host.peers.wait(for: 2)
+    #expect(client.descriptor >= 0)
+  }
+
+  @Test("a file that is no socket is left alone")
+  func otherFile() throws {
+    let directory = try TemporaryDirectory()
+    let path = try directory.write("precious", to: "server.sock")
+    #expect(throws: ListenError.self) { try Listener.open(.unix(path: path), loops: 1) }
+    #expect(try run("cat", [path]).stdout == "precious")
+  }
+
+  @Test("connections that wait when a listener closes are all accepted", arguments: EventLoop.PollerKind.allCases)
+  func drain(_ kind: EventLoop.PollerKind) throws {
+    let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind, loops: 2)
+    // Far more than are accepted in one go, while the loops are kept from accepting any.
+    let released = Notes<Bool>()
+    for loop in host.loops { loop.loop.post { released.wait(for: 1) } }
+    let clients = try (0..<500).map { _ in try RawClient(port: host.port) }
+    for (loop, listener) in host.pairs { loop.loop.post { listener.refuseConnectionRequests() } }
+    for (loop, listener) in host.pairs { loop.loop.post { listener.acceptRestAndClose() } }
+    released.add(true)
+    host.peers.wait(for: clients.count)
+    #expect(throws: TestFailure.self) { try RawClient(port: host.port) }
+  }
+
+  @Test("a listener whose owner has gone closes what it accepts", arguments: EventLoop.PollerKind.allCases)
+  func orphan(_ kind: EventLoop.PollerKind) throws {
+    let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind)
+    host.forgetOwner()
+    let client = try RawClient(port: host.port)
+    #expect(try client.rest().isEmpty)
+  }
+
+  @Test(
+    "at the descriptor limit accepting pauses, without spinning, and goes on", arguments: EventLoop.PollerKind.allCases)
+  func descriptorLimit(_ kind: EventLoop.PollerKind) async {
+    switch kind {
+    case .epoll: await #expect(processExitsWith: .success) { try DescriptorLimit.run(.epoll) }
+    case .poll: await #expect(processExitsWith: .success) { try DescriptorLimit.run(.poll) }
+    }
+  }
+}
+
+/// What happens to a listener when the system has no descriptors left; in a process of its own, for the others' sake.
+private enum DescriptorLimit {
+  static func run(_ kind: EventLoop.PollerKind) throws {
+    var limit = rlimit(rlim_cur: 256, rlim_max: 256)
+    try require(unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, "limit")
+    let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind)
+    let served = try RawClient(port: host.port)
+    host.peers.wait(for: 1)
+    let waiting = try RawClient(port: host.port)
+    host.peers.wait(for: 2)
+    // All descriptors but one, which the next client takes.
+    var spare: [Int32] = []
+    while case let descriptor = dup(0), descriptor >= 0 { spare.append(descriptor) }
+    close(spare.removeLast())
+    let queued = try RawClient(port: host.port)
+    let before = host.loops[0].loop
+    host.pauses.wait(for: 1)
+    let turns = try host.loops[0].get { before.turns }
+    host.pauses.wait(for: 3)
+    try require(try host.loops[0].get { before.turns } - turns < 20, "spins")
+    try require(host.peers.all.count == 2, "accepts")
+    try require(host.pauses.all.allSatisfy { $0.code == EMFILE }, "another error")
+    close(spare.removeLast())
+    host.peers.wait(for: 3)
+    for client in [served, waiting, queued] { try client.send("a") }
+  }
+
+  private static func require(_ condition: Bool, _ what: String) throws {
+    guard condition else { throw TestFailure(what) }
+  }
+}
+
+/// Who listens and keeps what comes.
+private final class Host: Sendable {
+  let loops: [TestLoop]
+  let addresses: [SocketAddress]
+  let pairs: [(TestLoop, Listener)]
+  private let owner: Owner
+
+  var peers: Notes<SocketAddress> { owner.peers }
+  var pauses: Notes<SocketError> { owner.pauses }
+  var port: UInt16 { addresses.first?.port ?? 0 }
+
+  init(_ endpoint: Endpoint, _ kind: EventLoop.PollerKind, loops count: Int = 1) throws {
+    let loops = try (0..<count).map { _ in try EventLoop.forTest(kind) }
+    let listeners = try Listener.open(endpoint, loops: count)
+    let owner = Owner()
+    addresses = listeners.compactMap(\.first?.address)
+    pairs = listeners.flatMap { zip(loops, $0) }
+    self.loops = loops
+    self.owner = owner
+    for (loop, listener) in pairs { loop.loop.performAndWait { listener.start(on: loop.loop, for: owner.proxy) } }
+  }
+
+  func drain() {
+    for (loop, listener) in pairs { loop.loop.performAndWait { listener.refuseConnectionRequests() } }
+    for (loop, listener) in pairs { loop.loop.performAndWait { listener.acceptRestAndClose() } }
+  }
+
+  func forgetOwner() { owner.forgetProxy() }
+
+  private final class Owner: @unchecked Sendable {
+    // Sendable: the notes are made for many threads, and `proxy` is changed by the test's only.
+    let peers = Notes<SocketAddress>()
+    let pauses = Notes<SocketError>()
+    private var kept: Proxy?
+
+    init() { kept = Proxy(peers, pauses) }
+
+    var proxy: Proxy { kept ?? Proxy(peers, pauses) }
+
+    func forgetProxy() { kept = nil }
+  }
+
+  /// The listener's owner, which it does not keep.
+  final class Proxy: Listener.Owner, @unchecked Sendable {
+    // Sendable: `channels` is confined by `mutex`.
+    private let peers: Notes<SocketAddress>
+    private let pauses: Notes<SocketError>
+    private let mutex = Mutex()
+    private var channels: [Descriptor.Kept] = []
+
+    init(_ peers: Notes<SocketAddress>, _ pauses: Notes<SocketError>) { (self.peers, self.pauses) = (peers, pauses) }
+
+    func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
+      let kept = Descriptor.Kept(descriptor)
+      mutex.withLock { channels.append(kept) }
+      peers.add(peer)
+    }
+
+    func listener(_ listener: Listener, pausedAfter error: SocketError) { pauses.add(error) }
+  }
+}
+
+extension Descriptor {
+  /// A descriptor in an array.
+  fileprivate final class Kept {
+    private let descriptor: Descriptor
+
+    init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
+  }
+}
