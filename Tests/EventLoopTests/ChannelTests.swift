@@ -19,7 +19,9 @@ import Testing
     #expect(heard.notes.all == [.ready, .ready, .ready])
   }
 
-  @Test("a channel closed in the turn that brings news of it hears nothing of them", arguments: EventLoop.PollerKind.allCases)
+  @Test(
+    "a channel closed in the turn that brings news of it hears nothing of them",
+    arguments: EventLoop.PollerKind.allCases)
   func closedInSameTurn(_ kind: EventLoop.PollerKind) throws {
     let loop = try EventLoop.forTest(kind)
     let pairs = try (0..<2).map { _ in try Pair(on: loop) }

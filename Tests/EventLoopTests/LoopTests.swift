@@ -5,7 +5,8 @@ import Testing
 @testable import EventLoop
 
 @Suite struct LoopTests {
-  @Test("what other threads post runs on the loop, in the order of each thread", arguments: EventLoop.PollerKind.allCases)
+  @Test(
+    "what other threads post runs on the loop, in the order of each thread", arguments: EventLoop.PollerKind.allCases)
   func order(_ kind: EventLoop.PollerKind) throws {
     let loop = try EventLoop.forTest(kind)
     let notes = Notes<(thread: Int, number: Int, isCurrent: Bool)>()
@@ -22,7 +23,8 @@ import Testing
     #expect(!loop.loop.isCurrent)
   }
 
-  @Test("a task that prefers the loop stays on it, wherever it is resumed from", arguments: EventLoop.PollerKind.allCases)
+  @Test(
+    "a task that prefers the loop stays on it, wherever it is resumed from", arguments: EventLoop.PollerKind.allCases)
   func tasks(_ kind: EventLoop.PollerKind) async throws {
     let loop = try EventLoop.forTest(kind)
     await withTaskGroup(of: Bool.self) { group in

@@ -15,7 +15,8 @@ final class TestServer: Sendable {
   private let isTLS: Bool
 
   init(
-    _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1, roundTrip: Duration? = nil,
+    _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
+    roundTrip: Duration? = nil,
     trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }
   ) throws {
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: recorder)

@@ -193,7 +193,8 @@ import Glibc
     return descriptor
   }
 
-  private static func set<Value: BitwiseCopyable>(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Value) {
+  private static func set<Value: BitwiseCopyable>(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Value)
+  {
     var value = value
     unsafe setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Value>.size))
   }
