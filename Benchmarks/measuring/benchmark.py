@@ -39,7 +39,7 @@ class Benchmark:
 
     def cached(self):
         """cached token"""
-        self._beside("cached token, no access log", lambda server: load.requests(server, self.seconds))
+        _, self.nginx_plain = self._beside("cached token, no access log", lambda server: load.requests(server, self.seconds))
 
     def cached_with_log(self):
         """cached token with an access log"""
@@ -61,19 +61,16 @@ class Benchmark:
             self.openssl.append(load.signatures(1))
         ratio = Spread.ratios([1e6 / sample.microseconds for sample in samples], self.openssl)
         self.rows.append(Row(
-            "fresh signature per request, against `openssl speed`: per CPU second", ratio.text("×"), "≥ 0.75×",
+            "fresh signature per request, against `openssl speed`: signatures per CPU second", ratio.text("×"), "≥ 0.75×",
             ratio.median >= 0.75, f"{Spread.of(1e6 / sample.microseconds for sample in samples).text('/s', 0)}",
             Spread.of(self.openssl).text("/s", 0)))
+        self._compare_signing("fresh signature per request", samples, self.nginx_plain)
         self._cost("fresh signature, ours", samples)
 
     def fresh_over_tls(self):
         """fresh signature for every request, over TLS"""
         samples = [self._fresh(tls=True) for _ in range(self.rounds)]
-        theirs = [
-            sample.microseconds + 1e6 / signatures for sample, signatures in zip(self.nginx_over_tls, self.openssl)]
-        self._compare(
-            "fresh signature over TLS 1.3, against nginx's answer and OpenSSL's signature: CPU",
-            [sample.microseconds for sample in samples], theirs)
+        self._compare_signing("fresh signature over TLS 1.3", samples, self.nginx_over_tls)
         self._cost("fresh signature over TLS 1.3, ours", samples)
 
     def handshakes(self):
@@ -152,6 +149,12 @@ class Benchmark:
         self.rows.append(Row(
             work, ratio.text("×"), "≤ 1.0×", ratio.median <= 1.0, Spread.of(ours).text(" µs"),
             Spread.of(theirs).text(" µs")))
+
+    def _compare_signing(self, work, samples, answers):
+        """nginx cannot sign: its answer and OpenSSL's signature together are what there is to compare with."""
+        theirs = [answer.microseconds + 1e6 / signatures for answer, signatures in zip(answers, self.openssl)]
+        self._compare(
+            f"{work}, against nginx's answer plus OpenSSL's signature: CPU", [s.microseconds for s in samples], theirs)
 
     def _cost(self, name, samples):
         figures = [Spread.of(getattr(sample, kind) for sample in samples) for kind in (
