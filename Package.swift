@@ -32,7 +32,7 @@ let package = Package(
   products: [
     .executable(name: "musickit-token-server", targets: ["musickit-token-server"]),
     // For Fuzz/ and Benchmarks/, packages of their own that see only products.
-    .library(name: "ServerModules", targets: ["HTTP1", "TLS", "DeveloperToken", "TokenServer"]),
+    .library(name: "ServerModules", targets: ["HTTP1", "JSON", "TLS", "DeveloperToken", "TokenServer"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),

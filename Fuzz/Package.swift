@@ -7,8 +7,10 @@ import PackageDescription
 let targets = [
   "FuzzChunked",
   "FuzzInspector",
+  "FuzzJSON",
   "FuzzOrigin",
   "FuzzRequestHead",
+  "FuzzSettings",
   "FuzzSigningKey",
   "FuzzTLSServer",
 ]

@@ -50,7 +50,6 @@ def requests(server, seconds, tls=False, fresh=False):
     cpu = server.cpu - before
     if "Socket errors" in printed or "Non-2xx" in printed:
         raise RuntimeError(f"not every request was answered:\n{printed}")
-    # wrk says 1.02s as well as 61.00ms or 1.00m.
     count = re.search(r"(\d+) requests in ", printed)
     rate = re.search(r"Requests/sec: *([\d.]+)", printed)
     return Sample(int(count[1]), int(count[1]) / float(rate[1]), cpu)
@@ -59,13 +58,9 @@ def requests(server, seconds, tls=False, fresh=False):
 def handshakes(server, seconds):
     """Connections with a full TLS 1.3 handshake and nothing else, from two clients."""
     warm_up(server, tls=True)
-    command = [
-        tools.find("openssl"), "s_time", "-connect", f"127.0.0.1:{server.port}", "-new", "-tls1_3",
-        "-time", str(seconds)]
+    command = ["openssl", "s_time", "-connect", f"127.0.0.1:{server.port}", "-new", "-tls1_3", "-time", seconds]
     before, start = server.cpu, time.perf_counter()
-    clients = [
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for _ in range(2)]
+    clients = [tools.start(*command) for _ in range(2)]
     printed = [client.communicate()[0] for client in clients]
     elapsed, cpu = time.perf_counter() - start, server.cpu - before
     counts = [re.search(r"(\d+) connections in \d+ real seconds", text) for text in printed]

@@ -19,7 +19,7 @@ class Ours:
         self.binary = binary
         self.credentials = credentials
 
-    def start(self, tls=False, logs=False, connections=1000, settings=None):
+    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, settings=None):
         """Starts it: with HTTPS, with access lines, for so many connections, with further settings."""
         port = free_port()
         environment = {
@@ -37,7 +37,7 @@ class Ours:
         if tls:
             environment["SERVER_TLS_CERTIFICATE_FILE"] = str(self.credentials.certificate)
             environment["SERVER_TLS_KEY_FILE"] = str(self.credentials.key)
-        return Process([self.binary, "serve"], port, environment | (settings or {}))
+        return Process([self.binary, "serve"], port, cores, environment | (settings or {}))
 
 
 class Nginx:
@@ -50,13 +50,13 @@ class Nginx:
         self.credentials = credentials
         self.answer = answer
 
-    def start(self, tls=False, logs=False, connections=1000):
+    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES):
         """Starts it: with HTTPS, with access lines, for so many connections."""
         port = free_port()
         file = self.directory / f"nginx-{port}.conf"
         file.write_text(self._configuration(port, tls, logs, connections))
         with open(self.directory / "nginx.log", "ab") as errors:
-            return Process([tools.find("nginx"), "-p", self.directory, "-c", file], port, errors=errors)
+            return Process([tools.find("nginx"), "-p", self.directory, "-c", file], port, cores, errors=errors)
 
     def _configuration(self, port, tls, logs, connections):
         temporary = "\n".join(

@@ -39,6 +39,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var headDeadline: Deadline?
 
   private let counted: IPAddress?
+  private var hasCarriedRequest = false
   private var isResting = true
 
   init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, worker: Worker) {
@@ -98,9 +99,20 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Closes it unless a request is under way; for a server that is going.
+  ///
+  /// A connection that has carried no request was made for one, which may still be on its way: it gets a little longer.
   func closeIfIdle() {
-    if isResting, headDeadline == nil, !isAwaited { close() }
+    guard isResting, headDeadline == nil, !isAwaited else { return }
+    if hasCarriedRequest {
+      close()
+    } else {
+      channel.watch(until: now.advanced(by: Self.firstRequestGrace), self)
+    }
   }
+
+  /// How long a server that is going waits for the first request of a connection: a client on a busy machine, or behind
+  /// a lost packet, takes that long from connecting to sending.
+  private static let firstRequestGrace = Duration.seconds(1)
 
   /// Whether a request is to be expected although none of it was read: it has arrived, or its handshake is under way.
   private var isAwaited: Bool { handshakeDeadline != nil || channel.hasUnread }
@@ -151,6 +163,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       request.keep(unread.extracting(..<length))
       consumed += length
       headDeadline = nil
+      hasCarriedRequest = true
       return true
     } catch {
       throw .refused(Refusal(error))

@@ -1,3 +1,4 @@
+import Bytes
 public import EventLoop
 public import HTTP1
 public import Telemetry
@@ -54,9 +55,7 @@ public final class Request {
 
   /// Keeps the head, whose bytes the receive buffer is about to lose.
   func keep(_ head: Span<UInt8>) {
-    bytes.append(addingCapacity: head.count) { output in
-      for index in head.indices { output.append(head[index]) }
-    }
+    bytes.append(copying: head)
   }
 
   // MARK: What was asked

@@ -27,7 +27,7 @@ struct RestartTests {
     while let line = try load.line() { last = line }
     let counts = try #require(last.flatMap { JSONReader.read(Array($0.utf8)) })
     #expect(counts["lost"] == .array([]))
-    #expect(counts["late"]?.integer == 0)
+    #expect(counts["late"]?.integer == 0, "a connection without a request is waited for")
     #expect(try #require(counts["answered"]?.integer) >= 4000)
   }
 
