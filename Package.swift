@@ -51,7 +51,7 @@ let package = Package(
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["COpenSSL"]),
     module("HTTPServer", ["Bytes", "EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
-    module("DeveloperToken", ["COpenSSL", "JSON", "Locks"]),
+    module("DeveloperToken", ["Bytes", "COpenSSL", "JSON", "Locks"]),
     module("Telemetry", ["Bytes", "Locks", logging]),
     module(
       "TokenServer",

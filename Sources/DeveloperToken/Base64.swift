@@ -8,16 +8,21 @@ enum Base64 {
 
   /// Appends the base64url form without padding (RFC 7515 §2).
   static func appendURL(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
-    var index = 0
-    while index + 3 <= bytes.count {
-      let group = UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8 | UInt32(bytes[index + 2])
-      append(group, characters: 4, to: &output)
-      index += 3
-    }
-    switch bytes.count - index {
-    case 1: append(UInt32(bytes[index]) << 16, characters: 2, to: &output)
-    case 2: append(UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8, characters: 3, to: &output)
-    default: break
+    let alphabet = alphabet
+    output.append(addingCapacity: encodedCount(bytes.count)) { (output: inout OutputSpan<UInt8>) in
+      func append(_ group: UInt32, characters: UInt32) {
+        for position in 0..<characters { output.append(alphabet[Int(group >> (18 - 6 * position) & 63)]) }
+      }
+      var index = 0
+      while index + 3 <= bytes.count {
+        append(UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8 | UInt32(bytes[index + 2]), characters: 4)
+        index += 3
+      }
+      switch bytes.count - index {
+      case 1: append(UInt32(bytes[index]) << 16, characters: 2)
+      case 2: append(UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8, characters: 3)
+      default: break
+      }
     }
   }
 
@@ -40,12 +45,6 @@ enum Base64 {
     var count = text.count
     while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }
     return decode(text.extracting(0..<count), value: anyValue, isStrict: false, into: &output)
-  }
-
-  private static func append(_ group: UInt32, characters: Int, to output: inout [UInt8]) {
-    for position in 0..<characters {
-      output.append(alphabet[Int(group >> UInt32(18 - 6 * position)) & 63])
-    }
   }
 
   private static func decode(

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What a developer token claims (RFC 7519 §4), exactly as Apple takes it.
 public struct Claims: Sendable, Hashable {
   /// `iss`, the team.
@@ -11,13 +13,22 @@ public struct Claims: Sendable, Hashable {
 
   /// The claims as compact JSON.
   public var json: [UInt8] {
-    var text = #"{"iss":"\#(issuer)","iat":\#(issuedAt),"exp":\#(expiresAt)"#
-    if !origins.isEmpty {
-      // Neither a team ID nor an origin can hold a character that JSON would have escaped.
-      text += #","origin":["# + origins.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+    // Neither a team ID nor an origin can hold a character that JSON would have escaped.
+    var json: [UInt8] = []
+    json.reserveCapacity(96 + origins.count * 40)
+    json.append(#"{"iss":""#)
+    json.append(contentsOf: issuer.description.utf8)
+    json.append(#"","iat":"#)
+    json.append(decimal: issuedAt)
+    json.append(#","exp":"#)
+    json.append(decimal: expiresAt)
+    for (index, origin) in origins.enumerated() {
+      json.append(index == 0 ? #","origin":[""# : #",""#)
+      json.append(contentsOf: origin.description.utf8)
+      json.append("\"")
     }
-    text += "}"
-    return Array(text.utf8)
+    json.append(origins.isEmpty ? "}" : "]}")
+    return json
   }
 
   /// The protected header for a key (RFC 7515 §4.1) as JSON. Apple does not ask for `typ`; some tools do.

@@ -89,11 +89,12 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
       switch errno {
       case EAGAIN, EWOULDBLOCK:
         return true
-      case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+      case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
+        continue  // an error of the one connection, gone before it was accepted (accept(2), "Error handling")
+      default:
+        // EMFILE, ENFILE, ENOBUFS, ENOMEM; and what nobody expects must not spin either.
         owner?.listener(self, pausedAfter: SocketError(during: "accept"))
         return false
-      default:
-        continue  // an error of the one connection, gone before it was accepted (accept(2), "Error handling")
       }
     }
     return true

@@ -120,20 +120,23 @@ extension Connection {
   /// it needs.
   private func transmitAtOnce() throws(Ending) -> Bool {
     guard !outgoing.isEmpty else { return true }
-    let sent = try send(outgoing)
+    sent += try send(outgoing)
     guard sent < outgoing.count else {
       outgoing.removeAll(keepingCapacity: true)
+      sent = 0
       return true
     }
-    if sent > 0 || outgoing.capacity >= worker.limits.receiveBuffer {
-      let rest = Array(outgoing[sent...])
+    // Not at each step, or a long answer to a slow reader would be copied over and over.
+    if sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 {
+      let rest = outgoing.copy(from: sent)
       worker.takeBack(exchange(&outgoing, rest))
+      sent = 0
     }
     return false
   }
 
   private func send(_ bytes: [UInt8]) throws(Ending) -> Int {
-    do { return try channel.send(bytes.span) } catch { throw .gone }
+    do { return try channel.send(bytes.span.extracting(sent...)) } catch { throw .gone }
   }
 
   /// Writes `outgoing`, however long the peer takes, as long as it takes some.
@@ -173,7 +176,8 @@ extension Connection {
     let bytes = outgoing
     outgoing = []
     guard !bytes.isEmpty else { return false }
-    _ = try? channel.send(bytes.span)
+    _ = try? channel.send(bytes.span.extracting(sent...))
+    sent = 0
     return true
   }
 }

@@ -22,8 +22,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var consumed = 0
   /// Answers in plaintext that have not been written.
   var output: [UInt8] = []
-  /// Bytes on their way to the socket.
+  /// Bytes on their way to the socket, of which it has taken the first `sent`.
   var outgoing: [UInt8] = []
+  var sent = 0
 
   /// The socket has nothing more at present.
   var isDry = false
@@ -240,6 +241,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     returnRequest()
     consumed = input.count
     outgoing = []
+    sent = 0
     settle()
     tls = nil
     worker.forget(self, counted: counted)

@@ -17,12 +17,14 @@ struct TokenParameters: Equatable {
   init(query: some Collection<UInt8>) throws(Refusal) {
     for pair in query.split(separator: UInt8(ascii: "&")) {
       let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      let name = try Self.decoded(parts[0])
-      let value = try parts.count > 1 ? Self.decoded(parts[1]) : ""
-      switch name {
-      case "ttl": try setTTL(value)
-      case "origin": origins.append(value)
-      default: throw Self.unknown(name)
+      let name = Self.decoded(parts[0])
+      let value = parts.count > 1 ? Self.decoded(parts[1]) : []
+      if name.elementsEqual("ttl".utf8) {
+        try setTTL(value)
+      } else if name.elementsEqual("origin".utf8) {
+        origins.append(try Self.text(value))
+      } else {
+        throw Self.unknown(try Self.text(name))
       }
     }
   }
@@ -42,7 +44,7 @@ struct TokenParameters: Equatable {
 
   private mutating func set(_ name: String, to value: JSONValue) throws(Refusal) {
     switch (name, value) {
-    case ("ttl", .number(let text)): try setTTL(Self.wholeNumber(text) ?? text)
+    case ("ttl", .number(let text)): try setTTL(Array((Self.wholeNumber(text) ?? text).utf8))
     case ("ttl", _): throw Refusal(.invalidParameter, "ttl must be a number of seconds.")
     case ("origin", .string(let origin)): origins.append(origin)
     case ("origin", .array(let list)):
@@ -63,12 +65,12 @@ struct TokenParameters: Equatable {
 
   private static let originShape = Refusal(.invalidParameter, "origin must be a string or an array of strings.")
 
-  private mutating func setTTL(_ text: String) throws(Refusal) {
+  private mutating func setTTL(_ digits: [UInt8]) throws(Refusal) {
     guard ttl == nil else { throw Refusal(.invalidParameter, "ttl occurs twice.") }
-    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-      let number = Int(text)
-    else { throw Refusal(.invalidParameter, "ttl must be a whole number of seconds, such as 3600.") }
-    ttl = number
+    guard (1...9).contains(digits.count), digits.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      throw Refusal(.invalidParameter, "ttl must be a whole number of seconds, such as 3600.")
+    }
+    ttl = digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
   }
 
   private static func unknown(_ name: String) -> Refusal {
@@ -77,7 +79,8 @@ struct TokenParameters: Equatable {
   }
 
   /// Undoes percent-encoding. The parser has seen to it that every escape is complete.
-  private static func decoded(_ text: some Collection<UInt8>) throws(Refusal) -> String {
+  private static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
+    guard text.contains(UInt8(ascii: "%")) else { return Array(text) }
     var bytes: [UInt8] = []
     var rest = text[...]
     while let byte = rest.popFirst() {
@@ -89,6 +92,10 @@ struct TokenParameters: Equatable {
         bytes.append(byte)
       }
     }
+    return bytes
+  }
+
+  private static func text(_ bytes: [UInt8]) throws(Refusal) -> String {
     guard let string = String(validating: bytes, as: UTF8.self) else {
       throw Refusal(.invalidParameter, "The query is not UTF-8.")
     }
