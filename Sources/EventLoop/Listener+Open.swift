@@ -38,6 +38,14 @@ extension Listener {
 
   // MARK: TCP
 
+  /// Bytes that the kernel takes for a peer that does not read (it reckons with twice as many for itself). Without it,
+  /// it takes megabytes, and keeps them after the connection is closed.
+  private static let sendBuffer: Int32 = 65_536
+
+  /// Milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel gives up
+  /// (tcp(7)), also on behalf of connections that are closed already.
+  private static let unacknowledged: Int32 = 30_000
+
   private static func openTCP(_ host: String, port: UInt16, loops: Int) throws -> [[Listener]] {
     let any = [
       SocketAddress.ip(IPAddress(bits: 0), port: port, family: .v6),
@@ -94,8 +102,12 @@ extension Listener {
     try descriptor.set(SOL_SOCKET, SO_REUSEADDR, 1)
     if sharing { try descriptor.set(SOL_SOCKET, SO_REUSEPORT, 1) }
     if address.family == AF_INET6 { try descriptor.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-    // Inherited by every accepted connection: one system call less for each.
+    // Inherited by every accepted connection: no system call for each.
     try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+    try descriptor.set(SOL_SOCKET, SO_SNDBUF, sendBuffer)
+    #if os(Linux)
+      try descriptor.set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, unacknowledged)
+    #endif
     try bind(descriptor, to: address)
     return descriptor
   }
@@ -130,7 +142,8 @@ extension Listener {
     unsafe chmod(path, socketMode)
     var listeners: [Listener] = []
     for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address)) }
-    listeners.append(try listening(consume descriptor, at: address))
+    // One removes the file at the end: a second time might hit the socket of a successor.
+    listeners.append(try listening(consume descriptor, at: address, ownsPath: true))
     return listeners
   }
 
@@ -163,10 +176,10 @@ extension Listener {
   }
 
   private static func listening(
-    _ descriptor: consuming Descriptor, at address: SocketAddress
+    _ descriptor: consuming Descriptor, at address: SocketAddress, ownsPath: Bool = false
   ) throws(SocketError) -> Listener {
     guard listen(descriptor.raw, backlog) == 0 else { throw SocketError(during: "listen") }
-    return Listener(descriptor, at: address)
+    return Listener(descriptor, at: address, ownsPath: ownsPath)
   }
 }
 

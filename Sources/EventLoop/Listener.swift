@@ -23,13 +23,16 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Connections accepted in one go, so that a flood of new ones does not starve those being served.
   private static let batch = 64
 
+  /// Whether it is the one of several on a Unix-domain socket that removes the file.
+  private let ownsPath: Bool
   private var descriptor: Descriptor?
   private var channel: Channel?
   private weak var owner: (any Owner)?
 
-  init(_ descriptor: consuming Descriptor, at address: SocketAddress) {
+  init(_ descriptor: consuming Descriptor, at address: SocketAddress, ownsPath: Bool) {
     self.descriptor = consume descriptor
     self.address = address
+    self.ownsPath = ownsPath
   }
 
   /// Begins to accept, on `loop`'s thread.
@@ -43,8 +46,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   /// Called by the loop when connections are waiting, or the back-off is over.
   public func channel(_ channel: Channel, became readiness: Readiness) {
-    guard readiness != .cancelled else { return }
-    if accept(atMost: Self.batch) {
+    if readiness == .cancelled {
+      // Closed; or the poller could not take it for want of memory, and may later.
+      if channel.raw >= 0 { channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self) }
+    } else if accept(atMost: Self.batch) {
       channel.watch(until: .never, self)
     } else {
       channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
@@ -59,7 +64,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     guard let channel else { return }
     switch address {
     case .ip: _ = cplatform_drop_connection_requests(channel.raw)
-    case .unix(let path): unsafe unlink(path)
+    case .unix(let path): if ownsPath { unsafe unlink(path) }
     }
   }
 

@@ -12,10 +12,15 @@ extension Connection {
     case body(Operation, Router)
     /// It is answered, but its body is still to be got out of the way.
     case unreadBody
+    /// It is answered, as are enough before it: the answers go out, and others have a turn.
+    case turn
+
+    var isNothing: Bool {
+      if case .nothing = self { true } else { false }
+    }
   }
 
-  /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first. Not `async`, so that
-  /// most requests leave nothing in the frame of their task.
+  /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
   func answerAtOnce() throws(Ending) -> Remainder {
     guard let request else { return .nothing }
     worker.identify(request, isFromTrustedProxy: isFromTrustedProxy)
@@ -34,13 +39,19 @@ extension Connection {
 
   /// Does what `answerAtOnce` left.
   func finish(_ remainder: Remainder) async throws(Ending) {
-    guard let request else { return }
     switch remainder {
     case .nothing: break
+    case .turn:
+      try await flush()
+      settle()
+      _ = await channel.pause(until: now)
+      borrowBuffers()
     case .unreadBody:
+      guard let request else { return }
       try await discardBody(of: request)
       returnRequest()
     case .body(let operation, let router):
+      guard let request else { return }
       try await readBody(of: request, limit: operation.bodyLimit)
       _ = try respond(router.respond(to: request, with: operation), to: request, bodyIsRead: true)
     }

@@ -4,9 +4,10 @@ import TLS
 
 /// One connection, from the accepted descriptor to its close.
 ///
-/// While it rests, this object and its TLS session are all there is: no task, no buffer. When bytes come, the loop
-/// starts a task in `run`, which reads, answers and writes until the socket is dry, and then rests again. A head that
-/// has come half rests as well, with the bytes that there are.
+/// While it rests, this object and its TLS session are all there is: no task, no buffer. When bytes come, `serve` reads,
+/// answers and writes what needs no wait, which is all of most turns, and rests again. What has to wait, for the rest of
+/// a body or for a peer that reads slowly, goes on in a task, in `run`. A head that has come half rests as well, with the
+/// bytes that there are.
 final class Connection: ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: everything runs on the channel's loop, its tasks included.
 
@@ -38,6 +39,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var handshakeDeadline: Deadline?
   /// When the header section that has begun must be complete; nil while none has.
   var headDeadline: Deadline?
+  private var idleDeadline: Deadline?
 
   private let counted: IPAddress?
   private var hasCarriedRequest = false
@@ -61,31 +63,28 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       tls = session
       handshakeDeadline = now.advanced(by: worker.limits.tlsHandshake)
     }
-    channel.watch(until: restDeadline, self)
+    channel.watch(until: restDeadline(), self)
   }
 
   // MARK: At rest
 
   func channel(_ channel: Channel, became readiness: Readiness) {
+    isResting = false
     switch readiness {
-    case .ready: begin(nil)
+    case .ready: serve()
     case .timedOut where headDeadline != nil: begin(.refused(.headTimeout))
     case .cancelled where headDeadline != nil: begin(.refused(.draining))
     case .timedOut, .cancelled: close()
     }
   }
 
-  /// Starts the task that serves, or that ends the connection.
-  private func begin(_ ending: Ending?) {
-    isResting = false
-    // An unstructured task does not inherit the preference: without it, it would run on the global pool.
-    Task(executorPreference: channel.loop) {
-      if let ending { await self.end(with: ending) } else { await self.run() }
-    }
-  }
-
-  private var restDeadline: Deadline {
-    handshakeDeadline ?? headDeadline ?? now.advanced(by: worker.limits.idle)
+  /// Until when it may rest. Only a request moves the end of an idle connection: bytes that come to nothing, such as a
+  /// dripped TLS record, do not.
+  private func restDeadline() -> Deadline {
+    if let deadline = handshakeDeadline ?? headDeadline { return deadline }
+    let deadline = idleDeadline ?? now.advanced(by: worker.limits.idle)
+    idleDeadline = deadline
+    return deadline
   }
 
   /// Gives back what was borrowed, and waits for bytes without a task.
@@ -96,7 +95,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     }
     settle()
     isResting = true
-    channel.watch(until: restDeadline, self)
+    channel.watch(until: restDeadline(), self)
   }
 
   /// Closes it unless a request is under way; for a server that is going.
@@ -125,37 +124,63 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   // MARK: Busy
 
-  /// Deals with all that has come.
-  private func run() async {
+  /// Deals with what has come, as far as that needs no wait. If more is there than one read takes, the loop reports it
+  /// again, after the other connections have had their turn.
+  private func serve() {
     borrowBuffers()
     do throws(Ending) {
-      try await answerWhatIsThere()
-      if try !flushAtOnce() { try await transmit() }
-    } catch {
-      return await end(with: error)
-    }
+      try receive()
+      let remainder = try answerInput()
+      guard case .nothing = remainder, try flushAtOnce() else { return begin(remainder) }
+    } catch { return begin(error) }
+    goOn()
+  }
+
+  /// Does what is left of a turn, and waits where it has to.
+  private func run(_ remainder: Remainder) async {
+    do throws(Ending) {
+      var remainder = remainder
+      repeat {
+        try await finish(remainder)
+        remainder = try answerInput()
+      } while !remainder.isNothing
+      try await flush()
+    } catch { return await end(with: error) }
+    goOn()
+  }
+
+  private func goOn() {
     peerHasFinished ? close() : rest()
   }
 
-  /// How often in a row a connection may fill the receive buffer before the others of its loop have a turn.
-  private static let readsInOneGo = 4
+  private func begin(_ remainder: Remainder) {
+    // An unstructured task does not inherit the preference: without it, it would run on the global pool.
+    Task(executorPreference: channel.loop) { await self.run(remainder) }
+  }
 
-  private func answerWhatIsThere() async throws(Ending) {
-    isDry = false
-    for _ in 0..<Self.readsInOneGo {
-      try receive()
-      while try parseHead() {
-        let remainder = try answerAtOnce()
-        if case .nothing = remainder {} else { try await finish(remainder) }
-        if output.count >= worker.limits.sendBuffer { try await flush() }
-      }
-      if isDry || peerHasFinished { return }
+  private func begin(_ ending: Ending) {
+    if case .gone = ending { return close() }
+    Task(executorPreference: channel.loop) { await self.end(with: ending) }
+  }
+
+  /// How many requests a connection may have answered before the others of its loop have a turn: with a signature each,
+  /// these take about two milliseconds.
+  private static let requestsInOneGo = 64
+
+  /// Answers the requests in `input`, up to one that has to wait.
+  private func answerInput() throws(Ending) -> Remainder {
+    for _ in 0..<Self.requestsInOneGo {
+      guard try parseHead() else { return .nothing }
+      let remainder = try answerAtOnce()
+      guard remainder.isNothing else { return remainder }
+      if output.count >= worker.limits.sendBuffer { return .turn }
     }
+    return .turn
   }
 
   /// Whether a whole head is there; it is `request` then, its bytes are consumed.
   private func parseHead() throws(Ending) -> Bool {
-    guard consumed < input.count else { return false }
+    guard consumed < input.count, !skipsEmptyLine() else { return false }
     let request = self.request ?? borrowRequest()
     do {
       let bytes = input
@@ -164,11 +189,21 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       request.keep(unread.extracting(..<length))
       consumed += length
       headDeadline = nil
+      idleDeadline = nil
       hasCarriedRequest = true
       return true
     } catch {
       throw .refused(Refusal(error))
     }
+  }
+
+  /// Some clients send an empty line behind a body (RFC 9112 §2.2). As long as nothing follows, no request has begun.
+  private func skipsEmptyLine() -> Bool {
+    guard request == nil, input.count - consumed == 2, input[consumed] == 0x0D, input[consumed + 1] == 0x0A else {
+      return false
+    }
+    consumed = input.count
+    return true
   }
 
   func borrowRequest() -> Request {
