@@ -39,7 +39,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var handshakeDeadline: Deadline?
   /// When the header section that has begun must be complete; nil while none has.
   var headDeadline: Deadline?
-  private var idleDeadline: Deadline?
+  private(set) var idleDeadline: Deadline?
 
   private let counted: IPAddress?
   private var hasCarriedRequest = false

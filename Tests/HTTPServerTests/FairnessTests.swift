@@ -1,0 +1,77 @@
+import Glibc
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import EventLoop
+@testable import HTTPServer
+
+/// What one peer may not do to the others, or to the system.
+@Suite struct FairnessTests {
+  @Test("a connection with many requests lets others have a turn", arguments: Variant.all)
+  func turns(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let hog = try server.connect()
+    let other = try server.connect()
+    // Both are known to the loop, and at rest.
+    for client in [hog, other] {
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+      _ = try client.response()
+    }
+    let gate = Gate()
+    server.occupy(until: gate)
+    try hog.send(String(repeating: "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", count: 300))
+    try other.send("GET /echo?me HTTP/1.1\r\nHost: a\r\n\r\n")
+    gate.open()
+    #expect(try other.response()?.status == 200)
+    for _ in 0..<300 { #expect(try hog.response()?.status == 200) }
+    let position = try #require(server.recorder.routes.firstIndex(of: "/echo"))
+    #expect(position <= 2 + 64, "after one turn of the other at most")
+  }
+
+  @Test("bytes that come to nothing do not move the end of an idle connection")
+  func drippedRecord() throws {
+    let server = try TestServer(Variant(poller: .epoll, isTLS: true))
+    let client = try server.connect()
+    try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    _ = try client.response()
+    let deadline = server.workers { $0.connections.values.first?.idleDeadline }
+    #expect(deadline.first.flatMap { $0 } != nil)
+    // The header of a record of 16 KiB, and a little of it.
+    for byte in [0x17, 3, 3, 0x40, 0] + [UInt8](repeating: 0, count: 20) {
+      let turn = server.workers { $0.loop.turns }
+      try client.sendUnencrypted([byte])
+      while server.workers({ $0.loop.turns }) == turn { sched_yield() }
+      #expect(server.workers { $0.connections.values.first?.idleDeadline } == deadline)
+    }
+  }
+
+  @Test("an empty line behind a request begins none: the connection is idle, and closes without a word")
+  func emptyLine() throws {
+    var limits = ServerLimits()
+    limits.idle = .milliseconds(100)
+    limits.headerSection = .milliseconds(10)
+    let server = try TestServer(Variant(poller: .epoll, isTLS: false), limits: limits)
+    let answers = try server.answers(to: "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
+    #expect(answers.map(\.status) == [200])
+  }
+
+  @Test("the kernel keeps little for a peer that does not read, and not for ever")
+  func kernelMemory() throws {
+    let server = try TestServer(Variant(poller: .epoll, isTLS: false))
+    let client = try server.connect()
+    server.waitForConnections(1)
+    let options = server.workers { worker -> [Int32] in
+      guard let raw = worker.connections.values.first?.channel.raw else { return [] }
+      return [(SOL_SOCKET, SO_SNDBUF), (Int32(IPPROTO_TCP), TCP_USER_TIMEOUT)].map { level, option in
+        var value: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        unsafe getsockopt(raw, level, option, &value, &size)
+        return value
+      }
+    }
+    // Linux doubles what is asked for, to reckon its own bookkeeping in.
+    #expect(options == [[131_072, 30_000]])
+    withExtendedLifetime(client) {}
+  }
+}
