@@ -25,23 +25,31 @@ struct WallTime: Sendable, Equatable {
 }
 
 extension [UInt8] {
-  /// `time` as RFC 3339 has it: `2026-01-31T23:59:59.999Z`.
+  /// `time` as RFC 3339 has it: `2026-01-31T23:59:59.999Z`. A year beyond 9999, which it has not, comes out wrong.
   mutating func append(_ time: WallTime) {
     let date = time.date
     let ofDay = Int(time.millisecondOfDay)
-    append(decimal: date.year, width: 4)
-    append(UInt8(ascii: "-"))
-    append(decimal: date.month, width: 2)
-    append(UInt8(ascii: "-"))
-    append(decimal: date.day, width: 2)
-    append(UInt8(ascii: "T"))
-    append(decimal: ofDay / 3_600_000, width: 2)
-    append(UInt8(ascii: ":"))
-    append(decimal: ofDay / 60_000 % 60, width: 2)
-    append(UInt8(ascii: ":"))
-    append(decimal: ofDay / 1000 % 60, width: 2)
-    append(UInt8(ascii: "."))
-    append(decimal: ofDay % 1000, width: 3)
-    append(UInt8(ascii: "Z"))
+    // In one go: every line has one.
+    append(addingCapacity: 24) { (output: inout OutputSpan<UInt8>) in
+      output.append(date.year, digits: 4, then: "-")
+      output.append(date.month, digits: 2, then: "-")
+      output.append(date.day, digits: 2, then: "T")
+      output.append(ofDay / 3_600_000, digits: 2, then: ":")
+      output.append(ofDay / 60_000 % 60, digits: 2, then: ":")
+      output.append(ofDay / 1000 % 60, digits: 2, then: ".")
+      output.append(ofDay % 1000, digits: 3, then: "Z")
+    }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// The last `digits` decimal digits of `number`, at most four, and a character.
+  fileprivate mutating func append(_ number: Int, digits: Int, then mark: Unicode.Scalar) {
+    var divisor = digits == 4 ? 1000 : digits == 3 ? 100 : 10
+    while divisor > 0 {
+      append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / divisor % 10))
+      divisor /= 10
+    }
+    append(UInt8(ascii: mark))
   }
 }
