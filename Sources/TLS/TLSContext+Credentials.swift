@@ -33,9 +33,9 @@ extension TLSContext {
     _ path: String, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) {
     let file = try PEMFile(path)
-    guard file.mode & S_IWOTH == 0 else {
+    guard file.mode & (S_IWGRP | S_IWOTH) == 0 else {
       throw TLSError(
-        .configuration, "Anybody on this machine can write the key file '\(path)'; run 'chmod 600 \(path)'.")
+        .configuration, "Others than its owner can write the key file '\(path)'; run 'chmod 600 \(path)'.")
     }
     if file.mode & S_IROTH != 0, !file.isOnReadOnlyMount {
       findings.append("Anybody on this machine can read the key file '\(path)'; run 'chmod 600 \(path)'.")

@@ -34,8 +34,15 @@ extension TLSContext {
     }
   }
 
-  /// Makes `new` honour and issue the session tickets of `old`.
+  /// Makes `new` honour and issue the session tickets of `old` if both have the same private key.
+  ///
+  /// Otherwise `new` keeps the ticket keys that OpenSSL made for it: whoever replaces a key that leaked must not be left
+  /// with sessions and ticket keys of its time.
   static func copyTicketKeys(from old: OpaquePointer, to new: OpaquePointer) throws(TLSError) {
+    // Compares the public halves; keys of different kinds are no error, only not equal.
+    let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1
+    ErrorQueue.clear()
+    guard isSameKey else { return }
     let length = unsafe SSL_CTX_get_tlsext_ticket_keys(old, nil, 0)
     let keys = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(length), alignment: 1)
     defer {

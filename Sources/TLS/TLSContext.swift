@@ -31,8 +31,9 @@ public final class TLSContext: @unchecked Sendable {
   ///     none is their right, to send one that does not verify ends the handshake.
   ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
   ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
-  ///   - previous: The context whose session tickets this one honours, so that a reload costs nobody a full handshake.
-  ///     Tickets are void if the client CAs have changed, because a resumed session does not verify afresh.
+  ///   - previous: The context whose session tickets this one honours if its private key is the same, so that a reload
+  ///     costs nobody a full handshake. A new private key begins with new ticket keys. Tickets are also void if the
+  ///     client CAs have changed, because a resumed session does not verify afresh.
   ///   - limits: What a peer may cost.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the mend.
   public init(

@@ -24,8 +24,12 @@ import COpenSSL
   let ssl: OpaquePointer
   private let context: TLSContext
   private let transport = RecordTransport()
+  private var partialRecord = PartialRecord()
   private var handshakeBytes = 0
   private var failure: TLSError?
+
+  /// How much of a record is kept until the rest of it arrives, in bytes. 0 between records.
+  public var heldBytes: Int { partialRecord.bytes.count }
 
   /// A session that waits for a client.
   /// - Throws: `TLSError` with the cause `internalFailure` if there is no memory for it.
@@ -62,10 +66,7 @@ import COpenSSL
     defer { swap(&transport.outgoing, &outgoing) }
     do throws(TLSError) {
       try unsafe ciphertext.withUnsafeBytes { bytes throws(TLSError) in
-        unsafe transport.incoming = bytes
-        defer { unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0) }
-        if state == .handshaking { try handshake() }
-        if state == .established { try decrypt(into: &plaintext) }
+        unsafe try receive(bytes, into: &plaintext)
       }
     } catch {
       failure = error
@@ -110,6 +111,32 @@ import COpenSSL
     unsafe SSL_shutdown(ssl)
   }
 
+  /// Hands whole records to OpenSSL, and keeps the beginning of the next one.
+  private func receive(_ ciphertext: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
+    var rest = unsafe ciphertext
+    if !partialRecord.bytes.isEmpty, let record = unsafe partialRecord.complete(from: &rest) {
+      try unsafe record.span.withUnsafeBytes { bytes throws(TLSError) in
+        unsafe try process(bytes, into: &plaintext)
+      }
+    }
+    // Whole records, which is the usual case, are read where they are.
+    let usable = unsafe partialRecord.usableBytes(of: rest)
+    unsafe try process(UnsafeRawBufferPointer(rebasing: rest.prefix(usable)), into: &plaintext)
+    guard state != .closedByPeer else { return }
+    unsafe partialRecord.keep(UnsafeRawBufferPointer(rebasing: rest.dropFirst(usable)))
+    if state == .handshaking { try limitHandshake() }
+  }
+
+  /// Has OpenSSL do whatever follows from `records`.
+  private func process(_ records: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
+    // It would take up its buffers even to find that there is nothing to read.
+    guard unsafe !records.isEmpty else { return }
+    unsafe transport.incoming = records
+    defer { unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0) }
+    if state == .handshaking { try handshake() }
+    if state == .established { try decrypt(into: &plaintext) }
+  }
+
   private func handshake() throws(TLSError) {
     let available = transport.unread
     ErrorQueue.clear()
@@ -121,7 +148,11 @@ import COpenSSL
     } else {
       try settle(result)
     }
-    guard handshakeBytes <= context.limits.handshakeBytes else {
+    try limitHandshake()
+  }
+
+  private func limitHandshake() throws(TLSError) {
+    guard handshakeBytes + heldBytes <= context.limits.handshakeBytes else {
       throw TLSError(.limitExceeded, "The peer's handshake exceeds \(context.limits.handshakeBytes) bytes.")
     }
   }

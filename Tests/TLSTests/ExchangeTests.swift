@@ -31,6 +31,7 @@ struct ExchangeTests {
     let ciphertext = client.write(request) + client.write(request)
     for byte in ciphertext { try server.receive([byte]) }
     #expect(server.plaintext == request + request)
+    #expect(server.session.heldBytes == 0, "an idle session holds nothing")
   }
 
   @Test("a flight cut at random gives the same plaintext", arguments: Version.allCases)

@@ -15,6 +15,56 @@ struct HostileClientTests {
     #expect(server.takeOutgoing().isEmpty)
   }
 
+  @Test("that drips plain HTTP is told apart at the fifth byte, which is as early as can be")
+  func drippedHTTP() throws {
+    let server = try Server(Files().context())
+    for byte in "GET ".utf8 { try server.receive([byte]) }
+    let error = #expect(throws: TLSError.self) { try server.receive("/".utf8) }
+    #expect(error?.cause == .plaintextHTTP)
+    #expect(server.takeOutgoing().isEmpty)
+  }
+
+  @Test(
+    "that begins a record and leaves it costs what it sent, not OpenSSL's buffers",
+    arguments: [
+      ("one byte", [22]),
+      ("one byte that is not TLS", [71]),
+      ("a long record", [22, 3, 1, 0x3f, 255, 1]),
+      ("a record of a type that is none", [5, 3, 1, 0x3f, 255, 1]),
+      ("an SSLv2 ClientHello", [0x80, 0x2e, 1, 3, 3, 0]),
+    ] as [(String, [UInt8])])
+  func halfRecord(label: String, bytes: [UInt8]) throws {
+    let atOnce = try Server(Files().context())
+    try atOnce.receive(bytes)
+    #expect(atOnce.session.heldBytes == bytes.count, "\(label)")
+    let dripped = try Server(Files().context())
+    for byte in bytes { try dripped.receive([byte]) }
+    #expect(dripped.session.heldBytes == bytes.count, "\(label)")
+  }
+
+  @Test("that announces a record of any length is refused at once or kept at its own cost")
+  func announcedLengths() throws {
+    let context = try Files().context()
+    for length in 16_380..<16_900 {
+      let server = try Server(context)
+      let header = [22, 3, 1, UInt8(length >> 8), UInt8(length & 255)]
+      let isRefused = (try? server.receive(header)) == nil
+      #expect(isRefused || server.session.heldBytes == header.count, "\(length)")
+      #expect(isRefused == (length > 16_704), "\(length)")
+      #expect(server.takeOutgoing().isEmpty == !isRefused, "\(length)")
+    }
+  }
+
+  @Test("that drips a handshake of more than the limit is given up at the limit, within the record")
+  func drippedHandshake() throws {
+    var limits = TLSLimits()
+    limits.handshakeBytes = 100
+    let server = try Server(Files().context(limits: limits))
+    for byte in [22, 3, 1, 0x3f, 255] + [UInt8](repeating: 1, count: 95) { try server.receive([byte]) }
+    let error = #expect(throws: TLSError.self) { try server.receive([1]) }
+    #expect(error?.cause == .limitExceeded)
+  }
+
   @Test("gets the same error however often it goes on")
   func staysFailed() throws {
     let server = try Server(Files().context())

@@ -25,12 +25,25 @@ struct ResumptionTests {
     #expect(second.ticketCount == 1)
   }
 
-  @Test("a reload of the certificate keeps the tickets", arguments: Version.allCases)
-  func reloadKeepsTickets(version: Version) throws {
+  @Test("a certificate renewed for the same key keeps the tickets", arguments: Version.allCases)
+  func renewalKeepsTickets(version: Version) throws {
+    let key = try KeyPair()
+    let old = try Files(Certificate(key: key)).context()
+    let session = try session(from: old, version.settings)
+    let renewed = try Files(Certificate(key: key)).context(resuming: old)
+    #expect(try resumes(session, with: renewed, version))
+  }
+
+  @Test("a new private key voids the tickets, and new ones are good", arguments: Version.allCases)
+  func newKeyVoidsTickets(version: Version) throws {
     let old = try Files().context()
     let session = try session(from: old, version.settings)
-    let renewed = try Files().context(resuming: old)
-    #expect(try resumes(session, with: renewed, version))
+    for algorithm: KeyPair.Algorithm in [.p256, .rsa(2048)] {
+      let rekeyed = try Files(algorithm).context(resuming: old)
+      #expect(try !resumes(session, with: rekeyed, version))
+      let fresh = try self.session(from: rekeyed, version.settings)
+      #expect(try resumes(fresh, with: rekeyed, version))
+    }
   }
 
   @Test("another server's ticket leads to a full handshake, not to a failure", arguments: Version.allCases)
