@@ -14,12 +14,10 @@ struct KeyFile {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { throw .init(.unreadable(errno)) }
     try checkType(status.st_mode)
-    guard status.st_mode & 0o022 == 0 else {
-      throw .init(.writableByOthers(mode: status.st_mode & 0o777))
-    }
+    let access = KeyFileAccess(status, isReadOnly: KeyFileAccess.isReadOnly(descriptor))
+    if let mode = access.modeWritableByOthers { throw .init(.writableByOthers(mode: mode)) }
     let text = try contents(of: descriptor, size: Int(status.st_size))
-    let finding = warning(for: status, isReadOnly: isReadOnly(descriptor))
-    return KeyFile(text: text, findings: finding.map { [$0] } ?? [])
+    return KeyFile(text: text, findings: access.findings("The key file"))
   }
 
   private static func checkType(_ mode: mode_t) throws(SigningKeyError) {
@@ -47,22 +45,5 @@ struct KeyFile {
     }
     guard text.count < capacity else { throw .init(.tooLarge(limit: KeyText.limit)) }
     return text
-  }
-
-  /// A mounted secret (Kubernetes, Docker, systemd credentials) is read-only and has the mode that the platform gives
-  /// it, which is nothing for the operator to mend.
-  private static func isReadOnly(_ descriptor: Int32) -> Bool {
-    var status = statvfs()
-    return unsafe fstatvfs(descriptor, &status) == 0 && status.f_flag & UInt(ST_RDONLY) != 0
-  }
-
-  /// Reading by the group is fair where the file belongs to somebody else: the group is then how this process reads it.
-  static func warning(for status: stat, isReadOnly: Bool) -> Finding? {
-    let extra: mode_t = status.st_uid == geteuid() ? 0o044 : 0o004
-    guard status.st_mode & extra != 0, !isReadOnly else { return nil }
-    return Finding(
-      id: "key.readable_by_others",
-      description: "The key file can be read by others on this machine (mode 0"
-        + String(status.st_mode & 0o777, radix: 8) + "), who could sign tokens with it; chmod 600 mends it.")
   }
 }

@@ -24,7 +24,9 @@ public struct Router: Sendable {
       request.route = route.path
       return try operation(of: route, for: request.method)
     }
-    throw Refusal(.notFound, "There is nothing at this path. /openapi.json lists what there is.")
+    throw Refusal(
+      .notFound, "There is nothing at this path. /openapi.json lists what there is.",
+      closesConnection: request.method == .trace)
   }
 
   /// Runs an operation, or answers a refusal, and finishes the response.

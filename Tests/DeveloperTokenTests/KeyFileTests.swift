@@ -63,15 +63,22 @@ struct KeyFileTests {
 
   @Test("is warned of by its mode, its owner and its mount")
   func warnings() {
-    var status = stat()
-    status.st_mode = S_IFREG | 0o640
-    status.st_uid = geteuid()
-    #expect(KeyFile.warning(for: status, isReadOnly: false) != nil)
-    #expect(KeyFile.warning(for: status, isReadOnly: true) == nil, "a mounted secret has the platform's mode")
-    status.st_uid = geteuid() + 1
-    #expect(KeyFile.warning(for: status, isReadOnly: false) == nil, "the group is how this process reads it")
-    status.st_mode = S_IFREG | 0o644
-    #expect(KeyFile.warning(for: status, isReadOnly: false) != nil)
+    func findings(_ mode: mode_t, owner: uid_t, isReadOnly: Bool = false) -> [String] {
+      var status = stat()
+      status.st_mode = S_IFREG | mode
+      status.st_uid = owner
+      return KeyFileAccess(status, isReadOnly: isReadOnly).findings("The key file").map(\.id)
+    }
+    let (us, another) = (geteuid(), geteuid() + 1)
+    #expect(findings(0o600, owner: us) == [])
+    #expect(findings(0o640, owner: us) == ["key.readable_by_others"])
+    #expect(findings(0o640, owner: us, isReadOnly: true) == [], "a mounted secret has the platform's mode")
+    #expect(findings(0o600, owner: another) == ["key.owned_by_another"], "its owner can write it")
+    #expect(findings(0o640, owner: another) == ["key.owned_by_another"], "the group is how this process reads it")
+    #expect(findings(0o644, owner: another) == ["key.owned_by_another", "key.readable_by_others"])
+    #expect(findings(0o644, owner: another, isReadOnly: true) == [], "a mounted secret has the platform's owner")
+    // Root may write anything anyway.
+    #expect(findings(0o400, owner: 0) == [])
   }
 
   @Test("that is no file is named")

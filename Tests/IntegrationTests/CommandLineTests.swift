@@ -3,6 +3,19 @@ import Testing
 
 @Suite("The command line")
 struct CommandLineTests {
+  @Test("ends with 1 and a sentence if what was asked for cannot be written")
+  func fullOutput() throws {
+    let ground = try Ground()
+    let mint = ["mint", "--key-file", ground.keyFile, "--team-id", Ground.teamID]
+    let token = String(try Program.run(mint).stdout.dropLast())
+    for command in [mint, ["inspect", token], ["check-config"]] {
+      let script = ["-c", "exec \"$0\" \"$@\" >/dev/full", Program.path] + command
+      let result = try TestSupport.run("/bin/sh", script, environment: ground.settings)
+      #expect(result.status == 1, "\(command[0])")
+      #expect(result.stderr == "Standard output cannot be written: No space left on device.\n", "\(command[0])")
+    }
+  }
+
   @Test("explains each command", arguments: ["serve", "demo", "mint", "inspect", "check-config", "healthcheck"])
   func help(_ command: String) throws {
     let result = try Program.run([command, "--help"])

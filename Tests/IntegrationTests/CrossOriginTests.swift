@@ -33,6 +33,22 @@ struct CrossOriginTests {
     }
   }
 
+  @Test(
+    "may read what every route answers, and that there is none, if their origin is allowed",
+    arguments: [("/healthz", 200), ("/readyz", 200), ("/openapi.json", 200), ("/nowhere", 404), ("/token?ttl=1", 400)])
+  func routes(_ path: String, _ status: Int) throws {
+    let server = try Ground().serve(Self.listed)
+    for (origin, isAllowed) in [(Self.page, true), ("Origin: https://evil.example", false), ("Origin;", false)] {
+      let answer = try server.request(path, "-H", origin)
+      #expect(answer.status == (path.hasPrefix("/token") && !isAllowed ? answer.status : status))
+      #expect(answer["Access-Control-Allow-Origin"] == (isAllowed ? "https://app.example.com" : nil))
+      #expect(answer["Vary"] == "Origin")
+    }
+    let answer = try server.request(path)
+    #expect(answer["Access-Control-Allow-Origin"] == nil)
+    #expect(answer["Vary"] == "Origin")
+  }
+
   @Test("are told by a preflight what they may send")
   func preflight() throws {
     let answer = try Ground().serve(Self.listed).request(

@@ -98,6 +98,20 @@ struct TokenParameterTests {
     #expect(try connection.response().status == 200)
   }
 
+  @Test("is refused for too many origins before any of them is looked at")
+  func tooManyOrigins() throws {
+    let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
+    let origins = Array(repeating: "nonsense", count: 33)
+    let content = "{\"origin\":[\"\(origins.joined(separator: "\",\""))\"]}"
+    for answer in [
+      try server.request("/token?origin=" + origins.joined(separator: "&origin=")),
+      try server.request("/token", "-d", content),
+    ] {
+      #expect(answer.errorCode == "invalid_parameter")
+      #expect(answer.errorDetail?.contains("33") == true, "\(answer.text)")
+    }
+  }
+
   @Test("may not be more than access.anonymous.ttl")
   func anonymousTTL() throws {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ ttl: '1h' }"])

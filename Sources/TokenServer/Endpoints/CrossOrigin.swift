@@ -7,11 +7,12 @@ import HTTPTypes
 struct CrossOrigin: Sendable {
   let policy: AnonymousPolicy
 
-  /// Adds what lets a page of an allowed origin read the response, errors included.
+  /// Adds what lets a page of an allowed origin read the response, whatever it is: a page that may not read an error
+  /// sees a failure of the network instead.
   func finish(_ response: inout Response, _ request: Request) {
-    // Which answer it is depends on Origin also when there is none.
-    if response.prepared == .empty, request.isForToken { response.fields[.vary] = "Origin" }
-    guard case .present(let origin) = RequestOrigin(request), request.isForToken, policy.admits(origin) else { return }
+    // Which answer it is depends on Origin also when there is none. Prepared fields say so themselves.
+    if response.prepared == .empty { response.fields[.vary] = "Origin" }
+    guard case .present(let origin) = RequestOrigin(request), policy.admits(origin) else { return }
     response.fields[.accessControlAllowOrigin] = origin.description
     if request.method == .options {
       allowPreflight(&response, request)
@@ -24,12 +25,8 @@ struct CrossOrigin: Sendable {
   /// Answers a preflight request (the Fetch standard, §3.3.2).
   private func allowPreflight(_ response: inout Response, _ request: Request) {
     guard case .single = request.field("access-control-request-method") else { return }
-    response.fields[.accessControlAllowMethods] = "GET, POST"
+    response.fields[.accessControlAllowMethods] = request.hasPath("/token") ? "GET, POST" : "GET"
     response.fields[.accessControlAllowHeaders] = "Accept, Content-Type, Cache-Control"
     response.fields[.accessControlMaxAge] = "600"
   }
-}
-
-extension Request {
-  fileprivate var isForToken: Bool { hasPath("/token") }
 }

@@ -66,7 +66,7 @@ final class Health: @unchecked Sendable {
   }
 
   private static let fields = FieldSection([
-    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+    .contentType: "application/json", .cacheControl: "no-store", .vary: "Origin", .xContentTypeOptions: "nosniff",
   ])
 }
 

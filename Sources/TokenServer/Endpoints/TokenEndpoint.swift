@@ -56,6 +56,10 @@ struct TokenEndpoint: Sendable {
   }
 
   private static func origins(_ parameters: TokenParameters) throws(Refusal) -> [Origin] {
+    // Before any of them is parsed: a body may hold tens of thousands.
+    guard parameters.origins.count <= TokenMinter.maximumOrigins else {
+      throw Refusal(.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins))
+    }
     var origins: [Origin] = []
     for text in parameters.origins {
       do { origins.append(try Origin(text)) } catch { throw Refusal(.invalidParameter, "\(error)") }

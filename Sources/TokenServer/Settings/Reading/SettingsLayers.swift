@@ -1,3 +1,6 @@
+import DeveloperToken
+import Glibc
+
 /// The settings as they were written, layer upon layer: the file, then the environment, then the flags.
 struct SettingsLayers {
   private let schema: SettingsSchema
@@ -9,6 +12,9 @@ struct SettingsLayers {
   private(set) var warnings: [String] = []
   /// Whether every layer could be read. What seems missing otherwise may only be unread.
   private(set) var isComplete = true
+  /// How many unknown names may still be held against the known ones, which is slow work and seldom wanted twice: a
+  /// file of nothing but unknown names is some other file.
+  private var suggestions = 20
 
   /// Reads every layer of `input`.
   init(_ input: SettingsInput, schema: SettingsSchema) {
@@ -25,9 +31,14 @@ struct SettingsLayers {
   private mutating func addFile(_ path: String) {
     let source = SettingSource.file(path)
     do throws(SmallFile.Failure) {
-      let bytes = try SmallFile.read(path, atMost: 1 << 20)
+      let descriptor = try SmallFile.open(path)
+      defer { close(descriptor) }
+      var bytes = try SmallFile.read(descriptor, atMost: 1 << 20)
+      // It may hold the key. The strings that the parser makes of it are out of reach.
+      defer { bytes.wipe() }
       do throws(JSON5Failure) {
         add(try JSON5Parser.parse(bytes), at: "", source: source)
+        if values[Settings.MusicKit.key.path] != nil { checkAccess(descriptor, source) }
       } catch {
         faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
         isComplete = false
@@ -36,6 +47,18 @@ struct SettingsLayers {
       let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
       faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: remedy))
       isComplete = false
+    }
+  }
+
+  /// A file that holds the key is a key file, whatever else it is.
+  private mutating func checkAccess(_ descriptor: Int32, _ source: SettingSource) {
+    guard let access = KeyFileAccess(descriptor: descriptor) else { return }
+    if let mode = access.modeWritableByOthers {
+      let problem = "the file can be written by others than its owner (mode 0\(String(mode, radix: 8)))"
+      let remedy = "run chmod 600 on it, or they could put their own key there"
+      faults.append(SettingsFault(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
+    } else {
+      warnings += access.findings("The configuration file, which holds the key,").map(\.description)
     }
   }
 
@@ -57,10 +80,16 @@ struct SettingsLayers {
         add(member, at: memberPath, source: source)
       } else {
         let problem = "there is no setting \(quoted(name))"
-        let remedy = schema.remedy(unknown: name, in: path)
+        let remedy = mayBeSuggested() ? schema.remedy(unknown: name, in: path) : nil
         faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
       }
     }
+  }
+
+  private mutating func mayBeSuggested() -> Bool {
+    guard suggestions > 0 else { return false }
+    suggestions -= 1
+    return true
   }
 
   private mutating func set(_ path: String, _ raw: RawSetting) {
@@ -108,7 +137,8 @@ struct SettingsLayers {
       guard prefixes.contains(where: name.hasPrefix), !known.contains(name), !ServiceLink.isName(name),
         !ServiceLink.isValue(value)
       else { continue }
-      let near = schema.nearestVariable(to: name).map { "; the nearest setting is \($0)" } ?? ""
+      let nearest = mayBeSuggested() ? schema.nearestVariable(to: name) : nil
+      let near = nearest.map { "; the nearest setting is \($0)" } ?? ""
       warnings.append("The environment variable \(quoted(name)) is not known and has no effect\(near).")
     }
   }
@@ -125,7 +155,7 @@ struct SettingsLayers {
       return faults.append(
         SettingsFault(
           "", source: source, problem: "there is no setting \(quoted(flag.path))",
-          remedy: schema.remedy(unknown: components.last.map(String.init) ?? "", in: known)))
+          remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil))
     }
     if setting.isSecret {
       faults.append(
