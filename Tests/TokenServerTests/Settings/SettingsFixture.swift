@@ -10,7 +10,7 @@ final class SettingsFixture {
   static let minimal =
     #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: {} }"#
 
-  private let path: String
+  let path: String
 
   init(_ file: String = "{ \(minimal) }") throws {
     var template = Array("/tmp/settings-XXXXXX".utf8CString)

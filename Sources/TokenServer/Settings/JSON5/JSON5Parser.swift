@@ -20,7 +20,8 @@ struct JSON5Parser {
   /// The one value that `bytes` hold.
   static func parse(_ bytes: [UInt8]) throws(JSON5Failure) -> JSON5Value {
     var parser = JSON5Parser(bytes)
-    guard String(validating: bytes, as: UTF8.self) != nil else {
+    // Not by way of a string: it would be one more copy of what may hold a key.
+    guard (try? UTF8Span(validating: bytes.span)) != nil else {
       throw JSON5Failure(line: 1, column: 1, problem: "the text is not UTF-8")
     }
     let value = try parser.value(depth: 0)

@@ -1,3 +1,6 @@
+import DeveloperToken
+import Glibc
+
 /// The settings as they were written, layer upon layer: the file, then the environment, then the flags.
 struct SettingsLayers {
   private let schema: SettingsSchema
@@ -25,9 +28,14 @@ struct SettingsLayers {
   private mutating func addFile(_ path: String) {
     let source = SettingSource.file(path)
     do throws(SmallFile.Failure) {
-      let bytes = try SmallFile.read(path, atMost: 1 << 20)
+      let descriptor = try SmallFile.open(path)
+      defer { close(descriptor) }
+      var bytes = try SmallFile.read(descriptor, atMost: 1 << 20)
+      // It may hold the key. The strings that the parser makes of it are out of reach.
+      defer { bytes.wipe() }
       do throws(JSON5Failure) {
         add(try JSON5Parser.parse(bytes), at: "", source: source)
+        if values[Settings.MusicKit.key.path] != nil { checkAccess(descriptor, source) }
       } catch {
         faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
         isComplete = false
@@ -36,6 +44,18 @@ struct SettingsLayers {
       let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
       faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: remedy))
       isComplete = false
+    }
+  }
+
+  /// A file that holds the key is a key file, whatever else it is.
+  private mutating func checkAccess(_ descriptor: Int32, _ source: SettingSource) {
+    guard let access = KeyFileAccess(descriptor: descriptor) else { return }
+    if let mode = access.modeWritableByOthers {
+      let problem = "the file can be written by others than its owner (mode 0\(String(mode, radix: 8)))"
+      let remedy = "run chmod 600 on it, or they could put their own key there"
+      faults.append(SettingsFault(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
+    } else {
+      warnings += access.findings("The configuration file, which holds the key,").map(\.description)
     }
   }
 

@@ -13,26 +13,63 @@ enum SmallFile {
 
   /// The bytes of the file at `path`.
   static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
-    // Non-blocking, so that a FIFO without a writer does not stop the start for ever.
-    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard descriptor >= 0 else { throw .system(errno) }
+    let descriptor = try open(path)
     defer { close(descriptor) }
     return try read(descriptor, atMost: limit)
   }
 
-  /// The bytes from `descriptor` to its end.
+  /// A descriptor for reading, which the caller closes.
+  static func open(_ path: String) throws(Failure) -> Int32 {
+    // Non-blocking, so that a FIFO without a writer does not stop the start for ever.
+    let descriptor = unsafe Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else { throw .system(errno) }
+    return descriptor
+  }
+
+  /// The bytes from `descriptor` to its end, read to where they stay: no copy is left behind of what may be a secret.
   static func read(_ descriptor: Int32, atMost limit: Int) throws(Failure) -> [UInt8] {
     var content: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 16_384)
-    while true {
-      let count = unsafe Glibc.read(descriptor, &chunk, chunk.count)
-      if count == 0 { return content }
-      guard count > 0 else {
-        if errno == EINTR { continue }
-        throw errno == EISDIR ? .isDirectory : .system(errno)
+    do throws(Failure) {
+      // One more tells "too large". Room that is not needed is never touched, and so takes no memory.
+      try content.append(addingCapacity: limit + 1) { (output: inout OutputSpan<UInt8>) throws(Failure) in
+        while output.freeCapacity > 0 {
+          let count = try output.fill(from: descriptor)
+          if count == 0 { return }
+        }
+        throw .tooLarge
       }
-      content.append(contentsOf: chunk[..<count])
-      guard content.count <= limit else { throw .tooLarge }
+      return content
+    } catch {
+      content.wipe()
+      throw error
+    }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Appends what can be read at once; returns how much that is.
+  fileprivate mutating func fill(from descriptor: Int32) throws(SmallFile.Failure) -> Int {
+    while true {
+      let count = unsafe withUnsafeMutableBufferPointer { buffer, initialized in
+        let free = unsafe UnsafeMutableBufferPointer(rebasing: buffer[initialized...])
+        let count = unsafe Glibc.read(descriptor, free.baseAddress, free.count)
+        initialized += max(count, 0)
+        return count
+      }
+      if count >= 0 { return count }
+      guard errno == EINTR else { throw errno == EISDIR ? .isDirectory : .system(errno) }
+    }
+  }
+}
+
+extension [UInt8] {
+  /// Overwrites the bytes where they are, in a way that no compiler leaves out as useless.
+  ///
+  /// Whoever shares the storage keeps it as it is, so the last one who holds the bytes has to do this.
+  mutating func wipe() {
+    // Safe: the buffer is valid for the length of the closure.
+    unsafe withUnsafeMutableBytes { buffer in
+      if let start = buffer.baseAddress { unsafe explicit_bzero(start, buffer.count) }
     }
   }
 }

@@ -1,0 +1,69 @@
+import Glibc
+import Testing
+
+@testable import TokenServer
+
+@Suite("A configuration file that holds the key")
+struct KeyInConfigTests {
+  private static func run(_ file: String, mode: mode_t) throws -> CommandResult {
+    let fixture = try SettingsFixture(file)
+    try #require(unsafe chmod(fixture.path, mode) == 0)
+    defer { withExtendedLifetime(fixture) {} }
+    return CheckConfigCommand(fixture.input()).run()
+  }
+
+  private static func withKey() throws -> String {
+    let key = try KeyFixture()
+    defer { withExtendedLifetime(key) {} }
+    let text = String(decoding: try SmallFile.read(key.path, atMost: 4096), as: UTF8.self).replacing("\n", with: "\\n")
+    return "{ musickit: { teamID: 'TEAM123456', keyID: 'KEY1234567', key: '\(text)' }, access: { anonymous: {} } }"
+  }
+
+  @Test("is refused if others can write it", arguments: [mode_t(0o620), 0o602, 0o666])
+  func writable(_ mode: mode_t) throws {
+    let result = try Self.run(try Self.withKey(), mode: mode)
+    #expect(result.status == .configuration)
+    #expect(result.diagnostics.count == 1)
+    #expect(result.diagnostics.first?.hasPrefix("musickit.key (file ") == true)
+    #expect(result.diagnostics.first?.contains("0" + String(mode, radix: 8)) == true)
+  }
+
+  @Test("is warned of if others can read it", arguments: [mode_t(0o644), 0o640, 0o604])
+  func readable(_ mode: mode_t) throws {
+    let result = try Self.run(try Self.withKey(), mode: mode)
+    #expect(result.status == .good)
+    #expect(result.diagnostics.count == 1)
+    #expect(result.diagnostics.first?.hasPrefix("Warning: The configuration file, which holds the key,") == true)
+  }
+
+  @Test("is good if it is the owner's alone, and without a key may have any mode")
+  func good() throws {
+    #expect(try Self.run(try Self.withKey(), mode: 0o600) == Self.run(try Self.withKey(), mode: 0o400))
+    #expect(try Self.run(try Self.withKey(), mode: 0o600).diagnostics.isEmpty)
+    let fixture = try SettingsFixture()
+    try #require(unsafe chmod(fixture.path, 0o666) == 0)
+    #expect(try fixture.load().warnings.isEmpty)
+  }
+
+  private static func address(of bytes: [UInt8]) -> UInt {
+    unsafe bytes.withUnsafeBytes { unsafe UInt(bitPattern: $0.baseAddress) }
+  }
+
+  @Test("is wiped where it was read to, once it is parsed")
+  func wipe() throws {
+    let fixture = try SettingsFixture("{ a: 'secret' }")
+    var bytes = try SmallFile.read(fixture.path, atMost: 4096)
+    let before = Self.address(of: bytes)
+    _ = try JSON5Parser.parse(bytes)
+    bytes.wipe()
+    #expect(Self.address(of: bytes) == before, "no copy was made for the parser's sake")
+    #expect(bytes == Array(repeating: 0, count: 15))
+  }
+
+  @Test("is refused as too large by one byte, and not before")
+  func limit() throws {
+    let fixture = try SettingsFixture("12345678")
+    #expect(try SmallFile.read(fixture.path, atMost: 8).count == 8)
+    #expect(throws: SmallFile.Failure.tooLarge) { try SmallFile.read(fixture.path, atMost: 7) }
+  }
+}
