@@ -11,7 +11,7 @@ public struct CheckConfigCommand: Sendable {
   public func run() -> CommandResult {
     let draft = SettingsDraft(input)
     let files = draft.checkFiles()
-    let faults = (draft.faults + files.faults).map(\.description)
+    let faults = (draft.faults + files.faults).lines
     let warnings = (draft.warnings + files.warnings).map { "Warning: \($0)" }
     guard faults.isEmpty, let loaded = try? draft.complete() else {
       return CommandResult(.configuration, diagnostics: faults + warnings)

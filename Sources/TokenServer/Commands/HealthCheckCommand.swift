@@ -17,7 +17,7 @@ public struct HealthCheckCommand: Sendable {
       guard status == 200 else { return CommandResult(.failed, diagnostics: ["\(probe.url) answered \(status)."]) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.faults.map(\.description))
+      return CommandResult(.configuration, diagnostics: error.faults.lines)
     } catch let error as HTTPProbe.InvalidURL {
       return CommandResult(.usage, diagnostics: [error.description])
     } catch let error as NoAdminURL {

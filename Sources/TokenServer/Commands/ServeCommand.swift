@@ -28,7 +28,7 @@ public struct ServeCommand: Sendable {
       try ServerProcess(source).run(load: load) { announce($0.lines) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.faults.map(\.description))
+      return CommandResult(.configuration, diagnostics: error.faults.lines)
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     }

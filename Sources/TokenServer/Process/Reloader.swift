@@ -79,7 +79,7 @@ final class Reloader: @unchecked Sendable {
         "Settings, key and certificate were read anew.",
         metadata: ["cause": "\(cause)", "key.id": "\(next.minter.key.keyID)"])
     } catch {
-      for sentence in (error as? InvalidSettings)?.faults.map(\.description) ?? ["\(error)"] {
+      for sentence in (error as? InvalidSettings)?.faults.lines ?? ["\(error)"] {
         logger.error("The new settings cannot be used; the old ones stay.", metadata: ["reason": "\(sentence)"])
       }
     }

@@ -36,6 +36,19 @@ struct CheckConfigCommandTests {
     #expect(result.diagnostics.allSatisfy { !$0.contains("\n") })
   }
 
+  @Test("stops listing faults where nobody reads on, and says how many more there are")
+  func manyFaults() throws {
+    let members = (0..<500).map { "sever\($0): 1" }.joined(separator: ", ")
+    let fixture = try SettingsFixture("{ \(SettingsFixture.minimal), \(members) }")
+    let result = CheckConfigCommand(fixture.input()).run()
+    #expect(result.status == .configuration)
+    // The key's file is not there either.
+    #expect(result.diagnostics.count == 101)
+    #expect(result.diagnostics.last == "There are 401 more faults.")
+    #expect(result.diagnostics.count { $0.contains("the nearest is server") } == 20)
+    withExtendedLifetime(fixture) {}
+  }
+
   @Test("looks at the files of TLS")
   func tls() {
     let result = Self.run([

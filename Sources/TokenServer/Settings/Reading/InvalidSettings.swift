@@ -6,5 +6,5 @@ public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   public let warnings: [String]
 
   /// The faults, one a line.
-  public var description: String { faults.map(\.description).joined(separator: "\n") }
+  public var description: String { faults.lines.joined(separator: "\n") }
 }

@@ -26,3 +26,13 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
     return "\(place): \(InvalidValue(problem: problem, remedy: remedy))"
   }
 }
+
+extension [SettingsFault] {
+  /// A line for each, as far as anybody reads, and then one that says how many more there are.
+  var lines: [String] {
+    let most = 100
+    let rest = count - most
+    return prefix(most).map(\.description)
+      + (rest > 0 ? [rest == 1 ? "There is 1 more fault." : "There are \(rest) more faults."] : [])
+  }
+}

@@ -12,6 +12,9 @@ struct SettingsLayers {
   private(set) var warnings: [String] = []
   /// Whether every layer could be read. What seems missing otherwise may only be unread.
   private(set) var isComplete = true
+  /// How many unknown names may still be held against the known ones, which is slow work and seldom wanted twice: a
+  /// file of nothing but unknown names is some other file.
+  private var suggestions = 20
 
   /// Reads every layer of `input`.
   init(_ input: SettingsInput, schema: SettingsSchema) {
@@ -77,10 +80,16 @@ struct SettingsLayers {
         add(member, at: memberPath, source: source)
       } else {
         let problem = "there is no setting \(quoted(name))"
-        let remedy = schema.remedy(unknown: name, in: path)
+        let remedy = mayBeSuggested() ? schema.remedy(unknown: name, in: path) : nil
         faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
       }
     }
+  }
+
+  private mutating func mayBeSuggested() -> Bool {
+    guard suggestions > 0 else { return false }
+    suggestions -= 1
+    return true
   }
 
   private mutating func set(_ path: String, _ raw: RawSetting) {
@@ -128,7 +137,8 @@ struct SettingsLayers {
       guard prefixes.contains(where: name.hasPrefix), !known.contains(name), !ServiceLink.isName(name),
         !ServiceLink.isValue(value)
       else { continue }
-      let near = schema.nearestVariable(to: name).map { "; the nearest setting is \($0)" } ?? ""
+      let nearest = mayBeSuggested() ? schema.nearestVariable(to: name) : nil
+      let near = nearest.map { "; the nearest setting is \($0)" } ?? ""
       warnings.append("The environment variable \(quoted(name)) is not known and has no effect\(near).")
     }
   }
@@ -145,7 +155,7 @@ struct SettingsLayers {
       return faults.append(
         SettingsFault(
           "", source: source, problem: "there is no setting \(quoted(flag.path))",
-          remedy: schema.remedy(unknown: components.last.map(String.init) ?? "", in: known)))
+          remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil))
     }
     if setting.isSecret {
       faults.append(
