@@ -87,6 +87,27 @@ struct ReloadTests {
     #expect(server.server.stop() == 0)
   }
 
+  @Test("takes the key that new settings name as soon as its file is there and can be used")
+  func keyLater() throws {
+    let ground = try Ground()
+    let next = ground.directory.path(of: "AuthKey_NEXT123456.p8")
+    let file = try ground.directory.write("{ musickit: { keyFile: '\(ground.keyFile)' } }", to: "config.json5")
+    var environment = ground.settings.merging(["MUSICKIT_CONFIG": file]) { $1 }
+    environment["MUSICKIT_KEY_FILE"] = nil
+    let server = try RunningServer([], environment: environment)
+    _ = try ground.directory.write("{ musickit: { keyFile: '\(next)' } }", to: "config.json5")
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors(Self.refused)
+    // From here on no signal: the file that could not be used is watched, and its mode with it.
+    _ = try ground.directory.write(try KeyPair().pem, to: "AuthKey_NEXT123456.p8", mode: 0o660)
+    try server.process.waitForErrors(Self.refused, count: 2)
+    unsafe chmod(next, 0o600)
+    try server.process.waitForErrors(Self.done)
+    let token = try CompactToken(try #require(try server.request("/token").token))
+    #expect(token.header["kid"]?.string == "NEXT123456")
+    #expect(server.stop() == 0)
+  }
+
   @Test("never turns HTTPS into HTTP, and says that this takes a restart")
   func tlsStays() throws {
     let ground = try Ground()

@@ -21,7 +21,7 @@ public struct DemoCommand: Sendable {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
       let source = Generation.Source(settings: try settings(), key: key, warnings: findings.map(\.description))
-      try ServerProcess(source).run(load: nil) { addresses in announce(Self.guide(addresses, key)) }
+      try ServerProcess(source).run(reload: nil) { addresses in announce(Self.guide(addresses, key)) }
       return CommandResult(.good)
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])

@@ -17,15 +17,15 @@ public struct ServeCommand: Sendable {
   ///   - announce: Called with a line for each listener, once they accept connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
-      let (input, warnings) = (input, findings.map(\.description))
-      let load: Reloader.Load = {
-        let loaded = try Settings.load(input)
-        let key = try loaded.settings.musickit.loadKey()
-        return Generation.Source(settings: loaded.settings, key: key, warnings: loaded.warnings)
-      }
-      var source = try load()
-      source.warnings += warnings
-      try ServerProcess(source).run(load: load) { announce($0.lines) }
+      let input = input
+      let load: Reloader.Load = { () throws(InvalidSettings) in try Settings.load(input) }
+      // Looked at before they are read: a change in between is a reason to read them again.
+      var files = FileFingerprints([input.configurationFile].compactMap { $0 })
+      let loaded = try load()
+      files.watch(loaded.settings.files)
+      var source = try Generation.Source(loaded)
+      source.warnings += findings.map(\.description)
+      try ServerProcess(source).run(reload: (load, files)) { announce($0.lines) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.faults.lines)

@@ -19,6 +19,17 @@ struct Generation: Sendable {
     let settings: Settings
     let key: SigningKey
     var warnings: [String]
+
+    init(settings: Settings, key: SigningKey, warnings: [String]) {
+      self.settings = settings
+      self.key = key
+      self.warnings = warnings
+    }
+
+    /// Reads the key that the settings name.
+    init(_ loaded: Settings.Loaded) throws(SigningKeyError) {
+      self.init(settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings)
+    }
   }
 
   /// Makes one. What has not changed since `previous` goes on: tokens in the cache, TLS sessions that clients may resume.

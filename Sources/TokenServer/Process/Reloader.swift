@@ -8,8 +8,8 @@ import Logging
 final class Reloader: @unchecked Sendable {
   // Sendable: everything mutable is touched only on `queue`, which is serial.
 
-  /// Reads everything anew. Throws sentences for the operator.
-  typealias Load = @Sendable () throws -> Generation.Source
+  /// Reads the settings anew, and none of the files that they name. Throws all that is wrong with them.
+  typealias Load = @Sendable () throws(InvalidSettings) -> Settings.Loaded
 
   private let queue = DispatchQueue(label: "reload")
   private let load: Load
@@ -17,22 +17,24 @@ final class Reloader: @unchecked Sendable {
   private let servers: (public: Server, admin: Server?)
   private let logger: Logger
   private var current: Generation
-  private var fingerprints: FileFingerprints
+  /// Of what is in use, and of what the last settings that could be read name: a key that was missing may come.
+  private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?
 
   /// How often files are looked at. Rotated secrets are valid side by side for longer than that.
   private static let interval = DispatchTimeInterval.seconds(5)
 
+  /// - Parameter files: How the files of `current` looked before they were read.
   init(
-    _ current: Generation, servers: (public: Server, admin: Server?), health: Health, logger: Logger,
-    load: @escaping Load
+    _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?), health: Health,
+    logger: Logger, load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
     self.health = health
     self.logger = logger
     self.load = load
-    fingerprints = FileFingerprints(current.settings.files)
+    self.files = files
   }
 
   /// Begins to watch the files.
@@ -41,7 +43,7 @@ final class Reloader: @unchecked Sendable {
       let timer = DispatchSource.makeTimerSource(queue: queue)
       timer.schedule(deadline: .now() + Self.interval, repeating: Self.interval, leeway: .seconds(1))
       timer.setEventHandler { [unowned self] in
-        if FileFingerprints(self.current.settings.files) != self.fingerprints { self.reload(because: "a file changed") }
+        if self.files.haveChanged { self.reload(because: "a file changed") }
       }
       timer.resume()
       self.timer = timer
@@ -62,10 +64,14 @@ final class Reloader: @unchecked Sendable {
   }
 
   private func reload(because cause: String) {
-    // Taken first: a change while we read is seen the next time.
-    fingerprints = FileFingerprints(current.settings.files)
+    // Each file is looked at before it is read: a change while we read is seen the next time.
+    files.look()
     do {
-      let source = try load()
+      let loaded = try load()
+      let named = loaded.settings.files
+      files.keepOnly(current.settings.files + named)
+      files.watch(named)
+      let source = try Generation.Source(loaded)
       let next = try Generation(source, health: health, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])
@@ -74,7 +80,7 @@ final class Reloader: @unchecked Sendable {
       servers.public.replace(router: next.publicRouter, tls: next.tls)
       servers.admin?.replace(router: next.adminRouter, tls: nil)
       current = next
-      fingerprints = FileFingerprints(next.settings.files)
+      files.keepOnly(next.settings.files + named)
       logger.notice(
         "Settings, key and certificate were read anew.",
         metadata: ["cause": "\(cause)", "key.id": "\(next.minter.key.keyID)"])

@@ -26,12 +26,15 @@ struct ServerProcess {
   /// Serves until a signal asks it to end, and drains.
   ///
   /// - Parameters:
-  ///   - load: Reads everything anew, for a reload; nil if there is nothing to read.
+  ///   - reload: How to read the settings anew, and how the files that they are from looked before they were read;
+  ///     nil if there is nothing to read.
   ///   - announce: Called with the servers' addresses once they accept connections.
-  func run(load: Reloader.Load?, announce: (Addresses) -> Void) throws(StartError) {
+  func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
     let (loops, servers) = try start()
     for notice in first.notices { logger.warning("\(notice)") }
-    let reloader = load.map { Reloader(first, servers: servers, health: health, logger: logger, load: $0) }
+    let reloader = reload.map { reload in
+      Reloader(first, files: reload.files, servers: servers, health: health, logger: logger, load: reload.load)
+    }
     let end = DispatchSemaphore(value: 0)
     let signals = SignalSource()
     listen(signals, reloader, end)
