@@ -92,6 +92,7 @@ extension Connection {
     let bytes = worker.append(
       response, id: request.id, version: request.head.version, keepAlive: keepAlive, isHead: request.method == .head,
       to: &output)
+    guard worker.recordsExchanges else { return }
     worker.observer.completed(
       Exchange(
         id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,

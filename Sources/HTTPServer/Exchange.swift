@@ -23,6 +23,8 @@ public struct Exchange {
 
 /// Hears of every answer, on the loop that gave it: it must not block.
 public protocol ExchangeObserver: Sendable {
+  /// Whether it wants to hear of answers; asked once, when a server starts.
+  var recordsExchanges: Bool { get }
   /// An answer is about to be written.
   func completed(_ exchange: borrowing Exchange)
   /// Something that the operator should know happened outside of any request.

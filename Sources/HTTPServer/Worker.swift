@@ -12,6 +12,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let loop: EventLoop
   let limits: ServerLimits
   let observer: any ExchangeObserver
+  let recordsExchanges: Bool
 
   /// What answers requests; replaced whole on reload.
   var router: Router
@@ -46,6 +47,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     self.loop = loop
     self.limits = configuration.limits
     self.observer = configuration.observer
+    self.recordsExchanges = configuration.observer.recordsExchanges
     self.isTrusted = configuration.isTrustedProxy
     self.tls = configuration.tls
     self.router = router

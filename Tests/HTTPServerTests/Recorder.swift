@@ -9,6 +9,8 @@ final class Recorder: ExchangeObserver, @unchecked Sendable {
   private var completed: [(status: Int, route: String?, duration: Duration)] = []
   private var notices: [ServerNotice] = []
 
+  let recordsExchanges = true
+
   func completed(_ exchange: borrowing Exchange) {
     let route = exchange.route.map { "\($0)" }
     let entry = (exchange.status, route, exchange.duration)

@@ -17,8 +17,9 @@ struct ServerEvents: ExchangeObserver {
     self.logger = logger
   }
 
+  var recordsExchanges: Bool { logger.logLevel <= .info }
+
   func completed(_ exchange: borrowing Exchange) {
-    guard logger.logLevel <= .info else { return }
     sink.log(
       AccessRecord(
         requestID: exchange.id, client: exchange.client, method: exchange.method?.name ?? "-",

@@ -46,7 +46,7 @@ struct KeyInConfigTests {
   }
 
   private static func address(of bytes: [UInt8]) -> UInt {
-    unsafe bytes.withUnsafeBytes { unsafe UInt(bitPattern: $0.baseAddress) }
+    unsafe bytes.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
   }
 
   @Test("is wiped where it was read to, once it is parsed")
