@@ -208,9 +208,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func borrowRequest() -> Request {
     let request = worker.lendRequest()
-    request.peer = peer
     request.client = client
-    request.isSecure = tls != nil
     request.received = now
     self.request = request
     headDeadline = now.advanced(by: worker.limits.headerSection)

@@ -1,5 +1,5 @@
 import Bytes
-public import EventLoop
+import EventLoop
 public import HTTP1
 public import Telemetry
 
@@ -7,12 +7,6 @@ public import Telemetry
 ///
 /// An object, lent by the event loop and used again for another request: nothing may keep it beyond the answer.
 public final class Request {
-  /// Who is at the other end of the connection.
-  public internal(set) var peer = SocketAddress.unix(path: "")
-
-  /// Whether it came over TLS.
-  public internal(set) var isSecure = false
-
   /// The content, if the operation reads it; else empty.
   public internal(set) var body: [UInt8] = []
 
@@ -36,14 +30,11 @@ public final class Request {
     parser = RequestHeadParser(limits: limits)
   }
 
-  /// Facts about the head; its ranges are into `headBytes`.
+  /// Facts about the head; its ranges are into the bytes that `query` and `field` read.
   public var head: RequestHead { parser.head }
 
   /// The method.
   public var method: RequestHead.Method { parser.head.method }
-
-  /// The bytes of the head.
-  public var headBytes: [UInt8] { bytes }
 
   /// Forgets the last request but keeps its storage.
   func reset() {
