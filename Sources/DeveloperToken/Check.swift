@@ -1,7 +1,7 @@
 /// One rule held against one token.
-public struct Check: Sendable, Hashable, Encodable {
+public struct Check: Sendable, Hashable {
   /// How the token stands to a rule.
-  public enum Verdict: String, Sendable, Hashable, Encodable {
+  public enum Verdict: String, Sendable, Hashable {
     /// It keeps the rule.
     case pass
     /// It breaks the rule: Apple would refuse it.

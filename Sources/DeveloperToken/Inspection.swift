@@ -1,5 +1,5 @@
 /// What a developer token says, and how it stands to each of Apple's rules.
-public struct Inspection: Sendable, Hashable, Encodable {
+public struct Inspection: Sendable, Hashable {
   /// `alg` as it stands in the header; foreign text, like all strings here.
   public internal(set) var algorithm: String?
   /// `kid` as it stands in the header.

@@ -56,7 +56,7 @@ import Glibc
   }
 
   /// The secure heap may be full, which OpenSSL reports rather than fall back by itself; ordinary memory, wiped when
-  /// freed, is then better than no server.
+  /// freed, is then better than no server. Without that either nothing can go on, as when Swift itself cannot allocate.
   private static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
     guard let memory = unsafe CRYPTO_secure_malloc(size, nil, 0) ?? CRYPTO_malloc(size, nil, 0) else {
       preconditionFailure("out of memory")
