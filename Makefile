@@ -64,7 +64,7 @@ clean: ## Remove everything built
 
 toolchain:
 	@command -v swift >/dev/null || { echo 'Please install Swift 6.3: https://www.swift.org/install/linux/' >&2; exit 1; }
-	@.ci/need git pkg-config libssl-dev
+	@.ci/need git pkg-config libssl-dev libnghttp2-dev zlib1g-dev
 
 # The Python side of the tests, renewed when its list changes.
 $(VENV)/installed: Tests/requirements.txt

@@ -32,7 +32,11 @@ let package = Package(
   products: [
     .executable(name: "musickit-token-server", targets: ["musickit-token-server"]),
     // For Fuzz/ and Benchmarks/, packages of their own that see only products.
-    .library(name: "ServerModules", targets: ["HTTP1", "JSON", "TLS", "DeveloperToken", "TokenServer"]),
+    .library(
+      name: "ServerModules",
+      targets: [
+        "HTTP1", "HTTP2", "HTTPClient", "JSON", "TLS", "DeveloperToken", "CatalogProxy", "MusicSandbox", "TokenServer",
+      ]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -42,6 +46,8 @@ let package = Package(
   ],
   targets: [
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+    .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .target(name: "CPlatform"),
 
     module("Bytes"),
@@ -50,14 +56,26 @@ let package = Package(
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["COpenSSL"]),
-    module("HTTPServer", ["Bytes", "EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
+    module("HTTPMessages", [httpTypes]),
+    module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
+    module(
+      "HTTPServer",
+      ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "TLS", "Telemetry", httpTypes]),
+    module("HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "TLS", httpTypes]),
+    module("CatalogProxy", ["Bytes", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", httpTypes]),
+    module(
+      "MusicSandbox",
+      [
+        "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks", "TLS",
+        "Telemetry", httpTypes,
+      ]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "JSON", "Locks"]),
     module("Telemetry", ["Bytes", "Locks", logging]),
     module(
       "TokenServer",
       [
-        "Bytes", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS", "Telemetry", httpTypes,
-        logging,
+        "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages", "HTTPServer",
+        "JSON", "Locks", "MusicSandbox", "TLS", "Telemetry", httpTypes, logging,
       ]),
     .executableTarget(
       name: "musickit-token-server",
@@ -69,7 +87,17 @@ let package = Package(
     tests("EventLoopTests", ["EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
-    tests("HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "Locks", "TLS", "Telemetry", httpTypes]),
+    tests(
+      "HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "TLS", "Telemetry", httpTypes]),
+    tests("HTTP2Tests", ["HTTP2", "CNghttp2", httpTypes]),
+    tests(
+      "HTTPClientTests",
+      [
+        "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "TLS", "Telemetry",
+        httpTypes,
+      ]),
+    tests("CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTPMessages", "JSON", "Locks", httpTypes]),
+    tests("MusicSandboxTests", ["MusicSandbox", "DeveloperToken", "HTTPServer", "JSON", httpTypes]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),

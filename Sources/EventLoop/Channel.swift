@@ -31,6 +31,7 @@ public final class Channel: @unchecked Sendable {
   var queuedDeadline = Deadline.never
 
   private var descriptor: Descriptor?
+  private var isOpen = true
   private var registered: Interest = []
   private var waiter = Waiter.nobody
 
@@ -41,7 +42,7 @@ public final class Channel: @unchecked Sendable {
     case delegate(any ChannelDelegate)
   }
 
-  init(_ descriptor: consuming Descriptor, loop: EventLoop, token: SlotToken) {
+  init(_ descriptor: consuming Descriptor?, loop: EventLoop, token: SlotToken) {
     self.descriptor = consume descriptor
     self.loop = loop
     self.token = token
@@ -84,7 +85,8 @@ public final class Channel: @unchecked Sendable {
     watch(for: [], until: deadline, delegate)
   }
 
-  private func watch(for interest: Interest, until deadline: Deadline, _ delegate: any ChannelDelegate) {
+  /// Tells `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed.
+  public func watch(for interest: Interest, until deadline: Deadline, _ delegate: any ChannelDelegate) {
     waiter = .delegate(delegate)
     if !arm(interest, until: deadline) { end(.cancelled) }
   }
@@ -97,7 +99,7 @@ public final class Channel: @unchecked Sendable {
   /// False if there is nothing left to wait on.
   private func arm(_ interest: Interest, until deadline: Deadline) -> Bool {
     loop.assertCurrent()
-    guard descriptor != nil, register(interest) else { return false }
+    guard isOpen, register(interest) else { return false }
     self.deadline = deadline
     loop.schedule(self)
     return true
@@ -195,9 +197,10 @@ public final class Channel: @unchecked Sendable {
   /// Closes the descriptor and frees its slot. A wait under way ends as cancelled.
   public func close() {
     loop.assertCurrent()
-    guard descriptor != nil else { return }
+    guard isOpen else { return }
     _ = register([])
     descriptor = nil
+    isOpen = false
     loop.free(self)
     end(.cancelled)
   }

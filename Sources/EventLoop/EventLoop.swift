@@ -121,6 +121,15 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
   /// Takes a descriptor, which must be non-blocking, into the loop's care.
   public func open(_ descriptor: consuming Descriptor) -> Channel {
+    makeChannel(consume descriptor)
+  }
+
+  /// A channel without a descriptor, for waits that only a deadline or `cancel` ends. To be closed like any other.
+  public func openTimer() -> Channel {
+    makeChannel(nil)
+  }
+
+  private func makeChannel(_ descriptor: consuming Descriptor?) -> Channel {
     assertCurrent()
     let index = freeSlots.popLast() ?? UInt32(slots.count)
     if index == slots.count {

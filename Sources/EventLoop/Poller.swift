@@ -1,8 +1,15 @@
 /// What a descriptor is waited for.
-struct Interest: OptionSet {
-  let rawValue: UInt8
-  static let read = Interest(rawValue: 1)
-  static let write = Interest(rawValue: 2)
+public struct Interest: OptionSet, Sendable {
+  /// Its bits.
+  public let rawValue: UInt8
+
+  /// A set of bits.
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// That bytes, a connection or the end can be read.
+  public static let read = Interest(rawValue: 1)
+  /// That bytes can be written, or that an attempt to connect has come to an end.
+  public static let write = Interest(rawValue: 2)
 }
 
 /// Names a slot of the loop and the tenant it had when the interest was registered, so that news of a descriptor

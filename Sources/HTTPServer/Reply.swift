@@ -1,0 +1,28 @@
+public import EventLoop
+public import HTTPMessages
+
+/// What a handler has to say to a request: at once, or after a wait.
+public enum Reply: Sendable {
+  /// The answer.
+  case now(Response)
+  /// Work that waits for something, done by a task of the connection's loop. The task is cancelled when the client goes
+  /// away. The `Request` is no longer there: what the work needs of it, it takes along.
+  case later(@Sendable (RequestContext) async -> Response)
+}
+
+/// What work behind a request has at hand.
+public struct RequestContext: Sendable {
+  /// The loop that it runs on.
+  public let loop: EventLoop
+  /// The request's content, as it comes; ends at once where there is none. Unread content is the server's to get rid of.
+  public let content: any ContentReader
+  /// The length of the content in bytes, if the client has said it; 0 without content.
+  public let contentLength: Int?
+
+  /// What there is for one request.
+  public init(loop: EventLoop, content: any ContentReader, contentLength: Int?) {
+    self.loop = loop
+    self.content = content
+    self.contentLength = contentLength
+  }
+}
