@@ -1,0 +1,49 @@
+import CatalogProxy
+
+/// Entry point of libFuzzer: judges the input as a request target, and traps unless what was judged is what is sent, and
+/// reads the same again.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzCatalogPath(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  do {
+    let target = try judge(bytes, allowsMe: true)
+    check(target, of: bytes)
+    if target.kind == .me {
+      precondition((try? judge(bytes, allowsMe: false)) == nil, "served only if it is forwarded")
+    }
+  } catch {
+    precondition((400...404).contains(error.status.code) && !error.detail.isEmpty)
+  }
+  return 0
+}
+
+private func judge(_ bytes: [UInt8], allowsMe: Bool) throws(TargetRefusal) -> CatalogTarget {
+  let (path, query) = split(bytes)
+  guard let query else { return try CatalogTarget(path: path.span, query: nil, allowsMe: allowsMe) }
+  return try CatalogTarget(path: path.span, query: query.span, allowsMe: allowsMe)
+}
+
+private func split(_ bytes: [UInt8]) -> (path: [UInt8], query: [UInt8]?) {
+  guard let mark = bytes.firstIndex(of: UInt8(ascii: "?")) else { return (bytes, nil) }
+  return (Array(bytes[..<mark]), Array(bytes[(mark + 1)...]))
+}
+
+private func check(_ target: CatalogTarget, of received: [UInt8]) {
+  let (path, query) = split(target.bytes)
+  precondition(query == split(received).query, "the query is sent byte for byte")
+  let safe = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/".utf8)
+  precondition(path.allSatisfy(safe.contains), "a path without a second reading")
+  let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+  precondition(segments.dropFirst().allSatisfy { !$0.isEmpty && $0.contains { $0 != UInt8(ascii: ".") } })
+  precondition(segments[1].elementsEqual("v1".utf8))
+  precondition((query ?? []).allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }, "one request line")
+
+  guard let again = try? judge(target.bytes, allowsMe: true) else { preconditionFailure("refused the second time") }
+  precondition(again == target && again.cacheKey == target.cacheKey && again.kind == target.kind)
+  precondition(again.route.description == target.route.description && again.wantsUserToken == target.wantsUserToken)
+  precondition((target.kind == .me) == segments[2].elementsEqual("me".utf8), "me is me, however it was spelled")
+  precondition(!target.isStorable || !target.forwardsUserToken)
+
+  guard let key = try? judge(target.cacheKey, allowsMe: true) else { preconditionFailure("no key") }
+  precondition(key.cacheKey == target.cacheKey && key.wantsUserToken == target.wantsUserToken, "a key is its own key")
+}

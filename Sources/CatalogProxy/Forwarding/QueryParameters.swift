@@ -1,0 +1,157 @@
+import Bytes
+
+/// A query that has been judged: what of it matters to a cache, and whether it asks about a user.
+///
+/// The query itself is sent as it came. Its normal form is a key only: equal for two queries that cannot but mean the
+/// same to Apple, and different in every doubt, because a key that is too coarse hands one caller the answer to
+/// another's question.
+struct QueryParameters {
+  /// The parameters in their normal form, joined by `&`.
+  let normalForm: [UInt8]
+  /// Whether `relate=library` or `filter[identity]=personal` is among them.
+  private(set) var asksAboutUser = false
+
+  /// Judges a query as it was received, without its question mark. Throws what is wrong with it.
+  init(_ raw: Span<UInt8>, limits: TargetLimits) throws(TargetRefusal) {
+    var buffer: [UInt8] = []
+    buffer.reserveCapacity(raw.count + 16)
+    var parameters: [Parameter] = []
+    var isBeyondASCII = false
+    var start = 0
+    while start <= raw.count {
+      guard parameters.count < limits.parameters else { throw .tooManyParameters }
+      let parameter = try Parameter(at: &start, in: raw, to: &buffer, &isBeyondASCII)
+      asksAboutUser = asksAboutUser || parameter.asksAboutUser(buffer)
+      parameters.append(parameter)
+    }
+    guard !isBeyondASCII || Self.isUTF8(raw) else { throw .queryNotUTF8 }
+    normalForm = Self.joined(parameters, buffer)
+  }
+
+  /// Sorts by name, where the order cannot matter: Apple's parameters are named, and none depends on what stands before
+  /// it. Those with the same name keep their order. A semicolon separated parameters once, and a name with anything but
+  /// unreserved characters and brackets is none of Apple's: the order stays then.
+  private static func joined(_ parameters: [Parameter], _ buffer: [UInt8]) -> [UInt8] {
+    guard parameters.count > 1, parameters.allSatisfy(\.hasPlainName), !buffer.contains(UInt8(ascii: ";")) else {
+      return buffer
+    }
+    let sorted = parameters.sorted { left, right in
+      let (name, other) = (buffer[left.name], buffer[right.name])
+      return name == other ? left.name.lowerBound < right.name.lowerBound : name.lexicographicallyPrecedes(other)
+    }
+    var output: [UInt8] = []
+    output.reserveCapacity(buffer.count)
+    for parameter in sorted {
+      if !output.isEmpty { output.append(UInt8(ascii: "&")) }
+      output.append(contentsOf: buffer[parameter.whole])
+    }
+    return output
+  }
+
+  /// Whether the bytes are UTF-8 when their escapes are undone.
+  private static func isUTF8(_ raw: Span<UInt8>) -> Bool {
+    var decoded: [UInt8] = []
+    decoded.reserveCapacity(raw.count)
+    var index = 0
+    while index < raw.count {
+      let escape = raw[index] == UInt8(ascii: "%") ? raw.escape(at: index) : nil
+      decoded.append(escape ?? raw[index])
+      index += escape == nil ? 1 : 3
+    }
+    return String(validating: decoded, as: UTF8.self) != nil
+  }
+}
+
+/// One `name=value` of a query, as ranges of a buffer that holds it in its normal form.
+private struct Parameter {
+  let whole: Range<Int>
+  let name: Range<Int>
+  let value: Range<Int>
+  /// Whether the name is of unreserved characters and brackets, and not empty.
+  let hasPlainName: Bool
+
+  /// Appends the parameter that begins at `start` to `buffer`, behind an `&` if it is not the first. Moves `start` behind
+  /// the parameter and its `&`.
+  ///
+  /// Normal are (RFC 3986 §6.2.2) unreserved characters plain, other escapes in capitals, and escapes for what no URI may
+  /// hold plain. Everything else stays: `,` is not `%2C` there, nor `+` the same as `%20`.
+  init(
+    at start: inout Int, in raw: Span<UInt8>, to buffer: inout [UInt8], _ isBeyondASCII: inout Bool
+  ) throws(TargetRefusal) {
+    if start > 0 { buffer.append(UInt8(ascii: "&")) }
+    let first = buffer.count
+    var equals: Int?
+    var isPlain = true
+    while start < raw.count, raw[start] != UInt8(ascii: "&") {
+      if raw[start] == UInt8(ascii: "="), equals == nil {
+        equals = buffer.count
+        buffer.append(UInt8(ascii: "="))
+        start += 1
+        continue
+      }
+      let character = try Self.character(at: &start, in: raw)
+      isBeyondASCII = isBeyondASCII || character.byte >= 0x80
+      if equals == nil, !character.byte.isPlainInName { isPlain = false }
+      buffer.append(character)
+    }
+    start += 1
+    whole = first..<buffer.count
+    name = first..<(equals ?? buffer.count)
+    value = (equals.map { $0 + 1 } ?? buffer.count)..<buffer.count
+    hasPlainName = isPlain && !name.isEmpty
+  }
+
+  /// The character at `index`, judged; moves behind it.
+  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetRefusal) -> QueryCharacter {
+    let byte = raw[index]
+    if byte == UInt8(ascii: "%") {
+      guard let decoded = raw.escape(at: index) else { throw .malformedEscape }
+      guard decoded >= 0x20, decoded != 0x7F else { throw .controlByte }
+      index += 3
+      return QueryCharacter(byte: decoded, isEscaped: !decoded.isUnreserved)
+    }
+    guard byte.isAllowedInQuery else {
+      throw byte == UInt8(ascii: "#") ? .fragment : byte.isControlOrSpace ? .controlByte : .queryByte
+    }
+    index += 1
+    return QueryCharacter(byte: byte, isEscaped: byte.isOutsideOfURI)
+  }
+
+  /// Whether Apple would need to know the user to answer. In the normal form, the names have one spelling only.
+  func asksAboutUser(_ buffer: [UInt8]) -> Bool {
+    guard name.count >= 6 else { return false }
+    switch String(decoding: buffer[name], as: UTF8.self) {
+    case "filter%5Bidentity%5D": return values(buffer).contains("personal")
+    case let name where name == "relate" || name.hasPrefix("relate%5B"): return values(buffer).contains("library")
+    default: return false
+    }
+  }
+
+  /// The elements of the value, a list separated by commas.
+  private func values(_ buffer: [UInt8]) -> [Substring] {
+    String(decoding: buffer[value], as: UTF8.self)
+      .replacing("%2C", with: ",").replacing("%20", with: "").replacing("+", with: "").split(separator: ",")
+  }
+}
+
+/// A character of a query and how the normal form writes it.
+private struct QueryCharacter {
+  let byte: UInt8
+  let isEscaped: Bool
+}
+
+extension UInt8 {
+  fileprivate var isPlainInName: Bool {
+    isUnreserved || self == UInt8(ascii: "[") || self == UInt8(ascii: "]")
+  }
+}
+
+extension [UInt8] {
+  fileprivate mutating func append(_ character: QueryCharacter) {
+    guard character.isEscaped else { return append(character.byte) }
+    append(UInt8(ascii: "%"))
+    for digit in [character.byte >> 4, character.byte & 15] {
+      append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10)
+    }
+  }
+}

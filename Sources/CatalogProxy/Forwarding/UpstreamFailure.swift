@@ -1,0 +1,111 @@
+public import HTTPMessages
+public import HTTPTypes
+
+/// What a caller is told when there is no answer of Apple's to hand on: the one place where causes become answers.
+public struct UpstreamFailure: Error, Sendable, Equatable {
+  /// The `code` of the error object.
+  public enum Code: String, Sendable, CaseIterable {
+    case upstreamError = "upstream_error"
+    case upstreamTimeout = "upstream_timeout"
+    case overloaded = "overloaded"
+    case rateLimited = "upstream_rate_limited"
+    case tokenRejected = "developer_token_rejected"
+
+    /// The status that goes with it.
+    public var status: HTTPResponse.Status {
+      switch self {
+      case .upstreamError, .tokenRejected: .badGateway
+      case .upstreamTimeout: .gatewayTimeout
+      case .overloaded: .serviceUnavailable
+      case .rateLimited: .tooManyRequests
+      }
+    }
+  }
+
+  /// Which kind.
+  public var code: Code
+  /// What happened and what to do: a sentence or two for the caller, with nothing of this server's network in it.
+  public var detail: String
+  /// When to come back, in seconds, for `Retry-After`.
+  public var retryAfter: Int?
+  /// For `Proxy-Status`.
+  public var proxyStatus: ProxyStatus
+
+  init(_ code: Code, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus) {
+    self.code = code
+    self.detail = detail
+    self.retryAfter = retryAfter
+    self.proxyStatus = proxyStatus
+  }
+
+  /// An exchange failed.
+  ///
+  /// - Parameter nextHop: The upstream's host.
+  public init(_ error: UpstreamError, nextHop: String) {
+    let status = ProxyStatus(error: Self.errorType(error.cause), nextHop: nextHop)
+    switch error.cause {
+    case .dnsTimeout, .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout:
+      self.init(.upstreamTimeout, "\(nextHop) did not answer in time. \(Self.whatToDo)", status)
+    case .connectionLimitReached:
+      self.init(
+        .overloaded, "Too many requests are on their way to \(nextHop). Send the request again.", retryAfter: 1, status)
+    case .dnsError, .destinationUnavailable, .destinationIPUnroutable, .connectionRefused:
+      self.init(.upstreamError, "\(nextHop) cannot be reached. \(Self.whatToDo)", status)
+    case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived:
+      self.init(.upstreamError, "There is no secure connection to \(nextHop). The server's log says why.", status)
+    case .connectionTerminated, .responseIncomplete, .responseHeaderSectionSize, .protocolError:
+      self.init(.upstreamError, "\(nextHop) broke off its answer, or sent none. \(Self.whatToDo)", status)
+    case .proxyInternalError, .cancelled:
+      self.init(.upstreamError, "The request to \(nextHop) was given up. \(Self.whatToDo)", status)
+    }
+  }
+
+  /// The upstream has failed too often of late, and is not asked for now.
+  public static func circuitOpen(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
+    UpstreamFailure(
+      .upstreamError, "\(nextHop) has failed repeatedly and is given a moment. Send the request again after it.",
+      retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop))
+  }
+
+  /// Too many requests wait for their turn already.
+  public static func overloaded(retryAfter: Duration) -> UpstreamFailure {
+    UpstreamFailure(
+      .overloaded, "Too many requests wait for their turn. Send the request again after a moment.",
+      retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
+  }
+
+  /// The upstream says that the team asks too often, and went on saying so.
+  public static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
+    UpstreamFailure(
+      .rateLimited, "\(nextHop) limits how often the team may ask. Send the request again after a moment.",
+      retryAfter: retryAfter.wholeSeconds, ProxyStatus(receivedStatus: 429, nextHop: nextHop))
+  }
+
+  /// The upstream refuses the developer token, and a fresh one too.
+  public static func tokenRejected(_ rejection: TokenRejection, nextHop: String) -> UpstreamFailure {
+    UpstreamFailure(
+      .tokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
+  }
+
+  /// The upstream failed in its own way: 5xx.
+  public static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {
+    UpstreamFailure(
+      .upstreamError, "\(nextHop) answered with the status \(status.code). \(whatToDo)",
+      ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
+  }
+
+  private static let whatToDo = "This is not the request's fault: send it again later."
+
+  /// The registered type (RFC 9209 §2.3); a request that nobody waits for has none.
+  private static func errorType(_ cause: UpstreamError.Cause) -> String {
+    cause == .cancelled ? UpstreamError.Cause.proxyInternalError.rawValue : cause.rawValue
+  }
+}
+
+extension Duration {
+  /// Rounded up, at least 1: for `Retry-After` (RFC 9110 §10.2.3).
+  fileprivate var wholeSeconds: Int {
+    let (seconds, attoseconds) = components
+    return max(Int(clamping: seconds) + (attoseconds > 0 ? 1 : 0), 1)
+  }
+}

@@ -1,0 +1,57 @@
+/// Scheme and authority of the upstream, to be recognised in a `Location`.
+struct UpstreamOrigin: Sendable {
+  private let scheme: String
+  /// In lower case, with and without the default port.
+  private let authorities: Set<String>
+
+  init(_ text: String) {
+    guard let reference = Reference(text) else {
+      (scheme, authorities) = ("", [])
+      return
+    }
+    scheme = reference.scheme
+    let port = scheme == "https" ? ":443" : ":80"
+    let authority = reference.authority
+    let hasPort = authority.hasSuffix(port)
+    authorities = [authority, hasPort ? String(authority.dropLast(port.count)) : authority + port]
+  }
+
+  /// What a `Location` (RFC 9110 §10.2.2) says to a caller: a URI of the upstream's becomes a path here, so that whoever
+  /// follows it comes back to this server, which holds the token. Any other stays as it is.
+  func localized(_ location: String) -> String {
+    guard let reference = Reference(location), reference.scheme.isEmpty || reference.scheme == scheme,
+      authorities.contains(reference.authority)
+    else { return location }
+    // `//host` would be another host's (RFC 3986 §4.2), and browsers take `\` for a slash.
+    let rest = reference.rest
+    guard rest.starts(with: "/".utf8), !rest.starts(with: "//".utf8), !rest.starts(with: "/\\".utf8) else {
+      return location
+    }
+    return String(decoding: rest, as: UTF8.self)
+  }
+}
+
+/// A URI with an authority, or a reference that lacks only the scheme (RFC 3986 §4.2). Taken apart by bytes: a combining
+/// character behind a slash does not hide it.
+private struct Reference {
+  /// In lower case; empty if there is none.
+  let scheme: String
+  /// In lower case.
+  let authority: String
+  /// Path, query and fragment.
+  let rest: ArraySlice<UInt8>
+
+  /// Nil if there is no authority.
+  init?(_ text: String) {
+    let bytes = Array(text.utf8)
+    let slash = UInt8(ascii: "/")
+    guard let first = bytes.firstIndex(of: slash), bytes[first...].starts(with: "//".utf8) else { return nil }
+    let prefix = bytes[..<first]
+    guard prefix.isEmpty || prefix.last == UInt8(ascii: ":") else { return nil }
+    let after = bytes[(first + 2)...]
+    let end = after.firstIndex { "/?#\\".utf8.contains($0) } ?? after.endIndex
+    scheme = String(decoding: prefix.dropLast(), as: UTF8.self).lowercased()
+    authority = String(decoding: after[..<end], as: UTF8.self).lowercased()
+    rest = after[end...]
+  }
+}

@@ -1,0 +1,18 @@
+import CatalogProxy
+
+/// A caller's request fields, and which of them were asked for.
+final class CallerFields: RequestFields {
+  private let lines: [(name: String, value: String)]
+  private(set) var asked: Set<String> = []
+
+  init(_ lines: KeyValuePairs<String, String>) {
+    self.lines = lines.map { (name: $0.key.lowercased(), value: $0.value) }
+  }
+
+  func value(of lowercaseName: StaticString) -> RequestFieldValue {
+    let name = lowercaseName.description
+    asked.insert(name)
+    let values = lines.filter { $0.name == name }.map(\.value)
+    return values.count > 1 ? .repeated : values.first.map { .single(Array($0.utf8)[...]) } ?? .absent
+  }
+}

@@ -1,0 +1,23 @@
+@testable import CatalogProxy
+
+extension CatalogTarget {
+  /// Judges a target that is given as text, in origin form.
+  init(_ target: String, allowsMe: Bool = true, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
+    try self.init(Array(target.utf8), allowsMe: allowsMe, limits: limits)
+  }
+
+  /// Judges a target that is given as bytes, in origin form.
+  init(_ target: [UInt8], allowsMe: Bool = true, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
+    let mark = target.firstIndex(of: UInt8(ascii: "?"))
+    let path = Array(target[..<(mark ?? target.count)])
+    guard let mark else {
+      try self.init(path: path.span, query: nil, allowsMe: allowsMe, limits: limits)
+      return
+    }
+    let query = Array(target[(mark + 1)...])
+    try self.init(path: path.span, query: query.span, allowsMe: allowsMe, limits: limits)
+  }
+
+  /// The cache key as text.
+  var keyText: String { String(decoding: cacheKey, as: UTF8.self) }
+}

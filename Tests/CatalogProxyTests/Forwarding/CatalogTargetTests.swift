@@ -1,0 +1,122 @@
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite struct CatalogTargetTests {
+  @Test("a target that two parsers could read in two ways is refused", arguments: RefusedTarget.all)
+  func refused(_ target: RefusedTarget) {
+    #expect(throws: target.reason) { try CatalogTarget(target.bytes) }
+  }
+
+  @Test("every reason has a sentence of its own, and a status and code that belong together")
+  func reasons() {
+    let reasons = TargetRefusal.allCases
+    #expect(Set(reasons.map(\.detail)).count == reasons.count)
+    for reason in reasons {
+      #expect(reason.detail.hasSuffix(".") || reason.detail.hasSuffix("case."), "\(reason)")
+      #expect(reason.code == (reason.status == .notFound ? "not_found" : "malformed_request"))
+      #expect(reason.status == .notFound || reason.status == .badRequest)
+    }
+    let provoked = Set(RefusedTarget.all.map(\.reason)).union([.meDisabled])
+    #expect(provoked == Set(reasons))
+  }
+
+  @Test("bytes that are as long as the limits allow are taken")
+  func limits() throws {
+    #expect(throws: Never.self) { try CatalogTarget("/v1/catalog/us/" + String(repeating: "a", count: 256)) }
+    #expect(throws: Never.self) { try CatalogTarget("/v1/catalog/us" + String(repeating: "/a", count: 13)) }
+    #expect(throws: Never.self) { try CatalogTarget("/v1/catalog/us?" + String(repeating: "&", count: 127)) }
+  }
+
+  @Test(
+    "a path has the template of its resource",
+    arguments: [
+      ("/v1/catalog/us", "/v1/catalog/{storefront}"),
+      ("/v1/catalog/us/albums", "/v1/catalog/{storefront}/{type}"),
+      ("/v1/catalog/us/search", "/v1/catalog/{storefront}/search"),
+      ("/v1/catalog/us/search/hints", "/v1/catalog/{storefront}/search/hints"),
+      ("/v1/catalog/us/search/suggestions", "/v1/catalog/{storefront}/search/suggestions"),
+      ("/v1/catalog/us/search/other", "/v1/catalog/{storefront}/{type}/{id}"),
+      ("/v1/catalog/us/charts", "/v1/catalog/{storefront}/charts"),
+      ("/v1/catalog/us/albums/1200868601", "/v1/catalog/{storefront}/{type}/{id}"),
+      ("/v1/catalog/us/playlists/pl.u-76oNlvBCvQ8vqLe", "/v1/catalog/{storefront}/{type}/{id}"),
+      ("/v1/catalog/us/albums/1200868601/tracks", "/v1/catalog/{storefront}/{type}/{id}/{relationship}"),
+      ("/v1/catalog/us/artists/82842423/view/top-songs", "/v1/catalog/{storefront}/{type}/{id}/view/{view}"),
+      ("/v1/catalog/us/a/b/c/d/e/f", "/v1/catalog/{storefront}/*"),
+      ("/v1/storefronts", "/v1/storefronts"),
+      ("/v1/storefronts/jp", "/v1/storefronts/{storefront}"),
+      ("/v1/storefronts/jp/x", "/v1/storefronts/*"),
+      ("/v1/language/us/tag", "/v1/language/{storefront}/tag"),
+      ("/v1/test", "/v1/test"),
+      ("/v1/me/storefront", "/v1/me/storefront"),
+      ("/v1/me/library/songs/i.D7aqR9Xx8Jb0", "/v1/me/library/*"),
+      ("/v1/me/ratings/songs/1", "/v1/me/ratings/*"),
+      ("/v1/me/recommendations", "/v1/me/recommendations/*"),
+      ("/v1/me/recent/played/tracks", "/v1/me/recent/*"),
+      ("/v1/me/history/heavy-rotation", "/v1/me/history/*"),
+      ("/v1/me/anything", "/v1/me/*"),
+    ])
+  func template(path: String, template: String) throws {
+    let target = try CatalogTarget(path)
+    #expect(target.route.description == template)
+    #expect(target.target == path)
+  }
+
+  @Test("the storefront is told where the path has one")
+  func storefront() throws {
+    #expect(try CatalogTarget("/v1/catalog/us/albums/1").storefront == "us")
+    #expect(try CatalogTarget("/v1/language/jp/tag").storefront == "jp")
+    #expect(try CatalogTarget("/v1/storefronts/de").storefront == nil)
+  }
+
+  @Test(
+    "what is sent is what was judged: escapes that mean nothing are undone in the path, the query stays as it is",
+    arguments: [
+      ("/v1/c%61talog/%75s/albums/1%32", "/v1/catalog/us/albums/12"),
+      ("/v1/%6D%65/library", "/v1/me/library"),
+      ("/v1/catalog/us/playlists/pl%2Eu%2D7%5Fx%7e", "/v1/catalog/us/playlists/pl.u-7_x~"),
+      ("/v1/catalog/us?ids[songs]=1,2&ids%5Balbums%5D=3", "/v1/catalog/us?ids[songs]=1,2&ids%5Balbums%5D=3"),
+      ("/v1/catalog/us/search?term=a+b%20c%2Bd&l=de-DE", "/v1/catalog/us/search?term=a+b%20c%2Bd&l=de-DE"),
+      ("/v1/catalog/us/search?term=%c3%a4/?:@!$'()*;", "/v1/catalog/us/search?term=%c3%a4/?:@!$'()*;"),
+      ("/v1/catalog/us/search?term=100%25", "/v1/catalog/us/search?term=100%25"),
+      ("/v1/catalog/us?", "/v1/catalog/us?"),
+    ])
+  func canonical(received: String, sent: String) throws {
+    #expect(try CatalogTarget(received).target == sent)
+    #expect(try CatalogTarget(sent).target == sent)
+  }
+
+  @Test("nothing under /v1/me is served unless it is forwarded, however it is spelled")
+  func disabled() {
+    for path in ["/v1/me/library", "/v1/%6de/library", "/v1/m%65/storefront?x=1"] {
+      #expect(throws: TargetRefusal.meDisabled) { try CatalogTarget(path, allowsMe: false) }
+    }
+  }
+
+  @Test("only below /v1/me may anything be changed")
+  func methods() throws {
+    let (catalog, me) = (try CatalogTarget("/v1/catalog/us/albums/1"), try CatalogTarget("/v1/me/library"))
+    for method in [HTTPRequest.Method.get, .head] {
+      #expect(catalog.allows(method) && me.allows(method))
+    }
+    for method in [HTTPRequest.Method.post, .put, .patch, .delete] {
+      #expect(!catalog.allows(method) && me.allows(method))
+    }
+    for method in [HTTPRequest.Method.trace, .connect, .options] {
+      #expect(!catalog.allows(method) && !me.allows(method))
+    }
+    #expect(catalog.allow.description == "GET, HEAD, OPTIONS")
+    #expect(me.allow.description == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+  }
+
+  @Test("answers of the catalog and about storefronts may be stored, and no others")
+  func storable() throws {
+    #expect(try CatalogTarget("/v1/catalog/us/albums/1").isStorable)
+    #expect(try CatalogTarget("/v1/storefronts").isStorable)
+    #expect(try CatalogTarget("/v1/language/us/tag").isStorable)
+    #expect(try !CatalogTarget("/v1/test").isStorable)
+    #expect(try !CatalogTarget("/v1/me/storefront").isStorable)
+    #expect(try !CatalogTarget("/v1/catalog/us/songs/1?relate=library").isStorable)
+  }
+}

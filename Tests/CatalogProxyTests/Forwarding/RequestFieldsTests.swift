@@ -1,0 +1,109 @@
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite struct RequestFieldsTests {
+  private let policy = HeaderPolicy(upstream: "https://api.music.apple.com", product: "proxy")
+
+  private let everything: KeyValuePairs = [
+    "Accept": "text/html", "Accept-Encoding": "br", "Accept-Language": "de", "Authorization": "Bearer secret",
+    "Cache-Control": "no-cache", "Cookie": "a=b", "Expect": "100-continue", "Forwarded": "for=1.2.3.4",
+    "If-None-Match": "\"a\"", "If-Modified-Since": "Sun, 06 Nov 1994 08:49:37 GMT", "If-Match": "\"b\"",
+    "Music-User-Token": "user", "Origin": "https://app.example.com", "Pragma": "no-cache", "Range": "bytes=0-1",
+    "Referer": "https://app.example.com/", "TE": "trailers", "User-Agent": "curl", "Via": "1.1 other",
+    "X-API-Key": "key", "X-Forwarded-For": "1.2.3.4", "X-Forwarded-Host": "evil.example",
+    "X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/v1/me", "X-Request-ID": "1",
+    "Content-Type": "application/json", "Content-Encoding": "gzip",
+  ]
+
+  private func fields(
+    _ target: String, _ lines: KeyValuePairs<String, String>, allowsMe: Bool = true, hasContent: Bool = false
+  ) throws -> [String: String] {
+    let target = try CatalogTarget(target, allowsMe: allowsMe)
+    let fields = try policy.requestFields(for: target, from: CallerFields(lines), hasContent: hasContent)
+    return Dictionary(fields.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { "\($0), \($1)" })
+  }
+
+  private let own = [
+    "accept": "application/json", "accept-encoding": "gzip", "user-agent": "proxy", "via": "1.1 proxy",
+  ]
+
+  @Test(
+    "nothing that the caller sends goes along with a request whose answer others may get",
+    arguments: ["/v1/catalog/us/albums/1", "/v1/storefronts", "/v1/language/us/tag", "/v1/test"])
+  func shared(target: String) throws {
+    #expect(try fields(target, everything) == own)
+    let caller = CallerFields(everything)
+    _ = try policy.requestFields(for: CatalogTarget(target), from: caller, hasContent: true)
+    #expect(caller.asked.isEmpty, "not even looked at")
+  }
+
+  @Test("the music user token goes with what wants it, and with nothing else of the caller's")
+  func userToken() throws {
+    let personal = "/v1/catalog/us/songs/1?relate=library"
+    #expect(try fields(personal, everything) == own.merging(["music-user-token": "user"]) { $1 })
+    #expect(try fields(personal, everything, allowsMe: false) == own)
+    #expect(try fields(personal, [:]) == own)
+  }
+
+  @Test("below /v1/me go preconditions, and with content what describes it")
+  func me() throws {
+    let preconditions = [
+      "if-none-match": "\"a\"", "if-match": "\"b\"", "if-modified-since": "Sun, 06 Nov 1994 08:49:37 GMT",
+    ]
+    let expected = own.merging(preconditions) { $1 }.merging(["music-user-token": "user"]) { $1 }
+    #expect(try fields("/v1/me/library", everything) == expected)
+    let content = ["content-type": "application/json", "content-encoding": "gzip"]
+    #expect(try fields("/v1/me/library", everything, hasContent: true) == expected.merging(content) { $1 })
+  }
+
+  @Test(
+    "what Connection names is for this hop and goes no further",
+    arguments: ["music-user-token", "Music-User-Token", "close, \tMUSIC-USER-TOKEN ,x", ",music-user-token"])
+  func connection(options: String) throws {
+    #expect(try fields("/v1/me/library", ["Connection": options, "Music-User-Token": "user"]) == own)
+  }
+
+  @Test("another name in Connection changes nothing")
+  func otherOptions() throws {
+    let lines: KeyValuePairs = ["Connection": "keep-alive, x-music-user-token", "Music-User-Token": "user"]
+    #expect(try fields("/v1/me/library", lines)["music-user-token"] == "user")
+  }
+
+  @Test(
+    "a field that could be read in two ways refuses the request",
+    arguments: RefusedFields.all)
+  func refused(_ refused: RefusedFields) throws {
+    let reason = refused.reason
+    #expect(throws: reason) { try fields("/v1/me/library", refused.lines, hasContent: true) }
+    #expect(reason.status == .badRequest && reason.code == "malformed_request")
+    #expect(!reason.detail.contains("bytes 0-1/2"))
+  }
+
+  @Test("the longest music user token goes along")
+  func longest() throws {
+    let token = String(repeating: "a", count: HeaderPolicy.longestUserToken)
+    #expect(try fields("/v1/me/library", ["Music-User-Token": token])["music-user-token"] == token)
+  }
+
+  @Test("the credential is the last field, there is one, and no compression table keeps it or the user's")
+  func credential() throws {
+    let target = try CatalogTarget("/v1/me/library")
+    var fields = try policy.requestFields(for: target, from: CallerFields(everything), hasContent: true)
+    HeaderPolicy.authorize(&fields, with: "a.b.c")
+    HeaderPolicy.authorize(&fields, with: "d.e.f")
+    #expect(Array(fields).last?.name == .authorization)
+    #expect(fields[values: .authorization] == ["Bearer d.e.f"])
+    for field in fields where ["authorization", "music-user-token"].contains(field.name.canonicalName) {
+      #expect(field.indexingStrategy == .disallow)
+    }
+  }
+
+  @Test("an answer is asked for plain where a compressed one is of no use")
+  func identity() throws {
+    let target = try CatalogTarget("/v1/storefronts")
+    let fields = try policy.requestFields(for: target, from: CallerFields([:]), acceptsGzip: false)
+    #expect(fields[.acceptEncoding] == "identity")
+  }
+}

@@ -1,0 +1,88 @@
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite struct ResponseFieldsTests {
+  private let policy = HeaderPolicy(upstream: "https://api.music.apple.com", product: "proxy")
+
+  private func passed(_ lines: KeyValuePairs<String, String>) throws -> [String: String] {
+    var upstream = HTTPFields()
+    for (name, value) in lines {
+      upstream.append(HTTPField(name: try #require(HTTPField.Name(name)), value: value))
+    }
+    let fields = policy.responseFields(upstream)
+    return Dictionary(fields.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { "\($0), \($1)" })
+  }
+
+  @Test("what describes the representation and what Apple's support asks for is handed on, and nothing else")
+  func allowList() throws {
+    let fields = try passed([
+      "Content-Type": "application/json", "Content-Encoding": "gzip", "Content-Language": "en", "ETag": "\"a\"",
+      "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT", "Retry-After": "1", "Allow": "GET",
+      "WWW-Authenticate": "Bearer", "X-Apple-Jingle-Correlation-Key": "KEY", "X-Apple-Request-UUID": "1-2",
+      "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*", "Strict-Transport-Security": "max-age=1",
+      "Alt-Svc": "h3=\":443\"", "Server": "daiquiri", "Link": "</x>; rel=preload", "Accept-Ranges": "bytes",
+      "Cache-Control": "max-age=60", "Age": "5", "Expires": "0", "Vary": "Accept", "Date": "now",
+      "Proxy-Authenticate": "Basic", "Clear-Site-Data": "*", "Authorization": "Bearer a.b.c", "X-Cache": "HIT",
+      "Content-Security-Policy": "x", "Proxy-Status": "x", "Cache-Status": "x", "X-Apple-Other": "x",
+      "Trailer": "x", "TE": "trailers", "Upgrade": "h2c",
+    ])
+    #expect(
+      fields == [
+        "content-type": "application/json", "content-encoding": "gzip", "content-language": "en", "etag": "\"a\"",
+        "last-modified": "Sun, 06 Nov 1994 08:49:37 GMT", "retry-after": "1", "allow": "GET",
+        "www-authenticate": "Bearer", "x-apple-jingle-correlation-key": "KEY", "x-apple-request-uuid": "1-2",
+        "via": "2 proxy",
+      ])
+  }
+
+  @Test("what Connection names is not handed on, even if it otherwise would be")
+  func connection() throws {
+    #expect(
+      try passed(["Connection": "close, ETag", "ETag": "\"a\"", "Allow": "GET"]) == [
+        "allow": "GET", "via": "2 proxy",
+      ])
+  }
+
+  @Test("this server comes last in Via")
+  func via() throws {
+    #expect(try passed(["Via": "1.1 edge"])["via"] == "1.1 edge, 2 proxy")
+    #expect(policy.responseFields([:], version: "1.1")[.via] == "1.1 proxy")
+  }
+
+  @Test(
+    "a redirect within the upstream comes back to this server",
+    arguments: [
+      ("https://api.music.apple.com/v1/catalog/us?a=b#c", "/v1/catalog/us?a=b#c"),
+      ("HTTPS://API.Music.Apple.com:443/v1/test", "/v1/test"), ("//api.music.apple.com/v1/test", "/v1/test"),
+      ("https://api.music.apple.com/", "/"),
+    ])
+  func redirectWithin(location: String, localized: String) throws {
+    #expect(try passed(["Location": location])["location"] == localized)
+  }
+
+  @Test(
+    "any other redirect is handed on as it is",
+    arguments: [
+      "/v1/test", "test", "?a", "", "//evil.example/v1/test", "https://evil.example/https://api.music.apple.com/",
+      "https://api.music.apple.com@evil.example/", "https://api.music.apple.com.evil.example/",
+      "https://user@api.music.apple.com/", "http://api.music.apple.com/", "https://api.music.apple.com:8443/",
+      "https://api.music.apple.com", "https://api.music.apple.com?a", "https://api.music.apple.com//evil.example/",
+      "https://api.music.apple.com/\\evil.example/", "https://api.music.apple.com\\evil.example/",
+      "https://api.music.apple.com//\u{301}evil.example/", "https://api.music.apple.com/\\\u{301}evil.example/",
+      "path//api.music.apple.com/x", "javascript:alert(1)//api.music.apple.com/",
+    ])
+  func redirectElsewhere(location: String) throws {
+    #expect(policy.origin.localized(location) == location)
+  }
+
+  @Test("an upstream on another port is known by it")
+  func port() {
+    let origin = UpstreamOrigin("http://127.0.0.1:9000")
+    #expect(origin.localized("http://127.0.0.1:9000/v1") == "/v1")
+    #expect(origin.localized("http://127.0.0.1/v1") == "http://127.0.0.1/v1")
+    #expect(UpstreamOrigin("http://a.example:80").localized("http://a.example/v1") == "/v1")
+    #expect(UpstreamOrigin("nonsense").localized("//nonsense/v1") == "//nonsense/v1")
+  }
+}

@@ -1,0 +1,67 @@
+import HTTPMessages
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite struct UpstreamFailureTests {
+  @Test(
+    "each cause has its code",
+    arguments: [
+      (.dnsError, .upstreamError), (.dnsTimeout, .upstreamTimeout), (.destinationUnavailable, .upstreamError),
+      (.destinationIPUnroutable, .upstreamError), (.connectionRefused, .upstreamError),
+      (.connectionTerminated, .upstreamError), (.connectionTimeout, .upstreamTimeout),
+      (.connectionReadTimeout, .upstreamTimeout), (.connectionWriteTimeout, .upstreamTimeout),
+      (.connectionLimitReached, .overloaded), (.tlsProtocolError, .upstreamError),
+      (.tlsCertificateError, .upstreamError), (.tlsAlertReceived, .upstreamError),
+      (.responseIncomplete, .upstreamError), (.responseHeaderSectionSize, .upstreamError),
+      (.responseTimeout, .upstreamTimeout), (.protocolError, .upstreamError), (.proxyInternalError, .upstreamError),
+      (.cancelled, .upstreamError),
+    ] as [(UpstreamError.Cause, UpstreamFailure.Code)])
+  func codes(cause: UpstreamError.Cause, code: UpstreamFailure.Code) {
+    let error = UpstreamError(cause, .unanswered, "10.0.0.1:443 reset the connection.")
+    let failure = UpstreamFailure(error, nextHop: "api.music.apple.com")
+    #expect(failure.code == code)
+    #expect(failure.detail.contains("api.music.apple.com") && failure.detail.hasSuffix("."))
+    #expect(!failure.detail.contains("10.0.0.1"), "the operator's sentence is not the caller's")
+    #expect((failure.retryAfter != nil) == (code == .overloaded))
+    let type = cause == .cancelled ? "proxy_internal_error" : cause.rawValue
+    #expect(
+      failure.proxyStatus.fieldValue
+        == #"musickit-token-server; error=\#(type); next-hop="api.music.apple.com""#)
+  }
+
+  @Test("each code has its status")
+  func statuses() {
+    #expect(UpstreamFailure.Code.allCases.map(\.status.code) == [502, 504, 503, 429, 502])
+    #expect(
+      UpstreamFailure.Code.allCases.map(\.rawValue) == [
+        "upstream_error", "upstream_timeout", "overloaded", "upstream_rate_limited", "developer_token_rejected",
+      ])
+  }
+
+  @Test("when to come back is told in whole seconds, never zero")
+  func retryAfter() {
+    let host = "a.example"
+    #expect(UpstreamFailure.circuitOpen(retryAfter: .milliseconds(20), nextHop: host).retryAfter == 1)
+    #expect(UpstreamFailure.rateLimited(retryAfter: .milliseconds(1001), nextHop: host).retryAfter == 2)
+    #expect(UpstreamFailure.overloaded(retryAfter: .seconds(-3)).retryAfter == 1)
+  }
+
+  @Test("what the upstream itself answered is told by its status")
+  func received() {
+    let failure = UpstreamFailure.status(.serviceUnavailable, nextHop: "a.example")
+    #expect(failure.code == .upstreamError)
+    #expect(
+      failure.proxyStatus.fieldValue == #"musickit-token-server; received-status=503; next-hop="a.example""#)
+    let rejection = TokenRejection(upstreamDate: nil, now: 0, key: .active)
+    let rejected = UpstreamFailure.tokenRejected(rejection, nextHop: "a.example")
+    #expect(rejected.proxyStatus.receivedStatus == 401 && rejected.detail == rejection.description)
+  }
+
+  @Test("a host cannot end the string that it is written in")
+  func escaping() {
+    let status = ProxyStatus(nextHop: "a\"b\\c\r\nd\u{e9}")
+    #expect(status.fieldValue == #"musickit-token-server; next-hop="a\"b\\cd""#)
+  }
+}

@@ -1,0 +1,40 @@
+import Testing
+
+@testable import CatalogProxy
+
+@Suite struct UserTokenTests {
+  @Test(
+    "a catalog request that asks about a user wants the music user token",
+    arguments: [
+      "relate=library", "include=artists&relate=library", "relate=albums&relate=library", "relate=albums,library",
+      "relate=albums%2Clibrary", "relate=albums,%20library", "%72elate=library", "relate=%6Cibrary",
+      "relate[songs]=library", "relate%5Bsongs%5D=library", "relate%5bsongs%5d=l%69brary",
+      "filter[identity]=personal", "filter%5Bidentity%5D=personal", "filter%5bidentity]=personal",
+      "f%69lter[identity]=x&filter[identity]=%70ersonal", "filter[identity]=other,personal",
+    ])
+  func wanted(query: String) throws {
+    let target = try CatalogTarget("/v1/catalog/us/playlists?\(query)")
+    #expect(target.wantsUserToken && target.forwardsUserToken && !target.isStorable)
+    let withoutMe = try CatalogTarget("/v1/catalog/us/playlists?\(query)", allowsMe: false)
+    #expect(withoutMe.wantsUserToken && !withoutMe.forwardsUserToken && !withoutMe.isStorable)
+  }
+
+  @Test(
+    "a catalog request that only looks so does not",
+    arguments: [
+      "relate", "relate=", "relate=albums", "related=library", "relate=libraryx", "term=relate=library",
+      "term=a%26relate=library", "x;relate=library", "Relate=library", "relate%3Dlibrary", "%2572elate=library",
+      "filter[identity]=apple", "filter[identity]", "filter=personal", "filter[isrc]=personal", "",
+    ])
+  func unwanted(query: String) throws {
+    let target = try CatalogTarget("/v1/catalog/us/playlists?\(query)")
+    #expect(!target.wantsUserToken && !target.forwardsUserToken && target.isStorable)
+  }
+
+  @Test("everything below /v1/me wants it, and nothing about storefronts does")
+  func kinds() throws {
+    #expect(try CatalogTarget("/v1/me/storefront").forwardsUserToken)
+    #expect(try !CatalogTarget("/v1/storefronts?relate=library").forwardsUserToken)
+    #expect(try !CatalogTarget("/v1/test?relate=library").forwardsUserToken)
+  }
+}
