@@ -1,0 +1,60 @@
+public import HTTPTypes
+
+/// A whole answer to a `GET`, as it came from upstream.
+public struct ReceivedAnswer: Sendable {
+  /// Its status.
+  public var status: HTTPResponse.Status
+  /// All of its end-to-end fields.
+  public var fields: HTTPFields
+  /// Those that the header policy lets through to callers. What the cache writes itself is replaced: Age, Cache-Control,
+  /// Content-Encoding, Date, ETag, Expires, Vary.
+  public var downstream: HTTPFields
+  /// Its content, all of it, as it was coded.
+  public var body: [UInt8]
+  /// What was sent upstream to get it, without the credential: `Vary` selects by this.
+  public var sent: HTTPFields
+  /// When the request was sent.
+  public var requestedAt: CacheTime
+  /// When the head of the answer came.
+  public var receivedAt: CacheTime
+
+  /// An answer.
+  public init(
+    status: HTTPResponse.Status, fields: HTTPFields, downstream: HTTPFields, body: [UInt8], sent: HTTPFields = [:],
+    requestedAt: CacheTime, receivedAt: CacheTime
+  ) {
+    self.status = status
+    self.fields = fields
+    self.downstream = downstream
+    self.body = body
+    self.sent = sent
+    self.requestedAt = requestedAt
+    self.receivedAt = receivedAt
+  }
+
+  /// This answer with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
+  ///
+  /// What describes the content stays as it is: the 304 has none. Age and Date are the 304's or nobody's, since the old
+  /// ones would make it older than it is.
+  func updated(by notModified: ReceivedAnswer) -> ReceivedAnswer {
+    var answer = self
+    answer.fields.update(from: notModified.fields)
+    answer.downstream.update(from: notModified.downstream)
+    answer.requestedAt = notModified.requestedAt
+    answer.receivedAt = notModified.receivedAt
+    return answer
+  }
+}
+
+extension HTTPFields {
+  fileprivate mutating func update(from newer: HTTPFields) {
+    self[.age] = nil
+    self[.date] = nil
+    for name in Set(newer.map(\.name)) {
+      switch name {
+      case .contentEncoding, .contentLength, .contentRange, .contentType, .setCookie: continue
+      default: self[fields: name] = newer[fields: name]
+      }
+    }
+  }
+}

@@ -1,0 +1,123 @@
+import HTTP1
+public import HTTPTypes
+
+/// A whole answer, with all that is the same each time it is sent made ready once. Immutable, and shared by all loops.
+///
+/// It need not be storable: an answer that only the callers who wait for it get is sent by the same way.
+public final class StoredAnswer: Sendable {
+  /// Its status.
+  public let status: HTTPResponse.Status
+  /// Whether the cache takes it, and why not.
+  public let verdict: StorageVerdict
+
+  let source: ReceivedAnswer
+  let content: AnswerContent
+  let freshness: Freshness
+  let age: ResponseAge
+  /// Nil if no other request may have it.
+  let selector: VariantSelector?
+  /// The tag that the origin gave, or else our own; nil if there is neither.
+  let tag: EntityTag?
+  /// When the origin made it.
+  let dateField: HTTPField
+  private let identity: Representation
+  private let gzip: Representation?
+  private let settings: CacheSettings
+
+  /// Makes an answer ready to be sent.
+  ///
+  /// Throws if its content is gzipped and cannot be decoded, or not within `settings.largestContent`: in the latter case
+  /// it can still be handed on as it is to those who asked for gzip.
+  public convenience init(_ received: ReceivedAnswer, settings: CacheSettings) throws(ContentCodingError) {
+    let directives = ResponseDirectives(received.fields)
+    let content = try AnswerContent(received, directives: directives, limit: settings.largestContent)
+    self.init(received, content: content, directives: directives, settings: settings)
+  }
+
+  private init(
+    _ received: ReceivedAnswer, content: AnswerContent, directives: ResponseDirectives, settings: CacheSettings
+  ) {
+    var source = received
+    source.body = []
+    let age = ResponseAge(received.fields, requestedAt: received.requestedAt, receivedAt: received.receivedAt)
+    let freshness = Freshness(
+      directives, fields: received.fields, status: received.status.code, date: age.date, now: received.receivedAt.wall,
+      settings: settings)
+    let selector = VariantSelector(received.fields, sent: received.sent)
+    let verdict = StorageVerdict(
+      received, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
+      settings: settings)
+    let given = received.fields[.eTag].flatMap { EntityTag($0) }
+    let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
+    let fields = AnswerFields(
+      source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
+      tagIsOurs: given == nil, isStored: verdict == .store, settings: settings)
+    var date: [UInt8] = []
+    HTTPDate(secondsSinceEpoch: age.date).append(to: &date)
+    dateField = HTTPField(name: .date, value: String(decoding: date, as: UTF8.self))
+    status = received.status
+    identity = fields.representation(.identity, of: content.identity)
+    gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
+    (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
+    (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
+  }
+
+  // MARK: What is sent
+
+  /// The answer in a coding; as it is where there is no other.
+  public func representation(_ coding: ContentCoding) -> Representation {
+    coding == .gzip ? gzip ?? identity : identity
+  }
+
+  /// Whether it has no gzip yet and ``ResponseCache/compress(_:for:)`` may make one.
+  public var awaitsCompression: Bool { content.compression == .possible && verdict == .store }
+
+  /// Whether a caller with these conditions has this representation already: it is then to be sent as 304.
+  ///
+  /// - Parameter now: The present.
+  public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
+    guard status == .ok, !preconditions.isEmpty else { return false }
+    let modified = source.fields[.lastModified].flatMap { FieldDate.seconds($0, now: now.wall) }
+    return preconditions.areMet(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
+  }
+
+  // MARK: Validation
+
+  /// The fields that make a request ask whether this answer still holds (RFC 9111 §4.3.1). Empty if the origin gave
+  /// nothing to ask by: our own entity tag means nothing to it.
+  public var validators: HTTPFields {
+    var fields = HTTPFields()
+    if let tag = source.fields[.eTag], EntityTag(tag) != nil { fields[.ifNoneMatch] = tag }
+    if let modified = source.fields[.lastModified] { fields[.ifModifiedSince] = modified }
+    return fields
+  }
+
+  /// This answer as a 304 renews it; nil if the 304 is about another version (RFC 9111 §4.3.4).
+  func freshened(by notModified: ReceivedAnswer) -> StoredAnswer? {
+    if let theirs = notModified.fields[.eTag] {
+      guard let ours = source.fields[.eTag], EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque else { return nil }
+    } else if let theirs = notModified.fields[.lastModified] {
+      guard source.fields[.lastModified] == theirs else { return nil }
+    }
+    let updated = source.updated(by: notModified)
+    return StoredAnswer(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
+  }
+
+  /// This answer with gzip made, or known to be in vain.
+  func compressed() -> StoredAnswer {
+    StoredAnswer(
+      source, content: content.compressed(), directives: ResponseDirectives(source.fields), settings: settings)
+  }
+
+  // MARK: Size
+
+  /// What it takes in memory, in bytes: contents, fields in the forms they are kept in, and the objects.
+  var cost: Int {
+    let fields = (source.fields + source.downstream + source.sent).reduce(0) { sum, field in
+      sum + 128 + 3 * (field.name.rawName.utf8.count + field.value.utf8.count)
+    }
+    return content.count + fields + (selector?.cost ?? 0) + Self.overhead
+  }
+
+  private static let overhead = 1536
+}

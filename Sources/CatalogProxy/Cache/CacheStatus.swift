@@ -1,0 +1,69 @@
+public import HTTPTypes
+
+/// The member that this cache adds to `Cache-Status` (RFC 9211), a structured field (RFC 8941).
+public struct CacheStatus: Sendable, Equatable {
+  /// How the request was handled.
+  public enum Handling: Sendable, Equatable {
+    /// By a stored answer, without going upstream.
+    case hit
+    /// By going upstream.
+    case forwarded(ForwardReason)
+  }
+
+  /// How the request was handled.
+  public var handling: Handling
+  /// The status that came from upstream, where the caller gets another.
+  public var forwardStatus: Int?
+  /// How long the answer stays fresh, in seconds; negative if it is stale.
+  public var timeToLive: Int?
+  /// Whether the answer was stored.
+  public var isStored = false
+  /// Whether several requests went upstream as one.
+  public var isCollapsed = false
+  /// More, for people.
+  public var detail: String?
+
+  /// A request that was handled so.
+  public init(_ handling: Handling, timeToLive: Int? = nil) {
+    self.handling = handling
+    self.timeToLive = timeToLive
+  }
+
+  /// The cache's name. A token.
+  public static let cacheName = "musickit-token-server"
+
+  /// The field's name.
+  public static let fieldName = HTTPField.Name("Cache-Status")
+
+  var isHit: Bool { handling == .hit }
+
+  /// The member, as the field has it.
+  public var fieldValue: String {
+    var value = Self.cacheName
+    switch handling {
+    case .hit: value += "; hit"
+    case .forwarded(let reason): value += "; fwd=\(reason.rawValue)"
+    }
+    if let forwardStatus { value += "; fwd-status=\(Self.integer(forwardStatus))" }
+    if let timeToLive { value += "; ttl=\(Self.integer(timeToLive))" }
+    if isStored { value += "; stored" }
+    if isCollapsed { value += "; collapsed" }
+    if let detail { value += "; detail=\(Self.string(detail))" }
+    return value
+  }
+
+  /// Integers of structured fields have up to 15 digits (RFC 8941 §3.3.1).
+  private static func integer(_ number: Int) -> Int {
+    min(max(number, -999_999_999_999_999), 999_999_999_999_999)
+  }
+
+  /// Strings of structured fields are of printable ASCII (RFC 8941 §3.3.3). What is not becomes `?`.
+  private static func string(_ text: String) -> String {
+    var result = "\""
+    for scalar in text.unicodeScalars {
+      if scalar == "\"" || scalar == "\\" { result.unicodeScalars.append("\\") }
+      result.unicodeScalars.append((0x20...0x7e).contains(scalar.value) ? scalar : "?")
+    }
+    return result + "\""
+  }
+}

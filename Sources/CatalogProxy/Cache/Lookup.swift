@@ -1,0 +1,14 @@
+/// What the cache has for a request.
+public enum Lookup: Sendable {
+  /// To be served: fresh, or no more stale than the caller likes it (`max-stale`).
+  case hit(Selection)
+  /// To be served, although stale, while somebody asks upstream whether it still holds (RFC 5861 §3).
+  case staleWhileRevalidate(Selection)
+  /// To be asked about upstream, with its ``StoredAnswer/validators``. By the reason ``ForwardReason/request`` it is a
+  /// fresh answer that the caller does not want without: the asking is at his expense.
+  case validate(Selection, ForwardReason)
+  /// Nothing.
+  case miss(ForwardReason)
+  /// Nothing, and the caller wants nobody asked (`only-if-cached`): 504 (RFC 9111 §5.2.1.7).
+  case unsatisfiable
+}
