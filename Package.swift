@@ -55,7 +55,7 @@ let package = Package(
     module("JSON"),
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
-    module("TLS", ["COpenSSL"]),
+    module("TLS", ["COpenSSL", "Locks"]),
     module("HTTPMessages", [httpTypes]),
     module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
     module(
