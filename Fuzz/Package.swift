@@ -10,6 +10,7 @@ let targets = [
   "FuzzJSON",
   "FuzzOrigin",
   "FuzzRequestHead",
+  "FuzzResponse",
   "FuzzSettings",
   "FuzzSigningKey",
   "FuzzTLSServer",
