@@ -84,7 +84,7 @@ let package = Package(
 
     .target(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
-    tests("EventLoopTests", ["EventLoop", "Locks"]),
+    tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
     tests(
