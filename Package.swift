@@ -55,7 +55,7 @@ let package = Package(
     module("JSON"),
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
-    module("TLS", ["COpenSSL"]),
+    module("TLS", ["COpenSSL", "Locks"]),
     module("HTTPMessages", [httpTypes]),
     module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
     module(
@@ -84,7 +84,7 @@ let package = Package(
 
     .target(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
-    tests("EventLoopTests", ["EventLoop", "Locks"]),
+    tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
     tests(

@@ -11,6 +11,7 @@ let targets = [
   "FuzzJSON",
   "FuzzOrigin",
   "FuzzRequestHead",
+  "FuzzResponse",
   "FuzzSettings",
   "FuzzSigningKey",
   "FuzzTLSServer",

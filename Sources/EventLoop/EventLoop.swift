@@ -37,12 +37,16 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   private var generations: [UInt32] = []
   private var freeSlots: [UInt32] = []
   private var timers = Heap<TimerEntry>()
+  private var endings: [() -> Void] = []
   private var isStopped = false
 
   /// How often the loop has waited: tells a loop that spins from one that rests.
   private(set) var turns = 0
   /// Entries in the heap, those of channels that are gone included.
   var timerCount: Int { timers.count }
+
+  /// Channels that are open.
+  var channelCount: Int { slots.count - freeSlots.count }
 
   private struct TimerEntry: Comparable {
     let deadline: Deadline
@@ -129,6 +133,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     makeChannel(nil)
   }
 
+  /// Runs `action` at the end of the present turn, when all that was ready is dealt with and no job is left: what many
+  /// of them have to say can go out at once.
+  public func atEndOfTurn(_ action: @escaping () -> Void) {
+    assertCurrent()
+    endings.append(action)
+  }
+
   private func makeChannel(_ descriptor: consuming Descriptor?) -> Channel {
     assertCurrent()
     let index = freeSlots.popLast() ?? UInt32(slots.count)
@@ -179,6 +190,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
       ready.removeAll(keepingCapacity: true)
       fireTimers()
       runJobs()
+      endTurn()
     }
     for case let channel? in slots { channel.close() }
     open(mailbox.close())
@@ -214,6 +226,16 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
       next += 1
     }
     jobs.removeAll(keepingCapacity: true)
+  }
+
+  /// What ends a turn may bring about more to do in it.
+  private func endTurn() {
+    while !endings.isEmpty {
+      let actions = endings
+      endings.removeAll(keepingCapacity: true)
+      for action in actions { action() }
+      runJobs()
+    }
   }
 
   private func fireTimers() {

@@ -98,7 +98,7 @@ extension Listener {
   }
 
   private static func bound(to address: SocketAddress, sharing: Bool) throws(SocketError) -> Descriptor {
-    let descriptor = try socket(family: address.family)
+    let descriptor = try Descriptor.socket(family: address.family)
     try descriptor.set(SOL_SOCKET, SO_REUSEADDR, 1)
     if sharing { try descriptor.set(SOL_SOCKET, SO_REUSEPORT, 1) }
     if address.family == AF_INET6 { try descriptor.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
@@ -131,7 +131,7 @@ extension Listener {
 
   private static func openUnix(_ path: String, loops: Int) throws(SocketError) -> [Listener] {
     let address = SocketAddress.unix(path: path)
-    let descriptor = try socket(family: AF_UNIX)
+    let descriptor = try Descriptor.socket(family: AF_UNIX)
     do {
       try bind(descriptor, to: address)
     } catch {
@@ -155,19 +155,12 @@ extension Listener {
 
   /// Whether the socket file belongs to nobody any more.
   private static func isLeftOver(_ address: SocketAddress) throws(SocketError) -> Bool {
-    let probe = try socket(family: AF_UNIX)
+    let probe = try Descriptor.socket(family: AF_UNIX)
     let result = unsafe try address.withSocketAddress { unsafe connect(probe.raw, $0, $1) }
     return result != 0 && errno == ECONNREFUSED
   }
 
   // MARK: Both
-
-  private static func socket(family: Int32) throws(SocketError) -> Descriptor {
-    let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-    let raw = Glibc.socket(family, type, 0)
-    guard raw >= 0 else { throw SocketError(during: "socket") }
-    return Descriptor(owning: raw)
-  }
 
   private static func bind(_ descriptor: borrowing Descriptor, to address: SocketAddress) throws(SocketError) {
     let raw = descriptor.raw
@@ -187,22 +180,5 @@ extension SocketAddress {
   fileprivate func withPort(_ port: UInt16) -> SocketAddress {
     guard case .ip(let address, _, let family) = self else { return self }
     return .ip(address, port: port, family: family)
-  }
-
-  fileprivate var family: Int32 {
-    switch self {
-    case .ip(_, _, .v4): AF_INET
-    case .ip(_, _, .v6): AF_INET6
-    case .unix: AF_UNIX
-    }
-  }
-}
-
-extension Descriptor {
-  fileprivate borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
-    var value = value
-    guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
-      throw SocketError(during: "setsockopt")
-    }
   }
 }

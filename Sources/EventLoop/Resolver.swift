@@ -2,11 +2,15 @@ import CPlatform
 import Glibc
 
 /// A name did not resolve.
-struct ResolutionError: Error {
-  let reason: String
+public struct ResolutionError: Error, Sendable, Equatable {
+  /// Which name, and why, in the words of the system's resolver.
+  public let reason: String
+
+  /// An error with a reason.
+  public init(reason: String) { self.reason = reason }
 }
 
-/// The TCP addresses that `host`, a name or an address, stands for. Blocks: for start-up only.
+/// The TCP addresses that `host`, a name or an address, stands for. Blocks: not for an event loop's thread, but at start.
 func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
   var hints = unsafe addrinfo()
   unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

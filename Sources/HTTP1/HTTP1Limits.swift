@@ -1,6 +1,6 @@
 /// Every limit of the HTTP/1.1 codec: name, default, unit and reason.
 ///
-/// A message that exceeds one is refused with the ``RequestError`` named beside it.
+/// A message that exceeds one is refused with the error named beside it.
 public struct HTTP1Limits: Sendable, Equatable {
   /// Longest method, in bytes: 32. The longest registered one (`UPDATEREDIRECTREF`) has 17; a peer that sends an
   /// endless first word is not speaking HTTP. ``RequestError/methodTooLong`` (501, RFC 9112 §3).
@@ -17,6 +17,10 @@ public struct HTTP1Limits: Sendable, Equatable {
   /// Most field lines in a header section, and most in a trailer section: 100. Each costs more to keep than to send.
   /// ``RequestError/tooManyFieldLines`` (431).
   public var fieldLines = 100
+
+  /// Most interim responses before a final one: 8. One is usual; a server that sends them for ever keeps a client
+  /// waiting. ``ResponseError/tooManyInterimResponses``.
+  public var interimResponses = 8
 
   /// All chunk extensions of one body together, in bytes: 4 KiB. No deployed software uses them, so they only make
   /// a server spend time without progress. ``RequestError/chunkExtensionsTooLong`` (400, RFC 9112 §7.1.1).

@@ -4,7 +4,7 @@ extension RequestError {
     switch self {
     case .bareLineFeed: "A line feed is not preceded by a carriage return."
     case .bareCarriageReturn: "A carriage return is not followed by a line feed."
-    case .controlCharacter: "The request head contains a control character."
+    case .controlCharacter: "The message contains a control character."
     case .repeatedEmptyLine: "More than one empty line precedes the request line."
     case .malformedRequestLine: "The request line is not a method, a target and a version, one space apart."
     case .malformedMethod: "The method contains a character that no method may contain."

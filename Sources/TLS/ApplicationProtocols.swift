@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// The protocols that a server speaks, in the wire form of ALPN (RFC 7301 §3.1) and at an address that stays.
+/// The protocols that one side speaks, in the wire form of ALPN (RFC 7301 §3.1) and at an address that stays.
 @safe final class ApplicationProtocols {
   private let wire: UnsafeMutableBufferPointer<UInt8>
 
@@ -31,6 +31,12 @@ import COpenSSL
         let protocols = unsafe Unmanaged<ApplicationProtocols>.fromOpaque(opaque).takeUnretainedValue()
         return unsafe protocols.choose(from: offer, offerLength, choice, choiceLength)
       }, opaque)
+  }
+
+  /// Offers them to the server of `ssl`, which copies them. False if OpenSSL refuses.
+  func offer(on ssl: OpaquePointer) -> Bool {
+    // 0 is success here, unlike everywhere else.
+    unsafe wire.isEmpty || SSL_set_alpn_protos(ssl, wire.baseAddress, UInt32(wire.count)) == 0
   }
 
   private func choose(

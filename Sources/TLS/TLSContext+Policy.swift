@@ -11,7 +11,7 @@ extension TLSContext {
   /// Best first. P-384 is last and for certificates: TLS 1.2 refuses those whose curve is not in this list.
   private static let groups = "X25519:P-256:P-384"
 
-  /// Everything that is the same for every server: versions, ciphers, options, modes, sessions.
+  /// Everything that is the same for every server and every client: versions, ciphers, options, modes, sessions.
   static func applyPolicy(to context: OpaquePointer) throws(TLSError) {
     // Level 2 is 112 bits: no RSA below 2048, no SHA-1. Set here because distributions differ.
     unsafe SSL_CTX_set_security_level(context, 2)

@@ -41,7 +41,7 @@ public final class TLSContext: @unchecked Sendable {
     applicationProtocols: [String] = ["http/1.1"], resumingTicketsOf previous: TLSContext? = nil,
     limits: TLSLimits = TLSLimits()
   ) throws(TLSError) {
-    let handle = try Handle()
+    let handle = try Handle(.server)
     let protocols = try ApplicationProtocols(applicationProtocols)
     var findings: [String] = []
     unsafe try Self.applyPolicy(to: handle.pointer)
@@ -62,9 +62,9 @@ extension TLSContext {
   @safe struct Handle: ~Copyable {
     let pointer: OpaquePointer
 
-    init() throws(TLSError) {
+    init(_ role: TLSSession.Role) throws(TLSError) {
       ErrorQueue.clear()
-      guard let pointer = unsafe SSL_CTX_new(TLS_server_method()) else {
+      guard let pointer = unsafe SSL_CTX_new(role == .server ? TLS_server_method() : TLS_client_method()) else {
         throw .internalFailure("OpenSSL cannot make a TLS context.")
       }
       unsafe self.pointer = pointer

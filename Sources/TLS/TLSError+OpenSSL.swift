@@ -16,11 +16,13 @@ extension TLSError {
   }
 
   /// What made the last call on `ssl` fail for good, read off the thread's error queue.
-  static func failure(of ssl: OpaquePointer) -> TLSError {
+  /// - Parameter server: Whom a client expected; nil for a server.
+  static func failure(of ssl: OpaquePointer, server: ServerIdentity?) -> TLSError {
     let code = ERR_peek_last_error()
     ErrorQueue.clear()
     let cause = cause(of: code)
-    return unsafe TLSError(cause, sentence(for: cause, ssl), reason: reason(of: code))
+    let sentence = unsafe server?.sentence(for: cause, ERR_GET_REASON(code)) ?? sentence(for: cause, ssl)
+    return TLSError(cause, sentence, reason: reason(of: code))
   }
 
   private static func cause(of code: UInt) -> Cause {

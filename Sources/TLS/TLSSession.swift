@@ -21,8 +21,15 @@ import COpenSSL
   /// Where the session stands.
   public private(set) var state = State.handshaking
 
+  /// Which side of the handshake a session is.
+  enum Role { case server, client }
+
   let ssl: OpaquePointer
-  private let context: TLSContext
+  /// Whom a client expects; nil for a server.
+  let server: ServerIdentity?
+  private let limits: TLSLimits
+  /// The context, which owns what OpenSSL's callbacks point to.
+  private let owner: AnyObject
   private let transport = RecordTransport()
   private var partialRecord = PartialRecord()
   private var handshakeBytes = 0
@@ -33,22 +40,62 @@ import COpenSSL
 
   /// A session that waits for a client.
   /// - Throws: `TLSError` with the cause `internalFailure` if there is no memory for it.
-  public init(_ context: TLSContext) throws(TLSError) {
+  public convenience init(_ context: TLSContext) throws(TLSError) {
+    unsafe try self.init(context.handle.pointer, owner: context, context.limits, server: nil)
+    unsafe SSL_set_accept_state(ssl)
+  }
+
+  /// A session with the server called `host`, verified as such; to be begun with ``start(outgoing:)``.
+  /// - Parameters:
+  ///   - context: Whom to trust, and the tickets of earlier sessions.
+  ///   - host: A DNS name, or an IP address without brackets. The server's certificate must be for it.
+  ///   - applicationProtocols: ALPN names to offer (RFC 7301), best first; none for no ALPN.
+  /// - Throws: `TLSError` with the cause `configuration` if no certificate could be for such a host.
+  public convenience init(
+    _ context: TLSClientContext, host: String, applicationProtocols: [String]
+  ) throws(TLSError) {
+    let protocols = try ApplicationProtocols(applicationProtocols)
+    let server = ServerIdentity(host, tickets: context.tickets)
+    unsafe try self.init(context.handle.pointer, owner: context, context.limits, server: server)
+    unsafe SSL_set_connect_state(ssl)
+    guard unsafe protocols.offer(on: ssl) else { throw .internalFailure("OpenSSL takes no ALPN names.") }
+    unsafe try server.expect(on: ssl)
+  }
+
+  private init(
+    _ context: OpaquePointer, owner: AnyObject, _ limits: TLSLimits, server: ServerIdentity?
+  ) throws(TLSError) {
     ErrorQueue.clear()
-    guard let ssl = unsafe SSL_new(context.handle.pointer) else {
+    guard let ssl = unsafe SSL_new(context) else {
       throw .internalFailure("There is no memory for a TLS session.")
     }
-    self.context = context
+    self.owner = owner
+    self.limits = limits
+    self.server = server
     unsafe self.ssl = ssl
     // From here on `deinit` frees it, even if this throws.
     guard let bio = unsafe transport.makeBIO() else { throw .internalFailure("There is no memory for a TLS session.") }
     // For both directions: it takes over the one reference.
     unsafe SSL_set_bio(ssl, bio, bio)
     unsafe transport.countControlMessages(of: ssl)
-    unsafe SSL_set_accept_state(ssl)
   }
 
-  deinit { unsafe SSL_free(ssl) }
+  deinit {
+    if server != nil, failure == nil {
+      // Freed without having been closed, it would void its ticket, and servers close as they like.
+      unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+    }
+    unsafe SSL_free(ssl)
+  }
+
+  /// Begins the handshake of a client, which has the first word. Once, before anything else.
+  /// - Parameter outgoing: Gets the ClientHello, appended.
+  /// - Throws: `TLSError` if there is no memory for it.
+  public func start(outgoing: inout [UInt8]) throws(TLSError) {
+    swap(&transport.outgoing, &outgoing)
+    defer { swap(&transport.outgoing, &outgoing) }
+    try recordingFailure { () throws(TLSError) in try handshake() }
+  }
 
   /// Takes all of the ciphertext that arrived and does whatever follows from it.
   /// - Parameters:
@@ -64,15 +111,24 @@ import COpenSSL
     if let failure { throw failure }
     swap(&transport.outgoing, &outgoing)
     defer { swap(&transport.outgoing, &outgoing) }
-    do throws(TLSError) {
+    try recordingFailure { () throws(TLSError) in
       try unsafe ciphertext.withUnsafeBytes { bytes throws(TLSError) in
         unsafe try receive(bytes, into: &plaintext)
       }
-    } catch {
-      failure = error
-      throw error
     }
     return state
+  }
+
+  /// Does `work`; what it throws is what every later call throws.
+  private func recordingFailure(_ work: () throws(TLSError) -> Void) throws(TLSError) {
+    do throws(TLSError) {
+      try work()
+    } catch {
+      failure = error
+      // A ticket that is part of a failure must not be part of the next.
+      if state == .handshaking { server?.forgetTicket() }
+      throw error
+    }
   }
 
   /// Encrypts, in records of at most 16 KiB.
@@ -94,7 +150,7 @@ import COpenSSL
       return unsafe SSL_write_ex(ssl, bytes.baseAddress, bytes.count, &count) == 1
     }
     guard isWritten else {
-      let error = unsafe TLSError.failure(of: ssl)
+      let error = unsafe TLSError.failure(of: ssl, server: server)
       failure = error
       throw error
     }
@@ -152,8 +208,8 @@ import COpenSSL
   }
 
   private func limitHandshake() throws(TLSError) {
-    guard handshakeBytes + heldBytes <= context.limits.handshakeBytes else {
-      throw TLSError(.limitExceeded, "The peer's handshake exceeds \(context.limits.handshakeBytes) bytes.")
+    guard handshakeBytes + heldBytes <= limits.handshakeBytes else {
+      throw TLSError(.limitExceeded, "The peer's handshake exceeds \(limits.handshakeBytes) bytes.")
     }
   }
 
@@ -161,7 +217,7 @@ import COpenSSL
     while state == .established, unsafe transport.unread > 0 || SSL_pending(ssl) > 0 {
       ErrorQueue.clear()
       let result = read(into: &plaintext)
-      guard transport.controlMessages <= context.limits.controlMessages else {
+      guard transport.controlMessages <= limits.controlMessages else {
         throw TLSError(
           .limitExceeded, "The peer sent \(transport.controlMessages) TLS control messages without any data between.")
       }
@@ -191,7 +247,7 @@ import COpenSSL
     switch unsafe SSL_get_error(ssl, result) {
     case SSL_ERROR_WANT_READ: return
     case SSL_ERROR_ZERO_RETURN: state = .closedByPeer
-    default: throw unsafe .failure(of: ssl)
+    default: throw unsafe .failure(of: ssl, server: server)
     }
   }
 }

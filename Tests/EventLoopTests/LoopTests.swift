@@ -5,6 +5,22 @@ import Testing
 @testable import EventLoop
 
 @Suite struct LoopTests {
+  @Test("what is left for the end of a turn runs behind all that the turn brings, and may bring more")
+  func endOfTurn() throws {
+    let loop = try EventLoop.forTest(.platformDefault)
+    let notes = Notes<Int>()
+    loop.loop.performAndWait {
+      loop.loop.atEndOfTurn {
+        notes.add(3)
+        loop.loop.atEndOfTurn { notes.add(5) }
+        Task(executorPreference: loop.loop) { notes.add(4) }
+      }
+      Task(executorPreference: loop.loop) { notes.add(2) }
+      notes.add(1)
+    }
+    #expect(notes.wait(for: 5) == [1, 2, 3, 4, 5])
+  }
+
   @Test(
     "what other threads post runs on the loop, in the order of each thread", arguments: EventLoop.PollerKind.allCases)
   func order(_ kind: EventLoop.PollerKind) throws {

@@ -1,0 +1,78 @@
+import HTTP1
+import HTTPTypes
+
+/// Entry point of libFuzzer: parses the input as the response to three kinds of requests, at once, byte by byte and in
+/// two parts, and traps unless all agree and what was accepted is sound.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzResponse(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  for method in [HTTPRequest.Method.get, .head, .connect] {
+    let whole = Outcome(bytes, arrivals: CollectionOfOne(count), answering: method)
+    precondition(Outcome(bytes, arrivals: 0...count, answering: method) == whole, "byte by byte")
+    let cut = bytes.reduce(0) { $0 &* 31 &+ Int($1) } & .max
+    let arrivals = [cut % (count + 1), count]
+    precondition(Outcome(bytes, arrivals: arrivals, answering: method) == whole, "in two parts")
+    if let head = whole.head {
+      check(head, whole)
+      let prefix = Array(bytes.prefix(whole.headLength))
+      let again = Outcome(prefix, arrivals: CollectionOfOne(prefix.count), answering: method)
+      precondition(again.head == head, "looked beyond the head")
+    }
+  }
+  return 0
+}
+
+/// What a parser and a decoder say of some bytes.
+struct Outcome: Equatable {
+  var head: ResponseHead?
+  var headLength = 0
+  var content: [UInt8] = []
+  var isComplete = false
+  var refusal: ResponseError?
+
+  init(_ bytes: [UInt8], arrivals: some Sequence<Int>, answering method: HTTPRequest.Method) {
+    var parser = ResponseHeadParser(answering: method)
+    var decoder: ResponseContentDecoder?
+    var start = 0
+    do {
+      for count in arrivals where !isComplete {
+        if decoder == nil {
+          guard let length = try parser.parse(bytes.span.extracting(first: count)) else { continue }
+          decoder = ResponseContentDecoder(parser.head.framing)
+          (head, headLength, start) = (parser.head, length, length)
+        }
+        var event = ChunkedDecoder.Event.data(0..<0)
+        while event != .needMore, event != .end, var body = decoder {
+          let consumed: Int
+          (consumed, event) = try body.decode(bytes.span.extracting(start..<count))
+          precondition(consumed >= 0 && start + consumed <= count)
+          if case .data(let range) = event {
+            precondition(!range.isEmpty && range.upperBound == consumed)
+            content += bytes[start + range.lowerBound..<start + range.upperBound]
+          }
+          start += consumed
+          decoder = body
+        }
+        isComplete = event == .end
+      }
+    } catch {
+      refusal = error
+    }
+  }
+}
+
+/// Nothing that ends a line, no field of the connection, content of the length that was said.
+func check(_ head: ResponseHead, _ outcome: Outcome) {
+  precondition((200...599).contains(head.status))
+  precondition(head.fields.count <= 100)
+  let hidden = ["connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade"]
+  for field in head.fields {
+    precondition(!hidden.contains(field.name.canonicalName))
+    precondition(field.value.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) })
+  }
+  if case .fixed(let length) = head.framing {
+    precondition(length == head.contentLength)
+    precondition(outcome.content.count <= length && outcome.isComplete == (outcome.content.count == length))
+  }
+  precondition(head.framing != .untilClose || (!head.keepAlive && !outcome.isComplete))
+}

@@ -1,0 +1,70 @@
+import Dispatch
+
+/// Finds addresses for names without holding up its event loop, and remembers them for a while.
+///
+/// The system's resolver blocks, so a thread of Dispatch's asks it. Whoever asks for a name that is being looked up
+/// shares the answer: a resolver that hangs holds up one thread for each name, whatever waits.
+///
+/// Confined to its loop, but for `init`.
+public final class NameResolver: @unchecked Sendable {
+  // Sendable by confinement: what another thread finds out comes back by `loop.post`.
+
+  /// How a name is looked up, on a thread that may block.
+  public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
+
+  /// The answer to a look-up.
+  public typealias Answer = Result<[SocketAddress], ResolutionError>
+
+  /// Addresses that a look-up found earlier.
+  struct Memory {
+    let addresses: [SocketAddress]
+    /// When they were found.
+    let found: Deadline
+  }
+
+  struct Name: Hashable {
+    let host: String
+    let port: UInt16
+  }
+
+  private let loop: EventLoop
+  private let lookUp: LookUp
+  var memories: [Name: Memory] = [:]
+  private var waiting: [Name: [(Answer) -> Void]] = [:]
+
+  private static let queue = DispatchQueue(label: "name-resolver", qos: .userInitiated, attributes: .concurrent)
+
+  /// A resolver for `loop`, which asks the system.
+  public convenience init(loop: EventLoop) {
+    self.init(loop: loop) { host, port throws(ResolutionError) in try resolve(host, port: port) }
+  }
+
+  /// A resolver for `loop` with a way of its own to look up names.
+  public init(loop: EventLoop, lookUp: @escaping LookUp) {
+    self.loop = loop
+    self.lookUp = lookUp
+  }
+
+  /// What is remembered of a name.
+  func memory(of host: String, port: UInt16) -> Memory? {
+    memories[Name(host: host, port: port)]
+  }
+
+  /// Looks a name up and tells `answer` on the loop, later; a failure leaves what is remembered as it is.
+  func find(_ host: String, port: UInt16, _ answer: @escaping (Answer) -> Void) {
+    let name = Name(host: host, port: port)
+    let isUnderWay = waiting[name] != nil
+    waiting[name, default: []].append(answer)
+    guard !isUnderWay else { return }
+    let (loop, lookUp) = (loop, lookUp)
+    Self.queue.async {
+      let answer = Answer { () throws(ResolutionError) in try lookUp(host, port) }
+      loop.post { self.finish(name, answer) }
+    }
+  }
+
+  private func finish(_ name: Name, _ answer: Answer) {
+    if case .success(let addresses) = answer { memories[name] = Memory(addresses: addresses, found: loop.now) }
+    for tell in waiting.removeValue(forKey: name) ?? [] { tell(answer) }
+  }
+}

@@ -1,0 +1,92 @@
+import Bytes
+public import HTTPTypes
+
+/// Writes requests (RFC 9112 §3, §5, §7.1).
+///
+/// Whatever the arguments hold, the output is one well-formed head: control characters in values become spaces, and a
+/// target that would end the request line is refused.
+public enum RequestSerializer {
+  /// Appends a request head, its final empty line included.
+  ///
+  /// - Parameters:
+  ///   - method: The method.
+  ///   - target: The request target in origin form, sent byte for byte.
+  ///   - host: The value of Host: name or address, with the port unless it is the scheme's.
+  ///   - fields: End-to-end fields. What is the connection's business is left out: Connection, Content-Length, Host,
+  ///     Keep-Alive, Proxy-Authorization, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade.
+  ///   - framing: How the content is framed. Without any, methods that usually have some say `Content-Length: 0` (RFC
+  ///     9110 §8.6).
+  ///   - output: What the head is appended to.
+  /// - Throws: ``RequestError/malformedTarget`` if the target does not begin with a slash, or contains anything but
+  ///   visible ASCII characters.
+  public static func append(
+    _ method: HTTPRequest.Method, target: String, host: String, fields: HTTPFields, framing: MessageFraming,
+    to output: inout [UInt8]
+  ) throws(RequestError) {
+    guard target.utf8.first == .slash, target.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+      throw .malformedTarget
+    }
+    appendLine(method, target, host, to: &output)
+    for field in fields where !isConnections(field.name) { output.appendFieldLine(field) }
+    switch framing {
+    case .none where [.post, .put, .patch].contains(method): output.append("Content-Length: 0\r\n")
+    case .none: break
+    case .fixed(let length):
+      output.append("Content-Length: ")
+      output.append(decimal: length)
+      output.append("\r\n")
+    case .chunked: output.append("Transfer-Encoding: chunked\r\n")
+    }
+    output.append("\r\n")
+  }
+
+  /// Appends a request to a proxy for a tunnel (RFC 9110 §9.3.6).
+  ///
+  /// - Parameters:
+  ///   - authority: Host and port of the tunnel's other end.
+  ///   - authorization: The value of Proxy-Authorization, if any.
+  ///   - output: What the head is appended to.
+  public static func appendConnect(to authority: String, authorization: String?, _ output: inout [UInt8]) {
+    appendLine(.connect, authority, authority, to: &output)
+    if let authorization { output.appendFieldLine(HTTPField(name: .proxyAuthorization, value: authorization)) }
+    output.append("\r\n")
+  }
+
+  /// Appends a chunk of content that is sent in the chunked coding (RFC 9112 §7.1). Nothing for no bytes, which would
+  /// be the last chunk.
+  public static func appendChunk(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
+    guard !bytes.isEmpty else { return }
+    output.append(contentsOf: String(bytes.count, radix: 16).utf8)
+    output.append("\r\n")
+    output.append(copying: bytes)
+    output.append("\r\n")
+  }
+
+  /// Appends the last chunk, and no trailers.
+  public static func appendLastChunk(to output: inout [UInt8]) {
+    output.append("0\r\n\r\n")
+  }
+
+  private static func appendLine(
+    _ method: HTTPRequest.Method, _ target: String, _ host: String, to output: inout [UInt8]
+  ) {
+    // A method is a token by construction of its type.
+    output.append(contentsOf: method.rawValue.utf8)
+    output.append(.space)
+    output.append(contentsOf: target.utf8)
+    output.append(" HTTP/1.1\r\nHost: ")
+    var host = host
+    // Safe: the span does not leave the closure that lends the bytes.
+    host.withUTF8 { output.appendSafely(unsafe Span(_unsafeElements: $0)) }
+    output.append("\r\n")
+  }
+
+  private static func isConnections(_ name: HTTPField.Name) -> Bool {
+    switch name.canonicalName {
+    case "connection", "content-length", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te",
+      "trailer", "transfer-encoding", "upgrade":
+      true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,169 @@
+public import HTTPTypes
+
+/// An incremental parser of response heads (RFC 9112 §4–§6), as strict as ``RequestHeadParser`` and fed like it.
+///
+/// Interim responses are skipped, up to a limit. Each byte is scanned once, each line is interpreted once, at the LF that
+/// ends it; the verdict is the same however the bytes were split.
+public struct ResponseHeadParser: Sendable {
+  private enum Phase { case statusLine, fieldLine, complete }
+
+  /// The head of the final response, valid once ``parse(_:)`` has returned a length.
+  public private(set) var head = ResponseHead()
+
+  /// The first byte that has not been looked at. A CR waits here for the byte after it.
+  private(set) var position = 0
+
+  private let method: HTTPRequest.Method
+  private let limits: HTTP1Limits
+  private var phase = Phase.statusLine
+  private var lineStart = 0
+  private var sectionStart = 0
+  private var lines: [FieldLine] = []
+  private var facts = ResponseFacts()
+  private var interimResponses = 0
+  private var refusal: ResponseError?
+
+  /// Makes a parser for the response to a request.
+  /// - Parameter method: The request's method: responses to HEAD and CONNECT are framed in their own way.
+  public init(answering method: HTTPRequest.Method, limits: HTTP1Limits = .init()) {
+    self.method = method
+    self.limits = limits
+  }
+
+  /// Looks at the bytes that it has not seen yet.
+  ///
+  /// - Parameter bytes: Everything received since the request was sent; on a later call the same and more.
+  /// - Returns: The length of the head, interim responses before it included, so that the content begins there; nil if
+  ///   more bytes are needed.
+  /// - Throws: ``ResponseError``, and the same one ever after.
+  public mutating func parse(_ bytes: Span<UInt8>) throws(ResponseError) -> Int? {
+    if let refusal { throw refusal }
+    do {
+      while phase != .complete {
+        guard let line = try nextLine(in: bytes) else { return nil }
+        try interpret(line, in: bytes)
+      }
+      return position
+    } catch {
+      refusal = error
+      throw error
+    }
+  }
+
+  private mutating func interpret(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
+    if phase == .statusLine {
+      try interpretStatusLine(line, in: bytes)
+      phase = .fieldLine
+      sectionStart = position
+    } else if line.isEmpty {
+      try completeSection(in: bytes)
+    } else {
+      try interpretFieldLine(line, in: bytes)
+    }
+  }
+}
+
+// MARK: Lines
+
+extension ResponseHeadParser {
+  /// The next line without its CRLF; nil if it has not come to its end.
+  private mutating func nextLine(in bytes: Span<UInt8>) throws(ResponseError) -> Range<Int>? {
+    if phase == .statusLine { try expectVersion(in: bytes) }
+    repeat {
+      position = bytes.firstControl(from: position)
+      try limitLine()
+      guard position < bytes.count else { return nil }
+      let byte = bytes[position]
+      if byte == .carriageReturn { break }
+      guard byte == .horizontalTab else { throw .malformed(RequestError(forbidden: byte) ?? .controlCharacter) }
+      position &+= 1
+    } while true
+    guard position &+ 1 < bytes.count else { return nil }
+    guard bytes[position &+ 1] == .lineFeed else { throw .malformed(.bareCarriageReturn) }
+    let line = lineStart..<position
+    position &+= 2
+    lineStart = position
+    return line
+  }
+
+  private func limitLine() throws(ResponseError) {
+    if phase == .statusLine {
+      guard position &- lineStart <= limits.requestLine else { throw .malformedStatusLine }
+    } else {
+      guard position <= sectionStart &+ limits.headerSection &- 2 else { throw .malformed(.headerSectionTooLarge) }
+    }
+  }
+
+  /// Refuses at once what will never be a response, instead of waiting for the end of its first line.
+  private func expectVersion(in bytes: Span<UInt8>) throws(ResponseError) {
+    let start = lineStart..<min(lineStart &+ 5, bytes.count)
+    let isBeginning = start.isEmpty || zip(start, "HTTP/".utf8).allSatisfy { bytes[$0] == $1 }
+    guard isBeginning else { throw .malformedStatusLine }
+  }
+}
+
+// MARK: What lines say
+
+extension ResponseHeadParser {
+  /// `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). The space before a phrase that is not there may
+  /// be missing, as it is in the responses of many servers.
+  private mutating func interpretStatusLine(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
+    let start = line.lowerBound
+    guard
+      line.count >= 12, let major = bytes[start &+ 5].decimalDigit, bytes[start &+ 6] == .period,
+      let minor = bytes[start &+ 7].decimalDigit, bytes[start &+ 8] == .space,
+      let status = bytes.decimal(in: start &+ 9..<start &+ 12), (100...599).contains(status),
+      line.count == 12 || bytes[start &+ 12] == .space
+    else { throw .malformedStatusLine }
+    guard major == 1 else { throw .unsupportedVersion }
+    guard status != 101 else { throw .unaskedUpgrade }
+    head.version = minor == 0 ? .http10 : .http11
+    head.status = status
+  }
+
+  private mutating func interpretFieldLine(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
+    guard !bytes[line.lowerBound].isWhitespace else { throw .malformed(.obsoleteFolding) }
+    guard lines.count < limits.fieldLines else { throw .malformed(.tooManyFieldLines) }
+    guard let colon = bytes.firstIndex(of: .colon, in: line) else { throw .malformed(.malformedFieldName) }
+    guard colon > line.lowerBound else { throw .malformed(.emptyFieldName) }
+    for index in line.lowerBound..<colon where !ByteSet.token.contains(bytes[index]) {
+      throw .malformed(bytes[index].isWhitespace ? .whitespaceInFieldName : .malformedFieldName)
+    }
+    let value = bytes.trimmingWhitespace(colon &+ 1..<line.upperBound)
+    let fieldLine = FieldLine(name: line.lowerBound..<colon, value: value)
+    lines.append(fieldLine)
+    try facts.note(fieldLine, version: head.version, in: bytes)
+  }
+
+  /// At the empty line: goes on to the next response if this was an interim one (RFC 9110 §15.2).
+  private mutating func completeSection(in bytes: Span<UInt8>) throws(ResponseError) {
+    if head.status < 200 {
+      interimResponses += 1
+      guard interimResponses <= limits.interimResponses else { throw .tooManyInterimResponses }
+      lines.removeAll(keepingCapacity: true)
+      facts = ResponseFacts()
+      phase = .statusLine
+      return
+    }
+    facts.complete(&head, answering: method)
+    head.fields = endToEndFields(in: bytes)
+    phase = .complete
+  }
+
+  private func endToEndFields(in bytes: Span<UInt8>) -> HTTPFields {
+    var fields = HTTPFields()
+    fields.reserveCapacity(lines.count)
+    for line in lines {
+      // Valid both: a name was checked to be a token, and a value to have no control characters.
+      guard let name = HTTPField.Name(bytes.string(in: line.name)), !facts.isForConnection(name.canonicalName) else {
+        continue
+      }
+      let value = unsafe bytes.extracting(line.value).withUnsafeBufferPointer { buffer in
+        // Safe: the field copies the bytes.
+        unsafe HTTPField(name: name, value: buffer)
+      }
+      fields.append(value)
+    }
+    return fields
+  }
+}

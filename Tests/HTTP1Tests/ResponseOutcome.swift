@@ -1,0 +1,53 @@
+import HTTP1
+import HTTPTypes
+
+/// What a response parser and a content decoder make of some bytes.
+struct ResponseOutcome: Equatable {
+  enum Verdict: Equatable {
+    case incomplete
+    case refused(ResponseError)
+    /// The end of the content, behind that many bytes.
+    case complete(length: Int)
+  }
+
+  var head: ResponseHead?
+  var headLength = 0
+  var content: [UInt8] = []
+  var verdict = Verdict.incomplete
+  var endsWithConnection = false
+
+  /// Parses `bytes`, of which `arrivals` are the counts that are there at each call.
+  init(
+    _ bytes: [UInt8], arrivals: some Sequence<Int>, answering method: HTTPRequest.Method = .get,
+    limits: HTTP1Limits = .init()
+  ) {
+    var parser = ResponseHeadParser(answering: method, limits: limits)
+    var decoder: ResponseContentDecoder?
+    var start = 0
+    do {
+      for count in arrivals where verdict == .incomplete {
+        if decoder == nil {
+          guard let length = try parser.parse(bytes.span.extracting(first: count)) else { continue }
+          decoder = ResponseContentDecoder(parser.head.framing, limits: limits)
+          (head, headLength, start) = (parser.head, length, length)
+        }
+        var event = ChunkedDecoder.Event.data(0..<0)
+        while event != .needMore, verdict == .incomplete, var body = decoder {
+          let consumed: Int
+          (consumed, event) = try body.decode(bytes.span.extracting(start..<count))
+          if case .data(let range) = event { content += bytes[start + range.lowerBound..<start + range.upperBound] }
+          start += consumed
+          if event == .end { verdict = .complete(length: start) }
+          decoder = body
+        }
+      }
+    } catch {
+      verdict = .refused(error)
+    }
+    endsWithConnection = decoder?.endsWithConnection ?? false
+  }
+
+  init(_ bytes: [UInt8], answering method: HTTPRequest.Method = .get) {
+    self.init(bytes, arrivals: CollectionOfOne(bytes.count), answering: method)
+  }
+}
