@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <unistd.h>
 
@@ -14,6 +15,14 @@ static _Thread_local void *current_loop = NULL;
 
 void *cplatform_current_loop(void) { return current_loop; }
 void cplatform_set_current_loop(void *loop) { current_loop = loop; }
+
+short cplatform_poll_hangup(void) {
+#ifdef POLLRDHUP
+  return POLLRDHUP;
+#else
+  return 0;
+#endif
+}
 
 int cplatform_accept(int listener, struct sockaddr *address, socklen_t *length) {
 #ifdef __linux__

@@ -91,6 +91,12 @@ public final class Channel: @unchecked Sendable {
     if !arm(interest, until: deadline) { end(.cancelled) }
   }
 
+  /// Forgets the delegate that waits: it hears no more.
+  public func unwatch() {
+    if case .delegate = waiter { waiter = .nobody }
+    deadline = .never
+  }
+
   /// Ends the present wait, if any.
   public func cancel() {
     end(.cancelled)
@@ -167,10 +173,18 @@ public final class Channel: @unchecked Sendable {
   }
 
   /// Whether bytes have arrived that nobody has read.
-  public var hasUnread: Bool {
-    guard let raw = descriptor?.raw else { return false }
+  public var hasUnread: Bool { peek() > 0 }
+
+  /// Whether the peer sends no more, or is gone, and nothing is left to read.
+  public var isAtEnd: Bool {
+    let count = peek()
+    return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+  }
+
+  private func peek() -> Int {
+    guard let raw = descriptor?.raw else { return 0 }
     var byte: UInt8 = 0
-    return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0
+    return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
   }
 
   /// Sends what the kernel takes at once of `bytes`; returns how many it took, 0 if it takes none at present.
@@ -192,6 +206,14 @@ public final class Channel: @unchecked Sendable {
   public func shutdownWriting() {
     guard let raw = descriptor?.raw else { return }
     shutdown(raw, Int32(SHUT_WR))
+  }
+
+  /// Lets `close` reset the connection rather than end it in good order, so that the peer knows that something is
+  /// missing.
+  public func resetOnClose() {
+    guard let raw = descriptor?.raw else { return }
+    var option = linger(l_onoff: 1, l_linger: 0)
+    unsafe setsockopt(raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
   }
 
   /// Closes the descriptor and frees its slot. A wait under way ends as cancelled.

@@ -19,6 +19,7 @@
       var event = unsafe epoll_event()
       unsafe event.events =
         (new.contains(.read) ? EPOLLIN.rawValue : 0) | (new.contains(.write) ? EPOLLOUT.rawValue : 0)
+        | (new.contains(.hangup) ? EPOLLRDHUP.rawValue : 0)
       unsafe event.data.u64 = UInt64(token.index) << 32 | UInt64(token.generation)
       // epoll reports errors and hang-ups of whatever is registered, asked or not: no interest means no registration.
       let operation = old.isEmpty ? EPOLL_CTL_ADD : new.isEmpty ? EPOLL_CTL_DEL : EPOLL_CTL_MOD

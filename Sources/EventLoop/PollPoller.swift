@@ -1,3 +1,4 @@
+import CPlatform
 import Glibc
 
 /// Readiness by POSIX poll(2), for systems without epoll. The list is handed to the kernel at each turn.
@@ -47,5 +48,6 @@ final class PollPoller: Poller {
 extension Interest {
   fileprivate var pollEvents: Int16 {
     Int16((contains(.read) ? POLLIN : 0) | (contains(.write) ? POLLOUT : 0))
+      | (contains(.hangup) ? cplatform_poll_hangup() : 0)
   }
 }

@@ -10,6 +10,8 @@ public struct Interest: OptionSet, Sendable {
   public static let read = Interest(rawValue: 1)
   /// That bytes can be written, or that an attempt to connect has come to an end.
   public static let write = Interest(rawValue: 2)
+  /// That the peer sends no more, whatever it has sent before.
+  public static let hangup = Interest(rawValue: 4)
 }
 
 /// Names a slot of the loop and the tenant it had when the interest was registered, so that news of a descriptor

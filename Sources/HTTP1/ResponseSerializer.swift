@@ -16,6 +16,7 @@ public enum ResponseSerializer {
   ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. Not sent
   ///     with 1xx and 204, where it is forbidden, nor with 304, where it would have to be that of the 200 (RFC 9110
   ///     §8.6).
+  ///   - isChunked: Whether the content follows in chunks (RFC 9112 §7.1), its length not being known.
   ///   - date: The value of Date, unless `fields` has one: an origin's, which is passed on.
   ///   - requestID: The value of X-Request-ID, in place of one in `fields`; nothing is written if it is empty.
   ///   - keepAlive: Whether the connection goes on after this response.
@@ -26,6 +27,7 @@ public enum ResponseSerializer {
     prepared: FieldSection = .empty,
     fields: HTTPFields,
     contentLength: Int?,
+    isChunked: Bool = false,
     date: Span<UInt8>,
     requestID: Span<UInt8>,
     keepAlive: Bool,
@@ -53,6 +55,7 @@ public enum ResponseSerializer {
       output.append(decimal: contentLength)
       output.append("\r\n")
     }
+    if isChunked { output.append("Transfer-Encoding: chunked\r\n") }
     if !requestID.isEmpty {
       output.append("X-Request-ID: ")
       output.appendSafely(requestID)
@@ -65,6 +68,20 @@ public enum ResponseSerializer {
   /// Appends the interim response that asks for the body (RFC 9110 §15.2.1).
   public static func appendContinue(to output: inout [UInt8]) {
     output.append("HTTP/1.1 100 Continue\r\n\r\n")
+  }
+
+  /// Appends a part of content that is sent in chunks. An empty part would be the end: it is left out.
+  public static func appendChunk(_ part: Span<UInt8>, to output: inout [UInt8]) {
+    guard !part.isEmpty else { return }
+    output.append(contentsOf: String(part.count, radix: 16).utf8)
+    output.append("\r\n")
+    output.append(copying: part)
+    output.append("\r\n")
+  }
+
+  /// Appends the last chunk and an empty trailer section.
+  public static func appendLastChunk(to output: inout [UInt8]) {
+    output.append("0\r\n\r\n")
   }
 
   /// What the serializer makes of a handler's field.

@@ -1,5 +1,6 @@
 import EventLoop
 import HTTP1
+import HTTPMessages
 import HTTPTypes
 
 /// One request and its answer.
@@ -9,7 +10,11 @@ extension Connection {
     /// It is answered.
     case nothing
     /// The operation reads its body before it answers.
-    case body(Operation, Router)
+    case body(limit: Int, @Sendable (Request) -> Response, Router)
+    /// The handler has work to do that waits.
+    case work(@Sendable (RequestContext) async -> Response, Router)
+    /// The answer's content comes in parts.
+    case stream(Response, any ContentReader, bodyIsRead: Bool)
     /// It is answered, but its body is still to be got out of the way.
     case unreadBody
     /// It is answered, as are enough before it: the answers go out, and others have a turn.
@@ -28,9 +33,17 @@ extension Connection {
     let router = worker.router
     let response: Response
     do {
-      let operation = try router.operation(for: request)
-      if operation.bodyLimit > 0 { return .body(operation, router) }
-      response = router.respond(to: request, with: operation)
+      let answer: Response
+      switch try router.operation(for: request).action {
+      case .respond(let respond): answer = respond(request)
+      case .read(let limit, let respond): return .body(limit: limit, respond, router)
+      case .reply(let reply):
+        switch reply(request) {
+        case .now(let response): answer = response
+        case .later(let work): return .work(work, router)
+        }
+      }
+      response = router.finished(answer, for: request)
     } catch {
       response = router.finished(error.response(id: request.id), for: request)
     }
@@ -50,17 +63,36 @@ extension Connection {
       guard let request else { return }
       try await discardBody(of: request)
       returnRequest()
-    case .body(let operation, let router):
+    case .body(let limit, let respond, let router):
       guard let request else { return }
-      try await readBody(of: request, limit: operation.bodyLimit)
-      _ = try respond(router.respond(to: request, with: operation), to: request, bodyIsRead: true)
+      try await readBody(of: request, limit: limit)
+      try await finish(self.respond(router.finished(respond(request), for: request), to: request, bodyIsRead: true))
+    case .work(let work, let router):
+      guard let request else { return }
+      let (answer, bodyIsRead) = try await perform(work, for: request)
+      try await finish(respond(router.finished(answer, for: request), to: request, bodyIsRead: bodyIsRead))
+    case .stream(let response, let reader, let bodyIsRead):
+      guard let request else { return }
+      try await finish(stream(response, from: reader, to: request, bodyIsRead: bodyIsRead))
     }
   }
 
   private func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(Ending) -> Remainder {
-    let hasUnreadBody = !bodyIsRead && request.head.framing != .none
-    let keepAlive = !response.closesConnection && mayGoOn(after: request, hasUnreadBody: hasUnreadBody)
+    if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
+    let keepAlive = goesOn(after: response, to: request, bodyIsRead: bodyIsRead)
     write(response, to: request, keepAlive: keepAlive)
+    return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
+  }
+
+  /// Whether the connection serves another request after this answer.
+  func goesOn(after response: Response, to request: Request, bodyIsRead: Bool) -> Bool {
+    let hasUnreadBody = !bodyIsRead && request.head.framing != .none
+    return !response.closesConnection && mayGoOn(after: request, hasUnreadBody: hasUnreadBody)
+  }
+
+  /// What is left to do when the answer stands.
+  func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(Ending) -> Remainder {
+    let hasUnreadBody = !bodyIsRead && request.head.framing != .none
     guard keepAlive else {
       let clientMayBeSending = request.head.keepAlive || hasUnreadBody || consumed < input.count
       throw .finished(lingers: clientMayBeSending)
@@ -92,11 +124,16 @@ extension Connection {
     let bytes = worker.append(
       response, id: request.id, version: request.head.version, keepAlive: keepAlive, isHead: request.method == .head,
       to: &output)
+    record(request, status: response.status.code, bytes: bytes)
+  }
+
+  /// Tells the observer of an answer.
+  func record(_ request: Request, status: Int, bytes: Int) {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(
       Exchange(
         id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
-        route: request.route, status: response.status.code, bytes: bytes,
+        route: request.route, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), client: client))
   }
 

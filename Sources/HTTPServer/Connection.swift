@@ -33,6 +33,12 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var peerHasFinished = false
   /// The request that is being read or answered.
   var request: Request?
+  /// The task that does what has to wait; nil while nothing does.
+  var task: Task<Void, Never>?
+  /// What ended the work behind a request before it was done.
+  var interruption: Ending?
+  /// Whether only the end of the peer's bytes is waited for, because bytes have come that nobody reads yet.
+  var watchesHangup = false
   /// Nil for plain HTTP.
   var tls: TLSSession?
   /// When the TLS handshake must be done; nil afterwards.
@@ -69,6 +75,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   // MARK: At rest
 
   func channel(_ channel: Channel, became readiness: Readiness) {
+    guard isResting else { return interrupt(readiness) }
     isResting = false
     switch readiness {
     case .ready: serve()
@@ -146,6 +153,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       } while !remainder.isNothing
       try await flush()
     } catch { return await end(with: error) }
+    task = nil
     goOn()
   }
 
@@ -155,7 +163,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   private func begin(_ remainder: Remainder) {
     // An unstructured task does not inherit the preference: without it, it would run on the global pool.
-    Task(executorPreference: channel.loop) { await self.run(remainder) }
+    task = Task(executorPreference: channel.loop) { await self.run(remainder) }
   }
 
   private func begin(_ ending: Ending) {
@@ -223,9 +231,14 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Says what there is left to say, and closes.
   private func end(with ending: Ending) async {
+    task = nil
     borrowBuffers()
     switch ending {
     case .gone:
+      close()
+    case .brokenOff:
+      tls = nil
+      channel.resetOnClose()
       close()
     case .finished(let lingers):
       await finish(lingers: lingers)

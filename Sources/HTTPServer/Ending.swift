@@ -6,6 +6,8 @@ enum Ending: Error {
   case gone
   /// The last answer says that it is the last. `lingers` if the peer may still be sending.
   case finished(lingers: Bool)
+  /// An answer has broken off: the peer must not take it for whole.
+  case brokenOff
   /// A request is refused in a way that leaves the connection's bytes without meaning.
   case refused(Refusal)
   /// The TLS session is over; what is left to send of it is in `outgoing`.

@@ -3,16 +3,24 @@ import HTTP1
 /// What a route does for one method.
 public struct Operation: Sendable {
   let method: RequestHead.Method
-  let bodyLimit: Int
-  let respond: @Sendable (Request) -> Response
+  let action: Action
+
+  enum Action: Sendable {
+    /// Answers at once; a body that comes all the same is discarded.
+    case respond(@Sendable (Request) -> Response)
+    /// Reads a body of at most so many bytes, and then answers at once.
+    case read(limit: Int, @Sendable (Request) -> Response)
+    /// Answers at once or after a wait, and may read the body meanwhile.
+    case reply(@Sendable (Request) -> Reply)
+  }
 
   /// An operation without request content: a body that comes all the same is discarded.
   public static func get(_ respond: @escaping @Sendable (Request) -> Response) -> Operation {
-    Operation(method: .get, bodyLimit: 0, respond: respond)
+    Operation(method: .get, action: .respond(respond))
   }
 
   /// An operation that reads a body of at most `bodyLimit` bytes; more is refused with 413.
   public static func post(bodyLimit: Int, _ respond: @escaping @Sendable (Request) -> Response) -> Operation {
-    Operation(method: .post, bodyLimit: bodyLimit, respond: respond)
+    Operation(method: .post, action: .read(limit: bodyLimit, respond))
   }
 }

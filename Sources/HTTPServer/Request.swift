@@ -1,6 +1,7 @@
 import Bytes
 import EventLoop
 public import HTTP1
+public import HTTPTypes
 public import Telemetry
 
 /// A request while it is answered: its head, its content if the route reads one, and who asks.
@@ -17,7 +18,7 @@ public final class Request {
   public internal(set) var client = ""
 
   /// The route's template, for logs and metrics; nil before routing.
-  public internal(set) var route: StaticString?
+  public var route: StaticString?
 
   /// When the first byte of the head was read.
   var received = Deadline.now
@@ -59,6 +60,18 @@ public final class Request {
     return unsafe UnsafeBufferPointer(start: path.utf8Start, count: path.utf8CodeUnitCount).elementsEqual(bytes[range])
   }
 
+  /// Whether the path begins with `path`, byte for byte.
+  func hasPath(below path: StaticString) -> Bool {
+    let range = parser.head.path
+    guard range.count >= path.utf8CodeUnitCount else { return false }
+    // Safe: as in `hasPath`.
+    return unsafe UnsafeBufferPointer(start: path.utf8Start, count: path.utf8CodeUnitCount)
+      .elementsEqual(bytes[range.prefix(path.utf8CodeUnitCount)])
+  }
+
+  /// The bytes of the path, still percent-encoded.
+  public var path: ArraySlice<UInt8> { bytes[parser.head.path] }
+
   /// The bytes of the query, still percent-encoded; nil if there is no `?`.
   public var query: ArraySlice<UInt8>? {
     parser.head.query.map { bytes[$0] }
@@ -71,6 +84,19 @@ public final class Request {
     guard let range = parser.head.firstField(named: name, in: span) else { return .absent }
     return parser.head.fieldCount(named: name, in: span) == 1 ? .single(bytes[range]) : .repeated
   }
+
+  /// All header fields, in order, as strings: for who needs them all.
+  public var fields: HTTPFields {
+    var fields = HTTPFields()
+    for line in parser.head.fields {
+      guard let name = HTTPField.Name(String(decoding: bytes[line.name], as: UTF8.self)) else { continue }
+      fields.append(HTTPField(name: name, value: String(decoding: bytes[line.value], as: UTF8.self)))
+    }
+    return fields
+  }
+
+  /// The host, with the port if it was given.
+  public var authority: ArraySlice<UInt8> { bytes[parser.head.authority] }
 
   /// What the field lines of one name say.
   public enum FieldValue {

@@ -4,11 +4,22 @@ import HTTP1
 public struct Route: Sendable {
   let path: StaticString
   let operations: [Operation]
+  /// Takes every request for a path that begins with `path`, whatever its method; nil for a route of one path.
+  let below: (@Sendable (Request) -> Reply)?
 
   /// A route. `HEAD` comes with `GET`, and `OPTIONS` by itself.
   public init(_ path: StaticString, _ operations: [Operation]) {
     self.path = path
     self.operations = operations
+    below = nil
+  }
+
+  /// A route of all paths that begin with `path`. What is there, and by which methods, is for `reply` to judge; it may
+  /// set the request's route to a template that says more.
+  public init(below path: StaticString, _ reply: @escaping @Sendable (Request) -> Reply) {
+    self.path = path
+    operations = []
+    below = reply
   }
 
   /// The value of `Allow` (RFC 9110 §10.2.1).

@@ -20,7 +20,13 @@ public struct Router: Sendable {
   func operation(for request: Request) throws(Refusal) -> Operation {
     if let refusal = Self.refusal(of: request.method) { throw refusal }
     if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }
-    for route in routes where request.hasPath(route.path) {
+    for route in routes {
+      if let reply = route.below {
+        guard request.hasPath(below: route.path) else { continue }
+        request.route = route.path
+        return Operation(method: request.method, action: .reply(reply))
+      }
+      guard request.hasPath(route.path) else { continue }
       request.route = route.path
       return try operation(of: route, for: request.method)
     }
@@ -29,11 +35,7 @@ public struct Router: Sendable {
       closesConnection: request.method == .trace)
   }
 
-  /// Runs an operation, or answers a refusal, and finishes the response.
-  func respond(to request: Request, with operation: Operation) -> Response {
-    finished(operation.respond(request), for: request)
-  }
-
+  /// A response with the last word said.
   func finished(_ response: Response, for request: Request) -> Response {
     var response = response
     finish(&response, request)
@@ -68,6 +70,6 @@ public struct Router: Sendable {
   private static let serverOptions = options(allow: "GET, HEAD, POST, OPTIONS")
 
   private static func options(allow: String) -> Operation {
-    Operation(method: .options, bodyLimit: 0) { _ in Response(.noContent, fields: [.allow: allow]) }
+    Operation(method: .options, action: .respond { _ in Response(.noContent, fields: [.allow: allow]) })
   }
 }

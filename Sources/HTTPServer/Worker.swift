@@ -179,17 +179,35 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func append(
     _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
   ) -> Int {
+    appendHead(
+      response, contentLength: response.body.count, isChunked: false, id: id, version: version, keepAlive: keepAlive,
+      to: &output)
+    guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
+    output.append(contentsOf: response.body)
+    return response.body.count
+  }
+
+  /// Appends the head of a response whose content comes in parts.
+  func append(
+    _ response: Response, framing: StreamFraming, id: RequestID, version: HTTPVersion, keepAlive: Bool,
+    to output: inout [UInt8]
+  ) {
+    appendHead(
+      response, contentLength: framing.contentLength, isChunked: framing == .chunked, id: id, version: version,
+      keepAlive: keepAlive, to: &output)
+  }
+
+  private func appendHead(
+    _ response: Response, contentLength: Int?, isChunked: Bool, id: RequestID, version: HTTPVersion, keepAlive: Bool,
+    to output: inout [UInt8]
+  ) {
     self.date.update()
     let date = self.date.value
     idText.removeAll(keepingCapacity: true)
     idText.append(id)
     let id = idText
     ResponseSerializer.append(
-      status: response.status, prepared: response.prepared, fields: response.fields, contentLength: response.body.count,
-      date: date.span,
-      requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
-    guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
-    output.append(contentsOf: response.body)
-    return response.body.count
+      status: response.status, prepared: response.prepared, fields: response.fields, contentLength: contentLength,
+      isChunked: isChunked, date: date.span, requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
   }
 }

@@ -93,6 +93,20 @@ import Glibc
     }
   }
 
+  /// What the server sends up to and with `text`.
+  public func text(until text: String) throws -> String {
+    while true {
+      if let range = buffer.firstRange(of: Array(text.utf8)) {
+        defer { buffer.removeSubrange(..<range.upperBound) }
+        return String(decoding: buffer[..<range.upperBound], as: UTF8.self)
+      }
+      guard let bytes = try receive() else {
+        throw TestFailure("The server never sent “\(text)”, but \(String(decoding: buffer, as: UTF8.self))")
+      }
+      buffer += bytes
+    }
+  }
+
   /// All that the server sends until it closes.
   public func rest() throws -> [UInt8] {
     while let bytes = try receive() { buffer += bytes }

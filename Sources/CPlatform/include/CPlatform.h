@@ -13,6 +13,9 @@
 void *_Nullable cplatform_current_loop(void);
 void cplatform_set_current_loop(void *_Nullable loop);
 
+// What poll(2) reports when the peer sends no more, besides what it always does; 0 where there is no such event.
+short cplatform_poll_hangup(void);
+
 // accept(2) of a descriptor that is non-blocking and closed on exec from its first moment.
 int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t *_Nonnull length);
 

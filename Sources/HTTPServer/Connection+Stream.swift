@@ -1,0 +1,99 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+
+/// Answers whose content comes in parts.
+extension Connection {
+  /// Writes such an answer, as fast as the client takes it. Returns what is left to do.
+  func stream(
+    _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
+  ) async throws(Ending) -> Remainder {
+    // The answers to earlier requests must not wait for this one.
+    try await flush()
+    let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
+    let keepAlive =
+      goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
+    worker.append(
+      response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive, to: &output)
+    guard !framing.isBodiless else {
+      reader.cancel()
+      record(request, status: response.status.code, bytes: 0)
+      return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
+    }
+    var count = 0
+    defer { record(request, status: response.status.code, bytes: count) }
+    try await copy(reader, framing, count: &count)
+    return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
+  }
+
+  /// Writes the content, and counts its bytes.
+  private func copy(
+    _ reader: any ContentReader, _ framing: StreamFraming, count: inout Int
+  ) async throws(Ending) {
+    do throws(Ending) {
+      while let part = try await part(of: reader) {
+        count += part.count
+        switch framing {
+        case .length(let length) where count > length: throw .brokenOff
+        case .chunked: ResponseSerializer.appendChunk(part.span, to: &output)
+        case .none, .length, .untilClose: output.append(contentsOf: part)
+        }
+        try await flush()
+      }
+      if case .length(let length) = framing, count < length { throw .brokenOff }
+    } catch {
+      reader.cancel()
+      throw error
+    }
+    if framing == .chunked { ResponseSerializer.appendLastChunk(to: &output) }
+  }
+
+  /// The next part, waited for without any buffer.
+  private func part(of reader: any ContentReader) async throws(Ending) -> [UInt8]? {
+    if output.isEmpty { settle() }
+    watchForInterruption()
+    defer {
+      stopWatching()
+      borrowBuffers()
+    }
+    do {
+      return try await reader.read()
+    } catch {
+      throw interruption ?? .brokenOff
+    }
+  }
+}
+
+/// How content is delimited whose parts are still to come (RFC 9112 §6).
+enum StreamFraming: Equatable {
+  /// There is none: the status or the method does not allow for it. The length is what a GET would have had, if known.
+  case none(length: Int?)
+  case length(Int)
+  case chunked
+  /// By the end of the connection, which is all that HTTP/1.0 has without a length.
+  case untilClose
+
+  init(_ response: Response, version: HTTPVersion, isHead: Bool) {
+    if isHead || [204, 304].contains(response.status.code) {
+      self = .none(length: response.streamLength)
+    } else if let length = response.streamLength {
+      self = .length(length)
+    } else {
+      self = version == .http10 ? .untilClose : .chunked
+    }
+  }
+
+  /// What `Content-Length` says.
+  var contentLength: Int? {
+    switch self {
+    case .none(let length): length
+    case .length(let length): length
+    case .chunked, .untilClose: nil
+    }
+  }
+
+  var isBodiless: Bool {
+    if case .none = self { true } else { false }
+  }
+}

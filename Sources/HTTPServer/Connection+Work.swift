@@ -1,0 +1,62 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+
+/// Requests whose answer has to wait for something, an upstream for one.
+///
+/// Meanwhile nobody reads from the connection, but it is watched: a client that ends its side has gone away, as far as
+/// anybody can tell before trying to write, and the work for it is cancelled. nginx, HAProxy and Go's server take a
+/// half-closed connection for a lost one as well.
+extension Connection {
+  /// Does the work behind a request. Returns the answer, and whether the request's content was read to its end.
+  func perform(
+    _ work: @Sendable (RequestContext) async -> Response, for request: Request
+  ) async throws(Ending) -> (Response, bodyIsRead: Bool) {
+    // The answers to earlier requests must not wait for this one.
+    try await flush()
+    let content = RequestContent(request.head, on: self)
+    settle()
+    if content.isFinished { watchForInterruption() }
+    let response = await work(
+      RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength))
+    stopWatching()
+    content.cancel()
+    borrowBuffers()
+    guard let ending = interruption ?? content.failure else { return (response, content.isFinished) }
+    response.stream?.cancel()
+    guard case .gone = ending else { throw ending }
+    record(request, status: Self.clientClosedRequest, bytes: 0)
+    throw ending
+  }
+
+  /// What logs show for an answer that nobody was there to receive; nginx's number for it.
+  static let clientClosedRequest = 499
+
+  /// From now on the client's going away, or the server's, cancels the connection's task.
+  func watchForInterruption() {
+    watchesHangup = false
+    channel.watch(until: .never, self)
+  }
+
+  func stopWatching() {
+    channel.unwatch()
+  }
+
+  /// The connection was watched while its task waits for something else.
+  func interrupt(_ readiness: Readiness) {
+    switch readiness {
+    case .ready where watchesHangup || channel.isAtEnd:
+      interruption = .gone
+      task?.cancel()
+    case .ready:
+      // A pipelined request, or bytes of TLS: they wait. Only the end is of interest now.
+      watchesHangup = true
+      channel.watch(for: .hangup, until: .never, self)
+    case .cancelled:
+      interruption = .refused(.draining)
+      task?.cancel()
+    case .timedOut:
+      break
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// Answers whose content comes in parts.
+@Suite struct StreamTests {
+  private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  /// Gives `content`; its length is the query's number.
+  private static func router(_ content: TestContent) -> Router {
+    Router([
+      Route(below: "/stream/") { request in
+        var response = Response(.ok)
+        response.stream = content
+        response.streamLength = request.query.flatMap { Int(String(decoding: $0, as: UTF8.self)) }
+        return .now(response)
+      },
+      Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+    ])
+  }
+
+  @Test("parts go out as they come, in chunks where the length is not known", arguments: Variant.all)
+  func chunked(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect()
+    try client.send("GET /stream/x HTTP/1.1\r\nHost: a\r\n\r\n" + Self.hello.replacing("HTTP/1.1", with: "HTTP/1.0"))
+    content.send("hello ")
+    #expect(try client.text(until: "6\r\nhello \r\n").contains("Transfer-Encoding: chunked\r\n"))
+    content.send("world, this is a part of its own")
+    #expect(try client.text(until: "20\r\nworld, this is a part of its own\r\n") != "")
+    content.send("")
+    #expect(try String(decoding: client.rest(), as: UTF8.self).hasPrefix("0\r\n\r\nHTTP/1.1 200 OK\r\n"))
+  }
+
+  @Test("a known length is said, and the connection goes on", arguments: Variant.all)
+  func length(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect()
+    for part in ["hello", "", "again", ""] { content.send(part) }
+    try client.send("GET /stream/x?5 HTTP/1.1\r\nHost: a\r\n\r\n" + Self.hello)
+    #expect(try client.response()?.text == "hello")
+    #expect(try client.response()?.text == "hello")
+    try client.send("GET /stream/x?5 HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try client.response()?.text == "again")
+    try client.send("HEAD /stream/x?5 HTTP/1.1\r\nHost: a\r\n\r\n")
+    let head = try #require(try client.response(isHead: true))
+    #expect(head["content-length"] == "5")
+    content.cancelled.wait()
+    try client.send(Self.hello)
+    #expect(try client.response()?.text == "hello")
+    #expect(server.recorder.statuses == [200, 200, 200, 200, 200])
+  }
+
+  @Test("for HTTP/1.0 the end of the connection is the end of content of unknown length", arguments: Variant.all)
+  func untilClose(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect()
+    for part in ["hello ", "world", ""] { content.send(part) }
+    try client.send("GET /stream/x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    let text = try String(decoding: client.rest(), as: UTF8.self)
+    #expect(text.hasSuffix("\r\n\r\nhello world"))
+    #expect(text.contains("Connection: close\r\n"))
+    #expect(!text.contains("Transfer-Encoding"))
+  }
+
+  @Test(
+    "content that breaks off, or is longer or shorter than it said, is never taken for whole",
+    arguments: Variant.all, ["broken", "long", "short", "HTTP/1.0"])
+  func brokenOff(_ variant: Variant, _ fault: String) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect()
+    content.send("abc")
+    switch fault {
+    case "long": content.send("def")
+    case "short": content.send("")
+    default: content.parts.send(.failure(.broken("upstream")))
+    }
+    let target = ["long", "short"].contains(fault) ? "/stream/x?4" : "/stream/x"
+    try client.send("GET \(target) HTTP/1.\(fault == "HTTP/1.0" ? 0 : 1)\r\nHost: a\r\n\r\n" + Self.hello)
+    // The reset may overtake what was sent before it.
+    let received = (try? client.restUndecrypted()) ?? []
+    #expect(!String(decoding: received, as: UTF8.self).contains("\r\n0\r\n\r\n"))
+    #expect(!client.wasClosedByTLS)
+    content.cancelled.wait()
+    #expect(server.recorder.statuses == [200])
+  }
+
+  @Test("a client that goes away while content is awaited has it cancelled", arguments: Variant.all)
+  func clientGone(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect()
+    try client.send("GET /stream/x HTTP/1.1\r\nHost: a\r\n\r\n")
+    content.send("hello")
+    _ = try client.text(until: "hello\r\n")
+    client.finishSending()
+    content.cancelled.wait()
+  }
+
+  @Test("a client that does not read is not read for", arguments: Variant.all)
+  func backPressure(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect(receiveBuffer: 4096)
+    let part = [UInt8](repeating: UInt8(ascii: "x"), count: 1_000_000)
+    for _ in 0..<10 { content.parts.send(.success(part)) }
+    content.send("")
+    try client.send("GET /stream/x HTTP/1.0\r\n\r\n")
+    let head = try client.text(until: "\r\n\r\n")
+    // Another answer of the same loop: it is not busy with the first one.
+    #expect(try server.answers(to: Self.hello.replacing("HTTP/1.1", with: "HTTP/1.0")).map(\.text) == ["hello"])
+    #expect(content.reads.value <= 2)
+    #expect(head.contains("Connection: close"))
+    #expect(try client.rest().count == 10_000_000)
+    #expect(content.reads.value == 11)
+  }
+}

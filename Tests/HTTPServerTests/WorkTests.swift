@@ -1,0 +1,162 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// Handlers that have to wait before they answer.
+@Suite struct WorkTests {
+  private static let get = "GET /work/x HTTP/1.1\r\nHost: a\r\n\r\n"
+  private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  private static func router(
+    _ work: @escaping @Sendable (RequestContext) async -> Response
+  ) -> Router {
+    Router([
+      Route(below: "/work/") { request in
+        request.method == .options ? .now(Response(.noContent)) : .later(work)
+      },
+      Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+    ])
+  }
+
+  @Test("a request that waits holds up no other connection, and is answered in its turn", arguments: Variant.all)
+  func waiting(_ variant: Variant) throws {
+    let begun = Signal<Void>()
+    let answers = Signal<String>()
+    let server = try TestServer(
+      variant,
+      router: Self.router { _ in
+        begun.send(())
+        return Response(.ok, body: Array((await answers.next() ?? "").utf8))
+      })
+    let client = try server.connect()
+    try client.send(Self.get + Self.hello + Self.get)
+    begun.wait()
+    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    answers.send("first")
+    #expect(try client.response()?.text == "first")
+    #expect(try client.response()?.text == "hello")
+    begun.wait()
+    answers.send("second")
+    #expect(try client.response()?.text == "second")
+    #expect(server.recorder.routes.contains("/work/"))
+  }
+
+  @Test(
+    "work is cancelled when its client goes away, whatever it has pipelined behind",
+    arguments: Variant.all, ["", hello])
+  func clientGone(_ variant: Variant, _ behind: String) throws {
+    let begun = Signal<Void>()
+    let ended = Signal<Bool>()
+    let server = try TestServer(
+      variant,
+      router: Self.router { _ in
+        begun.send(())
+        let value: Void? = await Signal<Void>().next()
+        ended.send(value == nil && Task.isCancelled)
+        return Response(.ok)
+      })
+    do {
+      let client = try server.connect()
+      try client.send(Self.get)
+      begun.wait()
+      try client.send(behind)
+      client.finishSending()
+    }
+    #expect(ended.wait())
+    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    #expect(server.recorder.statuses == [499, 200])
+    #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
+  }
+
+  @Test("content reaches the handler as it comes, in either framing", arguments: Variant.all)
+  func content(_ variant: Variant) throws {
+    let parts = Signal<String>()
+    let server = try TestServer(
+      variant,
+      router: Self.router { context in
+        var count = 0
+        while let part = try? await context.content.read() {
+          count += part.count
+          parts.send(String(decoding: part, as: UTF8.self))
+        }
+        return Response(.ok, body: Array("\(count) of \(context.contentLength.map { "\($0)" } ?? "unknown")".utf8))
+      })
+    let client = try server.connect()
+    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+    #expect(parts.wait() == "abc")
+    try client.send("def" + Self.hello)
+    #expect(try client.response()?.text == "6 of 6")
+    #expect(try client.response()?.text == "hello")
+    #expect(parts.wait() == "def")
+    try client.send("PUT /work/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+    #expect(parts.wait() == "ab")
+    try client.send("1\r\nc\r\n0\r\n\r\n")
+    #expect(try client.response()?.text == "3 of unknown")
+    try client.send("PATCH /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+    #expect(try client.response()?.status == 100)
+    try client.send("x")
+    #expect(try client.response()?.text == "1 of 1")
+    try client.send("DELETE /work/x HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try client.response()?.text == "0 of 0")
+  }
+
+  @Test("a client that goes away within its content breaks it off", arguments: Variant.all)
+  func contentCut(_ variant: Variant) throws {
+    let failures = Signal<ContentError?>()
+    let server = try TestServer(
+      variant,
+      router: Self.router { context in
+        do throws(ContentError) {
+          while try await context.content.read() != nil {}
+          failures.send(nil)
+        } catch { failures.send(error) }
+        return Response(.ok)
+      })
+    do {
+      let client = try server.connect()
+      try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+      client.finishSending()
+      #expect(failures.wait() == .broken("The client has gone away."))
+    }
+    let client = try server.connect()
+    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    #expect(try client.response()?.status == 400)
+    #expect(try client.response() == nil)
+    guard case .broken = failures.wait() else { throw TestFailure("The handler was told nothing.") }
+  }
+
+  @Test("a handler that leaves content unread gets it out of the way, or the connection closed", arguments: Variant.all)
+  func unreadContent(_ variant: Variant) throws {
+    let server = try TestServer(variant, router: Self.router { _ in Response(.ok) })
+    let client = try server.connect()
+    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef" + Self.hello)
+    #expect(try client.response()?.status == 200)
+    #expect(try client.response()?.text == "hello")
+    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n")
+    #expect(try client.response()?.isLast == true)
+  }
+
+  @Test("a server that drains waits for work under way, and refuses it when its time is up", arguments: Variant.all)
+  func drain(_ variant: Variant) throws {
+    let begun = Signal<Void>()
+    let server = try TestServer(
+      variant,
+      router: Self.router { _ in
+        begun.send(())
+        return Response(await Signal<Void>().next() == nil ? .ok : .accepted)
+      })
+    let client = try server.connect()
+    try client.send(Self.get)
+    begun.wait()
+    server.server.drain(timeout: .zero)
+    let answer = try #require(try client.response())
+    #expect(answer.status == 503)
+    try expectError(answer, code: "draining")
+    #expect(try client.response() == nil)
+  }
+}
