@@ -1,0 +1,111 @@
+/// Makes the catalog from its tables.
+struct CatalogBuilder {
+  private var items: [Item] = GenreTable.items
+  private var releases: [Release] = []
+
+  /// The catalog, the same in every run.
+  func catalog() -> Catalog {
+    var builder = self
+    builder.addArtist(AmericanTeen.artist, AmericanTeen.artistName, AmericanTeen.genres, [AmericanTeen.release])
+    for (index, row) in FictionalArtists.rows.enumerated() {
+      let artist = ResourceKey(.artists, "\(8_000_000_000 + index + 1)")
+      let releases = FictionalArtists.releases(of: index, artist)
+      builder.addArtist(artist, row.name, [row.genre, GenreTable.music], releases)
+    }
+    builder.addLabels()
+    builder.addPlaylists()
+    builder.addStations()
+    return Catalog(builder.items)
+  }
+
+  // MARK: Artists and what they make
+
+  private mutating func addArtist(_ key: ResourceKey, _ name: String, _ genres: [String], _ releases: [Release]) {
+    var artist = Item(
+      .artists, key.id, name: LocalizedText(name),
+      [Attribute("artwork", .artwork), Attribute("genreNames", .genreNames(genres)), Attribute("url", .page)])
+    artist.genres = genres
+    artist.extended = [
+      Attribute("artistBio", .text("The emulator knows nothing about \(name).")),
+      Attribute("isGroup", .fixed(.bool(name.contains("The ") || name.contains("&")))),
+    ]
+    let byDate = releases.sorted { $0.date > $1.date }
+    artist.related = [
+      "albums": releases.map(\.key), "genres": genres.map { ResourceKey(.genres, $0) },
+      "station": [ResourceKey(.stations, "ra.\(key.id)")],
+      "full-albums": releases.filter { !$0.isSingle }.map(\.key), "singles": releases.filter(\.isSingle).map(\.key),
+      "latest-release": byDate.prefix(1).map(\.key),
+      "top-songs": releases.flatMap { $0.tracks.prefix(5) }.map { ResourceKey(.songs, $0.id) },
+      "similar-artists": items.filter { $0.key.type == .artists && $0.genres.first == genres.first }.map(\.key),
+      "music-videos": [ResourceKey(.musicVideos, "\(key.id)01")],
+    ]
+    items.append(artist)
+    for release in releases { add(release) }
+    if let song = releases.first?.tracks.first { addVideo(of: song, by: releases[0], id: "\(key.id)01") }
+  }
+
+  private mutating func add(_ release: Release) {
+    releases.append(release)
+    items.append(ReleaseItems(release).album)
+    items.append(contentsOf: ReleaseItems(release).songs)
+  }
+
+  private mutating func addVideo(of song: Release.Track, by release: Release, id: String) {
+    items.append(ReleaseItems(release).video(of: song, id: id))
+  }
+
+  private mutating func addLabels() {
+    for (index, name) in (FictionalArtists.labels + [AmericanTeen.release.label]).enumerated() {
+      let albums = releases.filter { $0.label == name }
+      var label = Item(
+        .recordLabels, "\(7_000_000_001 + index)", name: LocalizedText(name),
+        [Attribute("artwork", .artwork), Attribute("url", .page)])
+      label.related["top-releases"] = albums.map(\.key)
+      label.related["latest-releases"] = albums.sorted { $0.date > $1.date }.map(\.key)
+      items.append(label)
+      for position in items.indices where albums.contains(where: { $0.key == items[position].key }) {
+        items[position].related["record-labels"] = [label.key]
+      }
+    }
+  }
+
+  private mutating func addStations() {
+    for artist in items where artist.key.type == .artists {
+      items.append(
+        Item(
+          .stations, "ra.\(artist.key.id)", name: LocalizedText("\(artist.name.standard) Station"),
+          [
+            Attribute("artwork", .artwork), Attribute("isLive", .fixed(false)),
+            Attribute("mediaKind", .fixed("audio")), Attribute("playParams", .playParams), Attribute("url", .page),
+          ]))
+    }
+  }
+
+  // MARK: Playlists
+
+  private mutating func addPlaylists() {
+    let everything = releases.flatMap { release in
+      release.storefronts == nil ? release.tracks.map { ResourceKey(.songs, $0.id) } : []
+    }
+    for row in PlaylistTable.rows {
+      var playlist = PlaylistTable.item(row)
+      var numbers = Numbers(seed: Numbers.hash(row.id.utf8))
+      var pool = row.startsWithKhalid ? everything.filter { !Self.favourites.contains($0) } : everything
+      // Without repetition, so that a test can tell whether every track came once.
+      let tracks = (0..<min(row.count, pool.count)).map { _ in pool.remove(at: numbers.next(below: pool.count)) }
+      let video = row.hasVideo ? [ResourceKey(.musicVideos, "\(AmericanTeen.artist.id)01")] : []
+      playlist.related["tracks"] = (row.startsWithKhalid ? Self.favourites : []) + video + tracks
+      playlist.related["featured-artists"] = row.startsWithKhalid ? [AmericanTeen.artist] : []
+      playlist.related["more-by-curator"] = PlaylistTable.rows
+        .filter { $0.curator == row.curator && $0.id != row.id }.map { ResourceKey(.playlists, $0.id) }
+      items.append(playlist)
+    }
+    items.append(contentsOf: PlaylistTable.curators)
+    for position in items.indices where items[position].key == AmericanTeen.artist {
+      let rows = PlaylistTable.rows.filter(\.startsWithKhalid)
+      items[position].related["playlists"] = rows.map { ResourceKey(.playlists, $0.id) }
+    }
+  }
+
+  private static let favourites = AmericanTeen.release.tracks.prefix(3).map { ResourceKey(.songs, $0.id) }
+}

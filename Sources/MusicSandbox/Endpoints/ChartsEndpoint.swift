@@ -1,0 +1,62 @@
+/// `/v1/catalog/{storefront}/charts`
+struct ChartsEndpoint {
+  private static let chart = "most-played"
+  /// Beyond this Apple has none: "offset must be less than 200".
+  private static let offsetBound = 200
+
+  private let place: Place
+  private let query: Query
+
+  init(_ place: Place, _ query: Query) {
+    (self.place, self.query) = (place, query)
+  }
+
+  func answer() throws(AppleError) -> Document {
+    let types = try requestedTypes()
+    let paging = try Paging(query, standard: 20, maximum: 50, offsetBelow: Self.offsetBound)
+    let genre = query["genre"]
+    if let genre, place.catalog.item(ResourceKey(.genres, genre), in: place.storefront.id) == nil {
+      throw .invalidParameter("genre", "No genre found matching '\(genre.prefix(64))'")
+    }
+    if let chart = query["chart"], chart != Self.chart {
+      throw .invalidParameter("chart", "No chart found matching '\(chart.prefix(64))'")
+    }
+    let writer = ResourceWriter(place: place, selection: try Selection(query, for: types))
+    var groups: [(String, Document?)] = []
+    for type in types {
+      groups.append((type.rawValue, [try group(type, genre, paging, writer)]))
+    }
+    return [
+      "results": .object(groups), "meta": ["results": ["order": .strings(types.map(\.rawValue))]],
+    ]
+  }
+
+  private func group(
+    _ type: ResourceType, _ genre: String?, _ paging: Paging, _ writer: ResourceWriter
+  ) throws(AppleError) -> Document {
+    let ranked = place.catalog.all(type, in: place.storefront.id)
+      .filter { genre.map($0.genres.contains) ?? true }.prefix(Self.offsetBound)
+    let path = "/v1/catalog/\(place.storefront.id)/charts?chart=\(Self.chart)"
+    let genreQuery = genre.map { "&genre=\($0)" } ?? ""
+    let rest = "&types=\(type.rawValue)"
+    let next = paging.nextOffset(count: ranked.count).map { Document.string("\(path)\(genreQuery)&offset=\($0)\(rest)") }
+    return .object([
+      ("chart", .string(Self.chart)), ("name", .string(type.chartName ?? "")),
+      ("orderId", .string("\(Self.chart):\(type.rawValue)")),
+      ("href", .string("\(path)\(genreQuery)&limit=\(paging.limit)\(rest)")), ("next", next),
+      ("data", try writer.resources(paging.page(of: Array(ranked)))),
+    ])
+  }
+
+  private func requestedTypes() throws(AppleError) -> [ResourceType] {
+    guard let names = query.list("types"), !names.isEmpty else { throw .missingParameter("types") }
+    var types: [ResourceType] = []
+    for name in names {
+      guard let type = ResourceType(rawValue: name), type.chartName != nil else {
+        throw .invalidParameter("types", "No type found matching '\(name.prefix(64))'")
+      }
+      if !types.contains(type) { types.append(type) }
+    }
+    return types
+  }
+}

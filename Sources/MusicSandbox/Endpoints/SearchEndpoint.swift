@@ -1,0 +1,129 @@
+/// `/v1/catalog/{storefront}/search`, and its hints and suggestions.
+struct SearchEndpoint {
+  private let place: Place
+  private let query: Query
+
+  /// What can be searched for, in the order in which groups of equal rank are shown.
+  private static let types: [ResourceType] = [
+    .artists, .albums, .songs, .playlists, .musicVideos, .stations, .curators, .appleCurators, .recordLabels,
+  ]
+
+  init(_ place: Place, _ query: Query) {
+    (self.place, self.query) = (place, query)
+  }
+
+  /// - Parameter segments: Those behind `search`.
+  func answer(_ segments: ArraySlice<String>) throws(AppleError) -> Document {
+    switch segments.first {
+    case nil: return try results()
+    case "hints" where segments.count == 1: return try hints()
+    case "suggestions" where segments.count == 1: return try suggestions()
+    default: throw .pathNotFound
+    }
+  }
+
+  // MARK: Results
+
+  private func results() throws(AppleError) -> Document {
+    let term = try term()
+    let types = try requestedTypes() ?? Self.types
+    let paging = try Paging(query, standard: 5, maximum: 25)
+    let writer = ResourceWriter(place: place, selection: try Selection(query, for: types))
+    let matches = Matches(of: term, in: place)
+    var groups: [(String, Document?)] = []
+    var ranks: [(name: String, rank: Int)] = []
+    for type in types {
+      let found = matches.of(type)
+      let page = paging.page(of: found)
+      guard let best = found.first, !page.isEmpty else { continue }
+      groups.append((type.rawValue, try group(type, page, count: found.count, paging, term, writer)))
+      ranks.append((type.rawValue, best.rank))
+    }
+    let order = ranks.enumerated().sorted { ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset) }
+    var names = order.map(\.element.name)
+    if query.list("with")?.contains("topResults") ?? false {
+      let top = types.flatMap { matches.of($0).prefix(2) }.sorted { $0.rank < $1.rank }.prefix(paging.limit)
+      groups.append(("topResults", ["data": try writer.resources(top.map(\.item))]))
+      names.insert("topResults", at: 0)
+    }
+    return [
+      "results": .object(groups),
+      "meta": ["results": ["order": .strings(names), "rawOrder": .strings(names)]],
+    ]
+  }
+
+  /// A group's `next` keeps term and type, for the type alone could not be paged through otherwise.
+  private func group(
+    _ type: ResourceType, _ page: ArraySlice<Match>, count: Int, _ paging: Paging, _ term: String,
+    _ writer: ResourceWriter
+  ) throws(AppleError) -> Document {
+    let path = "/v1/catalog/\(place.storefront.id)/search"
+    let language = place.requestedLanguage.map { "l=\(PercentCoding.encodeQueryValue($0))&" } ?? ""
+    let rest = "term=\(PercentCoding.encodeQueryValue(term))&types=\(type.rawValue)"
+    let next = paging.nextOffset(count: count).map { Document.string("\(path)?\(language)offset=\($0)&\(rest)") }
+    let offset = paging.offset > 0 ? "offset=\(paging.offset)&" : ""
+    return .object([
+      ("href", .string("\(path)?\(language)limit=\(paging.limit)&\(offset)\(rest)")), ("next", next),
+      ("data", try writer.resources(page.map(\.item))),
+    ])
+  }
+
+  private func term() throws(AppleError) -> String {
+    guard let term = query["term"] else { throw .missingParameter("term") }
+    guard term.contains(where: { !$0.isWhitespace }) else {
+      throw .invalidParameter("term", "The search term must not be empty")
+    }
+    return term
+  }
+
+  private func requestedTypes() throws(AppleError) -> [ResourceType]? {
+    guard let names = query.list("types") else { return nil }
+    guard !names.isEmpty else { throw .invalidParameter("types", "No type(s) supplied in the 'types' query parameter") }
+    var types: [ResourceType] = []
+    for name in names {
+      guard let type = ResourceType(rawValue: name), Self.types.contains(type) else {
+        throw .invalidParameter("types", "No type found matching '\(name.prefix(64))'")
+      }
+      if !types.contains(type) { types.append(type) }
+    }
+    return types
+  }
+
+  // MARK: Hints and suggestions
+
+  private func hints() throws(AppleError) -> Document {
+    let paging = try Paging(query, standard: 10, maximum: 10)
+    return ["results": ["terms": .strings(try terms().prefix(paging.limit))]]
+  }
+
+  private func suggestions() throws(AppleError) -> Document {
+    guard let kinds = query.list("kinds") else { throw .missingParameter("kinds") }
+    for kind in kinds where kind != "terms" && kind != "topResults" {
+      throw .invalidParameter("kinds", "No kind found matching '\(kind.prefix(64))'")
+    }
+    let limit = try Paging(query, standard: 5, maximum: 10).limit
+    var suggestions: [Document] = []
+    if kinds.contains("terms") {
+      suggestions += try terms().prefix(limit).map {
+        ["kind": "terms", "searchTerm": .string($0), "displayTerm": .string($0)]
+      }
+    }
+    if kinds.contains("topResults") {
+      let types = try requestedTypes() ?? Self.types
+      let writer = ResourceWriter(place: place, selection: try Selection(query, for: types))
+      let matches = Matches(of: try term(), in: place)
+      for match in types.flatMap({ matches.of($0).prefix(1) }).prefix(limit) {
+        suggestions.append(["kind": "topResults", "content": try writer.resource(match.item)])
+      }
+    }
+    return ["results": ["suggestions": .array(suggestions)]]
+  }
+
+  /// Names that the term is the beginning of something in, each once.
+  private func terms() throws(AppleError) -> [String] {
+    let matches = Matches(of: try term(), in: place)
+    var seen: Set<String> = []
+    return Self.types.flatMap { matches.of($0).prefix(10) }
+      .map { $0.item.name[place.language].lowercased() }.filter { seen.insert($0).inserted }
+  }
+}

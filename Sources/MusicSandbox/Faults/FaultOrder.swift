@@ -1,0 +1,68 @@
+import JSON
+
+/// What `PUT /sandbox/faults` asks for.
+///
+/// ```json
+/// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
+///  "clockSkew": 60, "rate": {"perSecond": 5, "burst": 10}}
+/// ```
+struct FaultOrder {
+  private(set) var rules: [FaultRule] = []
+  private(set) var clockSkew: Int?
+  private(set) var rate: RequestRate?
+
+  init(_ content: [UInt8]) throws(AppleError) {
+    guard let object = JSONReader.read(content), object.isObject else {
+      throw .invalidContent("The content must be a JSON object")
+    }
+    for member in object.members {
+      switch member.name {
+      case "faults": rules = try Self.rules(member.value)
+      case "clockSkew": clockSkew = try Self.number(member, -1_000_000_000...1_000_000_000)
+      case "rate": rate = try Self.rate(member.value)
+      default: throw .invalidContent("There is no member '\(member.name.prefix(64))': faults, clockSkew and rate are")
+      }
+    }
+  }
+
+  private static func rules(_ value: JSONValue) throws(AppleError) -> [FaultRule] {
+    guard case .array(let elements) = value, elements.count <= FaultBoard.maximumRules else {
+      throw .invalidContent("faults must be an array of at most \(FaultBoard.maximumRules) objects")
+    }
+    var rules: [FaultRule] = []
+    for element in elements { rules.append(try rule(element)) }
+    return rules
+  }
+
+  private static func rule(_ value: JSONValue) throws(AppleError) -> FaultRule {
+    var (text, path, query, count): (String?, String, String?, Int?) = (nil, "/v1/", nil, nil)
+    for member in value.members {
+      switch (member.name, member.value) {
+      case ("fault", .string(let string)): text = string
+      case ("path", .string(let string)): path = string
+      case ("query", .string(let string)): query = string
+      case ("count", _): count = try number(member, 1...1_000_000)
+      default: throw .invalidContent("A fault has the members fault, path, query and count")
+      }
+    }
+    guard let text, let faults = Fault.parse(text) else {
+      throw .invalidContent("There is no such fault: '\((text ?? "").prefix(64))'")
+    }
+    return FaultRule(text: text, faults: faults, path: path, query: query, remaining: count)
+  }
+
+  private static func rate(_ value: JSONValue) throws(AppleError) -> RequestRate {
+    guard case .number(let perSecond)? = value["perSecond"], case .number(let burst)? = value["burst"],
+      let perSecond = Int(perSecond), let burst = Int(burst),
+      let rate = RequestRate(perSecond: perSecond, burst: burst)
+    else { throw .invalidContent("rate must have perSecond and burst, whole numbers from 1 to 1000000") }
+    return rate
+  }
+
+  private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int>) throws(AppleError) -> Int {
+    guard case .number(let text) = member.value, let number = Int(text), range.contains(number) else {
+      throw .invalidContent("\(member.name) must be a whole number from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return number
+  }
+}

@@ -1,0 +1,25 @@
+/// Faults for the requests that match, so that whoever cannot send a field or parameter can still have them.
+struct FaultRule: Sendable {
+  /// What was asked for, as it was written.
+  let text: String
+  let faults: [Fault]
+  /// What the path begins with.
+  let path: String
+  /// What the query contains; nil for any.
+  let query: String?
+  /// How many more requests it is for; nil for all.
+  var remaining: Int?
+  /// How many it was for so far.
+  var hits = 0
+
+  func matches(_ request: SandboxRequest) -> Bool {
+    remaining != 0 && request.path.hasPrefix(path) && (query.map { (request.query ?? "").contains($0) } ?? true)
+  }
+
+  var document: Document {
+    .object([
+      ("fault", .string(text)), ("path", .string(path)), ("query", query.map { .string($0) }),
+      ("remaining", remaining.map { .number($0) }), ("hits", .number(hits)),
+    ])
+  }
+}

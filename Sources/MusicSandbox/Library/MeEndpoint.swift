@@ -1,0 +1,80 @@
+/// `/v1/me/…`, for who has a good music user token.
+struct MeEndpoint {
+  /// Where every user of the emulator lives.
+  private static let storefront = "us"
+
+  private let request: APIRequest
+  private let library: UserLibrary
+  private let place: Place
+  private let segments: [String]
+  private let now: Int
+
+  /// Throws 403 with code 40300 if there is no good music user token, before anything else is looked at.
+  init(_ request: APIRequest, now: Int) throws(AppleError) {
+    self.request = request
+    self.now = now
+    library = try request.library()
+    place = try request.place(Self.storefront)
+    segments = Array(request.segments.dropFirst())
+  }
+
+  func answer() throws(AppleError) -> SandboxAnswer {
+    switch (segments.first, segments.dropFirst().first) {
+    case ("storefront", nil): return try get(["data": [place.storefront.document]])
+    case ("library", _): return try LibraryEndpoint(request, library, place, now: now).answer()
+    case ("ratings", _): return try RatingsEndpoint(request, library, place).answer()
+    case ("recent", "played"), ("history", "heavy-rotation"), ("recent", "radio-stations"):
+      return try recent()
+    case ("recommendations", nil): return try get(recommendations())
+    default: throw .pathNotFound
+    }
+  }
+
+  private func get(_ document: @autoclosure () throws(AppleError) -> Document) throws(AppleError) -> SandboxAnswer {
+    try request.require("GET", "HEAD")
+    return .json(try document())
+  }
+
+  /// Albums, or songs behind `/tracks`. At most ten at a time, as Apple has it.
+  private func recent() throws(AppleError) -> SandboxAnswer {
+    let type: ResourceType
+    switch segments.dropFirst(2).first {
+    case nil: type = segments[1] == "radio-stations" ? .stations : .albums
+    case "tracks" where segments.count == 3: type = .songs
+    default: throw .pathNotFound
+    }
+    let all = Array(place.catalog.all(type, in: place.storefront.id).prefix(50))
+    let paging = try Paging(request.query, standard: 10, maximum: type == .songs ? 30 : 10)
+    let writer = ResourceWriter(place: place, selection: try Selection(request.query, for: [type]))
+    let path = "/v1/me/" + segments.joined(separator: "/")
+    return try get(
+      .object([
+        ("next", place.next(path, paging, count: all.count)),
+        ("data", try writer.resources(paging.page(of: all), isNested: true)),
+      ]))
+  }
+
+  private func recommendations() throws(AppleError) -> Document {
+    let writer = ResourceWriter(place: place, selection: .standard)
+    let playlists = place.catalog.all(.playlists, in: place.storefront.id).prefix(3)
+    let id = "6-27s5hU6azhJY"
+    return [
+      "data": [
+        [
+          "id": .string(id), "type": "personal-recommendation", "href": .string("/v1/me/recommendations/\(id)"),
+          "attributes": [
+            "isGroupRecommendation": false, "kind": "music-recommendations",
+            "nextUpdateDate": .string(RFC3339.text(now + 86_400)), "resourceTypes": ["playlists"],
+            "title": ["stringForDisplay": "Made for Testers"],
+          ],
+          "relationships": [
+            "contents": [
+              "href": .string("/v1/me/recommendations/\(id)/contents"),
+              "data": try writer.resources(playlists, isNested: true),
+            ]
+          ],
+        ]
+      ]
+    ]
+  }
+}

@@ -1,0 +1,136 @@
+import JSON
+
+/// `/v1/me/library/playlists…`
+struct PlaylistEndpoint {
+  private static let path = "/v1/me/library/playlists"
+
+  private let request: APIRequest
+  private let library: UserLibrary
+  private let place: Place
+  private let writer: LibraryWriter
+  /// The segments behind `playlists`.
+  private let segments: [String]
+  private let now: Int
+
+  init(_ request: APIRequest, _ library: UserLibrary, _ place: Place, now: Int) {
+    (self.request, self.library, self.place, self.now) = (request, library, place, now)
+    writer = LibraryWriter(place: place)
+    segments = Array(request.segments.dropFirst(3))
+  }
+
+  func answer() throws(AppleError) -> SandboxAnswer {
+    guard let id = segments.first else { return try collection() }
+    guard let playlist = library.playlist(id) else { throw .resourceNotFound }
+    switch segments.dropFirst().first {
+    case nil: return try single(playlist)
+    case "tracks" where segments.count == 2: return try tracks(playlist)
+    case let name?: throw .relationshipNotFound(name)
+    }
+  }
+
+  private func collection() throws(AppleError) -> SandboxAnswer {
+    try request.require("GET", "HEAD", "POST")
+    if request.method == "POST" { return try make() }
+    let all = library.playlists
+    let paging = try Paging(request.query, standard: 25, maximum: 100)
+    return .json(
+      .object([
+        ("next", place.next(Self.path, paging, count: all.count)),
+        ("data", .array(paging.page(of: all).map(writer.playlist))), ("meta", ["total": .number(all.count)]),
+      ]))
+  }
+
+  private func single(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxAnswer {
+    try request.require("GET", "HEAD", "PUT", "PATCH", "DELETE")
+    switch request.method {
+    case "PUT", "PATCH": return try change(playlist)
+    case "DELETE":
+      guard library.removePlaylist(playlist.id) else { throw .resourceNotFound }
+      return SandboxAnswer(204)
+    default: return .json(["data": [writer.playlist(playlist)]])
+    }
+  }
+
+  private func tracks(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxAnswer {
+    try request.require("GET", "HEAD", "POST")
+    if request.method == "POST" {
+      let added = try tracks(in: object()["data"])
+      guard library.changePlaylist(playlist.id, { $0.tracks += added }) else { throw .libraryFull }
+      return SandboxAnswer(204)
+    }
+    let items = playlist.tracks.compactMap { place.catalog.item($0, in: place.storefront.id) }
+    let paging = try Paging(request.query, standard: 100, maximum: 100)
+    return .json(
+      .object([
+        ("next", place.next("\(Self.path)/\(playlist.id)/tracks", paging, count: items.count)),
+        ("data", .array(paging.page(of: items).map(writer.resource))), ("meta", ["total": .number(items.count)]),
+      ]))
+  }
+
+  // MARK: Writing
+
+  private func make() throws(AppleError) -> SandboxAnswer {
+    let object = try object()
+    guard let name = try text("name", in: object), !name.isEmpty else {
+      throw .invalidContent("A playlist needs attributes.name")
+    }
+    let tracks = try tracks(in: object["relationships"]?["tracks"]?["data"])
+    let description = try text("description", in: object)
+    guard let made = library.makePlaylist(name: name, description: description, tracks: tracks, now: now) else {
+      throw .libraryFull
+    }
+    return .json(["data": [writer.playlist(made)]], status: 201)
+  }
+
+  private func change(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxAnswer {
+    let object = try object()
+    let name = try text("name", in: object)
+    let description = try text("description", in: object)
+    let isWhole = request.method == "PUT"
+    if isWhole && name == nil { throw .invalidContent("A playlist needs attributes.name") }
+    let isChanged = library.changePlaylist(playlist.id) { playlist in
+      if let name { playlist.name = name }
+      if isWhole || description != nil { playlist.description = description }
+    }
+    guard isChanged else { throw .resourceNotFound }
+    return SandboxAnswer(204)
+  }
+
+  private func object() throws(AppleError) -> JSONValue {
+    guard let value = JSONReader.read(request.content), value.isObject else {
+      throw .invalidContent("Unable to parse request body")
+    }
+    return value
+  }
+
+  private func text(_ name: String, in object: JSONValue) throws(AppleError) -> String? {
+    switch object["attributes"]?[name] {
+    case nil: return nil
+    case .string(let text)? where text.utf8.count <= 1000: return text
+    default: throw .invalidContent("attributes.\(name) must be a string of at most 1000 bytes")
+    }
+  }
+
+  /// Songs of the catalog or of the library.
+  private func tracks(in data: JSONValue?) throws(AppleError) -> [ResourceKey] {
+    guard let data else { return [] }
+    guard case .array(let elements) = data else { throw .invalidContent("data must be an array") }
+    var keys: [ResourceKey] = []
+    for element in elements {
+      guard case .string(let id)? = element["id"], case .string(let name)? = element["type"],
+        let key = key(id, name), place.catalog.item(key, in: place.storefront.id) != nil
+      else { throw .invalidContent("data must name songs that exist") }
+      keys.append(key)
+    }
+    return keys
+  }
+
+  private func key(_ id: String, _ name: String) -> ResourceKey? {
+    switch name {
+    case "songs": ResourceKey(.songs, id)
+    case "music-videos": ResourceKey(.musicVideos, id)
+    case "library-songs" where id.hasPrefix("i."): ResourceKey(.songs, String(id.dropFirst(2)))
+    default: nil
+    }
+  }
+}

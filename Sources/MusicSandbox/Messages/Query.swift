@@ -1,0 +1,53 @@
+/// The parameters of a query, decoded, in the order received.
+struct Query: Sendable {
+  /// Most parameters that are read.
+  static let maximumCount = 64
+
+  private(set) var parameters: [(name: String, value: String)] = []
+
+  /// No parameters.
+  init() {}
+
+  /// Throws what Apple's API would answer: to a malformed escape, and to parameters that it does not know.
+  init(_ text: String?) throws(AppleError) {
+    guard let text, !text.isEmpty else { return }
+    for part in text.split(separator: "&", maxSplits: Self.maximumCount) {
+      let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard let name = PercentCoding.decode(halves[0], plusIsSpace: true),
+        let value = halves.count == 2 ? PercentCoding.decode(halves[1], plusIsSpace: true) : ""
+      else { throw .invalidParameter(String(halves[0]), "The query is not percent-encoded UTF-8") }
+      guard Self.isKnown(name) else { throw .unknownParameter(name) }
+      parameters.append((name, value))
+    }
+  }
+
+  /// The first value of a parameter; nil if it is not there.
+  subscript(name: String) -> String? {
+    parameters.first { $0.name == name }?.value
+  }
+
+  /// A comma-separated value, without empty elements; nil if the parameter is not there.
+  func list(_ name: String) -> [String]? {
+    self[name].map { $0.split(separator: ",").map(String.init) }
+  }
+
+  /// The parameters `name[something]`, with what stands in the brackets.
+  func bracketed(_ name: String) -> [(inner: String, value: String)] {
+    parameters.compactMap { parameter in
+      guard parameter.name.hasPrefix("\(name)["), parameter.name.hasSuffix("]") else { return nil }
+      return (String(parameter.name.dropFirst(name.count + 1).dropLast()), parameter.value)
+    }
+  }
+
+  /// What Apple documents, with or without a bracketed part, and the emulator's own. Anything else is refused, as
+  /// Apple refuses it with 40004.
+  private static let known: Set<String> = [
+    "acceptLanguage", "chart", "extend", "fields", "filter", "genre", "ids", "identity", "include", "kinds", "l", "limit",
+    "offset", "omit", "relate", "restrict", "sandbox", "sort", "term", "types", "views", "with",
+  ]
+
+  private static func isKnown(_ name: String) -> Bool {
+    guard let bracket = name.firstIndex(of: "[") else { return known.contains(name) }
+    return name.hasSuffix("]") && known.contains(String(name[..<bracket]))
+  }
+}

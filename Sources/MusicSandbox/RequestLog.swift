@@ -1,0 +1,71 @@
+import Locks
+
+/// The last requests that reached the emulator, so that a test sees what a proxy sent to “Apple”. It holds no credential.
+final class RequestLog: @unchecked Sendable {
+  // Sendable: everything mutable is only touched inside the mutex.
+
+  /// Most requests, fields of one, and bytes of a value that are kept.
+  enum Limit {
+    static let requests = 256
+    static let fields = 64
+    static let value = 512
+  }
+
+  private let mutex = Mutex()
+  private var entries: [Document] = []
+  private var count = 0
+  private var statuses: [Int: Int] = [:]
+
+  /// Notes a request and what became of it.
+  ///
+  /// - Parameters:
+  ///   - token: What stands in place of the developer token.
+  ///   - user: What stands in place of the music user token.
+  func note(_ request: SandboxRequest, token: String, user: String, status: Int, faults: [Fault]) {
+    let fields = request.fields.prefix(Limit.fields).map { field -> Document in
+      ["name": .string(field.name), "value": .string(Self.visible(field, token: token, user: user))]
+    }
+    mutex.withLock {
+      count += 1
+      statuses[status, default: 0] += 1
+      if entries.count == Limit.requests { entries.removeFirst() }
+      entries.append(
+        .object([
+          ("number", .number(count)), ("method", .string(request.method)),
+          ("path", .string(Self.shortened(request.path))), ("query", request.query.map { .string(Self.shortened($0)) }),
+          ("authority", .string(request.authority)), ("protocol", .string(request.protocolName)),
+          ("fields", .array(fields)), ("contentLength", .number(request.content.count)),
+          ("developerToken", .string(token)), ("status", .number(status)),
+          ("faults", faults.isEmpty ? nil : .strings(faults.map { "\($0)" })),
+        ]))
+    }
+  }
+
+  func clear() {
+    mutex.withLock {
+      entries = []
+      count = 0
+      statuses = [:]
+    }
+  }
+
+  var document: Document {
+    mutex.withLock {
+      let statuses = statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", Document?.some(.number($0.value))) }
+      return ["count": .number(count), "statuses": .object(statuses), "requests": .array(entries)]
+    }
+  }
+
+  private static func visible(_ field: SandboxField, token: String, user: String) -> String {
+    switch field.name.lowercased() {
+    case "authorization": token
+    case "music-user-token": user
+    case "cookie", "proxy-authorization", "x-api-key": "present, \(field.value.utf8.count) bytes"
+    default: shortened(field.value)
+    }
+  }
+
+  private static func shortened(_ text: String) -> String {
+    text.utf8.count <= Limit.value ? text : "\(text.prefix(Limit.value))… (\(text.utf8.count) bytes)"
+  }
+}

@@ -1,0 +1,104 @@
+/// Describes resources as Apple's API does.
+struct ResourceWriter {
+  let place: Place
+  let selection: Selection
+
+  /// A resource: identifier, attributes, and the relationships and views that are to be seen.
+  ///
+  /// - Parameter isNested: Whether it stands inside of another one.
+  func resource(_ item: Item, isNested: Bool = false) throws(AppleError) -> Document {
+    let type = item.key.type
+    var members = Self.identity(item, place)
+    members.append(("attributes", attributes(item)))
+    var relationships: [(String, Document?)] = []
+    for (rule, showsResources) in selection.relationships(of: type, isNested: isNested) {
+      relationships.append((rule.name, try relationship(item, rule, showsResources: showsResources)))
+    }
+    if !relationships.isEmpty { members.append(("relationships", .object(relationships))) }
+    let views = isNested ? [] : selection.views(of: type)
+    if !views.isEmpty {
+      var shown: [(String, Document?)] = []
+      for view in views { shown.append((view.name, try self.view(item, view))) }
+      members.append(("views", .object(shown)))
+    }
+    return .object(members)
+  }
+
+  /// Resources that stand side by side.
+  func resources(_ items: some Sequence<Item>, isNested: Bool = false) throws(AppleError) -> Document {
+    var documents: [Document] = []
+    for item in items { documents.append(try resource(item, isNested: isNested)) }
+    return .array(documents)
+  }
+
+  /// A resource by its identifier alone.
+  func identifier(_ item: Item) -> Document { .object(Self.identity(item, place)) }
+
+  private static func identity(_ item: Item, _ place: Place) -> [(String, Document?)] {
+    [
+      ("id", .string(item.key.id)), ("type", .string(item.key.type.rawValue)),
+      ("href", .string(place.href(item.key))),
+    ]
+  }
+
+  // MARK: Relationships and views
+
+  private func relationship(
+    _ item: Item, _ rule: RelationshipRule, showsResources: Bool
+  ) throws(AppleError) -> Document {
+    let related = place.catalog.related(item, rule.name, in: place.storefront.id)
+    let path = "\(place.href(item.key))/\(rule.name)"
+    let paging = try selection.paging(rule)
+    let page = paging.page(of: related)
+    return .object([
+      ("href", .string(path)), ("next", place.next(path, paging, count: related.count)),
+      ("data", showsResources ? try resources(page, isNested: true) : .array(page.map(identifier))),
+    ])
+  }
+
+  private func view(_ item: Item, _ view: (name: String, title: String)) throws(AppleError) -> Document {
+    let related = place.catalog.related(item, view.name, in: place.storefront.id)
+    let path = "\(place.href(item.key))/view/\(view.name)"
+    let paging = try selection.paging(.view(view.name))
+    return .object([
+      ("href", .string(path)), ("next", place.next(path, paging, count: related.count)),
+      ("attributes", ["title": .string(view.title)]),
+      ("data", try resources(paging.page(of: related), isNested: true)),
+    ])
+  }
+
+  // MARK: Attributes
+
+  /// The attributes that are to be seen, by name.
+  func attributes(_ item: Item) -> Document {
+    let type = item.key.type
+    let extended = item.extended.filter { selection.extends(type, $0.name) }
+    let all = item.attributes + extended + [Attribute("name", .text(item.name))]
+    return .object(
+      all.filter { !selection.omits(type, $0.name) }.sorted { $0.name < $1.name }
+        .map { ($0.name, value($0.value, of: item)) })
+  }
+
+  private func value(_ value: Attribute.Value, of item: Item) -> Document {
+    switch value {
+    case .fixed(let document): document
+    case .text(let text): .string(text[place.language])
+    case .notes(let text): ["standard": .string(text[place.language]), "short": .string(text[place.language])]
+    case .artwork: Artwork(of: item.key).document(base: place.base)
+    case .artworkOf(let key): Artwork(of: key).document(base: place.base)
+    case .genreNames(let genres): .strings(genres.map { GenreTable.names(of: $0)[place.language] })
+    case .playParams: ["id": .string(item.key.id), "kind": .string(item.key.type.playKind ?? "")]
+    case .page: .string(page(item))
+    }
+  }
+
+  /// The address of the web page, as Apple has it but for the words of the name.
+  private func page(_ item: Item) -> String {
+    "https://music.apple.com/\(place.storefront.id)/\(item.key.type.pageWord)/\(item.key.id)"
+  }
+}
+
+extension RelationshipRule {
+  /// The page sizes of a view.
+  static func view(_ name: String) -> RelationshipRule { RelationshipRule(name, .onRequest, 10, 100) }
+}

@@ -1,0 +1,158 @@
+import Locks
+
+/// An Apple Music API to test against: it refuses what Apple refuses, knows one true album and many made-up ones, and
+/// goes wrong on demand.
+///
+/// All loops share one. It holds no sockets: ``answer(_:)`` is a function of the request, the time, and a little state
+/// (rates, libraries, faults, the log of requests), all of it bounded.
+public final class Sandbox: @unchecked Sendable {
+  // Sendable: the state is in objects with a mutex each; everything else never changes.
+
+  private let options: SandboxOptions
+  private let clock: SandboxClock
+  private let catalog = Catalog.builtIn
+  private let judge: TokenJudge
+  private let meter: RateMeter
+  private let board: FaultBoard
+  private let log = RequestLog()
+  private let libraries: [String: UserLibrary]
+  private let identifiers = ErrorIdentifiers()
+
+  /// An emulator without any requests behind it.
+  public init(_ options: SandboxOptions, clock: SandboxClock = .system) {
+    self.options = options
+    self.clock = clock
+    judge = TokenJudge(keys: options.keys)
+    meter = RateMeter(options.rate)
+    board = FaultBoard(standing: options.faults, clockSkew: options.clockSkew)
+    libraries = Dictionary(options.userTokens.map { ($0, UserLibrary()) }) { first, _ in first }
+  }
+
+  /// The answer to a request, and how it is to be sent.
+  public func answer(_ request: SandboxRequest) -> SandboxAnswer {
+    let segments = request.segments
+    switch segments?.first {
+    case "sandbox": return caught { () throws(AppleError) in try control(request, segments?.dropFirst() ?? []) }
+    case "image":
+      return caught { () throws(AppleError) in
+        try PictureEndpoint.answer(segments?.dropFirst() ?? [], catalog: catalog)
+      }
+    default: return apple(request, segments ?? [])
+    }
+  }
+
+  // MARK: Apple's part
+
+  private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxAnswer {
+    let now = self.now
+    let faults = board.faults(for: request)
+    let verdict = judge.verdict(on: request.fields, now: now)
+    let user = user(request)
+    let id = identifiers.next()
+    var answer =
+      faults.lazy.compactMap { $0.replacement(id: id) }.first
+      ?? caught { () throws(AppleError) in try respond(to: request, segments, verdict, user, now: now) }
+    answer.delivery.delay = options.delay
+    for fault in faults { fault.apply(to: &answer) }
+    finish(&answer)
+    log.note(request, token: verdict.summary, user: user.summary, status: answer.status, faults: faults)
+    return answer
+  }
+
+  private func respond(
+    to request: SandboxRequest, _ segments: [String], _ verdict: TokenVerdict, _ user: APIRequest.UserAccess, now: Int
+  ) throws(AppleError) -> SandboxAnswer {
+    if request.method == "OPTIONS" { return .preflight }
+    guard case .accepted(let team, _, _) = verdict else { return .unauthorized }
+    guard meter.admits(team, now: clock.now()) else { return .rateLimited }
+    guard segments.first == "v1" else { throw .pathNotFound }
+    let api = APIRequest(
+      method: request.method, segments: segments.dropFirst(), query: try Query(request.query),
+      content: request.content, catalog: catalog, base: base(request), user: user)
+    if api.segments.first == "me" { return try MeEndpoint(api, now: now).answer() }
+    var answer = SandboxAnswer.json(try document(api))
+    options.cacheFields.resolved(api.segments).apply(to: &answer, for: request)
+    if options.compresses { Compression.apply(to: &answer, for: request) }
+    return answer
+  }
+
+  private func document(_ api: APIRequest) throws(AppleError) -> Document {
+    switch api.segments.first {
+    case "catalog": return try CatalogEndpoint(api).answer()
+    case "storefronts": return try StorefrontEndpoint(request: api).storefronts()
+    case "language": return try StorefrontEndpoint(request: api).bestLanguage()
+    case "test" where api.segments.count == 1:
+      try api.require("GET", "HEAD")
+      return ["data": []]
+    default: throw .pathNotFound
+    }
+  }
+
+  /// Adds what Apple's answers have: anybody's page may read them, and the time is the emulator's.
+  private func finish(_ answer: inout SandboxAnswer) {
+    answer.fields.append(SandboxField("Access-Control-Allow-Origin", "*"))
+    if board.clockSkew != 0 { answer.fields.set("Date", IMFFixdate.text(now)) }
+  }
+
+  private var now: Int { clock.seconds() + board.clockSkew }
+
+  private func base(_ request: SandboxRequest) -> String {
+    options.baseURL ?? "http://\(request.authority.isEmpty ? "localhost" : request.authority)"
+  }
+
+  private func user(_ request: SandboxRequest) -> APIRequest.UserAccess {
+    guard let token = request.fields.single("music-user-token") else { return .unknown }
+    if let library = libraries[token] { return .user(library) }
+    return options.unsubscribedUserTokens.contains(token) ? .withoutSubscription : .unknown
+  }
+
+  // MARK: The emulator's own part
+
+  /// `/sandbox/faults` and `/sandbox/log`, for who runs the tests; no token is needed.
+  private func control(_ request: SandboxRequest, _ segments: ArraySlice<String>) throws(AppleError) -> SandboxAnswer {
+    switch (segments.joined(separator: "/"), request.method) {
+    case ("faults", "GET"), ("faults", "HEAD"): break
+    case ("faults", "PUT"):
+      let order = try FaultOrder(request.content)
+      board.set(order.rules, clockSkew: order.clockSkew)
+      meter.set(order.rate ?? options.rate)
+    case ("faults", "DELETE"):
+      board.set([], clockSkew: nil)
+      meter.set(options.rate)
+    case ("log", "GET"), ("log", "HEAD"): return .json(log.document)
+    case ("log", "DELETE"):
+      log.clear()
+      return SandboxAnswer(204)
+    case ("faults", _): throw .methodNotAllowed("GET, HEAD, PUT, DELETE")
+    case ("log", _): throw .methodNotAllowed("GET, HEAD, DELETE")
+    default: throw .pathNotFound
+    }
+    return .json(["faults": .array(board.rules.map(\.document)), "clockSkew": .number(board.clockSkew)])
+  }
+
+  private func caught(_ body: () throws(AppleError) -> SandboxAnswer) -> SandboxAnswer {
+    do { return try body() } catch { return error.answer(id: identifiers.next()) }
+  }
+}
+
+extension SandboxAnswer {
+  /// The answer to a CORS preflight request: Apple lets every page ask.
+  fileprivate static let preflight = SandboxAnswer(
+    200,
+    fields: [
+      SandboxField("Access-Control-Allow-Headers", "Authorization, Content-Type, Music-User-Token, X-Sandbox-Fault"),
+      SandboxField("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"),
+      SandboxField("Access-Control-Max-Age", "600"),
+    ])
+}
+
+extension APIRequest.UserAccess {
+  /// For the log of requests, in place of the token.
+  fileprivate var summary: String {
+    switch self {
+    case .user: "good"
+    case .withoutSubscription: "without subscription"
+    case .unknown: "unknown"
+    }
+  }
+}
