@@ -96,7 +96,7 @@ let package = Package(
         "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "TLS", "Telemetry",
         httpTypes,
       ]),
-    tests("CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTPMessages", "JSON", "Locks", httpTypes]),
+    tests("CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", httpTypes]),
     tests("MusicSandboxTests", ["MusicSandbox", "DeveloperToken", "HTTPServer", "JSON", httpTypes]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),

@@ -7,6 +7,8 @@ import PackageDescription
 let targets = [
   "FuzzCatalogPath",
   "FuzzChunked",
+  "FuzzHTTP2Client",
+  "FuzzHTTP2Server",
   "FuzzInspector",
   "FuzzJSON",
   "FuzzOrigin",

@@ -11,8 +11,8 @@ public struct ReceivedAnswer: Sendable {
   public var downstream: HTTPFields
   /// Its content, all of it, as it was coded.
   public var body: [UInt8]
-  /// What was sent upstream to get it, without the credential: `Vary` selects by this.
-  public var sent: HTTPFields
+  /// What was sent upstream to get it: `Vary` selects by this. Without the credential, which is not for keeping.
+  public private(set) var sent: HTTPFields
   /// When the request was sent.
   public var requestedAt: CacheTime
   /// When the head of the answer came.
@@ -28,6 +28,7 @@ public struct ReceivedAnswer: Sendable {
     self.downstream = downstream
     self.body = body
     self.sent = sent
+    self.sent[.authorization] = nil
     self.requestedAt = requestedAt
     self.receivedAt = receivedAt
   }

@@ -7,13 +7,15 @@ public import HTTPTypes
 /// differ, and might select another variant (RFC 9111 §4.1), is another flight from the start.
 public struct FlightKey: Hashable, Sendable {
   private let key: CacheKey
-  private let sent: HTTPFields
+  private var sent: HTTPFields
 
   /// - Parameters:
   ///   - key: The target.
-  ///   - sent: All end-to-end fields that are sent upstream, without the credential.
+  ///   - sent: All end-to-end fields that are sent upstream. Authorization is left out: it is the proxy's own, and means
+  ///     the same after a new token. A field that is another for each request would keep any two from sharing.
   public init(_ key: CacheKey, sent: HTTPFields) {
     self.key = key
     self.sent = sent
+    self.sent[.authorization] = nil
   }
 }

@@ -33,10 +33,10 @@ public struct Flights<Waiter> {
   /// - Returns: Its place, and whether the upstream request is still to be sent, by whoever called, as a task of its own.
   public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
     let serial = nextSerial()
-    let isNew = flights[key] == nil
-    let flight = flights[key, default: Flight(serial: serial)].serial
-    flights[key]?.waiters[serial] = waiter
-    return (FlightTicket(flight: FlightID(key: key, serial: flight), serial: serial), isNew)
+    let present = flights[key]?.serial
+    flights[key, default: Flight(serial: serial)].waiters[serial] = waiter
+    let id = FlightID(key: key, serial: present ?? serial)
+    return (FlightTicket(flight: id, serial: serial), present == nil)
   }
 
   /// Takes a waiter out. If it was the last, the flight is over: who comes now starts another, instead of joining one
