@@ -1,0 +1,8 @@
+/// Leave to ask the upstream. What came of it is reported with it.
+public struct CircuitPass: Sendable, Equatable {
+  /// Whether it is the one request that finds out whether the upstream has come back.
+  public let isProbe: Bool
+  /// Which closed time, or which probe, it belongs to.
+  let epoch: UInt64
+  let began: Duration
+}

@@ -1,0 +1,9 @@
+/// How a request ended that had a permit, as far as the quota goes.
+public enum ConcurrencyOutcome: Sendable, Equatable {
+  /// It was answered with anything but 429.
+  case answered
+  /// It was refused with 429.
+  case limited
+  /// It was not answered, was answered with 5xx, or was given up: this says nothing about the quota.
+  case inconclusive
+}

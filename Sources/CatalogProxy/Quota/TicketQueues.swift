@@ -1,0 +1,73 @@
+/// Many first-in-first-out queues in one store, each element of which can be taken out of the middle: everything in
+/// constant time, and nothing allocated for a queue.
+struct TicketQueues<Element: Sendable>: Sendable {
+  /// One queue. Means something only together with the store that its elements are in.
+  struct Queue: Sendable {
+    fileprivate var first: Int?
+    fileprivate var last: Int?
+    fileprivate(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+  }
+
+  private struct Node: Sendable {
+    let element: Element
+    let serial: UInt64
+    var previous: Int?
+    var next: Int?
+  }
+
+  private var nodes: [Node?] = []
+  private var free: [Int] = []
+  private var serial: UInt64 = 0
+
+  /// Elements in all queues.
+  var count: Int { nodes.count - free.count }
+
+  /// The element at the front of a queue.
+  func first(of queue: Queue) -> Element? {
+    queue.first.flatMap { nodes[$0]?.element }
+  }
+
+  /// The element that a ticket names, if it still waits.
+  func element(_ ticket: QueueTicket) -> Element? {
+    guard ticket.index < nodes.count, let node = nodes[ticket.index], node.serial == ticket.serial else { return nil }
+    return node.element
+  }
+
+  mutating func append(_ element: Element, to queue: inout Queue) -> QueueTicket {
+    serial += 1
+    let node = Node(element: element, serial: serial, previous: queue.last, next: nil)
+    let index: Int
+    if let reused = free.popLast() {
+      index = reused
+      nodes[index] = node
+    } else {
+      index = nodes.count
+      nodes.append(node)
+    }
+    if let last = queue.last { nodes[last]?.next = index } else { queue.first = index }
+    queue.last = index
+    queue.count += 1
+    return QueueTicket(index: index, serial: serial)
+  }
+
+  mutating func popFirst(of queue: inout Queue) -> Element? {
+    queue.first.flatMap { remove($0, from: &queue) }
+  }
+
+  /// Takes the element that a ticket names out of its queue; nil if it waits no more.
+  mutating func remove(_ ticket: QueueTicket, from queue: inout Queue) -> Element? {
+    element(ticket) == nil ? nil : remove(ticket.index, from: &queue)
+  }
+
+  private mutating func remove(_ index: Int, from queue: inout Queue) -> Element? {
+    guard let node = nodes[index] else { return nil }
+    if let previous = node.previous { nodes[previous]?.next = node.next } else { queue.first = node.next }
+    if let next = node.next { nodes[next]?.previous = node.previous } else { queue.last = node.previous }
+    nodes[index] = nil
+    free.append(index)
+    queue.count -= 1
+    return node.element
+  }
+}

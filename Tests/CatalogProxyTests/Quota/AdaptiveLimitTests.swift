@@ -1,0 +1,74 @@
+import Testing
+
+@testable import CatalogProxy
+
+@Suite struct AdaptiveLimitTests {
+  @Test("a round of successes with the limit in use adds one")
+  func increase() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    for _ in 0..<199 { limit.succeeded(inFlight: 175) }
+    #expect(limit.value == 200)
+    limit.succeeded(inFlight: 175)
+    #expect(limit.value == 201)
+  }
+
+  @Test("successes add nothing while the limit is not in use")
+  func unused() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    for _ in 0..<10_000 { limit.succeeded(inFlight: 174) }
+    #expect(limit.value == 200)
+  }
+
+  @Test("it does not grow beyond the most, nor fall below the least")
+  func bounds() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    for _ in 0..<1_000_000 { limit.succeeded(inFlight: 400) }
+    #expect(limit.value == 400)
+    for second in 0..<20 { limit.refused(inFlight: 400, now: .seconds(second)) }
+    #expect(limit.value == 4)
+  }
+
+  @Test("a refusal halves what was under way, not what was allowed")
+  func flight() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    limit.refused(inFlight: 60, now: .seconds(1))
+    #expect(limit.value == 30)
+  }
+
+  @Test("refusals within half a second count as one")
+  func interval() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    for step in 0..<500 { limit.refused(inFlight: 200, now: .milliseconds(step)) }
+    #expect(limit.value == 100)
+    limit.refused(inFlight: 150, now: .milliseconds(500))
+    #expect(limit.value == 50)
+  }
+
+  @Test("one caller's share is at least half of the limit, and less than all of it from two on")
+  func share() {
+    var limits = ConcurrencyLimits()
+    for initial in 4...400 {
+      limits.initial = initial
+      let limit = AdaptiveLimit(limits)
+      #expect(limit.share * 2 >= limit.value && limit.share < limit.value)
+    }
+    limits.minimum = 1
+    limits.initial = 1
+    #expect(AdaptiveLimit(limits).share == 1)
+  }
+
+  @Test("it settles under a quota that it does not know, and uses most of it")
+  func settles() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    var sum = 0
+    for round in 0..<2000 {
+      let now = Duration.milliseconds(100 * round)
+      let sent = limit.value
+      for request in 0..<sent {
+        if request < 80 { limit.succeeded(inFlight: sent) } else { limit.refused(inFlight: sent, now: now) }
+      }
+      if round >= 200 { sum += sent }
+    }
+    #expect((50...80).contains(sum / 1800))
+  }
+}
