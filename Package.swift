@@ -97,7 +97,9 @@ let package = Package(
         httpTypes,
       ]),
     tests("CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", httpTypes]),
-    tests("MusicSandboxTests", ["MusicSandbox", "DeveloperToken", "HTTPServer", "JSON", httpTypes]),
+    tests(
+      "MusicSandboxTests",
+      ["MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS"]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),

@@ -7,7 +7,8 @@ enum FictionalArtists {
     ("Little Endian", "15"), ("The Idle Connections", "11"), ("Mutex Marlene", "10"), ("Kernel Choir", "5"),
     ("DJ Localhost", "17"), ("Race Condition", "7"), ("Les Octets Égarés", "14"), ("Die Warteschlange", "7"),
     ("Señor Desbordamiento", "24"), ("偽のアーティスト", "14"), ("AC/Slash", "21"), ("“Quote” Unquote", "2"),
-    ("Emoji 🎷 Orchestra", "11"), ("100% Cotton+Wool", "6"), ("The Half-Open Sockets", "20"), ("Stale & Revalidated", "16"),
+    ("Emoji 🎷 Orchestra", "11"), ("100% Cotton+Wool", "6"), ("The Half-Open Sockets", "20"),
+    ("Stale & Revalidated", "16"),
   ]
 
   /// Albums that an artist has, the last of them a single.
@@ -45,7 +46,8 @@ enum FictionalArtists {
     "Winter", "Amber", "Hidden", "Restless", "Quiet", "Neon", "Faded", "Crooked", "Tidal",
   ]
   private static let second = [
-    "Lighthouse", "Harbour", "Signal", "Garden", "Avenue", "Mirror", "Thunder", "Letters", "Horizon", "Engine", "Summer",
+    "Lighthouse", "Harbour", "Signal", "Garden", "Avenue", "Mirror", "Thunder", "Letters", "Horizon", "Engine",
+    "Summer",
     "Machine", "River", "Satellite", "Carousel", "Window", "Station", "Orchard", "Weather", "Compass",
   ]
 }

@@ -58,7 +58,7 @@ extension ResourceType {
   /// The views of this type with their titles.
   var views: [(name: String, title: String)] {
     switch self {
-    case .albums: [("appears-on", "Appears On"), ("other-versions", "Other Versions"), ("related-albums", "You Might Also Like")]
+    case .albums: [("appears-on", "Appears On"), ("related-albums", "You Might Also Like")]
     case .artists:
       [
         ("full-albums", "Albums"), ("latest-release", "Latest Release"), ("similar-artists", "Similar Artists"),

@@ -14,6 +14,7 @@ struct CatalogEndpoint {
 
   func answer() throws(AppleError) -> Document {
     try request.require("GET", "HEAD")
+    let relation = try LibraryRelation(request)
     switch segments.first {
     case nil: return try severalTypes()
     case "search": return try SearchEndpoint(place, request.query).answer(segments.dropFirst())
@@ -22,14 +23,15 @@ struct CatalogEndpoint {
       guard let type = ResourceType(rawValue: name) else {
         throw .invalidPath("Unknown catalog resource type '\(name.prefix(64))'")
       }
-      return try resources(type)
+      return try resources(type, relation)
     }
   }
 
-  private func resources(_ type: ResourceType) throws(AppleError) -> Document {
+  private func resources(_ type: ResourceType, _ relation: LibraryRelation) throws(AppleError) -> Document {
     switch segments.count {
     case 1: return try CollectionEndpoint(place, request.query, type).answer()
-    case 2: return try single(type, segments[1])
+    case 2: return try single(type, segments[1], relation)
+    case 3 where segments[2] == "library": return try relation.answer(try item(type, segments[1]))
     case 3: return try related(type, segments[1], segments[2])
     case 4 where segments[2] == "view": return try view(type, segments[1], segments[3])
     default: throw .pathNotFound
@@ -38,14 +40,15 @@ struct CatalogEndpoint {
 
   // MARK: One resource
 
-  private func single(_ type: ResourceType, _ id: String) throws(AppleError) -> Document {
+  private func single(
+    _ type: ResourceType, _ id: String, _ relation: LibraryRelation
+  ) throws(AppleError) -> Document {
     let item = try item(type, id)
     let writer = ResourceWriter(place: place, selection: try Selection(request.query, for: [type]))
-    return ["data": [try LibraryRelation(request).added(to: writer.resource(item), item)]]
+    return ["data": [try relation.added(to: writer.resource(item), item)]]
   }
 
   private func related(_ type: ResourceType, _ id: String, _ name: String) throws(AppleError) -> Document {
-    if name == "library" { return try LibraryRelation(request).answer(try item(type, id)) }
     guard let rule = type.relationship(name) else { throw .relationshipNotFound(name) }
     return try page(try item(type, id), rule, path: name)
   }

@@ -39,7 +39,9 @@ struct ChartsEndpoint {
     let path = "/v1/catalog/\(place.storefront.id)/charts?chart=\(Self.chart)"
     let genreQuery = genre.map { "&genre=\($0)" } ?? ""
     let rest = "&types=\(type.rawValue)"
-    let next = paging.nextOffset(count: ranked.count).map { Document.string("\(path)\(genreQuery)&offset=\($0)\(rest)") }
+    let next = paging.nextOffset(count: ranked.count).map {
+      Document.string("\(path)\(genreQuery)&offset=\($0)\(rest)")
+    }
     return .object([
       ("chart", .string(Self.chart)), ("name", .string(type.chartName ?? "")),
       ("orderId", .string("\(Self.chart):\(type.rawValue)")),

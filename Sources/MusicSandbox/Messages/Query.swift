@@ -42,7 +42,8 @@ struct Query: Sendable {
   /// What Apple documents, with or without a bracketed part, and the emulator's own. Anything else is refused, as
   /// Apple refuses it with 40004.
   private static let known: Set<String> = [
-    "acceptLanguage", "chart", "extend", "fields", "filter", "genre", "ids", "identity", "include", "kinds", "l", "limit",
+    "acceptLanguage", "chart", "extend", "fields", "filter", "genre", "ids", "identity", "include", "kinds", "l",
+    "limit",
     "offset", "omit", "relate", "restrict", "sandbox", "sort", "term", "types", "views", "with",
   ]
 

@@ -1,0 +1,156 @@
+import JSON
+import Testing
+
+@testable import MusicSandbox
+
+@Suite struct CatalogTests {
+  private static let album = "/v1/catalog/us/albums/1200868601"
+
+  @Test("the album of the talk has its shape")
+  func album() throws {
+    let album = try #require(try Ground().json(Self.album).at("data.0"))
+    #expect(album.members.map(\.name) == ["id", "type", "href", "attributes", "relationships"])
+    #expect(album["id"] == .string("1200868601"))
+    #expect(album["type"] == .string("albums"))
+    #expect(album["href"] == .string(Self.album))
+    #expect(album.at("attributes.name") == .string("American Teen"))
+    #expect(album.at("attributes.artistName") == .string("Khalid"))
+    #expect(album.at("attributes.releaseDate") == .string("2017-03-03"))
+    #expect(album.at("attributes.trackCount") == .number("15"))
+    #expect(album.at("attributes.playParams.kind") == .string("album"))
+    #expect(album.at("attributes.genreNames.0") == .string("R&B/Soul"))
+    #expect(album.at("attributes.artistUrl") == nil, "an extended attribute")
+  }
+
+  @Test("an album shows its tracks whole, its artists by identifier, and its genres not")
+  func relationships() throws {
+    let relationships = try #require(try Ground().json(Self.album).at("data.0.relationships"))
+    #expect(relationships.members.map(\.name) == ["artists", "tracks"])
+    #expect(relationships.at("tracks.href") == .string("\(Self.album)/tracks"))
+    #expect(relationships.at("tracks.data")?.elements.count == 15)
+    #expect(relationships.at("tracks.data.1.attributes.name") == .string("Young Dumb & Broke"))
+    #expect(relationships.at("tracks.data.1.relationships") == nil)
+    #expect(relationships.at("artists.data.0.href") == .string("/v1/catalog/us/artists/82842423"))
+    #expect(relationships.at("artists.data.0.attributes") == nil)
+  }
+
+  @Test("include brings whole resources, for the request's type and for a type by name")
+  func include() throws {
+    let ground = try Ground()
+    let relationships = try #require(
+      try ground.json("\(Self.album)?include=artists,genres&include[songs]=albums").at("data.0.relationships"))
+    #expect(relationships.at("artists.data.0.attributes.name") == .string("Khalid"))
+    #expect(relationships.at("genres.data")?.elements.count == 4)
+    #expect(relationships.at("genres.data.2.attributes.name") == .string("Pop"))
+    #expect(relationships.at("tracks.data.0.relationships.albums.data.0.id") == .string("1200868601"))
+  }
+
+  @Test("extend, fields, views and limit[…] change what is seen")
+  func selection() throws {
+    let ground = try Ground()
+    let extended = try ground.json("\(Self.album)?extend=artistUrl").at("data.0.attributes.artistUrl")?.text
+    #expect(extended == "https://music.apple.com/us/artist/82842423")
+    let few = try ground.json("\(Self.album)?fields[albums]=name,url").at("data.0.attributes")
+    #expect(few?.members.map(\.name) == ["name", "url"])
+    let short = try ground.json("\(Self.album)?limit[tracks]=2").at("data.0.relationships.tracks")
+    #expect(short?["data"]?.elements.count == 2)
+    #expect(short?["next"] == .string("\(Self.album)/tracks?offset=2"))
+    let artist = try ground.json("/v1/catalog/us/artists/82842423?views=top-songs,full-albums").at("data.0.views")
+    #expect(artist?.members.map(\.name) == ["full-albums", "top-songs"])
+    #expect(artist?.at("top-songs.attributes.title") == .string("Top Songs"))
+    #expect(artist?.at("top-songs.data.0.attributes.name") == .string("American Teen"))
+    #expect(try ground.json("/v1/catalog/us/artists/82842423/view/top-songs").ids.count == 5)
+  }
+
+  @Test("l says in which language, as far as the storefront has it")
+  func language() throws {
+    let ground = try Ground()
+    for (target, name) in [
+      ("/v1/catalog/de/genres/34", "Musik"), ("/v1/catalog/de/genres/34?l=en-GB", "Music"),
+      ("/v1/catalog/de/genres/34?l=fr-FR", "Musik"), ("/v1/catalog/us/genres/34?l=es-MX", "Música"),
+      ("/v1/catalog/us/genres/34?l=es-ES", "Música"), ("/v1/catalog/jp/genres/34", "ミュージック"),
+      ("/v1/catalog/ch/genres/34?l=FR-fr", "Musique"), ("/v1/catalog/us/genres/34", "Music"),
+    ] {
+      #expect(try ground.json(target).at("data.0.attributes.name") == .string(name), "\(target)")
+    }
+  }
+
+  @Test("ids gives those that exist, in the order asked for, each storefront its own")
+  func ids() throws {
+    let ground = try Ground()
+    #expect(try ground.json("/v1/catalog/us/songs?ids=1200868874,1,1200868616").ids == ["1200868874", "1200868616"])
+    #expect(try ground.json("/v1/catalog/us/songs?ids=1").ids == [])
+    #expect(
+      try ground.json("/v1/catalog/us?ids[songs]=1200868616&ids[albums]=1200868601").ids == [
+        "1200868616", "1200868601",
+      ])
+    let japanese = "9000040000"
+    #expect(try ground.json("/v1/catalog/jp/albums?ids=\(japanese)").ids == [japanese])
+    #expect(try ground.json("/v1/catalog/us/albums?ids=\(japanese)").ids == [])
+  }
+
+  @Test("codes on covers find what they are on")
+  func filters() throws {
+    let ground = try Ground()
+    let song = try #require(try ground.json("/v1/catalog/us/songs/1200868616").at("data.0.attributes.isrc")?.text)
+    let bySong = try ground.json("/v1/catalog/us/songs?filter[isrc]=\(song),ZZSBX0000000")
+    #expect(bySong.ids == ["1200868616"])
+    #expect(bySong.at("meta.filters.isrc.\(song).0.id") == .string("1200868616"))
+    #expect(bySong.at("meta.filters.isrc.ZZSBX0000000")?.elements == [])
+    let upc = try #require(try ground.json(Self.album).at("data.0.attributes.upc")?.text)
+    #expect(try ground.json("/v1/catalog/us/albums?filter%5Bupc%5D=\(upc)").ids == ["1200868601"])
+  }
+
+  @Test("every resource can be had by its href, and every relationship and view of it by the one that it shows")
+  func everything() throws {
+    let ground = try Ground()
+    for type in ResourceType.allCases {
+      for item in Catalog.builtIn.all(type, in: "us").prefix(40) {
+        let include = type.relationships.map(\.name).joined(separator: ",")
+        let views = type.views.map(\.name).joined(separator: ",")
+        let path = "/v1/catalog/us/\(type.rawValue)/\(item.key.id)"
+        let resource = try #require(try ground.json("\(path)?include=\(include)&views=\(views)").at("data.0"))
+        #expect(resource["href"] == .string(path))
+        let relations = (resource["relationships"]?.members ?? []) + (resource["views"]?.members ?? [])
+        #expect(relations.count == type.relationships.count + type.views.count)
+        for relation in relations where relation.value["data"]?.elements.isEmpty == false {
+          let href = try #require(relation.value["href"]?.text)
+          #expect(try ground.json(href).ids.isEmpty == false)
+        }
+      }
+    }
+  }
+
+  @Test("storefronts are listed, found, and page by page all there")
+  func storefronts() throws {
+    let ground = try Ground()
+    let german = try ground.json("/v1/storefronts/de").at("data.0.attributes")
+    #expect(german?["defaultLanguageTag"] == .string("de-DE"))
+    #expect(german?["supportedLanguageTags"]?.elements == [.string("de-DE"), .string("en-GB")])
+    #expect(german?["explicitContentPolicy"] == .string("allowed"))
+    #expect(try ground.json("/v1/storefronts?ids=us,xx,jp").ids == ["us", "jp"])
+    let page = try ground.json("/v1/storefronts?limit=2")
+    #expect(page.ids == ["ae", "ar"])
+    #expect(page["next"] == .string("/v1/storefronts?offset=2"))
+    #expect(try ground.json("/v1/storefronts").ids == Storefront.all.map(\.id))
+  }
+
+  @Test(
+    "the best language of a storefront is the first of the list that it has",
+    arguments: [
+      ("us", "en-US", "en-US"), ("us", "de-DE,es-MX;q=0.8", "es-MX"), ("de", "en-US", "en-GB"), ("jp", "de", "ja"),
+    ])
+  func bestLanguage(storefront: String, wanted: String, best: String) throws {
+    let answer = try Ground().json("/v1/language/\(storefront)/tag?acceptLanguage=\(wanted)")
+    #expect(answer.at("results.tag") == .string(best))
+  }
+
+  @Test("storefronts have two letters, each once, and languages that are tags")
+  func table() {
+    #expect(Set(Storefront.all.map(\.id)).count == Storefront.all.count)
+    for storefront in Storefront.all {
+      #expect(storefront.id.utf8.count == 2 && !storefront.languageTags.isEmpty)
+      #expect(storefront.languageTags.allSatisfy(Storefront.isPlausible))
+    }
+  }
+}

@@ -1,0 +1,111 @@
+import JSON
+import Testing
+
+@testable import MusicSandbox
+
+@Suite struct FaultTests {
+  private static let album = "/v1/catalog/us/albums/1200868601"
+
+  @Test(
+    "a fault is read as it is written",
+    arguments: [
+      ("delay=2s", [Fault.delay(.seconds(2))]), ("delay=250ms", [.delay(.milliseconds(250))]),
+      ("status=503,delay=1s", [.status(503), .delay(.seconds(1))]), ("huge=10", [.huge(10)]),
+      ("redirect=/v1/test", [.redirect("/v1/test")]), ("reset", [.reset]), ("empty-401", [.unauthorized]),
+    ])
+  func parse(text: String, faults: [Fault]) {
+    #expect(Fault.parse(text) == faults)
+  }
+
+  @Test(
+    "what is no fault is not taken for one",
+    arguments: [
+      "", ",", "delay", "delay=2", "delay=-1s", "delay=601s", "delay=99999999999999999999s", "status=200", "status=x",
+      "reset=1", "slow=0", "huge=99999999999", "nonsense", "status=+503", "delay=1s,",
+    ])
+  func noFault(text: String) {
+    #expect(Fault.parse(text) == nil)
+  }
+
+  @Test("a request asks for a fault by field or by parameter")
+  func asked() throws {
+    let ground = try Ground()
+    #expect(ground.answer(Self.album, fields: [SandboxField("x-sandbox-fault", "status=503")]).status == 503)
+    #expect(ground.answer("\(Self.album)?sandbox[fault]=status%3D500").status == 500)
+    #expect(ground.answer("\(Self.album)?sandbox%5Bfault%5D=rate-limit").status == 429)
+    #expect(ground.answer("\(Self.album)?sandbox[fault]=nonsense").status == 200)
+    #expect(ground.answer(Self.album).status == 200)
+  }
+
+  @Test("a fault changes the answer, or how it is sent")
+  func effects() throws {
+    let ground = try Ground()
+    func answer(_ fault: String) -> SandboxAnswer {
+      ground.answer(Self.album, fields: [SandboxField("X-Sandbox-Fault", fault)])
+    }
+    let whole = answer("delay=2s,slow=10,goaway")
+    #expect(whole.status == 200)
+    #expect(whole.delivery.delay == .seconds(2) && whole.delivery.pace == 10 && whole.delivery.closesConnection)
+    #expect(answer("reset").delivery.ending == .reset)
+    #expect(answer("truncate").delivery.ending == .truncated)
+    #expect(answer("empty-401") == answer("empty-401") && answer("empty-401").content == [])
+    #expect(answer("huge=1000000").delivery.filling == 1_000_000)
+    #expect(answer("redirect").fields.single("location") == "https://music.example/elsewhere")
+    #expect(answer("set-cookie").fields.values(of: "set-cookie").count == 2)
+    #expect(answer("status=503,delay=1s").delivery.delay == .seconds(1))
+    #expect(answer("status=503").errorCode == "50300")
+  }
+
+  @Test("rules hold for the next so many requests that match")
+  func rules() throws {
+    let ground = try Ground()
+    let order = """
+      {"faults":[{"fault":"status=503","path":"/v1/catalog/us/albums","count":2},
+                 {"fault":"status=500","path":"/v1/","query":"term=khalid"}]}
+      """
+    #expect(ground.answer("/sandbox/faults", "PUT", content: order).status == 200)
+    #expect(ground.answer("/v1/test").status == 200)
+    #expect((0..<3).map { _ in ground.answer(Self.album).status } == [503, 503, 200])
+    #expect(ground.answer("/v1/catalog/us/search?term=khalid").status == 500)
+    let rules = try ground.json("/sandbox/faults")
+    #expect(rules.at("faults.0.remaining") == .number("0"))
+    #expect(rules.at("faults.0.hits") == .number("2"))
+    #expect(rules.at("faults.1.hits") == .number("1"))
+    #expect(ground.answer("/sandbox/faults", "DELETE").status == 200)
+    #expect(ground.answer("/v1/catalog/us/search?term=khalid").status == 200)
+  }
+
+  @Test("a rate and a clock can be set, and go with DELETE")
+  func rateAndClock() throws {
+    let ground = try Ground()
+    _ = ground.answer("/sandbox/faults", "PUT", content: #"{"rate":{"perSecond":1,"burst":1},"clockSkew":30}"#)
+    #expect((0..<2).map { _ in ground.answer("/v1/test").status } == [200, 429])
+    #expect(ground.answer("/v1/test").fields.single("date") == IMFFixdate.text(Ground.now + 30))
+    _ = ground.answer("/sandbox/faults", "DELETE")
+    #expect((0..<2).map { _ in ground.answer("/v1/test").status } == [200, 200])
+    #expect(ground.answer("/v1/test").fields.single("date") == nil)
+  }
+
+  @Test(
+    "an order that is not understood changes nothing",
+    arguments: [
+      "", "[]", #"{"faults":{}}"#, #"{"faults":[{"fault":"nonsense"}]}"#, #"{"faults":[{}]}"#, #"{"other":1}"#,
+      #"{"faults":[{"fault":"reset","count":0}]}"#, #"{"clockSkew":1.5}"#, #"{"rate":{"perSecond":0,"burst":1}}"#,
+    ])
+  func badOrder(content: String) throws {
+    let ground = try Ground()
+    _ = ground.answer("/sandbox/faults", "PUT", content: #"{"faults":[{"fault":"status=503"}]}"#)
+    #expect(ground.answer("/sandbox/faults", "PUT", content: content).status == 400)
+    #expect(ground.answer("/v1/test").status == 503)
+  }
+
+  @Test("standing faults and a delay are had by every request")
+  func standing() throws {
+    let ground = try Ground {
+      $0.faults = [.status(503)]
+      $0.delay = .milliseconds(5)
+    }
+    #expect(ground.answer("/v1/test").status == 503)
+    #expect(ground.answer("/v1/test").delivery.delay == .milliseconds(5))
+  }
+}

@@ -1,0 +1,114 @@
+import DeveloperToken
+import EventLoop
+import JSON
+import Locks
+import TestSupport
+
+@testable import MusicSandbox
+
+/// An emulator with a clock that stands still, a key that it knows, and a token that is good there.
+final class Ground: Sendable {
+  static let now = 1_795_000_000
+  static let userToken = "sandbox-user-token"
+
+  /// Made once: making a key is most of what a test would otherwise do.
+  static let key = Result { try SigningKey.generate(keyID: try KeyID("ABC123DEFG")) }
+
+  let sandbox: Sandbox
+  let clock = ManualClock()
+  let key: SigningKey
+  let token: String
+
+  init(_ change: (inout SandboxOptions) -> Void = { _ in }) throws {
+    key = try Self.key.get()
+    let team = try TeamID("TEAM123456")
+    var options = SandboxOptions(keys: [TrustedKey(team: team, key: key)])
+    change(&options)
+    let clock = clock
+    sandbox = Sandbox(options, clock: SandboxClock(seconds: { clock.seconds }, now: { clock.now }))
+    let minter = try TokenMinter(key: key, team: team, policy: TokenPolicy())
+    token = try minter.token(now: Self.now).string
+  }
+
+  /// The answer to a request with a good token, unless the fields have another.
+  func answer(
+    _ target: String, _ method: String = "GET", fields: [SandboxField] = [], user: String? = nil, content: String = ""
+  ) -> SandboxAnswer {
+    var all = fields
+    if all.values(of: "authorization").isEmpty { all.append(SandboxField("Authorization", "Bearer \(token)")) }
+    if let user { all.append(SandboxField("Music-User-Token", user)) }
+    let halves = target.split(separator: "?", maxSplits: 1).map(String.init)
+    return sandbox.answer(
+      SandboxRequest(
+        method, halves[0], query: halves.count == 2 ? halves[1] : nil, authority: "localhost:8081", fields: all,
+        content: Array(content.utf8)))
+  }
+
+  /// The JSON of an answer that is expected to be 200.
+  func json(_ target: String, user: String? = nil) throws -> JSONValue {
+    let answer = answer(target, user: user)
+    guard answer.status == 200 else {
+      throw TestFailure("\(target): \(answer.status) \(String(decoding: answer.content, as: UTF8.self))")
+    }
+    return try answer.json
+  }
+}
+
+/// A clock that moves when it is told to.
+final class ManualClock: @unchecked Sendable {
+  // Sendable: everything is read and written under `mutex`.
+  private let mutex = Mutex()
+  private var elapsed = 0
+  private var milliseconds: UInt64 = 1_000_000
+
+  var seconds: Int { mutex.withLock { Ground.now + elapsed } }
+  var now: Deadline { mutex.withLock { Deadline(nanoseconds: milliseconds * 1_000_000) } }
+
+  func advance(milliseconds count: Int) {
+    mutex.withLock { milliseconds += UInt64(count) }
+  }
+}
+
+extension SandboxAnswer {
+  var json: JSONValue {
+    get throws {
+      guard let value = JSONReader.read(content) else {
+        throw TestFailure("This is no JSON: \(String(decoding: content, as: UTF8.self))")
+      }
+      return value
+    }
+  }
+
+  /// The code of the one error object.
+  var errorCode: String? { (try? json)?["errors"]?.elements.first?["code"]?.text }
+}
+
+extension JSONValue {
+  var elements: [JSONValue] {
+    guard case .array(let elements) = self else { return [] }
+    return elements
+  }
+
+  var text: String? {
+    guard case .string(let text) = self else { return nil }
+    return text
+  }
+
+  var number: Int? {
+    guard case .number(let text) = self else { return nil }
+    return Int(text)
+  }
+
+  /// What dots separate, numbers being places in arrays: `data.0.attributes.name`.
+  func at(_ path: String) -> JSONValue? {
+    path.split(separator: ".").reduce(Optional(self)) { value, part in
+      if let index = Int(part), let elements = value?.elements, !elements.isEmpty {
+        return index < elements.count ? elements[index] : nil
+      }
+      return value?[String(part)]
+    }
+  }
+
+  /// The identifiers of the resources in `data`.
+  var ids: [String] { self["data"]?.elements.compactMap { $0["id"]?.text } ?? [] }
+}

@@ -1,0 +1,58 @@
+import JSON
+import Testing
+
+@testable import MusicSandbox
+
+@Suite struct SearchTests {
+  @Test("a search for the artist finds his album, and says in which order to show the groups")
+  func khalid() throws {
+    let answer = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists,songs")
+    #expect(answer.at("results.albums.data.0.id") == .string("1200868601"))
+    #expect(answer.at("results.artists.data.0.id") == .string("82842423"))
+    #expect(answer.at("results.songs.data")?.elements.count == 5)
+    let order = answer.at("meta.results.order")?.elements.compactMap(\.text)
+    #expect(order == ["artists", "albums", "songs"], "the artist is called so, the others are his")
+  }
+
+  @Test("only the types asked for are there, and only those that were found")
+  func types() throws {
+    let ground = try Ground()
+    let answer = try ground.json("/v1/catalog/us/search?term=khalid&types=albums,stations,curators")
+    #expect(answer["results"]?.members.map(\.name) == ["albums", "stations"])
+    let nothing = try ground.json("/v1/catalog/us/search?term=qqqq")
+    #expect(nothing["results"]?.members.isEmpty == true)
+    #expect(nothing.at("meta.results.order")?.elements == [])
+  }
+
+  @Test(
+    "words may come in any order, half, in any case and from any language",
+    arguments: [
+      ("TEEN+american", "albums", "1200868601"), ("young+dum", "songs", "1200868874"),
+      ("%E5%81%BD%E3%81%AE", "artists", "8000000014"), ("les+%C3%A9gar", "artists", "8000000011"),
+      ("%E2%80%9Cquote%E2%80%9D", "artists", "8000000016"), ("ac/slash", "artists", "8000000015"),
+    ])
+  func words(term: String, type: String, id: String) throws {
+    let answer = try Ground().json("/v1/catalog/us/search?term=\(term)&types=\(type)")
+    #expect(answer.at("results.\(type).data.0.id") == .string(id))
+  }
+
+  @Test("with=topResults adds the best of all types")
+  func topResults() throws {
+    let answer = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists&with=topResults")
+    #expect(answer.at("results.topResults.data.0.type") == .string("artists"))
+    #expect(answer.at("meta.results.order.0") == .string("topResults"))
+  }
+
+  @Test("hints and suggestions have Apple's shapes")
+  func hints() throws {
+    let ground = try Ground()
+    let hints = try ground.json("/v1/catalog/us/search/hints?term=kha&limit=3").at("results.terms")
+    #expect(hints?.elements.first == .string("khalid"))
+    #expect(hints?.elements.count == 3)
+    let suggestions = try ground.json(
+      "/v1/catalog/us/search/suggestions?term=kha&kinds=terms,topResults&types=artists&limit=1"
+    ).at("results.suggestions")
+    #expect(suggestions?.at("0.searchTerm") == .string("khalid"))
+    #expect(suggestions?.at("1.content.id") == .string("82842423"))
+  }
+}

@@ -1,0 +1,165 @@
+import DeveloperToken
+import Testing
+
+@testable import MusicSandbox
+
+/// Apple's rules for developer tokens, broken one at a time.
+@Suite struct TokenTests {
+  private static let now = Ground.now
+  private static let header = #"{"alg":"ES256","kid":"ABC123DEFG"}"#
+
+  @Test("a good token is taken")
+  func good() throws {
+    let ground = try Ground()
+    #expect(ground.answer("/v1/test").status == 200)
+    let exact = try Self.token(claims: Self.claims(exp: Self.now + 15_777_000, iat: Self.now))
+    #expect(ground.answer("/v1/test", fields: [Self.bearer(exact)]).status == 200, "iat and exp at their limits")
+    #expect(ground.answer("/v1/test", fields: [SandboxField("authorization", "bearer \(exact)")]).status == 200)
+  }
+
+  struct BrokenRule: Sendable, CustomTestStringConvertible {
+    let name: String
+    let header: String
+    let claims: String
+    var testDescription: String { name }
+
+    init(_ name: String, header: String = TokenTests.header, claims: String) {
+      (self.name, self.header, self.claims) = (name, header, claims)
+    }
+  }
+
+  @Test(
+    "a token that breaks one rule gets 401 with an empty body",
+    arguments: [
+      BrokenRule("alg none", header: #"{"alg":"none","kid":"ABC123DEFG"}"#, claims: claims()),
+      BrokenRule("alg RS256", header: #"{"alg":"RS256","kid":"ABC123DEFG"}"#, claims: claims()),
+      BrokenRule("no alg", header: #"{"kid":"ABC123DEFG"}"#, claims: claims()),
+      BrokenRule("unknown kid", header: #"{"alg":"ES256","kid":"XYZ123DEFG"}"#, claims: claims()),
+      BrokenRule("no kid", header: #"{"alg":"ES256"}"#, claims: claims()),
+      BrokenRule("another team", claims: claims(iss: "TEAM654321")),
+      BrokenRule("the key's ID as team", claims: claims(iss: "ABC123DEFG")),
+      BrokenRule("issued in the future", claims: claims(exp: now + 60, iat: now + 1)),
+      BrokenRule("expired just now", claims: claims(exp: now)),
+      BrokenRule("past the cap", claims: claims(exp: now + 15_777_001, iat: now)),
+      BrokenRule("past the cap from iat", claims: claims(exp: now + 15_777_000, iat: now - 1)),
+      BrokenRule("milliseconds", claims: claims(exp: now * 1000, iat: now * 1000)),
+      BrokenRule("times as strings", claims: #"{"iss":"TEAM123456","iat":"\#(now)","exp":"\#(now + 60)"}"#),
+      BrokenRule("no exp", claims: #"{"iss":"TEAM123456","iat":\#(now)}"#),
+      BrokenRule("no iat", claims: #"{"iss":"TEAM123456","exp":\#(now + 60)}"#),
+      BrokenRule("an empty origin claim", claims: claims(origin: "[]")),
+      BrokenRule("an origin claim that is a string", claims: claims(origin: #""https://app.example.com""#)),
+      BrokenRule("an audience", claims: claims(more: #","aud":"https://appleid.apple.com""#)),
+      BrokenRule("exp twice", claims: claims(more: #","exp":\#(now + 60)"#)),
+      BrokenRule("claims that are no object", claims: "[]"),
+    ])
+  func brokenRule(rule: BrokenRule) throws {
+    let ground = try Ground()
+    let token = try Self.token(header: rule.header, claims: rule.claims)
+    Self.expectRefused(ground.answer("/v1/catalog/us/albums/1200868601", fields: [Self.bearer(token)]))
+  }
+
+  @Test("a signature that is another key's, DER, changed or missing gets 401 with an empty body")
+  func signature() throws {
+    let ground = try Ground()
+    let other = try SigningKey.generate(keyID: try KeyID("ABC123DEFG"))
+    let good = try Self.token(claims: Self.claims())
+    let parts = good.split(separator: ".")
+    let changed = try Self.token(claims: Self.claims(exp: Self.now + 61)).split(separator: ".")
+    for token in [
+      try Self.token(claims: Self.claims(), key: other), "\(parts[0]).\(parts[1]).", "\(parts[0]).\(parts[1])",
+      "\(parts[0]).\(changed[1]).\(parts[2])", "\(good)A", "\(good)=", " \(good)", "\"\(good)\"", "",
+    ] {
+      Self.expectRefused(ground.answer("/v1/test", fields: [Self.bearer(token)]))
+    }
+    #expect(ground.answer("/v1/test", fields: [Self.bearer(good)]).status == 200)
+  }
+
+  @Test("a request without one plain Bearer token gets 401 with an empty body")
+  func authorization() throws {
+    let ground = try Ground()
+    let good = Self.bearer(ground.token)
+    for fields in [[good, good], [SandboxField("Authorization", "Basic \(ground.token)")]] {
+      Self.expectRefused(ground.answer("/v1/test", fields: fields))
+    }
+    Self.expectRefused(ground.sandbox.answer(SandboxRequest("GET", "/v1/test")))
+    Self.expectRefused(try Ground { $0.keys = [] }.answer("/v1/test"))
+  }
+
+  @Test(
+    "a token that is bound to origins works from exactly these",
+    arguments: [
+      ("https://app.example.com", 200), ("http://localhost:3000", 200), ("https://APP.example.com", 401),
+      ("https://app.example.com/", 401), ("https://evil.example.com", 401), ("null", 401), (nil, 401),
+    ])
+  func origin(origin: String?, status: Int) throws {
+    let ground = try Ground()
+    let token = try Self.token(claims: Self.claims(origin: #"["https://app.example.com","http://localhost:3000"]"#))
+    var fields = [Self.bearer(token)]
+    if let origin { fields.append(SandboxField("Origin", origin)) }
+    #expect(ground.answer("/v1/test", fields: fields).status == status)
+    // The same token again, now that its signature is remembered.
+    #expect(ground.answer("/v1/test", fields: fields).status == status)
+  }
+
+  @Test("a token without origins works from everywhere")
+  func noOrigin() throws {
+    #expect(try Ground().answer("/v1/test", fields: [SandboxField("Origin", "https://a.example")]).status == 200)
+  }
+
+  @Test("a remembered token is still refused once its time is over, or before it has come")
+  func remembered() throws {
+    let ground = try Ground()
+    let token = Self.bearer(try Self.token(claims: Self.claims(exp: Self.now + 15_777_000, iat: Self.now)))
+    for (skew, status) in [(0, 200), (-1, 401), (15_776_999, 200), (15_777_000, 401), (0, 200)] {
+      _ = ground.answer("/sandbox/faults", "PUT", content: #"{"clockSkew":\#(skew)}"#)
+      #expect(ground.answer("/v1/test", fields: [token]).status == status, "skew \(skew)")
+    }
+  }
+
+  @Test("a clock that is behind refuses a fresh token and says in Date what time it has")
+  func skew() throws {
+    let ground = try Ground { $0.clockSkew = -120 }
+    let answer = ground.answer("/v1/test")
+    Self.expectRefused(answer)
+    #expect(answer.fields.single("date") == IMFFixdate.text(Ground.now - 120))
+    #expect(try Ground().answer("/v1/test").fields.single("date") == nil)
+  }
+
+  // MARK: -
+
+  private static func expectRefused(_ answer: SandboxAnswer) {
+    #expect(answer.status == 401)
+    #expect(answer.content == [])
+  }
+
+  private static func bearer(_ token: String) -> SandboxField { SandboxField("Authorization", "Bearer \(token)") }
+
+  private static func claims(
+    iss: String = "TEAM123456", exp: Int = now + 3600, iat: Int = now - 60, origin: String? = nil, more: String = ""
+  ) -> String {
+    let origin = origin.map { #","origin":\#($0)"# } ?? ""
+    return #"{"iss":"\#(iss)","iat":\#(iat),"exp":\#(exp)\#(origin)\#(more)}"#
+  }
+
+  /// A token with any header and claims, truly signed.
+  private static func token(
+    header: String = header, claims: String, key: SigningKey? = nil
+  ) throws -> String {
+    let signer = try (key ?? Ground.key.get()).makeSigner()
+    let input = base64URL(Array(header.utf8)) + "." + base64URL(Array(claims.utf8))
+    var signature: [UInt8] = []
+    try signer.sign(Array(input.utf8).span, appendingTo: &signature)
+    return input + "." + base64URL(signature)
+  }
+
+  private static func base64URL(_ bytes: [UInt8]) -> String {
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    var text = ""
+    for start in stride(from: 0, to: bytes.count, by: 3) {
+      let group = bytes[start...].prefix(3)
+      let bits = group.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - group.count))
+      for index in 0...group.count { text.append(alphabet[bits >> (18 - 6 * index) & 63]) }
+    }
+    return text
+  }
+}
