@@ -10,13 +10,14 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
     case overloaded = "overloaded"
     case rateLimited = "upstream_rate_limited"
     case tokenRejected = "developer_token_rejected"
+    case noSigningKey = "no_signing_key"
 
     /// The status that goes with it.
     public var status: HTTPResponse.Status {
       switch self {
       case .upstreamError, .tokenRejected: .badGateway
       case .upstreamTimeout: .gatewayTimeout
-      case .overloaded: .serviceUnavailable
+      case .overloaded, .noSigningKey: .serviceUnavailable
       case .rateLimited: .tooManyRequests
       }
     }
@@ -86,6 +87,23 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
     UpstreamFailure(
       .tokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
   }
+
+  /// The request's turn did not come in time.
+  static func waitedTooLong(nextHop: String) -> UpstreamFailure {
+    UpstreamFailure(
+      .upstreamTimeout, "The request waited too long for its turn to go to \(nextHop). \(whatToDo)", retryAfter: 1,
+      ProxyStatus(error: "connection_limit_reached", nextHop: nextHop))
+  }
+
+  /// There is no developer token to send with.
+  static let noToken = UpstreamFailure(
+    .noSigningKey, "This server cannot make a developer token at present. Its log says why.",
+    ProxyStatus(error: "proxy_internal_error"))
+
+  /// The caller wants nobody asked, and nothing is stored (RFC 9111 §5.2.1.7).
+  static let onlyIfCached = UpstreamFailure(
+    .upstreamTimeout, "Nothing is stored for this request, and its Cache-Control says only-if-cached.",
+    ProxyStatus())
 
   /// The upstream failed in its own way: 5xx.
   public static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {

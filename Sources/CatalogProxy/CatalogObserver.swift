@@ -1,0 +1,27 @@
+public import HTTPMessages
+
+/// Hears of what the operator should know. Called on an event loop: it must not block.
+public protocol CatalogObserver: Sendable {
+  /// Something happened.
+  func noticed(_ notice: CatalogNotice)
+}
+
+/// Something about the upstream that the operator should know. There is no secret in it.
+public enum CatalogNotice: Sendable {
+  /// Apple refuses the developer token, and a fresh one too; a sentence says why, as far as it can be told.
+  case tokenRejected(TokenRejection)
+  /// Apple takes our tokens again.
+  case tokenAccepted
+  /// No developer token can be made; a sentence says why.
+  case tokenFailed(String)
+  /// An exchange failed; a sentence says how.
+  case exchangeFailed(UpstreamError)
+  /// The upstream answered 5xx.
+  case upstreamStatus(Int)
+  /// The upstream answered 429: the team's quota is used up for the moment.
+  case limited(limit: Int)
+  /// The upstream has failed repeatedly, and is asked only now and then.
+  case circuitOpened
+  /// The upstream is back.
+  case circuitClosed
+}

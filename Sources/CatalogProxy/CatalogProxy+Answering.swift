@@ -1,0 +1,134 @@
+public import HTTPMessages
+import HTTPTypes
+
+/// The first phases and the last one: what is answered from the cache, and how outcomes become answers.
+extension CatalogProxy {
+  /// The answer, if there is one without asking Apple.
+  ///
+  /// - Parameter revalidate: Called when the answer is stale and is to be asked for anew behind the caller's back, by
+  ///   ``revalidate(_:on:executor:)``.
+  public func answerAtOnce(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
+    guard call.isCacheable else { return nil }
+    switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
+    case .hit(let selection):
+      withState { $0.counts.hits += 1 }
+      return .answer(answer(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
+    case .staleWhileRevalidate(let selection):
+      withState { $0.counts.hits += 1 }
+      revalidate()
+      return .answer(answer(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
+    case .unsatisfiable:
+      return .failure(.onlyIfCached, CacheStatus(.forwarded(.uriMiss)))
+    case .validate, .miss:
+      return nil
+    }
+  }
+
+  /// The answer, by way of Apple if need be. Cancelled with its task.
+  ///
+  /// - Parameters:
+  ///   - content: The request's content, for what has some.
+  ///   - upstream: As the caller's loop sees it.
+  ///   - executor: The caller's loop.
+  public func answer(
+    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, on upstream: any Upstream,
+    executor: any TaskExecutor
+  ) async -> CatalogReply {
+    guard call.isCacheable else {
+      return await forward(call, content: content, contentLength: contentLength, on: upstream)
+    }
+    let (stored, reason) = stored(for: call)
+    withState { $0.counts.misses += 1 }
+    let (outcome, isCollapsed) = await share(call, validating: stored, reason, on: upstream, executor: executor)
+    if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, on: upstream) }
+    return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
+  }
+
+  /// Asks for a stale answer anew, for nobody in particular.
+  public func revalidate(_ call: CatalogCall, on upstream: any Upstream, executor: any TaskExecutor) async {
+    let (stored, reason) = stored(for: call)
+    let (outcome, _) = await share(call, validating: stored, reason, on: upstream, executor: executor)
+    if case .stream(let response) = outcome { response.content.cancel() }
+  }
+
+  /// What there is to validate, and why the request goes upstream.
+  private func stored(for call: CatalogCall) -> (Selection?, ForwardReason) {
+    switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
+    case .validate(let selection, let reason): (selection, reason)
+    case .hit(let selection), .staleWhileRevalidate(let selection): (selection, .stale)
+    case .miss(let reason): (nil, reason)
+    case .unsatisfiable: (nil, .uriMiss)
+    }
+  }
+
+  // MARK: Answers
+
+  private func reply(
+    to call: CatalogCall, _ outcome: Outcome, instead stored: Selection?, _ reason: ForwardReason, isCollapsed: Bool
+  ) -> CatalogReply {
+    var status = CacheStatus(.forwarded(reason))
+    status.isCollapsed = isCollapsed
+    switch outcome {
+    case .answer(let answer, _, _) where answer.status.kind == .serverError:
+      let failure = UpstreamFailure.status(answer.status, nextHop: configuration.nextHop)
+      return standIn(stored, for: failure, to: call, status)
+    case .answer(let answer, let isStored, let forwardStatus):
+      let selection = Selection(answer, now: clock.now)
+      status.isStored = isStored
+      status.forwardStatus = forwardStatus
+      if isStored { status.timeToLive = selection.timeToLive }
+      return .answer(self.answer(selection, to: call, status))
+    case .stream(let response):
+      return .answer(handOn(response, to: call, status))
+    case .failure(let failure):
+      return standIn(stored, for: failure, to: call, status)
+    case .alone, .cancelled:
+      return .cancelled
+    }
+  }
+
+  /// A stale answer in place of a failure (RFC 5861 §4), marked so; or the failure.
+  private func standIn(
+    _ stored: Selection?, for failure: UpstreamFailure, to call: CatalogCall, _ status: CacheStatus
+  ) -> CatalogReply {
+    var status = status
+    status.forwardStatus = failure.proxyStatus.receivedStatus
+    guard let stored else { return .failure(failure, status) }
+    let selection = Selection(stored.answer, now: clock.now)
+    guard selection.mayServeOnError(call.directives) else { return .failure(failure, status) }
+    withState { $0.counts.staleOnError += 1 }
+    status.timeToLive = selection.timeToLive
+    status.detail = "stale-if-error"
+    var answer = answer(selection, to: call, status)
+    answer.fields[.proxyStatus] = failure.proxyStatus.fieldValue
+    return .answer(answer)
+  }
+
+  /// A whole answer in the form that the caller likes best; 304 if it has it already.
+  private func answer(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
+    var answer = selection.answer
+    if call.coding == .gzip, answer.awaitsCompression { answer = cache.compress(answer, for: call.key) }
+    let representation = answer.representation(call.coding)
+    let fields = selection.fields(status)
+    if answer.isNotModified(call.preconditions, now: clock.now) {
+      return CatalogAnswer(status: .notModified, prepared: representation.notModified, fields: fields)
+    }
+    return CatalogAnswer(
+      status: answer.status, prepared: representation.fields, fields: fields, body: representation.body)
+  }
+
+  /// An answer as it comes.
+  func handOn(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
+    var fields = policy.responseFields(response.fields)
+    fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
+    fields[.cacheStatus] = status.fieldValue
+    return CatalogAnswer(
+      status: response.status, fields: fields, stream: response.content, streamLength: response.contentLength)
+  }
+}
+
+extension HTTPField.Name {
+  // Both are tokens, so there is such a name; what follows `??` is never reached.
+  static let cacheStatus = HTTPField.Name("Cache-Status") ?? .via
+  static let proxyStatus = HTTPField.Name("Proxy-Status") ?? .via
+}

@@ -1,0 +1,143 @@
+import HTTPMessages
+import HTTPTypes
+
+/// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
+extension CatalogProxy {
+  /// Waits for what the request's flight comes to, and starts it if there is none.
+  func share(
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, on upstream: any Upstream,
+    executor: any TaskExecutor
+  ) async -> (Outcome, isCollapsed: Bool) {
+    let waiting = Waiting<Outcome>()
+    let (ticket, isNew) = withState { state in
+      let (ticket, isNew) = state.flights.join(FlightKey(call.key, sent: call.fields), waiting)
+      if isNew {
+        // Started within the lock, so that nobody can leave a flight that has no task yet. It begins later.
+        state.tasks[ticket.flight] = Task(executorPreference: executor) {
+          await self.fly(ticket.flight, call, validating: stored, reason, leader: waiting, on: upstream)
+        }
+      } else {
+        state.counts.collapsed += 1
+      }
+      return (ticket, isNew)
+    }
+    let outcome = await withTaskCancellationHandler {
+      await waiting.get()
+    } onCancel: {
+      leave(ticket)
+    }
+    return (outcome, !isNew)
+  }
+
+  private func leave(_ ticket: FlightTicket) {
+    let (waiter, task) = withState { state -> (Waiting<Outcome>?, Task<Void, Never>?) in
+      guard case .left(let waiter, let cancelsFlight) = state.flights.leave(ticket) else { return (nil, nil) }
+      return (waiter, cancelsFlight ? state.tasks.removeValue(forKey: ticket.flight) : nil)
+    }
+    task?.cancel()
+    waiter?.resume(.cancelled)
+  }
+
+  /// Asks upstream and tells all who wait.
+  private func fly(
+    _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
+    leader: Waiting<Outcome>, on upstream: any Upstream
+  ) async {
+    let outcome = await fetch(call, validating: stored, reason, on: upstream)
+    let waiters = withState { state in
+      state.tasks[flight] = nil
+      return state.flights.complete(flight)
+    }
+    guard case .stream(let response) = outcome else {
+      for waiter in waiters { waiter.resume(outcome) }
+      return
+    }
+    // The content can be read on this loop only, which is the leader's.
+    var isTaken = false
+    for waiter in waiters where waiter === leader { isTaken = waiter.resume(outcome) }
+    for waiter in waiters where waiter !== leader { waiter.resume(.alone) }
+    if !isTaken { response.content.cancel() }
+  }
+
+  /// Asks upstream for a storable answer and stores it.
+  private func fetch(
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, on upstream: any Upstream
+  ) async -> Outcome {
+    var fields = call.fields
+    if let stored { for field in stored.answer.validators { fields.append(field) } }
+    let requestedAt = clock.now
+    let exchange = Exchange(
+      UpstreamRequest(.get, call.target.target, fields: fields), caller: call.caller,
+      cost: reason == .request ? Self.forcedCost : 1)
+    switch await perform(exchange, on: upstream) {
+    case .failure(let failure): return .failure(failure)
+    case .cancelled: return .cancelled
+    case .response(let response) where response.status == .notModified:
+      response.content.cancel()
+      return await renew(stored, call, by: received(response, [], call, requestedAt), reason, on: upstream)
+    case .response(let response):
+      return await store(response, call, requestedAt)
+    }
+  }
+
+  /// What a caller pays of its own share for an answer that is stored and fresh, but that it does not want unasked.
+  private static let forcedCost = 4
+
+  /// The stored answer still holds.
+  private func renew(
+    _ stored: Selection?, _ call: CatalogCall, by notModified: ReceivedAnswer, _ reason: ForwardReason,
+    on upstream: any Upstream
+  ) async -> Outcome {
+    guard let stored else {
+      // Nobody asked whether anything had changed.
+      return .failure(.status(.notModified, nextHop: configuration.nextHop))
+    }
+    if let answer = cache.freshen(stored.answer, for: call.key, by: notModified) {
+      return .answer(answer, isStored: true, forwardStatus: 304)
+    }
+    return await fetch(call, validating: nil, reason, on: upstream)
+  }
+
+  /// Reads an answer to its end and stores it, unless it is too long for that.
+  private func store(_ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime) async -> Outcome {
+    let received = received(response, [], call, requestedAt)
+    let limit = configuration.cache.largestContent
+    var parts = PartialContent(response.content)
+    guard response.contentLength ?? 0 <= limit else { return .stream(response) }
+    do throws(ContentError) {
+      guard try await parts.read(upTo: limit) else { return .stream(parts.response(response)) }
+    } catch {
+      return broken(error)
+    }
+    var whole = received
+    whole.body = parts.bytes
+    do throws(ContentCodingError) {
+      let settings = cacheSettings
+      let answer = try StoredAnswer(whole, settings: settings)
+      let isStored = cache.store(answer, for: call.key)
+      // Those who may have it have changed meanwhile.
+      if settings != cacheSettings { cache.remove(call.key) }
+      return .answer(answer, isStored: isStored, forwardStatus: nil)
+    } catch .tooLarge where call.coding == .gzip {
+      return .stream(parts.response(response))
+    } catch {
+      return broken(.broken("The content is no gzip as its Content-Encoding says, or decodes to too much."))
+    }
+  }
+
+  private func broken(_ error: ContentError) -> Outcome {
+    guard error != .cancelled else { return .cancelled }
+    let error = UpstreamError(
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "The answer broke off: \(error).")
+    observer.noticed(.exchangeFailed(error))
+    return .failure(UpstreamFailure(error, nextHop: configuration.nextHop))
+  }
+
+  private func received(
+    _ response: UpstreamResponse, _ body: [UInt8], _ call: CatalogCall, _ requestedAt: CacheTime
+  ) -> ReceivedAnswer {
+    ReceivedAnswer(
+      status: response.status, fields: response.fields, downstream: policy.responseFields(response.fields), body: body,
+      sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
+  }
+}

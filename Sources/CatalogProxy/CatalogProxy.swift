@@ -1,0 +1,120 @@
+import HTTP1
+public import HTTPMessages
+import HTTPTypes
+import Locks
+
+/// Apple's catalog for callers who hold no developer token: one for the process, shared by its event loops.
+///
+/// A request passes through these phases, each in a file of its own:
+///
+///     judged (CatalogTarget) ─ cached? (ResponseCache) ─ collapsed (Flights) ─ admitted (ConcurrencyLimit, CircuitBreaker)
+///     ─ authorized (ProxyToken) ─ sent (Upstream) ─ judged again (RetryPolicy, RemintPolicy) ─ stored ─ answered
+///
+/// Everything that decides is a value that is given the time; this object holds those values behind a lock and does the
+/// waiting between them.
+public final class CatalogProxy: @unchecked Sendable {
+  // Sendable: `state` is touched only under `mutex`; the rest never changes, or is Sendable itself.
+
+  /// What a proxy is made with.
+  public struct Configuration: Sendable {
+    /// Scheme and authority of the upstream: `https://api.music.apple.com`.
+    public var upstream: String
+    /// The upstream's host, for errors.
+    public var nextHop: String
+    /// How long one request may take.
+    public var timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(30))
+    /// What is kept, and for how long.
+    public var cache = CacheSettings()
+    /// How many requests may be at the upstream, and wait for that.
+    public var concurrency = ConcurrencyLimits()
+
+    /// A configuration with the defaults.
+    public init(upstream: String, nextHop: String) {
+      self.upstream = upstream
+      self.nextHop = nextHop
+    }
+  }
+
+  let configuration: Configuration
+  let policy: HeaderPolicy
+  let observer: any CatalogObserver
+  let clock: CatalogClock
+  /// What is kept of answers.
+  public let cache: ResponseCache
+
+  private let mutex = Mutex()
+  private var state: State
+
+  /// All that decides, and all who wait.
+  struct State {
+    var flights = Flights<Waiting<Outcome>>()
+    var tasks: [FlightID: Task<Void, Never>] = [:]
+    var limit: ConcurrencyLimit<String, Waiting<Admission>>
+    var queue = AdmissionQueue()
+    var circuit = CircuitBreaker()
+    var budget = RetryBudget()
+    let retries = RetryPolicy()
+    var random = SystemRandomNumberGenerator()
+    var remint = RemintPolicy()
+    var token: ProxyToken?
+    var tokens: (any TokenSource)?
+    /// The tokens that come now are signed with another key than the last one was.
+    var hasNewKey = true
+    var isPublic = false
+    var counts = CatalogCounts()
+  }
+
+  /// A proxy that has asked for nothing yet.
+  ///
+  /// - Parameters:
+  ///   - observer: Who hears of what the operator should know.
+  public init(
+    _ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system
+  ) {
+    self.configuration = configuration
+    self.observer = observer
+    self.clock = clock
+    policy = HeaderPolicy(upstream: configuration.upstream)
+    cache = ResponseCache(settings: configuration.cache)
+    state = State(limit: ConcurrencyLimit(configuration.concurrency))
+  }
+
+  /// Does something with the state, briefly: nobody is called and nothing is waited for meanwhile.
+  func withState<Result>(_ body: (inout State) -> Result) -> Result {
+    mutex.withLock { body(&state) }
+  }
+
+  /// From now on developer tokens come from `tokens`. Without any, nothing goes upstream.
+  public func use(_ tokens: any TokenSource) {
+    withState { state in
+      state.tokens = tokens
+      state.token = nil
+      state.hasNewKey = true
+    }
+  }
+
+  /// From now on the answers are for anybody, or are not: those that are kept say otherwise, and are forgotten.
+  public func share(publicly isPublic: Bool) {
+    let hasChanged = withState { state in
+      defer { state.isPublic = isPublic }
+      return state.isPublic != isPublic
+    }
+    if hasChanged { cache.removeAll() }
+  }
+
+  /// How answers are kept that come now.
+  var cacheSettings: CacheSettings {
+    var settings = configuration.cache
+    settings.isPublic = withState { $0.isPublic }
+    return settings
+  }
+
+  /// How it is, for readiness and metrics.
+  public var status: CatalogStatus {
+    withState { state in
+      CatalogStatus(
+        isTokenRejected: state.remint.isDegraded, isCircuitOpen: !state.circuit.isClosed, limit: state.limit.limit,
+        inFlight: state.limit.inFlight, waiting: state.limit.waiting, counts: state.counts, cache: cache.statistics)
+    }
+  }
+}

@@ -1,0 +1,41 @@
+/// How the proxy is at a moment.
+public struct CatalogStatus: Sendable {
+  /// Apple refuses our developer token.
+  public let isTokenRejected: Bool
+  /// The upstream has failed repeatedly and is not asked for now.
+  public let isCircuitOpen: Bool
+  /// How many requests may be at the upstream at once, as far as is known of the quota.
+  public let limit: Int
+  /// How many are.
+  public let inFlight: Int
+  /// How many wait for their turn.
+  public let waiting: Int
+  /// Sums since the start.
+  public let counts: CatalogCounts
+  /// What the cache holds.
+  public let cache: CacheStatistics
+}
+
+/// What has happened since the start.
+public struct CatalogCounts: Sendable, Equatable {
+  /// Requests sent to the upstream, retries among them.
+  public var attempts = 0
+  /// Attempts behind the first one of a request.
+  public var retries = 0
+  /// 401 to a developer token.
+  public var tokenRejections = 0
+  /// Developer tokens minted for the upstream.
+  public var tokensMinted = 0
+  /// 429.
+  public var limited = 0
+  /// 5xx, and exchanges that failed.
+  public var failures = 0
+  /// Answers from the cache, fresh or stale.
+  public var hits = 0
+  /// Requests that went upstream, as far as the cache is for them.
+  public var misses = 0
+  /// Requests that shared another's answer.
+  public var collapsed = 0
+  /// Stale answers in place of a failure.
+  public var staleOnError = 0
+}

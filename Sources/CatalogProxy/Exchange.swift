@@ -1,0 +1,54 @@
+import HTTPMessages
+import HTTPTypes
+
+/// A request to the upstream, with who is charged for it.
+struct Exchange {
+  /// The request, still without the credential.
+  let request: UpstreamRequest
+  /// Whose share of the quota it takes.
+  let caller: String
+  /// How much of it.
+  let cost: Int
+  /// Whether the answer depends on a user, whose token may be the one that is refused.
+  let isForUser: Bool
+  /// The request's content, watched: what has been read once cannot be sent again.
+  let content: WatchedContent?
+
+  init(_ request: UpstreamRequest, caller: String, cost: Int = 1, isForUser: Bool = false) {
+    var request = request
+    content = request.content.map { WatchedContent($0) }
+    request.content = content
+    self.request = request
+    self.caller = caller
+    self.cost = cost
+    self.isForUser = isForUser
+  }
+
+  /// What it came to.
+  enum Result {
+    case response(UpstreamResponse)
+    case failure(UpstreamFailure)
+    /// Nobody waits any more.
+    case cancelled
+  }
+
+  /// Content that knows whether anything of it has been asked for.
+  final class WatchedContent: ContentReader, @unchecked Sendable {
+    // Sendable by confinement, as the content itself.
+    private let reader: any ContentReader
+    private(set) var isTouched = false
+
+    init(_ reader: any ContentReader) {
+      self.reader = reader
+    }
+
+    func read() async throws(ContentError) -> [UInt8]? {
+      isTouched = true
+      return try await reader.read()
+    }
+
+    func cancel() {
+      reader.cancel()
+    }
+  }
+}

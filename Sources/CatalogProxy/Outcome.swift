@@ -1,0 +1,28 @@
+import HTTPMessages
+import HTTPTypes
+
+/// What going upstream came to, for all who wait for it.
+enum Outcome: Sendable {
+  /// A whole answer; `stored` if the cache took it, `forwardStatus` if the upstream's status was another (304).
+  case answer(StoredAnswer, isStored: Bool, forwardStatus: Int?)
+  /// An answer too long to be kept, which only one can have.
+  case stream(UpstreamResponse)
+  /// Somebody else has the answer, which was too long to be shared: ask yourself.
+  case alone
+  /// None.
+  case failure(UpstreamFailure)
+  /// Nobody waits any more.
+  case cancelled
+}
+
+/// What waiting for one's turn came to.
+enum Admission: Sendable {
+  /// It is one's turn.
+  case granted(ConcurrencyPermit)
+  /// Too many wait already.
+  case refused(retryAfter: Duration)
+  /// It did not come in time.
+  case timedOut
+  /// The caller has gone away.
+  case cancelled
+}
