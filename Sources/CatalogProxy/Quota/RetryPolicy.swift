@@ -61,10 +61,10 @@ public struct RetryPolicy: Sendable {
     unprocessed cause: UpstreamError.Cause, _ attempt: Attempt, using random: inout some RandomNumberGenerator
   ) -> Retry? {
     switch cause {
-    case .connectionTerminated, .protocolError, .tlsProtocolError, .tlsAlertReceived, .connectionWriteTimeout,
-      .connectionReadTimeout, .responseIncomplete:
+    case .connectionTerminated, .connectionReadTimeout, .connectionWriteTimeout, .responseIncomplete:
       attempt.number < Self.mostUnprocessed ? (.zero, true) : nil
-    case .dnsError, .connectionRefused, .destinationUnavailable, .destinationIPUnroutable:
+    case .dnsError, .connectionRefused, .destinationUnavailable, .destinationIPUnroutable, .protocolError,
+      .tlsProtocolError, .tlsAlertReceived:
       attempt.number == 1 ? (spread(Self.reconnectPause, using: &random), false) : nil
     case .dnsTimeout, .connectionTimeout, .connectionLimitReached, .tlsCertificateError, .responseHeaderSectionSize,
       .responseTimeout, .proxyInternalError, .cancelled:

@@ -42,7 +42,7 @@ import Testing
 
   @Test("where connecting failed, it is tried once more after a moment", arguments: [1, 2, 3] as [UInt64])
   func reconnect(seed: UInt64) {
-    for cause in [UpstreamError.Cause.connectionRefused, .dnsError, .destinationIPUnroutable] {
+    for cause in [UpstreamError.Cause.connectionRefused, .dnsError, .destinationIPUnroutable, .tlsAlertReceived] {
       guard case .retry(let pause) = decision(failed(cause, .unprocessed), seed: seed) else {
         Issue.record("\(cause) given up")
         continue
