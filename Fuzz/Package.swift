@@ -5,6 +5,7 @@ import PackageDescription
 // One libFuzzer target for each entry point that takes foreign bytes. To add one: its name here, its entry point in
 // Sources/<name>/, seeds in Corpus/<name>/. `run` reads this list.
 let targets = [
+  "FuzzCacheFields",
   "FuzzCatalogPath",
   "FuzzChunked",
   "FuzzHTTP2Client",

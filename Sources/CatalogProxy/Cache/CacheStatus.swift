@@ -1,3 +1,4 @@
+import Bytes
 public import HTTPTypes
 
 /// The member that this cache adds to `Cache-Status` (RFC 9211), a structured field (RFC 8941).
@@ -29,9 +30,6 @@ public struct CacheStatus: Sendable, Equatable {
     self.timeToLive = timeToLive
   }
 
-  /// The cache's name. A token.
-  public static let cacheName = "musickit-token-server"
-
   /// The field's name.
   public static let fieldName = HTTPField.Name("Cache-Status")
 
@@ -39,17 +37,24 @@ public struct CacheStatus: Sendable, Equatable {
 
   /// The member, as the field has it.
   public var fieldValue: String {
-    var value = Self.cacheName
+    var value: [UInt8] = []
+    value.reserveCapacity(64)
+    value.append("musickit-token-server")
     switch handling {
-    case .hit: value += "; hit"
-    case .forwarded(let reason): value += "; fwd=\(reason.rawValue)"
+    case .hit: value.append("; hit")
+    case .forwarded(let reason):
+      value.append("; fwd=")
+      value.append(contentsOf: reason.rawValue.utf8)
     }
-    if let forwardStatus { value += "; fwd-status=\(Self.integer(forwardStatus))" }
-    if let timeToLive { value += "; ttl=\(Self.integer(timeToLive))" }
-    if isStored { value += "; stored" }
-    if isCollapsed { value += "; collapsed" }
-    if let detail { value += "; detail=\(Self.string(detail))" }
-    return value
+    if let forwardStatus { value.append("; fwd-status=", Self.integer(forwardStatus)) }
+    if let timeToLive { value.append("; ttl=", Self.integer(timeToLive)) }
+    if isStored { value.append("; stored") }
+    if isCollapsed { value.append("; collapsed") }
+    if let detail {
+      value.append("; detail=")
+      value.append(contentsOf: Self.string(detail).utf8)
+    }
+    return String(decoding: value, as: UTF8.self)
   }
 
   /// Integers of structured fields have up to 15 digits (RFC 8941 §3.3.1).
@@ -65,5 +70,12 @@ public struct CacheStatus: Sendable, Equatable {
       result.unicodeScalars.append((0x20...0x7e).contains(scalar.value) ? scalar : "?")
     }
     return result + "\""
+  }
+}
+
+extension [UInt8] {
+  fileprivate mutating func append(_ parameter: StaticString, _ number: Int) {
+    append(parameter)
+    append(decimal: number)
   }
 }

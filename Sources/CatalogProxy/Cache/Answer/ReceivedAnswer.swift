@@ -33,6 +33,21 @@ public struct ReceivedAnswer: Sendable {
     self.receivedAt = receivedAt
   }
 
+  /// What has to be kept of it beside the content, to judge it again when a 304 renews it.
+  var metadata: ReceivedAnswer {
+    var answer = self
+    answer.body = []
+    answer.fields = HTTPFields()
+    for field in fields where Self.judged.contains(field.name) { answer.fields.append(field) }
+    return answer
+  }
+
+  /// The fields that decide whether and how long an answer is kept, and for whom.
+  private static let judged: Set<HTTPField.Name> = [
+    .age, .cacheControl, .contentEncoding, .contentRange, .contentType, .date, .eTag, .expires, .lastModified,
+    .setCookie, .vary,
+  ]
+
   /// This answer with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
   ///
   /// What describes the content stays as it is: the 304 has none. Age and Date are the 304's or nobody's, since the old

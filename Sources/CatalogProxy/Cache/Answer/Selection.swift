@@ -30,6 +30,7 @@ public struct Selection: Sendable {
   /// The fields that change from response to response: Date, which is the origin's (RFC 9110 §6.6.1), Age, Cache-Status.
   public func fields(_ status: CacheStatus) -> HTTPFields {
     var fields = HTTPFields()
+    fields.reserveCapacity(3)
     fields.append(answer.dateField)
     // Required where the answer was not validated just now (RFC 9111 §5.1).
     if age > 0 || status.isHit { fields.append(HTTPField(name: .age, value: String(age))) }

@@ -37,8 +37,7 @@ public final class StoredAnswer: Sendable {
   private init(
     _ received: ReceivedAnswer, content: AnswerContent, directives: ResponseDirectives, settings: CacheSettings
   ) {
-    var source = received
-    source.body = []
+    let source = received.metadata
     let age = ResponseAge(received.fields, requestedAt: received.requestedAt, receivedAt: received.receivedAt)
     let freshness = Freshness(
       directives, fields: received.fields, status: received.status.code, date: age.date, now: received.receivedAt.wall,
@@ -114,10 +113,11 @@ public final class StoredAnswer: Sendable {
   /// What it takes in memory, in bytes: contents, fields in the forms they are kept in, and the objects.
   var cost: Int {
     let fields = (source.fields + source.downstream + source.sent).reduce(0) { sum, field in
-      sum + 128 + 3 * (field.name.rawName.utf8.count + field.value.utf8.count)
+      sum + 80 + 2 * (field.name.rawName.utf8.count + field.value.utf8.count)
     }
     return content.count + fields + (selector?.cost ?? 0) + Self.overhead
   }
 
-  private static let overhead = 1536
+  /// Measured: with this, what is counted is about a tenth more than what the process grows by.
+  private static let overhead = 1280
 }

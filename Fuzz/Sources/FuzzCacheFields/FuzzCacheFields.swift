@@ -1,0 +1,120 @@
+import CatalogProxy
+import HTTPTypes
+
+/// Entry point of libFuzzer: takes each line of the input for a field, by its first byte, of a request or of a response,
+/// and traps unless what the cache makes of them keeps the promises below.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzCacheFields(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  var request = RequestDirectives()
+  var fields = HTTPFields()
+  for line in bytes.split(separator: 0x0a) {
+    let value = Array(line.dropFirst())
+    switch line.first {
+    case UInt8(ascii: "c"): checkDirectives(value, &request)
+    case UInt8(ascii: "p"): request.add(pragma: value.span)
+    case UInt8(ascii: "a"): checkCoding(value)
+    case UInt8(ascii: "t"): checkTags(value)
+    case .some(let letter): addField(letter, value, to: &fields)
+    case nil: break
+    }
+  }
+  check(fields, request)
+  return 0
+}
+
+/// Letter case does not count, and a line that comes twice says no more than once.
+func checkDirectives(_ value: [UInt8], _ request: inout RequestDirectives) {
+  var (once, twice, lowercase) = (RequestDirectives(), RequestDirectives(), RequestDirectives())
+  once.add(cacheControl: value.span)
+  twice.add(cacheControl: value.span)
+  twice.add(cacheControl: value.span)
+  let folded = value.map { lowercased($0) }
+  lowercase.add(cacheControl: folded.span)
+  precondition(once == twice && once == lowercase)
+  for seconds in [once.maxAge, once.minFresh, once.maxStale, once.staleIfError] {
+    precondition((0...1 << 31).contains(seconds ?? 0))
+  }
+  request.add(cacheControl: value.span)
+}
+
+/// Letter case does not count, and only gzip or a star gets gzip.
+func checkCoding(_ value: [UInt8]) {
+  let coding = ContentCoding.preferred(acceptEncoding: value.span)
+  let lowercase = value.map { lowercased($0) }
+  precondition(coding == ContentCoding.preferred(acceptEncoding: lowercase.span))
+  precondition(coding == .identity || contains(lowercase, "gzip") || contains(lowercase, "*"))
+}
+
+/// No condition is met that does not name the tag, and one that leads with it is.
+func checkTags(_ value: [UInt8]) {
+  let answer = makeAnswer([.eTag: "\"x\""])
+  var preconditions = Preconditions()
+  preconditions.add(ifNoneMatch: value.span)
+  let isMet = answer.isNotModified(preconditions, now: moment(0))
+  precondition(!isMet || contains(value, "\"x\"") || contains(value, "*"))
+  var leading = Preconditions()
+  let list = Array("W/\"x\" ,".utf8) + value
+  leading.add(ifNoneMatch: list.span)
+  precondition(answer.isNotModified(leading, now: moment(0)))
+  var dates = Preconditions()
+  dates.add(ifModifiedSince: value.span)
+  _ = answer.isNotModified(dates, now: moment(0))
+}
+
+/// Ages and lifetimes stay countable, a hit is fresh, and what must not be kept or used is not, whatever else is said.
+func check(_ fields: HTTPFields, _ request: RequestDirectives) {
+  let answer = makeAnswer(fields)
+  for seconds in [0, 1, 59, 86_400, 1 << 40] {
+    let selection = Selection(answer, now: moment(seconds))
+    precondition((0...1 << 31).contains(selection.age) && selection.timeToLive <= 1 << 31)
+    precondition(!selection.fields(CacheStatus(.hit, timeToLive: selection.timeToLive)).isEmpty)
+    let cache = ResponseCache(settings: settings)
+    let key = CacheKey("/")
+    precondition(cache.store(answer, for: key) == (answer.verdict == .store))
+    let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: moment(seconds))
+    if case .hit(let selection) = lookup { precondition(selection.isFresh) }
+    _ = cache.lookup(key, sending: [.acceptLanguage: "de"], request: request, now: moment(seconds))
+  }
+  let mustUnderstand = fields[.cacheControl]?.lowercased().contains("must-understand") ?? false
+  precondition(mustUnderstand || makeAnswer(fields + [.cacheControl: "no-store"]).verdict != .store)
+  precondition(makeAnswer(fields + [.cacheControl: "private"]).verdict != .store)
+  precondition(makeAnswer(fields + [.vary: "*"]).verdict != .store)
+  let uncached = Selection(makeAnswer(fields + [.cacheControl: "no-cache"]), now: moment(0))
+  precondition(!uncached.isFresh && !uncached.mayServeOnError(request))
+}
+
+func addField(_ letter: UInt8, _ value: [UInt8], to fields: inout HTTPFields) {
+  let names: [UInt8: HTTPField.Name] = [
+    UInt8(ascii: "C"): .cacheControl, UInt8(ascii: "E"): .expires, UInt8(ascii: "A"): .age, UInt8(ascii: "D"): .date,
+    UInt8(ascii: "V"): .vary, UInt8(ascii: "T"): .eTag, UInt8(ascii: "L"): .lastModified,
+    UInt8(ascii: "Y"): .contentType,
+  ]
+  guard let name = names[letter] else { return }
+  fields.append(HTTPField(name: name, value: String(decoding: value, as: UTF8.self)))
+}
+
+/// A small cache is made faster.
+let settings = {
+  var settings = CacheSettings()
+  settings.maxBytes = 64_000
+  return settings
+}()
+
+func makeAnswer(_ fields: HTTPFields) -> StoredAnswer {
+  let received = ReceivedAnswer(
+    status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: moment(0),
+    receivedAt: moment(0))
+  do { return try StoredAnswer(received, settings: settings) } catch { preconditionFailure("\(error)") }
+}
+
+func moment(_ seconds: Int) -> CacheTime {
+  CacheTime(monotonic: seconds.multipliedReportingOverflow(by: 1_000_000_000).partialValue, wall: 1_800_000_000)
+}
+
+func lowercased(_ byte: UInt8) -> UInt8 { (0x41...0x5a).contains(byte) ? byte | 0x20 : byte }
+
+func contains(_ bytes: [UInt8], _ text: String) -> Bool {
+  let text = Array(text.utf8)
+  return bytes.indices.contains { bytes[$0...].starts(with: text) }
+}
