@@ -33,7 +33,8 @@ import Testing
     #expect(ground.answer(Self.album, fields: [SandboxField("x-sandbox-fault", "status=503")]).status == 503)
     #expect(ground.answer("\(Self.album)?sandbox[fault]=status%3D500").status == 500)
     #expect(ground.answer("\(Self.album)?sandbox%5Bfault%5D=rate-limit").status == 429)
-    #expect(ground.answer("\(Self.album)?sandbox[fault]=nonsense").status == 200)
+    #expect(ground.answer("\(Self.album)?sandbox[fault]=nonsense").errorCode == "40005")
+    #expect(ground.answer(Self.album, fields: [SandboxField("X-Sandbox-Fault", "reset=1")]).errorCode == "40005")
     #expect(ground.answer(Self.album).status == 200)
   }
 
