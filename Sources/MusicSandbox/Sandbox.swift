@@ -33,10 +33,13 @@ public final class Sandbox: @unchecked Sendable {
   public func answer(_ request: SandboxRequest) -> SandboxAnswer {
     let segments = request.segments
     switch segments?.first {
-    case "sandbox": return caught { () throws(AppleError) in try control(request, segments?.dropFirst() ?? []) }
+    case "sandbox":
+      return caught { () throws(AppleError) in
+        try ControlEndpoint(board: board, meter: meter, log: log, rate: options.rate).answer(request, segments ?? [])
+      }
     case "image":
       return caught { () throws(AppleError) in
-        try PictureEndpoint.answer(segments?.dropFirst() ?? [], catalog: catalog)
+        try PictureEndpoint.answer(request, segments?.dropFirst() ?? [], catalog: catalog)
       }
     default: return apple(request, segments ?? [])
     }
@@ -117,30 +120,6 @@ public final class Sandbox: @unchecked Sendable {
     guard let token = request.fields.single("music-user-token") else { return .unknown }
     if let library = libraries[token] { return .user(library) }
     return options.unsubscribedUserTokens.contains(token) ? .withoutSubscription : .unknown
-  }
-
-  // MARK: The emulator's own part
-
-  /// `/sandbox/faults` and `/sandbox/log`, for who runs the tests; no token is needed.
-  private func control(_ request: SandboxRequest, _ segments: ArraySlice<String>) throws(AppleError) -> SandboxAnswer {
-    switch (segments.joined(separator: "/"), request.method) {
-    case ("faults", "GET"), ("faults", "HEAD"): break
-    case ("faults", "PUT"):
-      let order = try FaultOrder(request.content)
-      board.set(order.rules, clockSkew: order.clockSkew)
-      meter.set(order.rate ?? options.rate)
-    case ("faults", "DELETE"):
-      board.set([], clockSkew: nil)
-      meter.set(options.rate)
-    case ("log", "GET"), ("log", "HEAD"): return .json(log.document)
-    case ("log", "DELETE"):
-      log.clear()
-      return SandboxAnswer(204)
-    case ("faults", _): throw .methodNotAllowed("GET, HEAD, PUT, DELETE")
-    case ("log", _): throw .methodNotAllowed("GET, HEAD, DELETE")
-    default: throw .pathNotFound
-    }
-    return .json(["faults": .array(board.rules.map(\.document)), "clockSkew": .number(board.clockSkew)])
   }
 
   private func caught(_ body: () throws(AppleError) -> SandboxAnswer) -> SandboxAnswer {
