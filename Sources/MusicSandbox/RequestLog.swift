@@ -36,7 +36,7 @@ final class RequestLog: @unchecked Sendable {
           ("authority", .string(request.authority)), ("protocol", .string(request.protocolName)),
           ("fields", .array(fields)), ("contentLength", .number(request.content.count)),
           ("developerToken", .string(token)), ("status", .number(status)),
-          ("faults", faults.isEmpty ? nil : .strings(faults.map { "\($0)" })),
+          ("faults", faults.isEmpty ? nil : .strings(faults.map(\.description))),
         ]))
     }
   }

@@ -15,6 +15,7 @@ public final class Sandbox: @unchecked Sendable {
   private let meter: RateMeter
   private let board: FaultBoard
   private let log = RequestLog()
+  private let made = MadeAnswers()
   private let libraries: [String: UserLibrary]
   private let identifiers = ErrorIdentifiers()
 
@@ -32,10 +33,13 @@ public final class Sandbox: @unchecked Sendable {
   public func answer(_ request: SandboxRequest) -> SandboxAnswer {
     let segments = request.segments
     switch segments?.first {
-    case "sandbox": return caught { () throws(AppleError) in try control(request, segments?.dropFirst() ?? []) }
+    case "sandbox":
+      return caught { () throws(AppleError) in
+        try ControlEndpoint(board: board, meter: meter, log: log, rate: options.rate).answer(request, segments ?? [])
+      }
     case "image":
       return caught { () throws(AppleError) in
-        try PictureEndpoint.answer(segments?.dropFirst() ?? [], catalog: catalog)
+        try PictureEndpoint.answer(request, segments?.dropFirst() ?? [], catalog: catalog)
       }
     default: return apple(request, segments ?? [])
     }
@@ -45,13 +49,16 @@ public final class Sandbox: @unchecked Sendable {
 
   private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxAnswer {
     let now = self.now
-    let faults = board.faults(for: request)
+    let (faults, mistake) = board.faults(for: request)
     let verdict = judge.verdict(on: request.fields, now: now)
     let user = user(request)
     let id = identifiers.next()
     var answer =
       faults.lazy.compactMap { $0.replacement(id: id) }.first
-      ?? caught { () throws(AppleError) in try respond(to: request, segments, verdict, user, now: now) }
+      ?? caught { () throws(AppleError) in
+        if let mistake { throw mistake }
+        return try respond(to: request, segments, verdict, user, now: now)
+      }
     answer.delivery.delay = options.delay
     for fault in faults { fault.apply(to: &answer) }
     finish(&answer)
@@ -69,8 +76,20 @@ public final class Sandbox: @unchecked Sendable {
     let api = APIRequest(
       method: request.method, segments: segments.dropFirst(), query: try Query(request.query),
       content: request.content, catalog: catalog, base: base(request), user: user)
-    if api.segments.first == "me" { return try MeEndpoint(api, now: now).answer() }
-    var answer = SandboxAnswer.json(try document(api))
+    switch (api.segments.first, api.segments.count) {
+    case ("me", _): return try MeEndpoint(api, now: now).answer()
+    case ("test", 1):
+      try api.require("GET", "HEAD")
+      return SandboxAnswer(200)
+    default: return try cacheable(request, api)
+    }
+  }
+
+  /// What depends on nothing but the request, so that it is made once.
+  private func cacheable(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxAnswer {
+    var answer = try made.answer(to: request, base: api.base, isPersonal: api.isPersonal) { () throws(AppleError) in
+      .json(try document(api))
+    }
     options.cacheFields.resolved(api.segments).apply(to: &answer, for: request)
     if options.compresses { Compression.apply(to: &answer, for: request) }
     return answer
@@ -81,9 +100,6 @@ public final class Sandbox: @unchecked Sendable {
     case "catalog": return try CatalogEndpoint(api).answer()
     case "storefronts": return try StorefrontEndpoint(request: api).storefronts()
     case "language": return try StorefrontEndpoint(request: api).bestLanguage()
-    case "test" where api.segments.count == 1:
-      try api.require("GET", "HEAD")
-      return ["data": []]
     default: throw .pathNotFound
     }
   }
@@ -104,30 +120,6 @@ public final class Sandbox: @unchecked Sendable {
     guard let token = request.fields.single("music-user-token") else { return .unknown }
     if let library = libraries[token] { return .user(library) }
     return options.unsubscribedUserTokens.contains(token) ? .withoutSubscription : .unknown
-  }
-
-  // MARK: The emulator's own part
-
-  /// `/sandbox/faults` and `/sandbox/log`, for who runs the tests; no token is needed.
-  private func control(_ request: SandboxRequest, _ segments: ArraySlice<String>) throws(AppleError) -> SandboxAnswer {
-    switch (segments.joined(separator: "/"), request.method) {
-    case ("faults", "GET"), ("faults", "HEAD"): break
-    case ("faults", "PUT"):
-      let order = try FaultOrder(request.content)
-      board.set(order.rules, clockSkew: order.clockSkew)
-      meter.set(order.rate ?? options.rate)
-    case ("faults", "DELETE"):
-      board.set([], clockSkew: nil)
-      meter.set(options.rate)
-    case ("log", "GET"), ("log", "HEAD"): return .json(log.document)
-    case ("log", "DELETE"):
-      log.clear()
-      return SandboxAnswer(204)
-    case ("faults", _): throw .methodNotAllowed("GET, HEAD, PUT, DELETE")
-    case ("log", _): throw .methodNotAllowed("GET, HEAD, DELETE")
-    default: throw .pathNotFound
-    }
-    return .json(["faults": .array(board.rules.map(\.document)), "clockSkew": .number(board.clockSkew)])
   }
 
   private func caught(_ body: () throws(AppleError) -> SandboxAnswer) -> SandboxAnswer {

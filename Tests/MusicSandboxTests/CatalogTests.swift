@@ -45,6 +45,30 @@ import Testing
     #expect(relationships.at("tracks.data.0.relationships.albums.data.0.id") == .string("1200868601"))
   }
 
+  @Test("what includes each other in turn is shown two deep")
+  func includeInTurn() throws {
+    let target = "\(Self.album)?include[songs]=albums&include[albums]=tracks"
+    let track = try #require(try Ground().json(target).at("data.0.relationships.tracks.data.0"))
+    let album = try #require(track.at("relationships.albums.data.0"))
+    #expect(album.at("attributes.name") == .string("American Teen"))
+    #expect(album["relationships"] == nil)
+  }
+
+  @Test("an answer is the same the second time, but not for another host or user")
+  func madeBefore() throws {
+    let ground = try Ground()
+    let first = ground.answer(Self.album)
+    #expect(ground.answer(Self.album) == first)
+    let other = ground.sandbox.answer(
+      SandboxRequest(
+        "GET", Self.album, authority: "other.test",
+        fields: [SandboxField("Authorization", "Bearer \(ground.token)")]))
+    #expect(String(decoding: other.content, as: UTF8.self).contains("http://other.test/image/"))
+    let personal = "\(Self.album)?relate=library"
+    #expect(ground.answer(personal, user: Ground.userToken).status == 200)
+    #expect(ground.answer(personal).status == 403)
+  }
+
   @Test("extend, fields, views and limit[…] change what is seen")
   func selection() throws {
     let ground = try Ground()

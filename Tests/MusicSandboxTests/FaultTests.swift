@@ -15,6 +15,7 @@ import Testing
     ])
   func parse(text: String, faults: [Fault]) {
     #expect(Fault.parse(text) == faults)
+    #expect(Fault.parse(faults.map(\.description).joined(separator: ",")) == faults)
   }
 
   @Test(
@@ -33,7 +34,8 @@ import Testing
     #expect(ground.answer(Self.album, fields: [SandboxField("x-sandbox-fault", "status=503")]).status == 503)
     #expect(ground.answer("\(Self.album)?sandbox[fault]=status%3D500").status == 500)
     #expect(ground.answer("\(Self.album)?sandbox%5Bfault%5D=rate-limit").status == 429)
-    #expect(ground.answer("\(Self.album)?sandbox[fault]=nonsense").status == 200)
+    #expect(ground.answer("\(Self.album)?sandbox[fault]=nonsense").errorCode == "40005")
+    #expect(ground.answer(Self.album, fields: [SandboxField("X-Sandbox-Fault", "reset=1")]).errorCode == "40005")
     #expect(ground.answer(Self.album).status == 200)
   }
 
@@ -69,6 +71,7 @@ import Testing
     #expect(ground.answer("/v1/catalog/us/search?term=khalid").status == 500)
     let rules = try ground.json("/sandbox/faults")
     #expect(rules.at("faults.0.remaining") == .number("0"))
+    #expect(rules.at("faults.0.fault") == .string("status=503"))
     #expect(rules.at("faults.0.hits") == .number("2"))
     #expect(rules.at("faults.1.hits") == .number("1"))
     #expect(ground.answer("/sandbox/faults", "DELETE").status == 200)

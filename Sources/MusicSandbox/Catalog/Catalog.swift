@@ -5,6 +5,11 @@ struct Catalog: Sendable {
   private let byKey: [ResourceKey: Item]
 
   init(_ items: [Item]) {
+    let items = items.map { item in
+      var item = item
+      item.searchWords = (Matches.words(item.name.standard), Matches.words(item.alsoFoundBy))
+      return item
+    }
     lists = Dictionary(grouping: items, by: \.key.type)
     byKey = Dictionary(items.map { ($0.key, $0) }) { first, _ in first }
   }

@@ -15,6 +15,9 @@ struct CatalogBuilder {
     builder.addLabels()
     builder.addPlaylists()
     builder.addStations()
+    builder.relate(.albums, "related-albums")
+    builder.relate(.artists, "similar-artists")
+    builder.addAppearances()
     return Catalog(builder.items)
   }
 
@@ -36,7 +39,6 @@ struct CatalogBuilder {
       "full-albums": releases.filter { !$0.isSingle }.map(\.key), "singles": releases.filter(\.isSingle).map(\.key),
       "latest-release": byDate.prefix(1).map(\.key),
       "top-songs": releases.flatMap { $0.tracks.prefix(5) }.map { ResourceKey(.songs, $0.id) },
-      "similar-artists": items.filter { $0.key.type == .artists && $0.genres.first == genres.first }.map(\.key),
       "music-videos": [ResourceKey(.musicVideos, "\(key.id)01")],
     ]
     items.append(artist)
@@ -81,6 +83,15 @@ struct CatalogBuilder {
     }
   }
 
+  /// Relates resources of a type to the others with the same first genre.
+  private mutating func relate(_ type: ResourceType, _ name: String) {
+    let all = items.filter { $0.key.type == type }
+    for position in items.indices where items[position].key.type == type {
+      let (key, genre) = (items[position].key, items[position].genres.first)
+      items[position].related[name] = all.filter { $0.genres.first == genre && $0.key != key }.prefix(20).map(\.key)
+    }
+  }
+
   // MARK: Playlists
 
   private mutating func addPlaylists() {
@@ -104,6 +115,16 @@ struct CatalogBuilder {
     for position in items.indices where items[position].key == AmericanTeen.artist {
       let rows = PlaylistTable.rows.filter(\.startsWithKhalid)
       items[position].related["playlists"] = rows.map { ResourceKey(.playlists, $0.id) }
+    }
+  }
+
+  /// Relates albums to the playlists that songs of theirs are on.
+  private mutating func addAppearances() {
+    let playlists = items.filter { $0.key.type == .playlists }
+    for position in items.indices where items[position].key.type == .albums {
+      let tracks = Set(items[position].related["tracks"] ?? [])
+      let places = playlists.filter { !tracks.isDisjoint(with: $0.related["tracks"] ?? []) }
+      items[position].related["appears-on"] = places.map(\.key)
     }
   }
 

@@ -10,6 +10,8 @@ struct Item: Sendable {
   var related: [String: [ResourceKey]] = [:]
   /// What else than its name it is found by.
   var alsoFoundBy = ""
+  /// The words of the name in English and of `alsoFoundBy`, which a search looks at; made by the catalog.
+  var searchWords: (name: [String], others: [String]) = ([], [])
   /// The genres that it is in.
   var genres: [String] = []
   /// Where it is to be had; nil for everywhere.

@@ -27,6 +27,9 @@ struct APIRequest {
     }
   }
 
+  /// Whether the answer may depend on the user.
+  var isPersonal: Bool { query["relate"] != nil || !query.bracketed("filter").isEmpty || segments.last == "library" }
+
   /// Throws 405 unless the method is one of these.
   func require(_ methods: String...) throws(AppleError) {
     guard !methods.contains(method) else { return }

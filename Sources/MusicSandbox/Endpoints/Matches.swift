@@ -8,12 +8,12 @@ struct Match: Sendable {
 /// What a search term finds.
 struct Matches {
   private let term: String
-  private let words: [Substring]
+  private let words: [String]
   private let place: Place
 
   init(of term: String, in place: Place) {
     self.place = place
-    words = term.lowercased().split { !$0.isLetter && !$0.isNumber }
+    words = Self.words(term)
     self.term = words.joined(separator: " ")
   }
 
@@ -25,19 +25,23 @@ struct Matches {
 
   /// Every word of the term must begin a word of the name, or of who made it.
   private func match(_ item: Item) -> Match? {
-    let name = Self.words(item.name[place.language])
-    let others = Self.words(item.alsoFoundBy)
-    guard !words.isEmpty, words.allSatisfy({ word in (name + others).contains { $0.hasPrefix(word) } }) else {
-      return nil
-    }
+    let isTranslated = !item.name.translations.isEmpty
+    let name = isTranslated ? Self.words(item.name[place.language]) : item.searchWords.name
+    let others = item.searchWords.others
+    guard !words.isEmpty, words.allSatisfy({ Self.isBeginning($0, of: name) || Self.isBeginning($0, of: others) })
+    else { return nil }
     let joined = name.joined(separator: " ")
     if joined == term { return Match(item: item, rank: 0) }
     if joined.hasPrefix(term) { return Match(item: item, rank: 1) }
-    let isInName = words.allSatisfy { word in name.contains { $0.hasPrefix(word) } }
-    return Match(item: item, rank: isInName ? 2 : 3)
+    return Match(item: item, rank: words.allSatisfy { Self.isBeginning($0, of: name) } ? 2 : 3)
   }
 
-  private static func words(_ text: String) -> [Substring] {
-    text.lowercased().split { !$0.isLetter && !$0.isNumber }
+  private static func isBeginning(_ word: String, of words: [String]) -> Bool {
+    words.contains { $0.utf8.starts(with: word.utf8) }
+  }
+
+  /// The words of a text, in lower case.
+  static func words(_ text: String) -> [String] {
+    text.lowercased().split { !$0.isLetter && !$0.isNumber }.map(String.init)
   }
 }

@@ -32,9 +32,14 @@ final class FaultBoard: @unchecked Sendable {
   }
 
   /// The faults for a request: the standing ones, those that it asks for itself, and those of the first rule that
-  /// matches it, which counts it.
-  func faults(for request: SandboxRequest) -> [Fault] {
-    standing + Self.asked(by: request) + takeRule(for: request)
+  /// matches it, which counts it. What a request asks for and is no fault is a mistake that it should hear of.
+  func faults(for request: SandboxRequest) -> (faults: [Fault], mistake: AppleError?) {
+    let taken = standing + takeRule(for: request)
+    do {
+      return (taken + (try Self.asked(by: request)), nil)
+    } catch {
+      return (taken, error)
+    }
   }
 
   private func takeRule(for request: SandboxRequest) -> [Fault] {
@@ -48,8 +53,16 @@ final class FaultBoard: @unchecked Sendable {
 
   /// The field `X-Sandbox-Fault`, and the parameter `sandbox[fault]` for those between whom and the emulator somebody
   /// drops fields.
-  private static func asked(by request: SandboxRequest) -> [Fault] {
+  private static func asked(by request: SandboxRequest) throws(AppleError) -> [Fault] {
     let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
-    return [request.fields.single("x-sandbox-fault"), parameter].compactMap { $0 }.flatMap { Fault.parse($0) ?? [] }
+    var faults: [Fault] = []
+    for (name, text) in [("X-Sandbox-Fault", request.fields.single("x-sandbox-fault")), ("sandbox[fault]", parameter)] {
+      guard let text else { continue }
+      guard let asked = Fault.parse(text) else {
+        throw .invalidParameter(name, "There is no such fault: '\(text.prefix(64))'")
+      }
+      faults += asked
+    }
+    return faults
   }
 }

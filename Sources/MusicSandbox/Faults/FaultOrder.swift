@@ -48,7 +48,7 @@ struct FaultOrder {
     guard let text, let faults = Fault.parse(text) else {
       throw .invalidContent("There is no such fault: '\((text ?? "").prefix(64))'")
     }
-    return FaultRule(text: text, faults: faults, path: path, query: query, remaining: count)
+    return FaultRule(faults: faults, path: path, query: query, remaining: count)
   }
 
   private static func rate(_ value: JSONValue) throws(AppleError) -> RequestRate {

@@ -1,7 +1,5 @@
 /// Faults for the requests that match, so that whoever cannot send a field or parameter can still have them.
 struct FaultRule: Sendable {
-  /// What was asked for, as it was written.
-  let text: String
   let faults: [Fault]
   /// What the path begins with.
   let path: String
@@ -18,7 +16,8 @@ struct FaultRule: Sendable {
 
   var document: Document {
     .object([
-      ("fault", .string(text)), ("path", .string(path)), ("query", query.map { .string($0) }),
+      ("fault", .string(faults.map(\.description).joined(separator: ","))), ("path", .string(path)),
+      ("query", query.map { .string($0) }),
       ("remaining", remaining.map { .number($0) }), ("hits", .number(hits)),
     ])
   }

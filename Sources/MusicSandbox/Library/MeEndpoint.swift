@@ -50,7 +50,7 @@ struct MeEndpoint {
     return try get(
       .object([
         ("next", place.next(path, paging, count: all.count)),
-        ("data", try writer.resources(paging.page(of: all), isNested: true)),
+        ("data", try writer.resources(paging.page(of: all), depth: 1)),
       ]))
   }
 
@@ -70,7 +70,7 @@ struct MeEndpoint {
           "relationships": [
             "contents": [
               "href": .string("/v1/me/recommendations/\(id)/contents"),
-              "data": try writer.resources(playlists, isNested: true),
+              "data": try writer.resources(playlists, depth: 1),
             ]
           ],
         ]

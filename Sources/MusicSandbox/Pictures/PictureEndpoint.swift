@@ -2,7 +2,10 @@
 /// token.
 enum PictureEndpoint {
   /// - Parameter segments: Those behind `image`.
-  static func answer(_ segments: ArraySlice<String>, catalog: Catalog) throws(AppleError) -> SandboxAnswer {
+  static func answer(
+    _ request: SandboxRequest, _ segments: ArraySlice<String>, catalog: Catalog
+  ) throws(AppleError) -> SandboxAnswer {
+    guard request.method == "GET" || request.method == "HEAD" else { throw .methodNotAllowed("GET, HEAD") }
     guard segments.first == "thumb", segments.count >= 3, let size = size(segments[segments.endIndex - 1]),
       let key = key(segments[segments.endIndex - 2])
     else { throw .pathNotFound }

@@ -5,17 +5,18 @@ struct ResourceWriter {
 
   /// A resource: identifier, attributes, and the relationships and views that are to be seen.
   ///
-  /// - Parameter isNested: Whether it stands inside of another one.
-  func resource(_ item: Item, isNested: Bool = false) throws(AppleError) -> Document {
+  /// - Parameter depth: How many others it stands inside of.
+  func resource(_ item: Item, depth: Int = 0) throws(AppleError) -> Document {
     let type = item.key.type
     var members = Self.identity(item, place)
     members.append(("attributes", attributes(item)))
     var relationships: [(String, Document?)] = []
-    for (rule, showsResources) in selection.relationships(of: type, isNested: isNested) {
-      relationships.append((rule.name, try relationship(item, rule, showsResources: showsResources)))
+    for (rule, showsResources) in selection.relationships(of: type, depth: depth) {
+      let related = try relationship(item, rule, depth: showsResources ? depth + 1 : nil)
+      relationships.append((rule.name, related))
     }
     if !relationships.isEmpty { members.append(("relationships", .object(relationships))) }
-    let views = isNested ? [] : selection.views(of: type)
+    let views = depth > 0 ? [] : selection.views(of: type)
     if !views.isEmpty {
       var shown: [(String, Document?)] = []
       for view in views { shown.append((view.name, try self.view(item, view))) }
@@ -25,9 +26,9 @@ struct ResourceWriter {
   }
 
   /// Resources that stand side by side.
-  func resources(_ items: some Sequence<Item>, isNested: Bool = false) throws(AppleError) -> Document {
+  func resources(_ items: some Sequence<Item>, depth: Int = 0) throws(AppleError) -> Document {
     var documents: [Document] = []
-    for item in items { documents.append(try resource(item, isNested: isNested)) }
+    for item in items { documents.append(try resource(item, depth: depth)) }
     return .array(documents)
   }
 
@@ -43,16 +44,15 @@ struct ResourceWriter {
 
   // MARK: Relationships and views
 
-  private func relationship(
-    _ item: Item, _ rule: RelationshipRule, showsResources: Bool
-  ) throws(AppleError) -> Document {
+  /// - Parameter depth: That of the related resources; nil if only their identifiers are to be seen.
+  private func relationship(_ item: Item, _ rule: RelationshipRule, depth: Int?) throws(AppleError) -> Document {
     let related = place.catalog.related(item, rule.name, in: place.storefront.id)
     let path = "\(place.href(item.key))/\(rule.name)"
     let paging = try selection.paging(rule)
     let page = paging.page(of: related)
+    let data = if let depth { try resources(page, depth: depth) } else { Document.array(page.map(identifier)) }
     return .object([
-      ("href", .string(path)), ("next", place.next(path, paging, count: related.count)),
-      ("data", showsResources ? try resources(page, isNested: true) : .array(page.map(identifier))),
+      ("href", .string(path)), ("next", place.next(path, paging, count: related.count)), ("data", data),
     ])
   }
 
@@ -63,7 +63,7 @@ struct ResourceWriter {
     return .object([
       ("href", .string(path)), ("next", place.next(path, paging, count: related.count)),
       ("attributes", ["title": .string(view.title)]),
-      ("data", try resources(paging.page(of: related), isNested: true)),
+      ("data", try resources(paging.page(of: related), depth: 1)),
     ])
   }
 

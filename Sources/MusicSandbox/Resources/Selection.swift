@@ -1,5 +1,8 @@
 /// What a request wants to see of each resource: `include`, `extend`, `views`, `limit[…]`, `fields`.
 struct Selection: Sendable {
+  /// Resources inside of so many others show no relationships.
+  private static let maximumDepth = 2
+
   private let query: Query
   private let include: Set<String>
   private let includeByType: [ResourceType: Set<String>]
@@ -51,13 +54,14 @@ struct Selection: Sendable {
   }
 
   /// The relationships that a resource shows: by itself those that its type has, inside of another only what
-  /// `include[type]` names.
-  func relationships(of type: ResourceType, isNested: Bool) -> [(rule: RelationshipRule, showsResources: Bool)] {
-    type.relationships.compactMap { rule in
+  /// `include[type]` names, and no deeper: albums include songs, which include albums, and so on for ever.
+  func relationships(of type: ResourceType, depth: Int) -> [(rule: RelationshipRule, showsResources: Bool)] {
+    guard depth < Self.maximumDepth else { return [] }
+    return type.relationships.compactMap { rule in
       let isIncluded =
-        includeByType[type]?.contains(rule.name) ?? false || (!isNested && include.contains(rule.name))
+        includeByType[type]?.contains(rule.name) ?? false || (depth == 0 && include.contains(rule.name))
       if isIncluded { return (rule, true) }
-      guard !isNested, rule.appearance != .onRequest else { return nil }
+      guard depth == 0, rule.appearance != .onRequest else { return nil }
       return (rule, rule.appearance == .resources)
     }
   }
