@@ -6,6 +6,8 @@ import PackageDescription
 // Sources/<name>/, seeds in Corpus/<name>/. `run` reads this list.
 let targets = [
   "FuzzChunked",
+  "FuzzHTTP2Client",
+  "FuzzHTTP2Server",
   "FuzzInspector",
   "FuzzJSON",
   "FuzzOrigin",

@@ -1,0 +1,81 @@
+import HTTP2
+import HTTPTypes
+
+/// Entry point of libFuzzer: gives the input to a client with requests on their way, at once and in two parts, and traps
+/// unless both hear the same, and every stream ends once.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzHTTP2Client(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  let whole = Owner().run(bytes, cut: 0)
+  let cut = bytes.reduce(0) { $0 &* 31 &+ Int($1) } & .max
+  precondition(Owner().run(bytes, cut: cut % (count + 1)) == whole, "in two parts")
+  return 0
+}
+
+/// Asks three things, reads half of what comes, and resets a stream whose content begins with a zero.
+final class Owner: HTTP2SessionDelegate {
+  private var news: [String] = []
+  private var open: Set<HTTP2StreamID> = []
+  private var session: HTTP2Session?
+
+  func run(_ bytes: [UInt8], cut: Int) -> [String] {
+    do {
+      let session = try HTTP2Session(.client)
+      self.session = session
+      for method in ["GET", "HEAD", "POST"] {
+        let head = HTTP2RequestHead(method: method, scheme: "https", authority: "a", path: "/")
+        open.insert(try session.submitRequest(head, hasContent: method == "POST"))
+      }
+      session.send(Array(repeating: 1, count: 70_000), on: 5)
+      collect(session)
+      try session.receive(bytes.span.extracting(..<cut), delegate: self)
+      try session.receive(bytes.span.extracting(cut...), delegate: self)
+      collect(session)
+    } catch {
+      // What came of it is in `failure`. How much was heard before depends on where bytes were cut.
+      return []
+    }
+    session?.connectionLost(delegate: self)
+    precondition(open.isEmpty, "a stream without an end")
+    session = nil
+    return news
+  }
+
+  private func collect(_ session: HTTP2Session) {
+    var output: [UInt8] = []
+    session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
+  }
+
+  func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) {
+    precondition(open.contains(stream) && 200...999 ~= head.status)
+    check(head.fields)
+    news.append("\(stream) \(head)")
+  }
+
+  func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
+    precondition(open.contains(stream) && !content.isEmpty)
+    session?.consume(content.count / 2, on: stream)
+  }
+
+  func receivedEnd(on stream: HTTP2StreamID) {
+    precondition(open.contains(stream))
+    news.append("\(stream) ends")
+  }
+
+  func hasRoom(on stream: HTTP2StreamID) { session?.send([1], on: stream, isLast: true) }
+
+  func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
+    precondition(open.remove(stream) != nil, "ended twice")
+    if closure.cause == .finished { precondition(news.contains("\(stream) ends")) }
+  }
+}
+
+/// Names in lower case, none of the connection's, values without control characters.
+func check(_ fields: HTTPFields) {
+  precondition(fields.count <= 100)
+  for field in fields {
+    precondition(field.name.rawName == field.name.canonicalName)
+    precondition(!["connection", "host", "transfer-encoding", "upgrade"].contains(field.name.canonicalName))
+    precondition(field.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
+  }
+}

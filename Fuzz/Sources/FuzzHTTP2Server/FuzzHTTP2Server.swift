@@ -1,0 +1,89 @@
+import HTTP2
+import HTTPTypes
+
+/// Entry point of libFuzzer: gives the input, behind a client's preface, to a server that answers whatever it is asked,
+/// at once and in two parts, and traps unless both hear the same, and every stream ends once.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzHTTP2Server(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
+  let bytes = preface + Array(UnsafeBufferPointer(start: start, count: count))
+  let whole = Owner().run(bytes, cut: 0)
+  let cut = bytes.reduce(0) { $0 &* 31 &+ Int($1) } & .max
+  precondition(Owner().run(bytes, cut: cut % (bytes.count + 1)) == whole, "in two parts")
+  return 0
+}
+
+/// Answers each request at its end with its content's length, and reads half of that content.
+final class Owner: HTTP2SessionDelegate {
+  private var news: [String] = []
+  private var open: [HTTP2StreamID: Int] = [:]
+  private var session: HTTP2Session?
+
+  func run(_ bytes: [UInt8], cut: Int) -> [String] {
+    do {
+      let session = try HTTP2Session(.server)
+      self.session = session
+      collect(session)
+      try session.receive(bytes.span.extracting(..<cut), delegate: self)
+      try session.receive(bytes.span.extracting(cut...), delegate: self)
+      collect(session)
+    } catch {
+      // What came of it is in `failure`. How much was heard before depends on where bytes were cut.
+      return []
+    }
+    session?.connectionLost(delegate: self)
+    precondition(open.isEmpty, "a stream without an end")
+    session = nil
+    return news
+  }
+
+  private func collect(_ session: HTTP2Session) {
+    var output: [UInt8] = []
+    session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
+  }
+
+  func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) {
+    precondition(open.updateValue(0, forKey: stream) == nil && stream % 2 == 1)
+    precondition(open.count <= 100)
+    precondition(!head.method.isEmpty && (head.method == "CONNECT" || !head.path.isEmpty))
+    for text in [head.method, head.scheme, head.authority, head.path] {
+      precondition(text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7f }, "control data")
+    }
+    check(head.fields)
+    news.append("\(stream) \(head)")
+  }
+
+  func receivedOversizedRequest(on stream: HTTP2StreamID) {
+    precondition(open.updateValue(0, forKey: stream) == nil)
+    news.append("\(stream) is too large")
+  }
+
+  func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
+    precondition(open[stream] != nil && !content.isEmpty)
+    open[stream, default: 0] += content.count
+    session?.consume(content.count / 2, on: stream)
+  }
+
+  func receivedEnd(on stream: HTTP2StreamID) {
+    guard let count = open[stream] else { preconditionFailure("the end of nothing") }
+    news.append("\(stream) ends after \(count)")
+    try? session?.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: true)
+    session?.send(Array(repeating: 1, count: count), on: stream, isLast: true)
+  }
+
+  func hasRoom(on stream: HTTP2StreamID) {}
+
+  func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
+    precondition(open.removeValue(forKey: stream) != nil, "ended twice")
+  }
+}
+
+/// Names in lower case, none of the connection's, values without control characters.
+func check(_ fields: HTTPFields) {
+  precondition(fields.count <= 100)
+  for field in fields {
+    precondition(field.name.rawName == field.name.canonicalName)
+    precondition(!["connection", "host", "transfer-encoding", "upgrade"].contains(field.name.canonicalName))
+    precondition(field.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
+  }
+}

@@ -1,0 +1,166 @@
+import CNghttp2
+import HTTPTypes
+
+/// One connection's HTTP/2 (RFC 9113), as client or as server: bytes in, bytes out, with no socket, clock or thread of
+/// its own.
+///
+/// Confined to one event loop; not `Sendable`. Its owner passes what arrives to `receive`, sends what `collectOutput`
+/// gives after every call that may have made some (`wantsWrite`), and closes the connection once `isOver`.
+///
+/// **News** come through the delegate that is passed to those two calls, when the library is not at work: so the owner
+/// may answer, reset or credit from there, nothing is entered twice, and nothing is retained.
+///
+/// **Flow control** is the reader's: content counts against its stream's window until it is passed to `consume`, so what
+/// is not read is not received. The window of the connection is replenished as soon as content has been handed over,
+/// whoever reads it: streams that stall, even all but one, do not starve the others, and what they can make us keep is
+/// ``HTTP2Limits/streamWindow`` each.
+@safe public final class HTTP2Session {
+  /// Which end this is.
+  public let role: HTTP2Role
+  /// Its limits.
+  public let limits: HTTP2Limits
+  /// What ended the session, if it did not end in good order.
+  public internal(set) var failure: HTTP2Error?
+  /// Streams that are neither over nor waiting for the peer to allow them.
+  public internal(set) var openStreams = 0
+
+  let session: OpaquePointer
+  /// All streams whose end the owner has not been told of.
+  var streams: [HTTP2StreamID: Stream] = [:]
+  var events: [SessionEvent] = []
+  var isDelivering = false
+  var builder = HeadBuilder()
+  var block = FieldBlock()
+  var conduct: PeerConduct
+  private var scanner: FrameScanner
+  /// Where the bytes are that the library works on. Set only while it does.
+  var input: UnsafePointer<UInt8>? = nil
+  /// The code of the last GOAWAY that the owner asked for.
+  var goAwayCode = HTTP2ErrorCode.noError
+  /// Whether the library is in no state to go on.
+  var isBroken = false
+
+  /// A session at its beginning. Its preface and settings are the first output.
+  /// - Throws: `internalFailure` if there is no memory for it.
+  public init(_ role: HTTP2Role, limits: HTTP2Limits = HTTP2Limits()) throws(HTTP2Error) {
+    guard let session = unsafe Self.makeSession(role) else {
+      throw .internalFailure("There is no memory for an HTTP/2 session.")
+    }
+    self.role = role
+    self.limits = limits
+    unsafe self.session = session
+    conduct = PeerConduct(limits)
+    scanner = FrameScanner(from: role == .client ? .server : .client)
+    // Safe: the library uses it in callbacks only, which run during calls of this object's own methods.
+    unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
+    guard submitSettings() else { throw .internalFailure("There is no memory for an HTTP/2 session.") }
+  }
+
+  deinit { unsafe nghttp2_session_del(session) }
+
+  /// Whether `collectOutput` would give anything.
+  public var wantsWrite: Bool {
+    guard !isBroken else { return false }
+    return unsafe nghttp2_session_want_write(session) != 0
+  }
+
+  /// Whether nothing more will be sent or received: close the connection.
+  public var isOver: Bool {
+    guard !isBroken else { return true }
+    return unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
+  }
+
+  /// How many streams the peer lets us open (RFC 9113 §5.1.2): 100 until its settings are here.
+  public var peerMaxConcurrentStreams: Int {
+    Int(unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+  }
+
+  /// Whether `submitRequest` would find a stream now.
+  public var canOpenStream: Bool {
+    guard failure == nil, openStreams < min(limits.concurrentStreams, peerMaxConcurrentStreams) else { return false }
+    return unsafe nghttp2_session_check_request_allowed(session) != 0
+  }
+
+  /// Takes all of the bytes that arrived, cut anywhere, and tells the delegate what they mean.
+  ///
+  /// When the peer breaks the protocol, the GOAWAY that says so is output like any other: the session `isOver` when it
+  /// has been collected, and has its `failure`.
+  /// - Throws: What ended the session, after telling all that came before. Every later call throws the same. Send what
+  ///   `collectOutput` still gives, and close the connection.
+  public func receive(_ bytes: Span<UInt8>, delegate: some HTTP2SessionDelegate) throws(HTTP2Error) {
+    precondition(!isDelivering, "A delegate may not call receive.")
+    var start = 0
+    repeat {
+      if let failure { throw failure }
+      let end = min(start + Self.sliceLength, bytes.count)
+      let slice = bytes.extracting(start..<end)
+      process(slice)
+      deliver(to: delegate, slice)
+      start = end
+    } while start < bytes.count
+    if let failure { throw failure }
+  }
+
+  /// Appends what is to be sent.
+  /// - Parameters:
+  ///   - output: Gets whole frames.
+  ///   - limit: Stops when this many bytes were appended, or up to a frame (16 393 bytes) more. The rest stays here.
+  ///   - delegate: Hears of streams that end thereby, and of queues that have room.
+  public func collectOutput(into output: inout [UInt8], limit: Int, delegate: some HTTP2SessionDelegate) {
+    let end = output.count + limit
+    while output.count < end, !isBroken {
+      var frame: UnsafePointer<UInt8>?
+      let count = unsafe nghttp2_session_mem_send(session, &frame)
+      guard count >= 0 else {
+        fail(count)
+        break
+      }
+      guard count > 0, let frame = unsafe frame else { break }
+      // Safe: the frame is the library's until its next call.
+      unsafe output.append(contentsOf: UnsafeBufferPointer(start: frame, count: count))
+    }
+    deliver(to: delegate, Span())
+  }
+
+  /// Reports every stream that is still open as closed: the connection is gone, or given up. What was never sent is
+  /// reported as unprocessed.
+  public func connectionLost(delegate: some HTTP2SessionDelegate) {
+    isBroken = true
+    if failure == nil { failure = .internalFailure("The connection is gone.") }
+    for stream in streams.values.sorted(by: { $0.id < $1.id }) where !stream.isClosed {
+      if stream.cause == nil { stream.cause = role == .server || stream.isSent ? .connectionLost : .unprocessed }
+      close(stream, .noError)
+    }
+    deliver(to: delegate, Span())
+  }
+
+  /// Has the library do what follows from `slice`, and judges the peer by it.
+  private func process(_ slice: Span<UInt8>) {
+    conduct.noteFrames(scanner.count(slice))
+    let result = unsafe slice.withUnsafeBufferPointer { buffer in
+      unsafe input = buffer.baseAddress
+      defer { unsafe input = nil }
+      return unsafe nghttp2_session_mem_recv(session, buffer.baseAddress, buffer.count)
+    }
+    if result < 0 {
+      fail(result)
+    } else if let flood = conduct.flood {
+      failure = .flood(flood)
+      unsafe nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
+    }
+  }
+
+  /// Notes an error after which the library may not be used (those above a negative number leave it in order).
+  private func fail(_ code: Int) {
+    isBroken = true
+    failure =
+      switch nghttp2_error(rawValue: Int32(truncatingIfNeeded: code)) {
+      case NGHTTP2_ERR_BAD_CLIENT_MAGIC: .notHTTP2
+      case NGHTTP2_ERR_FLOODED: .flood(.idleFrames)
+      default: .internalFailure(unsafe String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: code))))
+      }
+  }
+
+  /// How much the library gets at once. The peer is judged after each: at most 1820 frames go unjudged.
+  private static let sliceLength = 16_384
+}

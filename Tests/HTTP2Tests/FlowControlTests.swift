@@ -1,0 +1,108 @@
+import HTTP2
+import HTTPTypes
+import Testing
+
+@Suite("Flow control")
+struct FlowControlTests {
+  @Test("what is not read is not received: a stream stops at its window, and goes on as it is consumed")
+  func stops() throws {
+    let pair = try Pair(server: { $0.streamWindow = 10_000 })
+    try pair.run()
+    let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
+    pair.client.session.send(content(35_000), on: stream, isLast: true)
+    try pair.run()
+    let server = pair.server
+    #expect(server.recorder.content(on: stream).count == 10_000)
+    for expected in [20_000, 30_000, 35_000] {
+      server.session.consume(10_000, on: stream)
+      try pair.run()
+      #expect(server.recorder.content(on: stream).count == expected)
+    }
+    #expect(server.recorder.events.contains(.end(stream)))
+    #expect(server.recorder.content(on: stream) == content(35_000))
+  }
+
+  @Test("streams that nobody reads do not hold up one that is read")
+  func noStarvation() throws {
+    let pair = try Pair(server: { $0.connectionWindow = 65_535 })
+    try pair.run()
+    for _ in 0..<20 {
+      let stalled = try pair.client.session.submitRequest(.post(), hasContent: true)
+      pair.client.session.send(content(100_000), on: stalled, isLast: true)
+    }
+    try pair.run()
+    pair.server.consumesAtOnce()
+    let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
+    pair.client.session.send(content(1_000_000), on: stream, isLast: true)
+    try pair.run()
+    #expect(pair.server.recorder.content(on: stream) == content(1_000_000))
+    #expect(pair.server.recorder.content(on: 1).count == 65_535)
+  }
+
+  @Test("content that is dropped with a reset stream does not use up the connection's window")
+  func droppedContent() throws {
+    let pair = try Pair(server: { $0.connectionWindow = 65_535 })
+    try pair.run()
+    pair.server.recorder.reaction = { event in
+      if case .request(let stream, _) = event, stream < 39 { pair.server.session.reset(stream, .cancel) }
+    }
+    for _ in 0..<20 {
+      let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
+      pair.client.session.send(content(60_000), on: stream, isLast: true)
+      try pair.run()
+    }
+    #expect(pair.server.recorder.content(on: 39).count == 60_000)
+    #expect((0..<19).allSatisfy { pair.server.recorder.content(on: 2 * $0 + 1).isEmpty })
+  }
+
+  @Test("a sender is told when its queue is full and when it has room again")
+  func backPressure() throws {
+    let pair = try Pair(
+      client: { $0.sendQueue = 20_000 }, server: { $0.streamWindow = 30_000 })
+    pair.server.consumesAtOnce()
+    try pair.run()
+    let client = pair.client
+    let stream = try client.session.submitRequest(.post(), hasContent: true)
+    #expect(client.session.send(content(19_999), on: stream))
+    #expect(!client.session.send(content(10_000), on: stream))
+    #expect(!client.recorder.events.contains(.room(stream)))
+    try pair.run()
+    #expect(client.recorder.events.filter { $0 == .room(stream) }.count == 1)
+    client.session.send([], on: stream, isLast: true)
+    client.session.send([1], on: stream)
+    try pair.run()
+    #expect(pair.server.recorder.content(on: stream) == content(19_999) + content(10_000))
+    #expect(pair.server.recorder.events.last == .end(stream))
+  }
+
+  @Test("content may follow in many small parts, each as it comes")
+  func smallParts() throws {
+    let pair = try Pair()
+    try pair.run()
+    let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
+    for index in 0..<100 {
+      pair.client.session.send([UInt8(index)], on: stream)
+      pair.client.session.send([UInt8(index)], on: stream)
+      try pair.run()
+      #expect(pair.server.recorder.content(on: stream).count == 2 * index + 2)
+    }
+    pair.client.session.send([], on: stream, isLast: true)
+    try pair.run()
+    #expect(pair.server.recorder.events.last == .end(stream))
+  }
+
+  @Test("a queue gives its parts in order whatever the room", arguments: [1, 2, 3, 5, 64])
+  func queue(_ room: Int) throws {
+    let pair = try Pair(server: { $0.streamWindow = room })
+    pair.server.consumesAtOnce()
+    try pair.run()
+    let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
+    var sent: [UInt8] = []
+    for count in 0..<40 {
+      pair.client.session.send(content(count), on: stream)
+      sent += content(count)
+    }
+    try pair.run()
+    #expect(pair.server.recorder.content(on: stream) == sent)
+  }
+}

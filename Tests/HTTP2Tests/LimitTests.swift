@@ -1,0 +1,104 @@
+import HTTP2
+import HTTPTypes
+import Testing
+
+@Suite("The limits of a session")
+struct LimitTests {
+  @Test("a request's header section beyond a limit is told of without its fields, to be answered", arguments: sections)
+  func oversizedRequest(_ label: String, _ fields: [(String, String)], isTaken: Bool) throws {
+    let server = try End(.server)
+    try server.receive(Frame.preface + Frame.headers(Frame.get + fields).bytes)
+    guard !isTaken else {
+      #expect(server.recorder.requests == [1])
+      return
+    }
+    #expect(server.recorder.story == [.oversizedRequest(1), .end(1)])
+    try server.session.submitResponse(HTTP2ResponseHead(status: 431), on: 1)
+    _ = server.output()
+    #expect(server.recorder.cause(of: 1) == .finished)
+  }
+
+  @Test("a response's header section beyond a limit closes its stream", arguments: sections)
+  func oversizedResponse(_ label: String, _ fields: [(String, String)], isTaken: Bool) throws {
+    let client = try End(.client)
+    let stream = try client.session.submitRequest(.get())
+    _ = client.output()
+    let head = [(":status", "200")] + fields
+    try client.receive(Frame(.settings).bytes + Frame.headers(head).bytes)
+    _ = client.output()
+    #expect(client.recorder.cause(of: stream) == (isTaken ? .finished : .fieldSectionTooLarge))
+    #expect(client.session.failure == nil)
+  }
+
+  static let sections: [(String, [(String, String)], Bool)] = [
+    ("100 fields", Array(repeating: ("a", "b"), count: 100), true),
+    ("101 fields", Array(repeating: ("a", "b"), count: 101), false),
+    ("15 kB in one field", [("a", String(repeating: "b", count: 15_000))], true),
+    ("100 fields of nothing", Array(repeating: ("a", ""), count: 100), true),
+  ]
+
+  @Test("a small header block that stands for a large section is stopped while it is decoded")
+  func decompressionBomb() throws {
+    let server = try End(.server)
+    // A field of 4000 bytes into the table (RFC 7541 §6.2.1), then named by one byte a hundred times.
+    let field = Frame.literals([("a", String(repeating: "b", count: 4000))])
+    let block = Frame.literals(Frame.get) + [0x40] + field.dropFirst() + Array(repeating: 0xbe, count: 90)
+    try server.receive(Frame.preface + Frame(.headers, flags: 5, stream: 1, block).bytes)
+    #expect(server.recorder.story == [.oversizedRequest(1), .end(1)])
+    try server.receive(Frame.headers(Frame.get, stream: 3).bytes)
+    #expect(server.recorder.requests == [3], "the table is as the client thinks it is")
+  }
+
+  @Test("trailers beyond a limit close their stream")
+  func trailers() throws {
+    let server = try End(.server)
+    try server.receive(
+      Frame.preface + Frame.headers(Frame.get, flags: Frame.endHeaders).bytes
+        + Frame.headers(Array(repeating: ("a", "b"), count: 101)).bytes)
+    _ = server.output()
+    #expect(server.recorder.cause(of: 1) == .fieldSectionTooLarge)
+  }
+
+  @Test("an endless header section ends the session")
+  func continuations() throws {
+    let server = try End(.server)
+    let start = Frame.headers(Frame.get, flags: Frame.endStream).bytes
+    #expect(throws: HTTP2Error.self) {
+      try server.receive(Frame.preface + start)
+      for _ in 0..<100 { try server.receive(Frame(.continuation, stream: 1).bytes) }
+      _ = server.output()
+      try server.receive([])
+    }
+    #expect(server.recorder.requests.isEmpty)
+  }
+
+  @Test("streams beyond the limit are refused, the others go on")
+  func concurrentStreams() throws {
+    let server = try End(.server) { $0.concurrentStreams = 3 }
+    try server.receive(Frame.preface)
+    for index in 0..<5 {
+      try server.receive(Frame.headers(Frame.get, stream: Int32(2 * index + 1)).bytes)
+    }
+    #expect(server.recorder.requests == [1, 3, 5])
+    let output = server.output()
+    for stream: Int32 in [7, 9] {
+      #expect(output.contains(Frame(.resetStream, stream: stream, [0, 0, 0, 7]).bytes), "REFUSED_STREAM")
+    }
+    #expect(server.session.failure == nil)
+  }
+
+  @Test("the server's limit of streams is the client's")
+  func peerConcurrentStreams() throws {
+    let pair = try Pair(server: { $0.concurrentStreams = 2 })
+    try pair.run()
+    #expect(pair.client.session.peerMaxConcurrentStreams == 2)
+    let first = try pair.client.session.submitRequest(.get())
+    _ = try pair.client.session.submitRequest(.get())
+    #expect(!pair.client.session.canOpenStream)
+    try pair.run()
+    #expect(pair.client.recorder.cause(of: first) == nil)
+    try pair.server.session.submitResponse(HTTP2ResponseHead(status: 200), on: first)
+    try pair.run()
+    #expect(pair.client.session.canOpenStream)
+  }
+}

@@ -1,0 +1,45 @@
+import HTTP2
+
+/// One end of a connection: a session and what it told.
+final class End {
+  let session: HTTP2Session
+  let recorder = Recorder()
+
+  init(_ role: HTTP2Role, _ change: (inout HTTP2Limits) -> Void = { _ in }) throws {
+    var limits = HTTP2Limits()
+    change(&limits)
+    session = try HTTP2Session(role, limits: limits)
+  }
+
+  /// Everything that there is to send.
+  func output() -> [UInt8] {
+    var output: [UInt8] = []
+    session.collectOutput(into: &output, limit: .max / 2, delegate: recorder)
+    return output
+  }
+
+  func receive(_ bytes: [UInt8]) throws {
+    try session.receive(bytes.span, delegate: recorder)
+  }
+
+  /// Credits whatever content arrives.
+  func consumesAtOnce() {
+    recorder.reaction = { [unowned self] event in
+      if case .content(let stream, let bytes) = event { session.consume(bytes.count, on: stream) }
+    }
+  }
+
+  /// Answers every request with 200 and its own content, when that is whole.
+  func echoes() {
+    recorder.reaction = { [unowned self] event in
+      switch event {
+      case .content(let stream, let bytes): session.consume(bytes.count, on: stream)
+      case .end(let stream):
+        let content = recorder.content(on: stream)
+        try? session.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: !content.isEmpty)
+        if !content.isEmpty { session.send(content, on: stream, isLast: true) }
+      default: break
+      }
+    }
+  }
+}

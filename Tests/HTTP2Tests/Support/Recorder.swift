@@ -1,0 +1,77 @@
+import HTTP2
+import HTTPTypes
+
+/// Notes what a session tells, and does what a test wants done thereupon.
+final class Recorder: HTTP2SessionDelegate {
+  enum Event: Equatable {
+    case request(HTTP2StreamID, HTTP2RequestHead)
+    case oversizedRequest(HTTP2StreamID)
+    case response(HTTP2StreamID, HTTP2ResponseHead)
+    case content(HTTP2StreamID, [UInt8])
+    case end(HTTP2StreamID)
+    case room(HTTP2StreamID)
+    case closed(HTTP2StreamID, HTTP2StreamClosure.Cause, HTTP2ErrorCode)
+    case goAway(HTTP2GoAway)
+    case settings
+    case pong(UInt64)
+  }
+
+  private(set) var events: [Event] = []
+  /// Called with each event, after it was noted.
+  var reaction: (Event) -> Void = { _ in }
+
+  /// The events but for settings, with the parts of a stream's content joined: the same however bytes are cut.
+  var story: [Event] {
+    var story: [Event] = []
+    for event in events where event != .settings {
+      if case .content(let stream, let more) = event, case .content(stream, let content) = story.last {
+        story[story.count - 1] = .content(stream, content + more)
+      } else {
+        story.append(event)
+      }
+    }
+    return story
+  }
+
+  /// All content that came on `stream`.
+  func content(on stream: HTTP2StreamID) -> [UInt8] {
+    events.flatMap { event -> [UInt8] in
+      guard case .content(stream, let bytes) = event else { return [] }
+      return bytes
+    }
+  }
+
+  /// How `stream` ended; nil if it did not, or more than once.
+  func cause(of stream: HTTP2StreamID) -> HTTP2StreamClosure.Cause? {
+    let causes = events.compactMap { event -> HTTP2StreamClosure.Cause? in
+      guard case .closed(stream, let cause, _) = event else { return nil }
+      return cause
+    }
+    return causes.count == 1 ? causes[0] : nil
+  }
+
+  /// The streams on which requests came, in order.
+  var requests: [HTTP2StreamID] {
+    events.compactMap { if case .request(let stream, _) = $0 { stream } else { nil } }
+  }
+
+  func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) { note(.request(stream, head)) }
+  func receivedOversizedRequest(on stream: HTTP2StreamID) { note(.oversizedRequest(stream)) }
+  func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) { note(.response(stream, head)) }
+  func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
+    note(.content(stream, content.indices.map { content[$0] }))
+  }
+  func receivedEnd(on stream: HTTP2StreamID) { note(.end(stream)) }
+  func hasRoom(on stream: HTTP2StreamID) { note(.room(stream)) }
+  func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
+    note(.closed(stream, closure.cause, closure.code))
+  }
+  func receivedGoAway(_ goAway: HTTP2GoAway) { note(.goAway(goAway)) }
+  func settingsChanged() { note(.settings) }
+  func receivedPong(_ payload: UInt64) { note(.pong(payload)) }
+
+  private func note(_ event: Event) {
+    events.append(event)
+    reaction(event)
+  }
+}
