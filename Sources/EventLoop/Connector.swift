@@ -4,7 +4,8 @@ import Glibc
 /// one is connected (Happy Eyeballs, RFC 8305). The first wins, the others are closed.
 ///
 /// What is remembered of a name is tried at once; unless that is very new, the name is looked up meanwhile, and addresses
-/// that were not known join in. So an address that has changed costs no more than one that does not answer.
+/// that were not known join in. So an address that has changed costs no more than one that does not answer. After a
+/// failure the name is looked up first.
 ///
 /// Confined to its loop. Alive until it has reported, whoever holds it.
 public final class Connector: ChannelDelegate {
@@ -59,6 +60,9 @@ public final class Connector: ChannelDelegate {
     timer.sleep(until: loop.now, self)
   }
 
+  /// Whether nothing has happened yet but that the name is being looked up.
+  public var isWaitingForName: Bool { isResolving && attempts.isEmpty && failures.isEmpty }
+
   /// Gives up, without a report.
   public func cancel() {
     report = nil
@@ -72,7 +76,7 @@ public final class Connector: ChannelDelegate {
       order.add([.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)])
     } else {
       let memory = resolver.memory(of: host, port: port)
-      let age = memory.map { loop.now.duration(since: $0.found) } ?? Self.lifetime
+      let age = memory.map { $0.isDoubtful ? Self.lifetime : loop.now.duration(since: $0.found) } ?? Self.lifetime
       if age < Self.lifetime { order.add(memory?.addresses ?? []) } else { stale = memory?.addresses ?? [] }
       if age >= Self.freshness { resolve() }
     }
@@ -168,6 +172,7 @@ public final class Connector: ChannelDelegate {
   private func finish(_ outcome: Outcome) {
     let report = report
     self.report = nil
+    if case .failure = outcome { resolver.doubt(host, port: port) }
     close()
     report?(outcome)
   }

@@ -20,6 +20,8 @@ public final class NameResolver: @unchecked Sendable {
     let addresses: [SocketAddress]
     /// When they were found.
     let found: Deadline
+    /// Whether none of them led anywhere the last time.
+    var isDoubtful = false
   }
 
   struct Name: Hashable {
@@ -48,6 +50,11 @@ public final class NameResolver: @unchecked Sendable {
   /// What is remembered of a name.
   func memory(of host: String, port: UInt16) -> Memory? {
     memories[Name(host: host, port: port)]
+  }
+
+  /// Notes that no address of a name leads anywhere: it is to be looked up before those are tried again.
+  func doubt(_ host: String, port: UInt16) {
+    memories[Name(host: host, port: port)]?.isDoubtful = true
   }
 
   /// Looks a name up and tells `answer` on the loop, later; a failure leaves what is remembered as it is.

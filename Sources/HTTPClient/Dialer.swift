@@ -1,0 +1,152 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+import TLS
+
+/// Makes one connection that requests can be sent on: addresses, the proxy's tunnel, TLS.
+///
+/// Confined to its loop. Alive until it has reported, whoever holds it.
+final class Dialer: LinkOwner {
+  /// A link that is ready, or why there is none.
+  typealias Outcome = Result<Link, UpstreamError>
+
+  private let configuration: UpstreamClient.Configuration
+  private let deadline: Deadline
+  private var report: ((Outcome) -> Void)?
+  private var connector: Connector?
+  private var link: Link?
+  /// Reads the proxy's answer; nil when there is none to come.
+  private var tunnelParser: ResponseHeadParser?
+
+  init(
+    _ configuration: UpstreamClient.Configuration, loop: EventLoop, resolver: NameResolver,
+    report: @escaping (Outcome) -> Void
+  ) {
+    self.configuration = configuration
+    self.report = report
+    deadline = loop.now.advanced(by: configuration.limits.attempt)
+    let (host, port) = configuration.proxy.map { ($0.host, $0.port) } ?? (configuration.host, configuration.port)
+    connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { outcome in
+      self.connected(outcome)
+    }
+  }
+
+  /// Whether nothing has happened yet but that the name is being looked up.
+  var isWaitingForName: Bool { connector?.isWaitingForName ?? false }
+
+  /// Gives up, without a report.
+  func cancel() {
+    report = nil
+    connector?.cancel()
+    connector = nil
+    link?.close()
+    link = nil
+  }
+
+  // MARK: Stages
+
+  private func connected(_ outcome: Connector.Outcome) {
+    connector = nil
+    switch outcome {
+    case .failure(let error): finish(.failure(UpstreamError(error)))
+    case .success(let channel):
+      let link = Link(channel, writeProgress: configuration.limits.writeProgress)
+      self.link = link
+      link.owner = self
+      link.deadline = deadline
+      link.start()
+      configuration.proxy == nil ? secure(link) : askForTunnel(link)
+    }
+  }
+
+  private func askForTunnel(_ link: Link) {
+    tunnelParser = ResponseHeadParser(answering: .connect, limits: configuration.limits.http1)
+    link.write { output in
+      RequestSerializer.appendConnect(
+        to: configuration.endpoint, authorization: configuration.proxy?.authorization, &output)
+    }
+  }
+
+  private func secure(_ link: Link) {
+    guard configuration.scheme == .https else { return finish(.success(link)) }
+    guard let context = configuration.tls else {
+      let problem = "There are no trusted authorities to verify \(configuration.host) with."
+      return finish(.failure(UpstreamError(.proxyInternalError, .unprocessed, problem)))
+    }
+    do throws(TLSError) {
+      let protocols = configuration.applicationProtocols
+      link.secure(with: try TLSSession(context, host: configuration.host, applicationProtocols: protocols))
+    } catch {
+      finish(.failure(UpstreamError(error, .unprocessed)))
+    }
+  }
+
+  // MARK: Events
+
+  func linkBecameSecure(_ link: Link) {
+    finish(.success(link))
+  }
+
+  func linkReceived(_ link: Link) {
+    guard var parser = tunnelParser else { return }
+    do throws(ResponseError) {
+      let bytes = link.unread
+      guard let length = try parser.parse(bytes.span) else {
+        tunnelParser = parser
+        return
+      }
+      tunnelParser = nil
+      guard (200..<300).contains(parser.head.status) else { return finish(.failure(refusal(parser.head.status))) }
+      // Both TLS and HTTP let the client speak first.
+      guard length == bytes.count else {
+        return fail(.protocolError, "\(proxyName) sent bytes through the tunnel before its other end could.")
+      }
+      link.consume(length)
+      secure(link)
+    } catch {
+      fail(.protocolError, "The answer of \(proxyName) is malformed. \(error.reason)")
+    }
+  }
+
+  func linkTimedOut(_ link: Link) {
+    let stage = tunnelParser != nil ? "\(proxyName) did not answer" : "\(configuration.endpoint) did not finish TLS"
+    fail(.connectionTimeout, "\(stage) in time.")
+  }
+
+  func linkEnded(_ link: Link, _ end: LinkEnd) {
+    if case .failedTLS(let error) = end { return finish(.failure(UpstreamError(error, .unprocessed))) }
+    let error = UpstreamError(end, .unprocessed, with: tunnelParser != nil ? proxyName : configuration.endpoint)
+    guard case .closed = end else { return finish(.failure(error)) }
+    let peer = tunnelParser != nil ? proxyName : configuration.endpoint
+    fail(error.cause, "\(peer) closed the connection before it was ready for a request.")
+  }
+
+  // MARK: The end
+
+  private var proxyName: String { "The proxy \(configuration.proxy?.description ?? "")" }
+
+  private func refusal(_ status: Int) -> UpstreamError {
+    switch status {
+    case 407:
+      let words = "\(proxyName) wants other credentials (407); put user and password into its URL."
+      return UpstreamError(.destinationUnavailable, .unprocessed, words)
+    default:
+      let words = "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
+      return UpstreamError(.destinationUnavailable, .unprocessed, words)
+    }
+  }
+
+  private func fail(_ cause: UpstreamError.Cause, _ words: String) {
+    finish(.failure(UpstreamError(cause, .unprocessed, words)))
+  }
+
+  private func finish(_ outcome: Outcome) {
+    guard let report else { return }
+    self.report = nil
+    if case .failure = outcome { link?.close() }
+    link?.deadline = .never
+    link = nil
+    report(outcome)
+  }
+}

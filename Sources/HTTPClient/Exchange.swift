@@ -1,0 +1,196 @@
+import EventLoop
+import HTTPMessages
+import HTTPTypes
+
+/// What carries exchanges: one connection, whichever protocol it speaks.
+protocol Carrier: AnyObject {
+  /// How many exchanges it can take on now.
+  var room: Int { get }
+  /// Whether it has carried an exchange.
+  var hasCarried: Bool { get }
+  /// Sends the request of an exchange, which is told all that comes of it. There must be room.
+  func carry(_ exchange: Exchange)
+  /// An exchange is over before its response is: what carries it is released.
+  func abandon(_ exchange: Exchange)
+  /// So much of a response's content has been read.
+  func contentWasRead(_ count: Int, of exchange: Exchange)
+  /// Ends it, and what it carries.
+  func close(_ end: LinkEnd)
+}
+
+/// Whom an exchange waits at before it is carried.
+protocol ExchangeQueue: AnyObject {
+  /// An exchange waits no more.
+  func leave(_ ticket: WaitingList<Exchange>.Ticket)
+  /// An exchange's time for a connection is over.
+  /// - Returns: Why it fails; nil if it should wait on, for the whole of its time.
+  func connectTimedOut() -> UpstreamError?
+  /// The same when all of its time is over.
+  func waitTimedOut() -> UpstreamError
+}
+
+/// One request and its response, from the wait for a connection to the last byte.
+///
+/// While it waits it is this object and a timer without descriptor; neither task nor buffer. Confined to its loop.
+final class Exchange: ChannelDelegate, @unchecked Sendable {
+  // Sendable by confinement: a cancellation handler, which may run anywhere, only posts to the loop.
+
+  let request: UpstreamRequest
+  /// The stream that carries it, for HTTP/2.
+  var stream: Int32 = 0
+  private(set) var content: ReceivedContent?
+
+  private let limits: UpstreamTimeouts
+  private let loop: EventLoop
+  private let timer: Channel
+  private let wholeDeadline: Deadline
+  private var phase = Phase.new
+  private var waiter = Waiter<Outcome>()
+
+  /// What comes of it, as far as the head of the response.
+  typealias Outcome = Result<UpstreamResponse, UpstreamError>
+
+  private enum Phase {
+    case new
+    case waiting(WaitingList<Exchange>.Ticket, any ExchangeQueue)
+    case sent(any Carrier)
+    case answered(any Carrier)
+    case over
+  }
+
+  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, loop: EventLoop) {
+    self.request = request
+    self.limits = limits
+    self.loop = loop
+    timer = loop.openTimer()
+    wholeDeadline = loop.now.advanced(by: limits.whole)
+  }
+
+  /// Whether somebody waits for its outcome still.
+  var isOver: Bool { if case .over = phase { true } else { false } }
+
+  var isAnswered: Bool { if case .answered = phase { true } else { false } }
+
+  // MARK: Its life
+
+  /// Takes whom to tell of the response. Before anything else.
+  func start(_ continuation: UnsafeContinuation<Outcome, Never>) {
+    unsafe waiter.take(continuation)
+  }
+
+  /// Waits for a connection.
+  func wait(_ ticket: WaitingList<Exchange>.Ticket, in queue: any ExchangeQueue) {
+    phase = .waiting(ticket, queue)
+    sleep(limits.connect)
+  }
+
+  /// The request has been handed to the transport, or its content has: the response is due.
+  func sent(by carrier: any Carrier) {
+    phase = .sent(carrier)
+    sleep(limits.firstByte)
+  }
+
+  /// The request's content, which may take its time, is being sent.
+  func isSending(by carrier: any Carrier) {
+    phase = .sent(carrier)
+    sleep(nil)
+  }
+
+  /// All content of the request has been handed over; unless the response was there before.
+  func contentWasSent() {
+    if case .sent = phase { sleep(limits.firstByte) }
+  }
+
+  /// The head of the response has come.
+  func answered(_ status: Int, _ fields: HTTPFields, contentLength: Int?) {
+    guard case .sent(let carrier) = phase else { return }
+    phase = .answered(carrier)
+    sleep(nil)
+    let content = ReceivedContent(self, loop: loop)
+    self.content = content
+    let response = UpstreamResponse(
+      status: HTTPResponse.Status(code: status), fields: fields, content: content, contentLength: contentLength)
+    waiter.resume(returning: .success(response))
+  }
+
+  /// The response is whole.
+  func finished() {
+    guard case .answered = phase else { return }
+    end()
+    content?.end(.success(()))
+  }
+
+  /// It will come to nothing.
+  func failed(_ error: UpstreamError) {
+    guard !isOver else { return }
+    end()
+    content?.end(.failure(error.contentError))
+    waiter.resume(returning: .failure(error))
+  }
+
+  /// Nobody waits for it any more.
+  func cancel() {
+    abandon(UpstreamError(.cancelled, progress, "The request was cancelled."))
+  }
+
+  func contentWasRead(_ count: Int) {
+    guard case .answered(let carrier) = phase else { return }
+    carrier.contentWasRead(count, of: self)
+  }
+
+  // MARK: Time
+
+  /// Waits for as long, if that is less than what is left of the whole.
+  private func sleep(_ duration: Duration?) {
+    timer.sleep(until: min(wholeDeadline, duration.map { loop.now.advanced(by: $0) } ?? .never), self)
+  }
+
+  func channel(_ channel: Channel, became readiness: Readiness) {
+    guard !isOver else { return }
+    guard readiness == .timedOut else { return abandon(UpstreamError(.cancelled, progress, "The loop is ending.")) }
+    let isWhole = loop.now >= wholeDeadline
+    switch phase {
+    case .waiting(_, let queue):
+      if let error = isWhole ? queue.waitTimedOut() : queue.connectTimedOut() { abandon(error) } else { sleep(nil) }
+    case .sent where !isWhole:
+      let words = "No response began within \(limits.firstByte.text)."
+      abandon(UpstreamError(.connectionReadTimeout, .unanswered, words))
+    case .new, .sent, .answered, .over:
+      abandon(UpstreamError(.responseTimeout, progress, "The response was not whole within \(limits.whole.text)."))
+    }
+  }
+
+  private var progress: UpstreamError.Progress {
+    switch phase {
+    case .new, .waiting: .unprocessed
+    case .sent: .unanswered
+    case .answered, .over: .answered
+    }
+  }
+
+  // MARK: The end
+
+  /// Ends it before its time.
+  private func abandon(_ error: UpstreamError) {
+    let phase = phase
+    failed(error)
+    switch phase {
+    case .new, .over: break
+    case .waiting(let ticket, let queue): queue.leave(ticket)
+    case .sent(let carrier), .answered(let carrier): carrier.abandon(self)
+    }
+  }
+
+  private func end() {
+    phase = .over
+    timer.close()
+  }
+}
+
+extension Duration {
+  /// `10 s` or `250 ms`.
+  var text: String {
+    let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+    return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
+  }
+}

@@ -1,0 +1,197 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+
+/// One HTTP/1.1 connection to the upstream: one exchange at a time, kept alive in between.
+///
+/// Confined to its loop.
+final class HTTP1Connection: Carrier, LinkOwner {
+  private let link: Link
+  private let configuration: UpstreamClient.Configuration
+  private weak var pool: (any ConnectionPool)?
+
+  private var exchange: Exchange?
+  private var parser = ResponseHeadParser(answering: .get)
+  /// Reads the content of the response whose head has come.
+  private var decoder: ResponseContentDecoder?
+  private var requestContent: RequestContent?
+  private var isChunked = false
+  /// What the link had sent when the request was written.
+  private var sentBefore = 0
+  private(set) var hasCarried = false
+
+  init(_ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
+    self.link = link
+    self.configuration = configuration
+    self.pool = pool
+    link.owner = self
+    rest()
+  }
+
+  var room: Int { exchange == nil && link.isOpen ? 1 : 0 }
+
+  /// Waits for a request; and for the peer's end, which is noticed because the link reads on.
+  private func rest() {
+    exchange = nil
+    decoder = nil
+    link.isReading = true
+    link.deadline = link.now.advanced(by: configuration.limits.idle)
+  }
+
+  // MARK: The request
+
+  func carry(_ exchange: Exchange) {
+    let request = exchange.request
+    let framing: MessageFraming =
+      request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
+    var head: [UInt8] = []
+    do {
+      try RequestSerializer.append(
+        request.method, target: request.target, host: configuration.authority, fields: request.fields,
+        framing: framing, to: &head)
+    } catch {
+      return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, error.reason))
+    }
+    self.exchange = exchange
+    hasCarried = true
+    parser = ResponseHeadParser(answering: request.method, limits: configuration.limits.http1)
+    sentBefore = link.bytesSent
+    link.deadline = .never
+    link.write { $0 += head }
+    guard let content = request.content else { return exchange.sent(by: self) }
+    isChunked = framing == .chunked
+    exchange.isSending(by: self)
+    requestContent = RequestContent(content, length: request.contentLength, to: self, on: link.channel.loop)
+  }
+
+  // MARK: The response
+
+  func linkReceived(_ link: Link) {
+    do {
+      while try advance() {}
+    } catch {
+      end(UpstreamError(error, from: configuration.endpoint))
+    }
+  }
+
+  /// Deals with the next piece of what has come. False if it takes more.
+  private func advance() throws(ResponseError) -> Bool {
+    let bytes = link.unread
+    guard link.isOpen, !bytes.isEmpty || decoder != nil else { return false }
+    guard let exchange else {
+      // Nobody has asked: it is the answer to nothing, or to a request before (RFC 9112 §9.2).
+      end(nil)
+      return false
+    }
+    guard var decoder else { return try readHead(bytes, for: exchange) }
+    let (count, event) = try decoder.decode(bytes.span)
+    self.decoder = decoder
+    if case .data(let range) = event {
+      let start = bytes.startIndex + range.lowerBound
+      exchange.content?.append(Array(bytes[start..<start + range.count]))
+    }
+    link.consume(count)
+    if event == .end {
+      finish(exchange)
+      return false
+    }
+    holdBack(exchange)
+    return event != .needMore
+  }
+
+  private func readHead(_ bytes: ArraySlice<UInt8>, for exchange: Exchange) throws(ResponseError) -> Bool {
+    guard let length = try parser.parse(bytes.span) else { return false }
+    link.consume(length)
+    let head = parser.head
+    decoder = ResponseContentDecoder(head.framing, limits: configuration.limits.http1)
+    exchange.answered(head.status, head.fields, contentLength: head.contentLength)
+    pool?.connectionProved(self)
+    return true
+  }
+
+  /// Receives no more while enough waits to be read.
+  private func holdBack(_ exchange: Exchange) {
+    link.isReading = (exchange.content?.buffered ?? 0) < configuration.limits.bufferedContent
+  }
+
+  func contentWasRead(_ count: Int, of exchange: Exchange) {
+    guard exchange === self.exchange else { return }
+    holdBack(exchange)
+  }
+
+  /// The response is whole: the connection goes on if both sides can.
+  private func finish(_ exchange: Exchange) {
+    let isSent = requestContent?.isComplete ?? true
+    requestContent?.cancel()
+    requestContent = nil
+    rest()
+    pool?.exchangeEnded()
+    exchange.finished()
+    if isSent, parser.head.keepAlive, link.unread.isEmpty {
+      pool?.connectionHasRoom(self)
+    } else {
+      end(nil)
+    }
+  }
+
+  // MARK: The end
+
+  func abandon(_ exchange: Exchange) {
+    guard exchange === self.exchange else { return }
+    end(nil)
+  }
+
+  func close(_ end: LinkEnd) { link.end(end) }
+
+  func linkTimedOut(_ link: Link) { end(nil) }
+
+  func linkEnded(_ link: Link, _ end: LinkEnd) {
+    let exchange = leave()
+    guard let exchange, !exchange.isOver else { return }
+    if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
+    let hasBegun = decoder != nil || !link.unread.isEmpty
+    let progress: UpstreamError.Progress =
+      hasBegun ? .answered : link.bytesSent == sentBefore ? .unprocessed : .unanswered
+    exchange.failed(UpstreamError(end, progress, with: configuration.endpoint))
+  }
+
+  /// Closes the connection.
+  private func end(_ error: UpstreamError?) {
+    link.close()
+    let exchange = leave()
+    if let error { exchange?.failed(error) }
+  }
+
+  /// Drops everything, and gives what it carried.
+  private func leave() -> Exchange? {
+    let exchange = exchange
+    self.exchange = nil
+    requestContent?.cancel()
+    requestContent = nil
+    if exchange != nil { pool?.exchangeEnded() }
+    pool?.connectionEnded(self, hasCarried: hasCarried)
+    return exchange
+  }
+}
+
+extension HTTP1Connection: RequestContent.Sink {
+  /// Bytes that wait to be sent beyond which the reader of a request's content has to wait.
+  private static let enough = 65_536
+
+  func send(_ part: [UInt8]) -> Bool {
+    link.write { output in
+      if isChunked { RequestSerializer.appendChunk(part.span, to: &output) } else { output += part }
+    }
+    return link.backlog < Self.enough
+  }
+
+  func sendEnd() {
+    if isChunked { link.write { RequestSerializer.appendLastChunk(to: &$0) } }
+    exchange?.contentWasSent()
+  }
+
+  func contentBroke(_ error: UpstreamError) { end(error) }
+
+  func linkDrained(_ link: Link) { requestContent?.hasRoom() }
+}

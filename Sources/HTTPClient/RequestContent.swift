@@ -1,0 +1,81 @@
+import EventLoop
+import HTTPMessages
+
+/// Sends the content of one request as its reader gives it: the one thing here that takes a task.
+///
+/// Confined to its loop.
+final class RequestContent: @unchecked Sendable {
+  // Sendable by confinement: its task runs on the loop.
+
+  /// What a connection does with the content.
+  protocol Sink: AnyObject {
+    /// Sends a part, which is never empty. False if it has enough for now and will call `hasRoom`.
+    func send(_ part: [UInt8]) -> Bool
+    /// Sends the end.
+    func sendEnd()
+    /// The content broke off, or is not of the length that was said.
+    func contentBroke(_ error: UpstreamError)
+  }
+
+  /// Whether all of it has been sent.
+  private(set) var isComplete = false
+
+  private weak var sink: (any Sink)?
+  private var left: Int?
+  private var task: Task<Void, Never>?
+  private var waiter = Waiter<Void>()
+
+  /// Begins to send.
+  /// - Parameter length: How long the content was said to be.
+  init(_ content: any ContentReader, length: Int?, to sink: any Sink, on loop: EventLoop) {
+    self.sink = sink
+    left = length
+    // An unstructured task does not inherit the preference: without it, it would run on the global pool.
+    task = Task(executorPreference: loop) { await self.run(content) }
+  }
+
+  /// Says that more can be sent.
+  func hasRoom() {
+    waiter.resume(returning: ())
+  }
+
+  /// Sends no more.
+  func cancel() {
+    sink = nil
+    task?.cancel()
+    hasRoom()
+  }
+
+  private func run(_ content: any ContentReader) async {
+    do throws(ContentError) {
+      while let part = try await content.read() {
+        guard let sink else { return }
+        guard count(part) else { return breakOff("longer") }
+        if !sink.send(part) { await room() }
+      }
+    } catch {
+      guard let sink else { return }
+      return sink.contentBroke(UpstreamError(.cancelled, .unanswered, "The request's content broke off."))
+    }
+    guard left ?? 0 == 0 else { return breakOff("shorter") }
+    isComplete = true
+    sink?.sendEnd()
+  }
+
+  private func room() async {
+    guard sink != nil else { return }
+    await unsafe withUnsafeContinuation { continuation in unsafe waiter.take(continuation) }
+  }
+
+  /// False if there is more than was said.
+  private func count(_ part: [UInt8]) -> Bool {
+    guard let left else { return true }
+    self.left = left - part.count
+    return left >= part.count
+  }
+
+  private func breakOff(_ difference: String) {
+    let words = "The request's content is \(difference) than was said."
+    sink?.contentBroke(UpstreamError(.proxyInternalError, .unanswered, words))
+  }
+}

@@ -1,0 +1,184 @@
+public import EventLoop
+import HTTPMessages
+import TLS
+
+// Which request goes where, and when connections are opened.
+extension UpstreamClient {
+  // MARK: Requests
+
+  func submit(_ exchange: Exchange) {
+    guard exchange.request.hasSoundTarget else {
+      let words = "The request's target is not a path of visible ASCII characters."
+      return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
+    }
+    exchange.wait(waiting.append(exchange), in: self)
+    count { $0.requestsWaiting = waiting.count }
+    dispatch()
+  }
+
+  /// Gives waiting requests to connections that have room, and opens connections for the others.
+  func dispatch() {
+    while !waiting.isEmpty, let connection = connections.last(where: { $0.room > 0 }) {
+      guard let exchange = waiting.popFirst() else { break }
+      let isReused = connection.hasCarried
+      count {
+        $0.requestsSent += 1
+        $0.requestsOpen += 1
+        $0.requestsWaiting = waiting.count
+        if isReused { $0.requestsOnReusedConnection += 1 }
+      }
+      connection.carry(exchange)
+    }
+    openConnections()
+  }
+
+  // MARK: Connections
+
+  /// Opens as many connections as there are requests waiting, within bounds: of HTTP/2, or when nothing is known yet, one
+  /// at a time.
+  private func openConnections() {
+    guard !waiting.isEmpty, !isClosed else { return }
+    let limits = configuration.limits
+    let isHTTP1 = speaksHTTP2 == false
+    let free = (isHTTP1 ? limits.http1Connections : limits.http2Connections) - connections.count
+    let wanted = min(free, isHTTP1 ? waiting.count : 1)
+    guard dialers.count < wanted else { return }
+    guard backOff.until <= loop.now else { return wake(at: backOff.until) }
+    while dialers.count < wanted { dial() }
+  }
+
+  private func wake(at deadline: Deadline) {
+    let timer = backOffTimer ?? loop.openTimer()
+    backOffTimer = timer
+    timer.sleep(until: deadline, self)
+  }
+
+  private func dial() {
+    var place: ObjectIdentifier?
+    let dialer = Dialer(configuration, loop: loop, resolver: resolver) { [self] outcome in
+      if let place { dialers[place] = nil }
+      switch outcome {
+      case .success(let link): connected(link)
+      case .failure(let error): failed(error)
+      }
+      dispatch()
+    }
+    place = ObjectIdentifier(dialer)
+    dialers[ObjectIdentifier(dialer)] = dialer
+  }
+
+  private func connected(_ link: Link) {
+    guard !isClosed else { return link.close() }
+    let isHTTP2 = configuration.http2 == .priorKnowledge || link.tls?.applicationProtocol == "h2"
+    speaksHTTP2 = isHTTP2
+    lastFailure = nil
+    count {
+      $0.connectionsOpened += 1
+      $0.connectionsOpen += 1
+      if link.tls?.wasResumed == true { $0.handshakesResumed += 1 }
+    }
+    connections.append(HTTP1Connection(link, configuration, pool: self))
+  }
+
+  /// Those who wait fail as well, unless there is a connection that they can wait for. If the attempt only took too long,
+  /// another is made for those who have more time.
+  private func failed(_ error: UpstreamError) {
+    count { $0.connectionsFailed += 1 }
+    lastFailure = error
+    backOff.failed(at: loop.now, jitter: .random(in: 0...1))
+    let isTimeout = error.cause == .connectionTimeout || error.cause == .dnsTimeout
+    guard connections.isEmpty, !isTimeout else { return }
+    failWaiting(error)
+  }
+
+  func failWaiting(_ error: UpstreamError) {
+    // Whoever is told may come back at once, and is not to be told again.
+    for _ in 0..<waiting.count { waiting.popFirst()?.failed(error) }
+    count { $0.requestsWaiting = waiting.count }
+  }
+
+  func shutDown() {
+    isClosed = true
+    for dialer in dialers.values { dialer.cancel() }
+    dialers = [:]
+    backOffTimer?.close()
+    backOffTimer = nil
+    for connection in connections + draining { connection.close(.ended) }
+    failWaiting(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
+  }
+}
+
+// MARK: What connections say
+
+extension UpstreamClient: ConnectionPool {
+  func connectionHasRoom(_ connection: any Carrier) {
+    // The one used last is used next: the others may come to their end of idleness.
+    if let index = connections.lastIndex(where: { $0 === connection }), connections.count > 1 {
+      connections.append(connections.remove(at: index))
+    }
+    dispatch()
+  }
+
+  func connectionProved(_ connection: any Carrier) {
+    backOff.succeeded()
+  }
+
+  func connectionDrains(_ connection: any Carrier) {
+    guard let index = connections.firstIndex(where: { $0 === connection }) else { return }
+    draining.append(connections.remove(at: index))
+    dispatch()
+  }
+
+  func connectionEnded(_ connection: any Carrier, hasCarried: Bool) {
+    connections.removeAll { $0 === connection }
+    draining.removeAll { $0 === connection }
+    count { $0.connectionsOpen -= 1 }
+    dispatch()
+  }
+
+  func exchangeEnded() {
+    count { $0.requestsOpen -= 1 }
+  }
+}
+
+// MARK: What waiting requests ask
+
+extension UpstreamClient: ExchangeQueue {
+  func leave(_ ticket: WaitingList<Exchange>.Ticket) {
+    waiting.remove(ticket)
+    count { $0.requestsWaiting = waiting.count }
+  }
+
+  func connectTimedOut() -> UpstreamError? {
+    connections.isEmpty ? noConnection : nil
+  }
+
+  func waitTimedOut() -> UpstreamError {
+    guard !connections.isEmpty else { return noConnection }
+    let words = "All \(connections.count) connections to \(configuration.endpoint) were busy for too long."
+    return UpstreamError(.connectionLimitReached, .unprocessed, words)
+  }
+
+  private var noConnection: UpstreamError {
+    if let lastFailure { return lastFailure }
+    if dialers.values.contains(where: \.isWaitingForName) {
+      return UpstreamError(.dnsTimeout, .unprocessed, "The name of \(configuration.endpoint) was not resolved in time.")
+    }
+    let words = "There was no connection to \(configuration.endpoint) in time."
+    return UpstreamError(.connectionTimeout, .unprocessed, words)
+  }
+}
+
+extension UpstreamClient: ChannelDelegate {
+  /// Called by the loop when the back-off is over.
+  public func channel(_ channel: Channel, became readiness: Readiness) {
+    if readiness == .timedOut { dispatch() }
+  }
+}
+
+extension UpstreamRequest {
+  /// Whether the target is one that cannot be taken for anything else: a slash, then visible ASCII characters.
+  fileprivate var hasSoundTarget: Bool {
+    target.utf8.first == UInt8(ascii: "/") && target.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+  }
+}

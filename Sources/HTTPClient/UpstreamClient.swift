@@ -1,0 +1,107 @@
+public import EventLoop
+public import HTTPMessages
+import Locks
+
+/// The client of one upstream server, for one event loop: its connections, and the requests that wait for one.
+///
+/// HTTP/2 requests share few connections, up to the peer's streams on each; another is opened only when all are full.
+/// HTTP/1.1 requests have a connection each, which is kept for the next. A request is sent once. Those that find no room
+/// wait in order of arrival.
+///
+/// Confined to its loop, but for `init`, `counters` and `close`.
+public final class UpstreamClient: Upstream, @unchecked Sendable {
+  // Sendable: `tally` is touched only under `lock`; the rest is confined to the loop, which tasks of the loop are on and
+  // everybody else reaches by `post`.
+
+  /// The loop that it belongs to.
+  public let loop: EventLoop
+  let configuration: Configuration
+
+  let resolver: NameResolver
+  var connections: [any Carrier] = []
+  /// Connections that end when what they carry has.
+  var draining: [any Carrier] = []
+  var dialers: [ObjectIdentifier: Dialer] = [:]
+  var waiting = WaitingList<Exchange>()
+  var backOff: BackOff
+  /// Wakes the client when the back-off is over.
+  var backOffTimer: Channel?
+  /// Whether the upstream speaks HTTP/2; nil while unknown.
+  var speaksHTTP2: Bool?
+  /// Why the last attempt at a connection failed; nil if it did not.
+  var lastFailure: UpstreamError?
+  var isClosed = false
+
+  private let lock = Mutex()
+  private var tally = UpstreamCounters()
+
+  /// A client that opens its first connection for its first request. On any thread.
+  public init(_ configuration: Configuration, loop: EventLoop) {
+    self.configuration = configuration
+    self.loop = loop
+    resolver =
+      configuration.lookUp.map { NameResolver(loop: loop, lookUp: $0) } ?? NameResolver(loop: loop)
+    backOff = BackOff(least: configuration.limits.leastBackOff, longest: configuration.limits.longestBackOff)
+    speaksHTTP2 = configuration.presumedHTTP2
+  }
+
+  /// What it has done and has under way. On any thread.
+  public var counters: UpstreamCounters { lock.withLock { tally } }
+
+  func count(_ change: (inout UpstreamCounters) -> Void) {
+    lock.withLock { change(&tally) }
+  }
+
+  // MARK: Upstream
+
+  /// Sends one request, once, and returns when the head of the final response has come. On the loop.
+  ///
+  /// `limits.connect` is for requests for which there is no connection; those that wait for connections which are all
+  /// busy have `limits.whole`. `limits.firstByte` counts from the end of the request.
+  /// - Throws: `UpstreamError`, also when the task is cancelled.
+  public func send(
+    _ request: UpstreamRequest, limits: UpstreamTimeouts
+  ) async throws(UpstreamError) -> UpstreamResponse {
+    guard !isClosed else { throw UpstreamError(.cancelled, .unprocessed, "The client was closed.") }
+    let exchange = Exchange(request, limits, loop: loop)
+    let result = await withTaskCancellationHandler {
+      await unsafe withUnsafeContinuation { waiter in
+        unsafe exchange.start(waiter)
+        submit(exchange)
+      }
+    } onCancel: {
+      // On any thread, perhaps before the exchange has begun: the loop comes to it when this task waits.
+      loop.post { exchange.cancel() }
+    }
+    return try result.get()
+  }
+
+  /// Lets time pass. On the loop.
+  /// - Throws: When the task is cancelled first.
+  public func pause(for duration: Duration) async throws(CancellationError) {
+    let timer = loop.openTimer()
+    defer { timer.close() }
+    let readiness = await withTaskCancellationHandler {
+      await timer.pause(until: loop.now.advanced(by: duration))
+    } onCancel: {
+      loop.post { timer.cancel() }
+    }
+    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
+  }
+
+  /// Ends everything: connections close, and exchanges under way fail as cancelled. On any thread.
+  public func close() {
+    loop.post { self.shutDown() }
+  }
+}
+
+extension UpstreamClient.Configuration {
+  /// Whether the upstream will speak HTTP/2, as far as that is known without asking.
+  fileprivate var presumedHTTP2: Bool? {
+    switch (http2, scheme) {
+    case (.priorKnowledge, _): true
+    case (.never, _), (.alpn, .http): false
+    case (.alpn, .https): nil
+    }
+  }
+}

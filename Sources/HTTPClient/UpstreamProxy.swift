@@ -1,0 +1,108 @@
+/// A proxy that makes tunnels (CONNECT, RFC 9110 §9.3.6), as networks have it that let nothing out directly.
+public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible {
+  /// Its name, or its IP address without brackets.
+  public let host: String
+  /// Its port.
+  public let port: UInt16
+  /// The value of Proxy-Authorization; a secret.
+  let authorization: String?
+
+  /// Why a text names no proxy. The text is not in it, because it may hold a password.
+  public struct InvalidURL: Error, Sendable, Equatable, CustomStringConvertible {
+    /// One sentence.
+    public let description: String
+  }
+
+  /// The proxy that a URL such as those in `HTTPS_PROXY` names: `http://[user:password@]host[:port][/]`, port 80 if not
+  /// said. Only `http` proxies are known; without a scheme, `http` is meant.
+  public init(_ url: String) throws(InvalidURL) {
+    var rest = url[...]
+    if let scheme = rest.firstRange(of: "://") {
+      guard rest[..<scheme.lowerBound].lowercased() == "http" else {
+        throw InvalidURL(description: "The proxy's URL must begin with 'http://'.")
+      }
+      rest = rest[scheme.upperBound...]
+    }
+    if rest.last == "/" { rest = rest.dropLast() }
+    authorization = try Self.authorization(from: &rest)
+    (host, port) = try Self.hostAndPort(rest)
+  }
+
+  /// `http://host:port`; says that there are credentials, but not which.
+  public var description: String {
+    "http://\(authorization == nil ? "" : "***@")\(host.contains(":") ? "[\(host)]" : host):\(port)"
+  }
+
+  /// The same.
+  public var debugDescription: String { description }
+
+  /// Whether `NO_PROXY` says that `host` is reached directly: a list of names, each of which stands for its subdomains
+  /// too, with or without a leading dot; of addresses; or `*` for all.
+  public static func isExempt(_ host: String, noProxy: String) -> Bool {
+    let host = host.lowercased()
+    return noProxy.lowercased().split(separator: ",").contains { entry in
+      let entry = entry.drop { $0 == " " }.prefix { $0 != " " }
+      if entry == "*" { return true }
+      let name = entry.drop { $0 == "*" }.drop { $0 == "." }
+      return !name.isEmpty && (host == name || host.hasSuffix(".\(name)"))
+    }
+  }
+
+  private static func authorization(from rest: inout Substring) throws(InvalidURL) -> String? {
+    guard let at = rest.lastIndex(of: "@") else { return nil }
+    let userInfo = rest[..<at]
+    rest = rest[rest.index(after: at)...]
+    guard let credentials = percentDecoded(userInfo) else {
+      throw InvalidURL(description: "The credentials in the proxy's URL are not percent-encoded properly.")
+    }
+    // RFC 7617 §2: user and password around a colon, which is there even if the password is not.
+    let pair = userInfo.contains(":") ? credentials : credentials + [UInt8(ascii: ":")]
+    return "Basic \(base64(pair))"
+  }
+
+  private static func hostAndPort(_ text: Substring) throws(InvalidURL) -> (String, UInt16) {
+    var host = text
+    var port: UInt16 = 80
+    if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
+      guard let written = UInt16(text[text.index(after: colon)...]), written > 0 else {
+        throw InvalidURL(description: "The port in the proxy's URL is not a number from 1 to 65535.")
+      }
+      (host, port) = (text[..<colon], written)
+    }
+    if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
+    let isPlain = host.utf8.allSatisfy { (0x21...0x7e).contains($0) && !"/?#@[]\\".utf8.contains($0) }
+    guard !host.isEmpty, isPlain else { throw InvalidURL(description: "The proxy's URL names no host.") }
+    return (String(host), port)
+  }
+
+  private static func percentDecoded(_ text: Substring) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    var rest = text.utf8[...]
+    while let byte = rest.popFirst() {
+      guard byte == UInt8(ascii: "%") else {
+        bytes.append(byte)
+        continue
+      }
+      let digits = Substring(rest.prefix(2))
+      guard digits.utf8.count == 2, let value = UInt8(digits, radix: 16), digits.first != "+" else { return nil }
+      bytes.append(value)
+      rest = rest.dropFirst(2)
+    }
+    return bytes
+  }
+
+  /// RFC 4648 §4.
+  private static func base64(_ bytes: [UInt8]) -> String {
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    var text: [UInt8] = []
+    for start in stride(from: 0, to: bytes.count, by: 3) {
+      let group = bytes[start...].prefix(3)
+      let bits = group.reduce(UInt32(0)) { $0 << 8 | UInt32($1) } << UInt32(8 * (3 - group.count))
+      for place in 0..<4 {
+        let index = Int(bits >> UInt32(18 - 6 * place) & 63)
+        text.append(place <= group.count ? alphabet[index] : UInt8(ascii: "="))
+      }
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
+}

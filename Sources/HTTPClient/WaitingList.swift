@@ -1,0 +1,33 @@
+/// First in, first out; and anybody may leave in between, at the same small cost.
+struct WaitingList<Element> {
+  /// A place in the list.
+  struct Ticket: Sendable { fileprivate let number: UInt64 }
+
+  private var elements: [UInt64: Element] = [:]
+  private var first: UInt64 = 0
+  private var next: UInt64 = 0
+
+  var count: Int { elements.count }
+  var isEmpty: Bool { elements.isEmpty }
+
+  /// Lines up behind all others.
+  mutating func append(_ element: Element) -> Ticket {
+    defer { next += 1 }
+    elements[next] = element
+    return Ticket(number: next)
+  }
+
+  /// Takes out the one that has waited longest.
+  mutating func popFirst() -> Element? {
+    while first < next {
+      defer { first += 1 }
+      if let element = elements.removeValue(forKey: first) { return element }
+    }
+    return nil
+  }
+
+  /// Takes out whoever holds `ticket`, if still there.
+  mutating func remove(_ ticket: Ticket) {
+    elements[ticket.number] = nil
+  }
+}

@@ -1,0 +1,184 @@
+import EventLoop
+import HTTPMessages
+import HTTPTypes
+import TLS
+import TestSupport
+import Testing
+
+@testable import HTTPClient
+
+@Suite("Connecting")
+struct ConnectingTests {
+  private static func limits(connect: Duration) -> UpstreamTimeouts {
+    UpstreamTimeouts(connect: connect, firstByte: .seconds(60), whole: .seconds(60))
+  }
+
+  @Test("an upstream that refuses connections is reported at once, and found again when it is back")
+  func refused() throws {
+    let peer = try ScriptedPeer()
+    let port = peer.port
+    let client = try TestClient(port: port)
+    peer.stop()
+    let error = try #require(client.send().failure())
+    #expect(error.cause == .connectionRefused)
+    #expect(error.progress == .unprocessed)
+    #expect(error.description.contains("127.0.0.1:\(port): connect: Connection refused"))
+    #expect(client.client.counters.connectionsFailed == 1)
+    let another = try ScriptedPeer()
+    let revived = try TestClient(port: 1) { configuration in
+      configuration.host = "a.example"
+      let failures = Failures(port: another.port)
+      configuration.lookUp = { _, _ throws(ResolutionError) in try failures.next() }
+    }
+    #expect(revived.send().failure()?.cause == .dnsError)
+    #expect(revived.send().failure()?.cause == .connectionRefused)
+    let call = revived.send()
+    try answer(another)
+    #expect(try call.received().status == 204)
+  }
+
+  /// First no address, then one that refuses, then a good one.
+  private final class Failures: @unchecked Sendable {
+    // Sendable: look-ups of one name follow each other.
+    private var count = 0
+    private let port: UInt16
+
+    init(port: UInt16) { self.port = port }
+
+    func next() throws(ResolutionError) -> [SocketAddress] {
+      count += 1
+      guard count > 1, let address = IPAddress("127.0.0.1") else { throw ResolutionError(reason: "not yet") }
+      return [.ip(address, port: count == 2 ? 1 : port, family: .v4)]
+    }
+  }
+
+  @Test("an upstream that does not answer is given up when the time for connecting is over")
+  func deaf() throws {
+    let peer = try ScriptedPeer(isDeaf: true)
+    let client = try TestClient(port: peer.port)
+    let error = try #require(client.send(limits: Self.limits(connect: .milliseconds(1))).failure())
+    #expect(error.cause == .connectionTimeout)
+    #expect(error.progress == .unprocessed)
+  }
+
+  @Test("an attempt that hangs is followed by another for those who have time")
+  func hungAttempt() throws {
+    let peer = try ScriptedPeer()
+    let deaf = try ScriptedPeer(isDeaf: true)
+    let addresses = Addresses([deaf.port, peer.port])
+    let client = try TestClient(port: 1) { configuration in
+      configuration.host = "a.example"
+      configuration.limits.attempt = .milliseconds(100)
+      configuration.lookUp = { _, _ in addresses.next() }
+    }
+    let call = client.send()
+    try answer(peer)
+    #expect(try call.received().status == 204)
+    #expect(client.client.counters.connectionsFailed == 1)
+  }
+
+  /// One address at each look-up, the last for ever.
+  private final class Addresses: @unchecked Sendable {
+    // Sendable: look-ups of one name follow each other.
+    private var ports: [UInt16]
+
+    init(_ ports: [UInt16]) { self.ports = ports }
+
+    func next() -> [SocketAddress] {
+      let port = ports.count > 1 ? ports.removeFirst() : ports[0]
+      return IPAddress("127.0.0.1").map { [.ip($0, port: port, family: .v4)] } ?? []
+    }
+  }
+
+  @Test("a name that is not resolved in time is said to be so")
+  func hungResolver() throws {
+    let gate = Once<Bool>()
+    let client = try TestClient(port: 1) { configuration in
+      configuration.host = "a.example"
+      configuration.lookUp = { _, _ in gate.wait() ? [] : [] }
+    }
+    let error = client.send(limits: Self.limits(connect: .milliseconds(1))).failure()
+    #expect(error?.cause == .dnsTimeout)
+    gate.give(true)
+  }
+
+  // MARK: Proxies
+
+  @Test("a tunnel is asked for with the proxy's credentials, and requests go through it")
+  func tunnel() throws {
+    let proxy = try ScriptedPeer()
+    let configured = try UpstreamProxy("http://us%65r:p%40ss@127.0.0.1:\(proxy.port)/")
+    let client = try TestClient(port: 81) { configuration in
+      configuration.host = "a.example"
+      configuration.proxy = configured
+    }
+    let call = client.send(.get, "/x")
+    let connection = try proxy.accept()
+    let head = try connection.request().head
+    #expect(head.hasPrefix("CONNECT a.example:81 HTTP/1.1\r\nHost: a.example:81\r\n"))
+    #expect(head.contains("Proxy-Authorization: Basic dXNlcjpwQHNz\r\n"))
+    connection.send("HTTP/1.1 200 Connection established\r\n\r\n")
+    let request = try connection.request().head
+    #expect(request == "GET /x HTTP/1.1\r\nHost: a.example:81\r\n\r\n")
+    connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+    #expect(try call.received().status == 204)
+  }
+
+  @Test(
+    "a proxy that makes no tunnel is named, without its password",
+    arguments: [
+      ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", .destinationUnavailable, "407"),
+      ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", .destinationUnavailable, "403"),
+      ("HTTP/1.1 504 Gateway Timeout\r\n\r\n", .destinationUnavailable, "504"),
+      ("HTTP/1.1 200 OK\r\n\r\nhello", .protocolError, "before its other end"),
+      ("hello", .protocolError, "malformed"), ("", .connectionTerminated, "closed the connection"),
+    ] as [(String, UpstreamError.Cause, String)])
+  func refusedTunnel(answer: String, cause: UpstreamError.Cause, words: String) throws {
+    let proxy = try ScriptedPeer()
+    let configured = try UpstreamProxy("http://user:secret@127.0.0.1:\(proxy.port)")
+    let client = try TestClient(port: 81) { $0.proxy = configured }
+    let call = client.send()
+    let connection = try proxy.accept()
+    _ = try connection.request()
+    connection.send(answer)
+    if answer.isEmpty { connection.end() }
+    let error = try #require(call.failure())
+    #expect(error.cause == cause)
+    #expect(error.progress == .unprocessed)
+    #expect(error.description.contains("http://***@127.0.0.1:\(proxy.port)"))
+    #expect(error.description.contains(words), "\(error.description)")
+    #expect(!error.description.contains("secret"))
+  }
+
+  @Test("a proxy's URL is taken apart, and its description keeps the secret")
+  func proxyURL() throws {
+    let proxy = try UpstreamProxy("http://user:secret@[::1]:3128")
+    #expect(proxy.host == "::1")
+    #expect(proxy.port == 3128)
+    #expect("\(proxy)" == "http://***@[::1]:3128")
+    #expect(String(reflecting: proxy) == "http://***@[::1]:3128")
+    #expect(try UpstreamProxy("proxy.example").port == 80)
+    for bad in ["https://a", "socks5://a", "http://", "http://a:0", "http://a:x", "http://a/b", "http://%zz@a", ":80"] {
+      let error = #expect(throws: UpstreamProxy.InvalidURL.self) { try UpstreamProxy(bad) }
+      #expect(error?.description.contains("zz") == false)
+    }
+  }
+
+  @Test(
+    "NO_PROXY names hosts with their subdomains",
+    arguments: [
+      ("api.music.apple.com", "apple.com", true), ("api.music.apple.com", ".apple.com, x", true),
+      ("apple.com", "*.apple.com", true), ("pineapple.com", "apple.com", false), ("a", "*", true), ("a", "", false),
+      ("127.0.0.1", "localhost, 127.0.0.1", true), ("API.example", "api.EXAMPLE", true),
+    ])
+  func noProxy(host: String, list: String, isExempt: Bool) {
+    #expect(UpstreamProxy.isExempt(host, noProxy: list) == isExempt)
+  }
+
+  private func answer(_ peer: ScriptedPeer) throws {
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+    connection.end()
+  }
+}

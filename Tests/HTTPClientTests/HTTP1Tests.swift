@@ -1,0 +1,340 @@
+import EventLoop
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPClient
+
+@Suite("Over HTTP/1.1")
+struct HTTP1Tests {
+  private let peer: ScriptedPeer
+  private let client: TestClient
+
+  init() throws {
+    peer = try ScriptedPeer()
+    client = try TestClient(port: peer.port)
+  }
+
+  @Test("a request goes out as it is, and its response comes back without the connection's fields")
+  func exchange() throws {
+    let call = client.send(.get, "/v1/a?ids[songs]=1,2&l=%20", fields: [.accept: "*/*", .connection: "close"])
+    let connection = try peer.accept()
+    let head = try connection.request().head
+    #expect(
+      head == "GET /v1/a?ids[songs]=1,2&l=%20 HTTP/1.1\r\nHost: 127.0.0.1:\(peer.port)\r\nAccept: */*\r\n\r\n")
+    connection.send("HTTP/1.1 200 OK\r\nETag: \"a\"\r\nConnection: x-y\r\nX-Y: z\r\nContent-Length: 5\r\n\r\nhello")
+    let received = try call.received()
+    #expect(received.status == 200)
+    #expect(received.text == "hello")
+    #expect(received.error == nil)
+    #expect(received.response.fields == [.eTag: "\"a\""])
+    #expect(received.response.contentLength == 5)
+  }
+
+  @Test("a connection is used again, and its counters say so")
+  func reuse() throws {
+    let calls = (0..<3).map { number in "/\(number)" }
+    var connection: PeerConnection?
+    for target in calls {
+      let call = client.send(.get, target)
+      let present = try connection ?? peer.accept()
+      connection = present
+      #expect(try present.request().head.hasPrefix("GET \(target) "))
+      present.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\(target.last ?? "x")")
+      #expect(try call.received().text == String(target.dropFirst()))
+    }
+    var counters = UpstreamCounters()
+    (counters.connectionsOpened, counters.connectionsOpen) = (1, 1)
+    (counters.requestsSent, counters.requestsOnReusedConnection) = (3, 2)
+    #expect(client.client.counters == counters)
+  }
+
+  @Test("an idle connection that the peer closes is dropped, and the next request has a new one")
+  func idleEnd() throws {
+    try answer(client.send(), on: peer.accept()).end()
+    client.wait { $0.connections.isEmpty }
+    try answer(client.send(), on: peer.accept())
+    #expect(client.client.counters.connectionsOpened == 2)
+  }
+
+  @Test("an idle connection is closed when its time is over")
+  func idleTime() throws {
+    let client = try TestClient(port: peer.port) { $0.limits.idle = .milliseconds(1) }
+    let connection = try answer(client.send(), on: peer.accept())
+    #expect(connection.waitForEnd())
+  }
+
+  @Test("bytes that nobody asked for end an idle connection")
+  func unasked() throws {
+    let connection = try answer(client.send(), on: peer.accept())
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    #expect(connection.waitForEnd())
+  }
+
+  @Test("bytes behind a response end its connection, and are nobody's response")
+  func tooLong() throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad")
+    #expect(try call.received().text == "hi")
+    #expect(connection.waitForEnd())
+  }
+
+  /// How a peer ends a connection.
+  enum Ending: CaseIterable { case close, reset }
+
+  @Test("a connection that ends before a response began leaves the request unanswered", arguments: Ending.allCases)
+  func unanswered(ending: Ending) throws {
+    let reused = try answer(client.send(), on: peer.accept())
+    let call = client.send()
+    _ = try reused.request()
+    ending == .close ? reused.end() : reused.reset()
+    let error = try #require(call.failure())
+    #expect(error.progress == .unanswered)
+    #expect(error.cause == .connectionTerminated)
+    #expect(error.description.contains("127.0.0.1:\(peer.port)"))
+  }
+
+  @Test("a response that ends in its head is incomplete")
+  func brokenHead() throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 200 OK\r\nContent-")
+    connection.end()
+    let error = try #require(call.failure())
+    #expect(error.progress == .answered)
+    #expect(error.cause == .responseIncomplete)
+  }
+
+  @Test(
+    "content that breaks off is not whole",
+    arguments: [("Content-Length: 9", "hello"), ("Transfer-Encoding: chunked", "5\r\nhello\r\n")], Ending.allCases)
+  func brokenContent(framing: (field: String, content: String), ending: Ending) throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 200 OK\r\n\(framing.field)\r\n\r\n\(framing.content)")
+    let response = try call.response()
+    #expect(try call.read(response) == Array("hello".utf8))
+    ending == .close ? connection.end() : connection.reset()
+    guard case .broken(let words) = #expect(throws: ContentError.self, performing: { try call.read(response) }) else {
+      Issue.record("It did not break off.")
+      return
+    }
+    #expect(words.contains("in the middle of its response"))
+  }
+
+  @Test("content that ends with the connection is whole when that is closed, and broken when it is reset")
+  func untilClose() throws {
+    for ending in Ending.allCases {
+      let call = client.send()
+      let connection = try peer.accept()
+      _ = try connection.request()
+      connection.send("HTTP/1.1 200 OK\r\n\r\nhello")
+      let response = try call.response()
+      #expect(try call.read(response) == Array("hello".utf8))
+      ending == .close ? connection.end() : connection.reset()
+      let rest = Result { () throws(ContentError) in try call.read(response) }
+      if case .success(nil) = rest { #expect(ending == .close) } else { #expect(ending == .reset) }
+    }
+  }
+
+  @Test(
+    "a response that is malformed is refused",
+    arguments: [
+      ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", .protocolError),
+      ("nonsense", .protocolError),
+      ("HTTP/1.1 200 OK\r\nA: \(String(repeating: "a", count: 40_000))", .responseHeaderSectionSize),
+    ] as [(String, UpstreamError.Cause)])
+  func malformed(text: String, cause: UpstreamError.Cause) throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send(text)
+    let error = try #require(call.failure())
+    #expect(error.cause == cause)
+    #expect(error.progress == .answered)
+    #expect(connection.waitForEnd())
+  }
+
+  @Test("a caller who does not read holds up the peer, and nothing is lost")
+  func backPressure() throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    let text = String(
+      repeating: String(decoding: (0..<65_521).map { UInt8(0x30 + $0 % 71) }, as: UTF8.self), count: 512)
+    let content = Array(text.utf8)
+    let size = content.count
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n")
+    let response = try call.response()
+    // The client holds back once it has enough; then the system's buffers fill.
+    let sent = connection.sendWhatFits(content) {
+      client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 } >= 65_536
+    }
+    #expect(sent < size)
+    #expect(client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 } < 256 * 1024)
+    let rest = Task.detached { connection.send(Array(content[sent...])) }
+    var received: [UInt8] = []
+    while let part = try call.read(response) { received += part }
+    // As strings, because those are compared at once.
+    #expect(String(decoding: received, as: UTF8.self) == text)
+    rest.cancel()
+  }
+
+  @Test("a request's content is sent with its length, or in chunks", arguments: [nil, 10])
+  func requestContent(length: Int?) throws {
+    let content = GivenContent([Array("hello".utf8), Array("world".utf8)])
+    let call = client.send(.post, content: content, contentLength: length)
+    let connection = try peer.accept()
+    if length == nil {
+      let bytes = try connection.bytes(through: "0\r\n\r\n")
+      #expect(bytes.hasSuffix("Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n"))
+    } else {
+      let (head, content) = try connection.request()
+      #expect(head.contains("Content-Length: 10\r\n"))
+      #expect(content == Array("helloworld".utf8))
+    }
+    connection.send("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+    #expect(try call.received().status == 201)
+    #expect(client.client.counters.connectionsOpen == 1)
+  }
+
+  @Test("a request's content waits for a peer that does not read")
+  func requestBackPressure() throws {
+    let content = GivenContent(Array(repeating: [UInt8](repeating: 1, count: 65_536), count: 1000))
+    let call = client.send(.post, content: content)
+    let connection = try peer.accept()
+    _ = try connection.bytes(through: "\r\n\r\n")
+    client.wait { _ in content.reads > 3 }
+    connection.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+    #expect(try call.received().status == 413)
+    #expect(content.reads < 1000)
+    client.wait { $0.connections.isEmpty }
+  }
+
+  @Test(
+    "a request's content that breaks off, or is not of its length, ends the connection",
+    arguments: [
+      (GivenContent([[1, 2]], ending: .broken("gone")), UpstreamError.Cause.cancelled),
+      (GivenContent([[1, 2]]), .proxyInternalError), (GivenContent([[1, 2], [3, 4]]), .proxyInternalError),
+    ])
+  func brokenRequest(content: GivenContent, cause: UpstreamError.Cause) throws {
+    let call = client.send(.put, content: content, contentLength: 3)
+    let connection = try peer.accept()
+    let error = try #require(call.failure())
+    #expect(error.cause == cause)
+    _ = try? connection.bytes(through: "never")
+    #expect(client.client.counters.connectionsOpen == 0)
+  }
+
+  @Test("a cancelled task closes its connection, before the head and after it", arguments: [false, true])
+  func cancelled(isAnswered: Bool) throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    if isAnswered {
+      connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello")
+      call.cancelContent(try call.response())
+    } else {
+      call.task.cancel()
+      #expect(call.failure()?.cause == .cancelled)
+      #expect(call.failure()?.progress == .unanswered)
+    }
+    #expect(connection.waitForEnd())
+    client.wait { $0.counters.requestsOpen == 0 && $0.counters.connectionsOpen == 0 }
+  }
+
+  @Test("no more connections are opened than may be, and requests wait in order")
+  func capacity() throws {
+    let client = try TestClient(port: peer.port) { $0.limits.http1Connections = 2 }
+    let calls = (0..<6).map { client.send(.get, "/\($0)") }
+    client.wait { $0.counters.requestsOpen == 2 && $0.counters.requestsWaiting == 4 }
+    let connections = try (0..<2).map { _ in try peer.accept() }
+    var order: [String] = []
+    for number in 0..<6 {
+      let connection = connections[number % 2]
+      order.append(String(try connection.request().head.prefix(6).dropFirst(5)))
+      connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+      client.wait { $0.counters.requestsSent == min(6, 3 + number) }
+    }
+    for call in calls { #expect(try call.received().status == 204) }
+    #expect(order.sorted() == (0..<6).map(String.init))
+    #expect(client.client.counters.connectionsOpened == 2)
+  }
+
+  @Test("a request that waits can be cancelled, or run out of time")
+  func waiting() throws {
+    let client = try TestClient(port: peer.port) { $0.limits.http1Connections = 1 }
+    let first = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    let second = client.send()
+    let third = client.send(limits: .init(connect: .zero, firstByte: .zero, whole: .milliseconds(1)))
+    client.wait { $0.counters.requestsWaiting > 0 }
+    second.task.cancel()
+    #expect(second.failure() == UpstreamError(.cancelled, .unprocessed, "The request was cancelled."))
+    #expect(third.failure()?.cause == .connectionLimitReached)
+    #expect(third.failure()?.progress == .unprocessed)
+    connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+    #expect(try first.received().status == 204)
+    #expect(client.client.counters.requestsWaiting == 0)
+  }
+
+  @Test("a response that does not begin, or does not end, in time is given up")
+  func deadlines() throws {
+    let late = client.send(limits: .init(connect: .seconds(60), firstByte: .milliseconds(1), whole: .seconds(60)))
+    let first = try peer.accept()
+    #expect(late.failure()?.cause == .connectionReadTimeout)
+    #expect(late.failure()?.progress == .unanswered)
+    _ = try first.request()
+    #expect(first.waitForEnd())
+    let slow = client.send(limits: .init(connect: .seconds(60), firstByte: .seconds(60), whole: .seconds(1)))
+    let second = try peer.accept()
+    _ = try second.request()
+    second.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello")
+    #expect(try slow.received().error == .timedOut)
+    #expect(second.waitForEnd())
+  }
+
+  @Test("a target that is none is refused", arguments: ["", "a", "/a b", "/a\r\nX: y", "/é"])
+  func targets(target: String) throws {
+    let error = try #require(client.send(.get, target).failure())
+    #expect(error.cause == .proxyInternalError)
+    #expect(error.progress == .unprocessed)
+  }
+
+  @Test("a client that is closed ends what it has under way")
+  func closed() throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    client.client.close()
+    #expect(call.failure()?.cause == .cancelled)
+    #expect(connection.waitForEnd())
+    #expect(client.send().failure()?.cause == .cancelled)
+  }
+
+  @Test("a pause lasts, unless it is cancelled")
+  func pause() throws {
+    let (loop, client) = (client.loop, client.client)
+    let ends = (Once<Bool>(), Once<Bool>())
+    Task(executorPreference: loop) { ends.0.give((try? await client.pause(for: .milliseconds(1))) != nil) }
+    let task = Task(executorPreference: loop) { ends.1.give((try? await client.pause(for: .seconds(60))) != nil) }
+    task.cancel()
+    #expect(ends.0.wait())
+    #expect(!ends.1.wait())
+  }
+
+  /// Answers a request on `connection`, which stays open.
+  @discardableResult
+  private func answer(_ call: Call, on connection: PeerConnection) throws -> PeerConnection {
+    _ = try connection.request()
+    connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+    #expect(try call.received().status == 204)
+    return connection
+  }
+}

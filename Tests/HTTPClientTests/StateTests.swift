@@ -1,0 +1,42 @@
+import EventLoop
+import Testing
+
+@testable import HTTPClient
+
+@Suite("What the client keeps")
+struct StateTests {
+  @Test("the back-off doubles up to its bound, is shortened by jitter, and ends with success")
+  func backOff() {
+    var backOff = BackOff(least: .milliseconds(50), longest: .seconds(2))
+    let now = Deadline(nanoseconds: 1_000_000_000)
+    var pauses: [Duration] = []
+    for _ in 0..<8 {
+      backOff.failed(at: now, jitter: 0)
+      pauses.append(backOff.until.duration(since: now))
+    }
+    #expect(pauses == [50, 100, 200, 400, 800, 1600, 2000, 2000].map { .milliseconds($0) })
+    for _ in 0..<100 { backOff.failed(at: now, jitter: 1) }
+    #expect(backOff.until.duration(since: now) == .seconds(1))
+    backOff.succeeded()
+    #expect(backOff.until <= now)
+    backOff.failed(at: now, jitter: 0)
+    #expect(backOff.until.duration(since: now) == .milliseconds(50))
+  }
+
+  @Test("those who wait leave in order of arrival, or whenever they like")
+  func waitingList() {
+    var list = WaitingList<Int>()
+    let tickets = (0..<5).map { list.append($0) }
+    list.remove(tickets[0])
+    list.remove(tickets[2])
+    #expect(list.count == 3)
+    #expect(list.popFirst() == 1)
+    list.remove(tickets[1])
+    #expect(list.popFirst() == 3)
+    _ = list.append(5)
+    #expect(list.popFirst() == 4)
+    #expect(list.popFirst() == 5)
+    #expect(list.popFirst() == nil)
+    #expect(list.isEmpty)
+  }
+}

@@ -1,0 +1,156 @@
+import EventLoop
+import HTTPMessages
+import HTTPTypes
+import TLS
+import TestSupport
+
+@testable import HTTPClient
+
+/// A client on a loop of its own, used from a thread that waits.
+final class TestClient: Sendable {
+  let client: UpstreamClient
+  let loop: EventLoop
+
+  static let patient = UpstreamTimeouts(connect: .seconds(60), firstByte: .seconds(60), whole: .seconds(60))
+
+  init(_ configuration: UpstreamClient.Configuration) throws {
+    loop = try EventLoop.start(label: "test.client")
+    client = UpstreamClient(configuration, loop: loop)
+  }
+
+  /// A client of a port of loopback, in clear.
+  convenience init(port: UInt16, _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }) throws {
+    var configuration = UpstreamClient.Configuration(.http, host: "127.0.0.1", port: port)
+    change(&configuration)
+    try self.init(configuration)
+  }
+
+  /// A client of a port of `localhost` over TLS.
+  convenience init(
+    tls context: TLSClientContext, port: UInt16, host: String = "localhost",
+    _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }
+  ) throws {
+    var configuration = UpstreamClient.Configuration(.https, host: host, port: port, tls: context)
+    change(&configuration)
+    try self.init(configuration)
+  }
+
+  deinit {
+    client.close()
+    loop.stop()
+  }
+
+  /// Begins to send.
+  func send(
+    _ method: HTTPRequest.Method = .get, _ target: String = "/", fields: HTTPFields = [:],
+    content: (any ContentReader)? = nil, contentLength: Int? = nil, limits: UpstreamTimeouts = patient
+  ) -> Call {
+    let request = UpstreamRequest(method, target, fields: fields, content: content, contentLength: contentLength)
+    let client = client
+    let outcome = Once<Result<UpstreamResponse, UpstreamError>>()
+    let task = Task(executorPreference: loop) {
+      do throws(UpstreamError) {
+        outcome.give(.success(try await client.send(request, limits: limits)))
+      } catch {
+        outcome.give(.failure(error))
+      }
+    }
+    return Call(task: task, outcome: outcome, loop: loop)
+  }
+
+  /// Sends and reads to the end.
+  func get(_ target: String = "/", limits: UpstreamTimeouts = patient) throws -> Received {
+    try send(.get, target, limits: limits).received()
+  }
+
+  /// What `body` says on the loop.
+  func onLoop<Value: Sendable>(_ body: @escaping @Sendable (UpstreamClient) -> Value) -> Value {
+    let value = Once<Value>()
+    let client = client
+    loop.post { value.give(body(client)) }
+    return value.wait()
+  }
+
+  /// Waits until `condition` holds on the loop.
+  func wait(until condition: @escaping @Sendable (UpstreamClient) -> Bool) {
+    while !onLoop(condition) {}
+  }
+}
+
+/// A request under way.
+struct Call: Sendable {
+  let task: Task<Void, Never>
+  let outcome: Once<Result<UpstreamResponse, UpstreamError>>
+  let loop: EventLoop
+
+  /// The head of the response, which it waits for.
+  func response() throws -> UpstreamResponse { try outcome.wait().get() }
+
+  /// Why there is none.
+  func failure() -> UpstreamError? {
+    guard case .failure(let error) = outcome.wait() else { return nil }
+    return error
+  }
+
+  /// The whole response.
+  func received() throws -> Received {
+    let response = try response()
+    var content: [UInt8] = []
+    do {
+      while let part = try read(response) { content += part }
+      return Received(response: response, content: content, error: nil)
+    } catch {
+      return Received(response: response, content: content, error: error)
+    }
+  }
+
+  /// The next part of the content.
+  func read(_ response: UpstreamResponse) throws(ContentError) -> [UInt8]? {
+    let part = Once<Result<[UInt8]?, ContentError>>()
+    Task(executorPreference: loop) {
+      do throws(ContentError) {
+        part.give(.success(try await response.content.read()))
+      } catch {
+        part.give(.failure(error))
+      }
+    }
+    return try part.wait().get()
+  }
+
+  func cancelContent(_ response: UpstreamResponse) {
+    loop.performAndWait { response.content.cancel() }
+  }
+}
+
+/// A response with its content.
+struct Received {
+  let response: UpstreamResponse
+  let content: [UInt8]
+  /// Why the content is not whole.
+  let error: ContentError?
+
+  var status: Int { response.status.code }
+  var text: String { String(decoding: content, as: UTF8.self) }
+}
+
+/// Content that a test gives part by part.
+final class GivenContent: ContentReader, @unchecked Sendable {
+  // Sendable: used on one loop only, after it is made.
+  private var parts: [[UInt8]]
+  private let ending: ContentError?
+  private(set) var reads = 0
+
+  init(_ parts: [[UInt8]], ending: ContentError? = nil) {
+    self.parts = parts
+    self.ending = ending
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    reads += 1
+    if !parts.isEmpty { return parts.removeFirst() }
+    if let ending { throw ending }
+    return nil
+  }
+
+  func cancel() {}
+}
