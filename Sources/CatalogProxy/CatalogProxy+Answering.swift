@@ -1,5 +1,5 @@
 public import HTTPMessages
-import HTTPTypes
+public import HTTPTypes
 
 /// The first phases and the last one: what is answered from the cache, and how outcomes become answers.
 extension CatalogProxy {
@@ -128,7 +128,8 @@ extension CatalogProxy {
 }
 
 extension HTTPField.Name {
-  // Both are tokens, so there is such a name; what follows `??` is never reached.
-  static let cacheStatus = HTTPField.Name("Cache-Status") ?? .via
-  static let proxyStatus = HTTPField.Name("Proxy-Status") ?? .via
+  // It is a token, so there is such a name; what follows `??` is never reached.
+
+  /// What caches did (RFC 9211).
+  public static let cacheStatus = HTTPField.Name("Cache-Status") ?? .via
 }

@@ -36,7 +36,8 @@ public final class CatalogProxy: @unchecked Sendable {
   }
 
   let configuration: Configuration
-  let policy: HeaderPolicy
+  /// What passes between callers and the upstream.
+  public let policy: HeaderPolicy
   let observer: any CatalogObserver
   let clock: CatalogClock
   /// What is kept of answers.

@@ -28,6 +28,23 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
     return rest[..<(nameEnd ?? rest.endIndex)]
   }
 
+  /// Whether the scheme is `https`.
+  public var isSecure: Bool { description.hasPrefix("https:") }
+
+  /// The port, if it is not the scheme's own.
+  public var port: UInt16? {
+    let rest = description[host.endIndex...]
+    return rest.isEmpty ? nil : UInt16(rest.dropFirst())
+  }
+
+  /// Apple Music's.
+  public static let appleMusic = Origin(serialization: "https://api.music.apple.com")
+
+  /// One whose spelling is known to be right.
+  private init(serialization: String) {
+    description = serialization
+  }
+
   /// Whether the host is this machine by name or address (RFC 6761 §6.3, RFC 1122 §3.2.1.3, RFC 4291 §2.5.3).
   public var isLoopback: Bool {
     let host = host

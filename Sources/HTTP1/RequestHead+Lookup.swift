@@ -17,6 +17,11 @@ extension RequestHead {
     return nil
   }
 
+  /// Whether a field line bears this name, in lower case.
+  public func isNamed(_ line: FieldLine, _ lowercaseName: StaticString, in bytes: Span<UInt8>) -> Bool {
+    bytes.equalsIgnoringCase(line.name, lowercaseName)
+  }
+
   /// How many field lines bear this name: more than one is how a field that may appear only once is abused.
   ///
   /// - Parameters:

@@ -16,8 +16,13 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case headerFieldsTooLarge = "header_fields_too_large"
   case internalError = "internal_error"
   case notImplemented = "not_implemented"
+  case upstreamError = "upstream_error"
+  case developerTokenRejected = "developer_token_rejected"
+  case upstreamRateLimited = "upstream_rate_limited"
+  case upstreamTimeout = "upstream_timeout"
   case overloaded = "overloaded"
   case draining = "draining"
+  case noSigningKey = "no_signing_key"
   case httpVersionNotSupported = "http_version_not_supported"
 
   /// The status that goes with it.
@@ -35,7 +40,10 @@ public enum ErrorCode: String, Sendable, CaseIterable {
     case .headerFieldsTooLarge: .requestHeaderFieldsTooLarge
     case .internalError: .internalServerError
     case .notImplemented: .notImplemented
-    case .overloaded, .draining: .serviceUnavailable
+    case .upstreamError, .developerTokenRejected: .badGateway
+    case .upstreamRateLimited: .tooManyRequests
+    case .upstreamTimeout: .gatewayTimeout
+    case .overloaded, .draining, .noSigningKey: .serviceUnavailable
     case .httpVersionNotSupported: .httpVersionNotSupported
     }
   }

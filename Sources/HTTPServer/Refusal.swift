@@ -6,6 +6,8 @@ public import Telemetry
 public struct Refusal: Error, Sendable {
   /// Which kind.
   public var code: ErrorCode
+  /// The status, which is that of the kind unless something speaks against it.
+  public var status: HTTPResponse.Status
   /// What happened, why, and what to do: one or two sentences for the caller.
   public var detail: String
   /// Fields that go with it, such as `Allow`.
@@ -16,6 +18,7 @@ public struct Refusal: Error, Sendable {
   /// A refusal that leaves the connection open unless told otherwise.
   public init(_ code: ErrorCode, _ detail: String, fields: HTTPFields = [:], closesConnection: Bool = false) {
     self.code = code
+    status = code.status
     self.detail = detail
     self.fields = fields
     self.closesConnection = closesConnection
@@ -32,12 +35,12 @@ public struct Refusal: Error, Sendable {
     var body: [UInt8] = []
     body.append(contentsOf: #"{"errors":[{"id":""#.utf8)
     body.append(id)
-    body.append(contentsOf: #"","status":"\#(code.status.code)","code":"\#(code.rawValue)","title":"#.utf8)
+    body.append(contentsOf: #"","status":"\#(status.code)","code":"\#(code.rawValue)","title":"#.utf8)
     body.append(jsonString: code.title)
     body.append(contentsOf: #","detail":"#.utf8)
     body.append(jsonString: detail)
     body.append(contentsOf: "}]}\n".utf8)
-    var response = Response(code.status, fields: fields, body: body)
+    var response = Response(status, fields: fields, body: body)
     response.closesConnection = closesConnection
     return response
   }

@@ -1,5 +1,5 @@
 import Bytes
-import EventLoop
+public import EventLoop
 public import HTTP1
 public import HTTPTypes
 public import Telemetry
@@ -17,6 +17,9 @@ public final class Request {
   /// Who asks, without the port: an address, or `unix`.
   public internal(set) var client = ""
 
+  /// The loop that its connection lives on.
+  public let loop: EventLoop
+
   /// The route's template, for logs and metrics; nil before routing.
   public var route: StaticString?
 
@@ -26,7 +29,8 @@ public final class Request {
   var parser: RequestHeadParser
   private var bytes: [UInt8] = []
 
-  init(limits: HTTP1Limits, id: RequestID) {
+  init(limits: HTTP1Limits, id: RequestID, loop: EventLoop) {
+    self.loop = loop
     self.id = id
     parser = RequestHeadParser(limits: limits)
   }
@@ -97,6 +101,17 @@ public final class Request {
 
   /// The host, with the port if it was given.
   public var authority: ArraySlice<UInt8> { bytes[parser.head.authority] }
+
+  /// Calls `body` with the value of each field line of one name, in lower case.
+  public func forEach(_ name: StaticString, _ body: (Span<UInt8>) -> Void) {
+    let bytes = self.bytes
+    let span = bytes.span
+    let count = parser.head.fieldCount(named: name, in: span)
+    guard count > 0 else { return }
+    for line in parser.head.fields where parser.head.isNamed(line, name, in: span) {
+      body(span.extracting(line.value))
+    }
+  }
 
   /// What the field lines of one name say.
   public enum FieldValue {

@@ -150,7 +150,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   func lendRequest() -> Request {
-    requests.popLast() ?? Request(limits: limits.http1, id: ids.next())
+    requests.popLast() ?? Request(limits: limits.http1, id: ids.next(), loop: loop)
   }
 
   func takeBack(_ request: Request) {

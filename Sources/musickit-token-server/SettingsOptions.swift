@@ -26,6 +26,9 @@ struct SettingsOptions: ParsableArguments {
   @Flag(help: "Serve everybody, for any web origin. Anyone who reaches the server then spends your quota.")
   var unsafeAllowAnonymous = false
 
+  @Flag(help: "Take an http:// catalog.upstream that is not this machine. Developer tokens then travel in clear.")
+  var unsafePlainUpstream = false
+
   func validate() throws {
     for setting in set where !setting.contains("=") {
       throw ValidationError("--set takes a setting's path and its value, as in token.ttl=6h.")
@@ -37,7 +40,7 @@ struct SettingsOptions: ParsableArguments {
     let key = SecretBytes.take(environmentVariable: "MUSICKIT_KEY")
     return SettingsInput(
       file: config, environment: Self.environment(), environmentKey: key, flags: flags,
-      allowsAnonymous: unsafeAllowAnonymous, host: .current())
+      allowsAnonymous: unsafeAllowAnonymous, allowsPlainUpstream: unsafePlainUpstream, host: .current())
   }
 
   private var flags: [SettingsInput.Flag] {

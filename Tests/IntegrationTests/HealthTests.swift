@@ -21,7 +21,7 @@ struct HealthTests {
     let detailed = try #require(try server.admin("/readyz").json)
     #expect(detailed["status"]?.string == "ready")
     let checks = try #require(detailed["checks"])
-    #expect(checks.names == ["signingKey", "token"])
+    #expect(checks.names == ["appleMusic", "signingKey", "token"])
     #expect(checks.members.allSatisfy { $0.value["status"]?.string == "ok" })
     #expect(try server.request("/readyz").json?.names == ["status"])
   }

@@ -1,7 +1,9 @@
 public import DeveloperToken
 import EventLoop
+import MusicSandbox
 
-/// Runs a server with nothing to configure: a throwaway key, loopback only, for every page and program of this machine.
+/// Runs a server with nothing to configure: a throwaway key, an emulator in Apple Music's place, loopback only, for every
+/// page and program of this machine.
 public struct DemoCommand: Sendable {
   private let port: UInt16
   private let host: HostFacts
@@ -20,18 +22,28 @@ public struct DemoCommand: Sendable {
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
-      let source = Generation.Source(settings: try settings(), key: key, warnings: findings.map(\.description))
-      try ServerProcess(source).run(reload: nil) { addresses in announce(Self.guide(addresses, key)) }
+      let sandbox = try SandboxServer(
+        SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0,
+        observer: SilentObserver())
+      defer { sandbox.stop() }
+      let source = Generation.Source(
+        settings: try settings(upstream: sandbox.url), key: key, warnings: findings.map(\.description))
+      try ServerProcess(source).run(reload: nil) { addresses in
+        announce(Self.guide(addresses, key, sandbox: sandbox.url))
+      }
       return CommandResult(.good)
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     }
   }
 
-  private func settings() throws -> Settings {
+  private static let team = "DEMOTEAM01"
+
+  private func settings(upstream: String) throws -> Settings {
     let flags = [
-      ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("musickit.teamID", "DEMOTEAM01"),
-      ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{}"),
+      ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("musickit.teamID", Self.team),
+      ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ catalog: true, me: true }"),
+      ("catalog.upstream", upstream), ("catalog.me", "true"),
     ]
     let input = SettingsInput(
       file: nil, environment: [:], environmentKey: nil,
@@ -41,7 +53,7 @@ public struct DemoCommand: Sendable {
     return settings
   }
 
-  private static func guide(_ addresses: ServerProcess.Addresses, _ key: SigningKey) -> [String] {
+  private static func guide(_ addresses: ServerProcess.Addresses, _ key: SigningKey, sandbox: String) -> [String] {
     guard let first = addresses.public.first(where: { $0.ipAddress?.isIPv4 ?? false }) ?? addresses.public.first else {
       return []
     }
@@ -49,12 +61,16 @@ public struct DemoCommand: Sendable {
     return addresses.lines + [
       "",
       "This is a demo. Its key \(key.keyID) was made just now, is unknown to Apple and is thrown away at the end: the",
-      "tokens are well-formed and can be verified, but Apple Music refuses them. Only this machine can reach it.",
+      "tokens are well-formed and can be verified, but Apple Music refuses them. The catalog is that of an emulator, at",
+      "\(sandbox). Only this machine can reach it.",
       "",
       "Try:",
       "  curl -s \(url)/token",
       "  curl -s '\(url)/token?ttl=3600&origin=http://localhost:3000'",
       "  curl -s -H 'Accept: text/plain' \(url)/token | \(CommandLine.arguments[0]) inspect",
+      "  curl -i '\(url)/v1/catalog/us/search?term=khalid&types=albums'",
+      "  curl -s '\(url)/v1/catalog/us/albums/1200868601?include=artists'",
+      "  curl -s -H 'Music-User-Token: sandbox-user-token' \(url)/v1/me/library/playlists",
       "  curl -s \(url)/openapi.json",
     ] + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? []) + [
       "",

@@ -8,7 +8,7 @@ struct AnonymousPolicy: Sendable {
 
   /// Whether answers may be read by pages of this origin.
   func admits(_ origin: Origin) -> Bool {
-    settings.token && settings.origins.allows(origin)
+    (settings.token || settings.catalog) && settings.origins.allows(origin)
   }
 
   /// The origins that a token for this caller bears.
@@ -36,8 +36,37 @@ struct AnonymousPolicy: Sendable {
     return []
   }
 
+  /// Lets a caller have answers of the catalog, or of `/v1/me`.
+  ///
+  /// - Throws: The refusal, if it may not. Never 403: apps take that for the sign to fetch a new music user token.
+  func admitCatalog(_ header: RequestOrigin, me: Bool) throws(Refusal) {
+    do throws(Refusal) {
+      guard settings.catalog else {
+        throw Refusal(
+          .notPermitted,
+          "This server gives no answers of the catalog to callers without credentials: its setting "
+            + "access.anonymous.catalog is off.")
+      }
+      guard settings.me || !me else {
+        throw Refusal(
+          .notPermitted,
+          "This server forwards no /v1/me for callers without credentials: its setting "
+            + "access.anonymous.me is off.")
+      }
+      switch header {
+      case .absent: if settings.origins.isRestricted { throw Self.noOrigin }
+      case .present(let origin): if !settings.origins.allows(origin) { throw Self.notAllowed("\(origin)") }
+      case .unusable(let text): throw Self.notAllowed(text)
+      }
+    } catch {
+      var refusal = error
+      if refusal.status == .forbidden { refusal.status = .notFound }
+      throw refusal
+    }
+  }
+
   static func notAllowed(_ origin: String) -> Refusal {
-    Refusal(.originNotAllowed, "\(origin) is not one of the origins that may have tokens here.")
+    Refusal(.originNotAllowed, "\(origin) is not one of the origins that this server is for.")
   }
 
   /// Browsers leave `Origin` out of a same-origin GET, which is the usual cause.
@@ -50,7 +79,7 @@ struct AnonymousPolicy: Sendable {
 
 extension AllowedOrigins {
   /// Whether there is a list of origins, so that a token without one would be worth more than any of those.
-  fileprivate var isRestricted: Bool {
+  var isRestricted: Bool {
     switch self {
     case .any, .loopback: false
     case .only(let origins): !origins.isEmpty

@@ -18,15 +18,26 @@ struct CrossOrigin: Sendable {
       allowPreflight(&response, request)
     } else {
       // RateLimit and its policy are named already, so that pages need not change when they come.
-      response.fields[.accessControlExposeHeaders] = "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy"
+      response.fields[.accessControlExposeHeaders] = Self.exposed
     }
   }
 
   /// Answers a preflight request (the Fetch standard, §3.3.2).
   private func allowPreflight(_ response: inout Response, _ request: Request) {
     guard case .single = request.field("access-control-request-method") else { return }
-    response.fields[.accessControlAllowMethods] = request.hasPath("/token") ? "GET, POST" : "GET"
-    response.fields[.accessControlAllowHeaders] = "Accept, Content-Type, Cache-Control"
+    response.fields[.accessControlAllowMethods] =
+      request.route?.isUser ?? false
+      ? "GET, POST, PUT, PATCH, DELETE" : request.hasPath("/token") ? "GET, POST" : "GET"
+    response.fields[.accessControlAllowHeaders] =
+      "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token"
     response.fields[.accessControlMaxAge] = "600"
   }
+
+  private static let exposed =
+    "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy, ETag, Age, Date, Cache-Status, Proxy-Status, Location"
+}
+
+extension StaticString {
+  /// Whether the route is below `/v1/me`, where there are more methods.
+  fileprivate var isUser: Bool { description.hasPrefix("/v1/me") }
 }

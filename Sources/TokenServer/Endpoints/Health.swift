@@ -1,4 +1,5 @@
 import Bytes
+import CatalogProxy
 import DeveloperToken
 import EventLoop
 import Glibc
@@ -26,38 +27,39 @@ final class Health: @unchecked Sendable {
   }
 
   /// The public `/readyz`: the verdict alone.
-  func readiness(_ minter: TokenMinter) -> Route {
+  func readiness(_ minter: TokenMinter, _ catalog: CatalogService?) -> Route {
     Route(
       "/readyz",
       [
         .get { _ in
-          let report = self.report(minter)
+          let report = self.report(minter, catalog)
           return Self.answer(report.isReady ? .ok : .serviceUnavailable, #"{"status":"\#(report.verdict)"}"#)
         }
       ])
   }
 
   /// The operators' `/readyz`: an entry for each check.
-  func detailedReadiness(_ minter: TokenMinter) -> Route {
+  func detailedReadiness(_ minter: TokenMinter, _ catalog: CatalogService?) -> Route {
     Route(
       "/readyz",
       [
         .get { _ in
-          let report = self.report(minter)
+          let report = self.report(minter, catalog)
           return Self.answer(report.isReady ? .ok : .serviceUnavailable, report.json)
         }
       ])
   }
 
-  private func report(_ minter: TokenMinter) -> ReadinessReport {
-    var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(minter.key.keyID)", isGood: true)]
+  private func report(_ minter: TokenMinter, _ catalog: CatalogService?) -> ReadinessReport {
+    var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(minter.key.keyID)", result: .good)]
     do {
       _ = try minter.token(now: Glibc.time(nil))
-      checks.append(.init(name: "token", detail: "a token can be minted", isGood: true))
+      checks.append(.init(name: "token", detail: "a token can be minted", result: .good))
     } catch {
-      checks.append(.init(name: "token", detail: "\(error)", isGood: false))
+      checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
-    if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", isGood: false)) }
+    if let catalog { checks.append(.init(catalog.proxy.status)) }
+    if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
   }
 
@@ -75,26 +77,50 @@ struct ReadinessReport {
   struct Check {
     let name: String
     let detail: String
-    let isGood: Bool
+    let result: Result
+  }
+
+  enum Result: String {
+    case good = "ok"
+    /// Something is wrong that another replica would not do better: no reason to send requests elsewhere.
+    case degraded
+    case failed
   }
 
   let checks: [Check]
   let isDraining: Bool
 
-  var isReady: Bool { checks.allSatisfy(\.isGood) }
+  var isReady: Bool { checks.allSatisfy { $0.result != .failed } }
 
-  var verdict: String { isReady ? "ready" : isDraining ? "draining" : "unavailable" }
+  var verdict: String {
+    isReady
+      ? (checks.contains { $0.result == .degraded } ? "degraded" : "ready") : isDraining ? "draining" : "unavailable"
+  }
 
   var json: String {
     var bytes = Array(#"{"status":"\#(verdict)","checks":{"#.utf8)
     for (index, check) in checks.enumerated() {
       bytes.append(
-        contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.isGood ? "ok" : "failed")\",".utf8)
+        contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.result.rawValue)\",".utf8)
       bytes.append(contentsOf: "\"detail\":".utf8)
       bytes.append(jsonString: check.detail)
       bytes.append(UInt8(ascii: "}"))
     }
     bytes.append(contentsOf: "}}".utf8)
     return String(decoding: bytes, as: UTF8.self)
+  }
+}
+
+extension ReadinessReport.Check {
+  /// Apple Music, as the last requests found it.
+  fileprivate init(_ status: CatalogStatus) {
+    name = "appleMusic"
+    if status.isTokenRejected {
+      (detail, result) = ("it refuses this server's developer tokens; the log says why", .degraded)
+    } else if status.isCircuitOpen {
+      (detail, result) = ("it has failed repeatedly, and is asked only now and then", .degraded)
+    } else {
+      (detail, result) = ("nothing is known against it", .good)
+    }
   }
 }

@@ -35,7 +35,9 @@ struct Generation: Sendable {
   /// Makes one. What has not changed since `previous` goes on: tokens in the cache, TLS sessions that clients may resume.
   ///
   /// Throws a sentence for the operator.
-  init(_ source: Source, health: Health, replacing previous: Generation? = nil) throws(StartError) {
+  init(
+    _ source: Source, health: Health, catalog service: CatalogService?, replacing previous: Generation? = nil
+  ) throws(StartError) {
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
     do {
       minter = try Self.minter(source, replacing: previous?.minter)
@@ -50,10 +52,13 @@ struct Generation: Sendable {
     let policy = AnonymousPolicy(settings: settings.access.anonymous)
     let token = TokenEndpoint(minter: minter, policy: policy, bodyLimit: settings.server.limits.bodyBytes)
     let crossOrigin = CrossOrigin(policy: policy)
+    let allowsMe = settings.catalog?.me ?? false
+    let catalog = service.map { CatalogEndpoint(service: $0, policy: policy, allowsMe: allowsMe) }
     publicRouter = Router(
-      [token.route, health.liveness, health.readiness(minter), OpenAPI.route],
+      [token.route, health.liveness, health.readiness(minter, service), OpenAPI.route]
+        + [catalog?.route].compactMap { $0 },
       finish: { crossOrigin.finish(&$0, $1) })
-    adminRouter = Router([health.liveness, health.detailedReadiness(minter)])
+    adminRouter = Router([health.liveness, health.detailedReadiness(minter, service)])
   }
 
   private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {

@@ -15,6 +15,7 @@ final class Reloader: @unchecked Sendable {
   private let load: Load
   private let health: Health
   private let servers: (public: Server, admin: Server?)
+  private let catalog: CatalogService?
   private let logger: Logger
   private var current: Generation
   /// Of what is in use, and of what the last settings that could be read name: a key that was missing may come.
@@ -26,11 +27,12 @@ final class Reloader: @unchecked Sendable {
 
   /// - Parameter files: How the files of `current` looked before they were read.
   init(
-    _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?), health: Health,
-    logger: Logger, load: @escaping Load
+    _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?),
+    catalog: CatalogService?, health: Health, logger: Logger, load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
+    self.catalog = catalog
     self.health = health
     self.logger = logger
     self.load = load
@@ -72,11 +74,12 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.settings.files + named)
       files.watch(named)
       let source = try Generation.Source(loaded)
-      let next = try Generation(source, health: health, replacing: current)
+      let next = try Generation(source, health: health, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }
+      catalog?.use(next, instead: current)
       servers.public.replace(router: next.publicRouter, tls: next.tls)
       servers.admin?.replace(router: next.adminRouter, tls: nil)
       current = next

@@ -9,6 +9,9 @@ import Telemetry
 /// A server with its listeners, from start to drain: the composition root.
 struct ServerProcess {
   private let first: Generation
+  private let loops: [EventLoop]
+  /// Nil if the catalog is turned off.
+  private let catalog: CatalogService?
   private let health = Health()
   private let sink: LogSink
   private let logger: Logger
@@ -17,10 +20,22 @@ struct ServerProcess {
   ///
   /// Throws a sentence for the operator.
   init(_ source: Generation.Source) throws(StartError) {
-    first = try Generation(source, health: health)
-    sink = LogSink(descriptor: STDERR_FILENO, format: first.settings.log.format)
-    let (sink, level) = (sink, first.settings.log.level)
-    logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: level) }
+    let settings = source.settings
+    let sink = LogSink(descriptor: STDERR_FILENO, format: settings.log.format)
+    let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
+    }
+    do {
+      let loops = try (0..<settings.server.loops).map { index in
+        try EventLoop.start(label: "loop-\(index)", poller: .init(settings.server.poller))
+      }
+      catalog = try settings.catalog.map { try CatalogService($0, loops: loops, logger: logger) }
+      self.loops = loops
+    } catch {
+      throw StartError("\(error)")
+    }
+    first = try Generation(source, health: health, catalog: catalog)
+    catalog?.use(first)
+    (self.sink, self.logger) = (sink, logger)
   }
 
   /// Serves until a signal asks it to end, and drains.
@@ -30,10 +45,12 @@ struct ServerProcess {
   ///     nil if there is nothing to read.
   ///   - announce: Called with the servers' addresses once they accept connections.
   func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
-    let (loops, servers) = try start()
+    let servers = try start()
     for notice in first.notices { logger.warning("\(notice)") }
     let reloader = reload.map { reload in
-      Reloader(first, files: reload.files, servers: servers, health: health, logger: logger, load: reload.load)
+      Reloader(
+        first, files: reload.files, servers: servers, catalog: catalog, health: health, logger: logger,
+        load: reload.load)
     }
     let end = DispatchSemaphore(value: 0)
     let signals = SignalSource()
@@ -45,6 +62,7 @@ struct ServerProcess {
     end.wait()
     reloader?.stop()
     drain(servers)
+    catalog?.close()
     for loop in loops { loop.stop() }
     logger.info("The server has ended.")
     sink.flush()
@@ -62,19 +80,15 @@ struct ServerProcess {
 
   private typealias Servers = (public: Server, admin: Server?)
 
-  private func start() throws(StartError) -> (loops: [EventLoop], servers: Servers) {
-    let settings = first.settings.server
+  private func start() throws(StartError) -> Servers {
     do {
-      let loops = try (0..<settings.loops).map { index in
-        try EventLoop.start(label: "loop-\(index)", poller: .init(settings.poller))
-      }
-      return (loops, (try publicServer(loops), try adminServer(loops)))
+      return (try publicServer(), try adminServer())
     } catch {
       throw StartError("\(error)")
     }
   }
 
-  private func publicServer(_ loops: [EventLoop]) throws -> Server {
+  private func publicServer() throws -> Server {
     let settings = first.settings.server
     var configuration = Server.Configuration(
       endpoint: Endpoint(settings.address), observer: ServerEvents(sink: sink, logger: logger))
@@ -85,7 +99,7 @@ struct ServerProcess {
     return try Server(configuration, router: first.publicRouter, loops: loops)
   }
 
-  private func adminServer(_ loops: [EventLoop]) throws -> Server? {
+  private func adminServer() throws -> Server? {
     guard let admin = first.settings.admin else { return nil }
     let configuration = Server.Configuration(
       endpoint: .tcp(host: admin.host.description, port: admin.port),

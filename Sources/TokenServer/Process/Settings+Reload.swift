@@ -13,6 +13,7 @@ extension Settings {
     kept.server = running.server
     kept.server.tls = tls
     kept.admin = running.admin
+    kept.catalog = running.catalog
     kept.log = running.log
     return kept
   }
@@ -30,6 +31,7 @@ extension Settings {
         "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
       ),
       ("admin", admin != other.admin),
+      ("catalog", catalog != other.catalog),
       ("log", log != other.log),
     ]
     return differences.filter(\.differs).map(\.path)

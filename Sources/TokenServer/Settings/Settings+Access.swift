@@ -9,12 +9,21 @@ extension Settings {
       public var token: Bool
       /// The origins that their tokens may name, and whose pages may read the answers.
       public var origins: AllowedOrigins
+      /// Whether they may have answers of Apple's catalog.
+      public var catalog: Bool
+      /// Whether they may use `/v1/me/` with their own music user token, if ``Settings/Catalog/me`` lets anybody.
+      public var me: Bool
       /// The longest life of their tokens, if shorter than ``Settings/Token/maxTTL``.
       public var ttl: Duration?
 
       /// A policy as given.
-      public init(token: Bool = true, origins: AllowedOrigins = .only([]), ttl: Duration? = nil) {
+      public init(
+        token: Bool = true, catalog: Bool = false, me: Bool = false, origins: AllowedOrigins = .only([]),
+        ttl: Duration? = nil
+      ) {
         self.token = token
+        self.catalog = catalog
+        self.me = me
         self.origins = origins
         self.ttl = ttl
       }
@@ -27,12 +36,16 @@ extension Settings {
 
 extension Settings.Access {
   static let token = Setting("access.anonymous.token", .bool, default: true)
+  static let catalog = Setting("access.anonymous.catalog", .bool, default: false)
+  static let me = Setting("access.anonymous.me", .bool, default: false)
   static let origins = Setting<[Origin]>(
     "access.anonymous.origins", .list(of: .origin, remedy: "write a list such as [\"https://app.example.com\"]"),
     default: [])
   static let ttl = Setting("access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap))
 
-  static var known: [KnownSetting] { [KnownSetting(token), KnownSetting(origins), KnownSetting(ttl)] }
+  static var known: [KnownSetting] {
+    [KnownSetting(token), KnownSetting(catalog), KnownSetting(me), KnownSetting(origins), KnownSetting(ttl)]
+  }
 
   init?(_ reader: inout SettingsReader, token settings: Settings.Token?, allowsAnonymous: Bool) {
     let isPresent = reader.isSet("access.anonymous")
@@ -42,10 +55,13 @@ extension Settings.Access {
       reader.fault(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
     }
     if allowsAnonymous {
-      self.init(anonymous: Anonymous(origins: .any))
+      self.init(anonymous: Anonymous(catalog: true, me: true, origins: .any))
     } else if isPresent {
-      guard let token = reader.read(Self.token), let origins else { return nil }
-      self.init(anonymous: Anonymous(token: token, origins: .only(origins), ttl: ttl))
+      let token = reader.read(Self.token)
+      let catalog = reader.read(Self.catalog)
+      guard let me = reader.read(Self.me), let token, let catalog, let origins else { return nil }
+      self.init(
+        anonymous: Anonymous(token: token, catalog: catalog, me: me, origins: .only(origins), ttl: ttl))
     } else {
       reader.missing(
         "access", problem: "nobody may have a token",

@@ -9,7 +9,7 @@ extension Settings {
 
   /// Every known setting, in the order of the documentation.
   static let known: [KnownSetting] =
-    MusicKit.known + Token.known + Server.known + Admin.known + Access.known + Log.known
+    MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Log.known
 
   static let schema = SettingsSchema(known)
 

@@ -8,6 +8,8 @@ public struct Settings: Sendable {
   public var server: Server
   /// The listener for operators; nil if it is turned off.
   public var admin: Admin?
+  /// Apple Music behind this server; nil if it is turned off.
+  public var catalog: Catalog?
   /// Who may have what.
   public var access: Access
   /// How the server logs.

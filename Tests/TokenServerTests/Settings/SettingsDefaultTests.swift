@@ -51,7 +51,7 @@ struct SettingsDefaultTests {
   func unsafeAnonymous() throws {
     let fixture = try SettingsFixture("{ musickit: { teamID: 'TEAM123456', keyFile: 'k' } }")
     let loaded = try fixture.load(unsafeAllow: true)
-    #expect(loaded.settings.access.anonymous == .init(token: true, origins: .any, ttl: nil))
+    #expect(loaded.settings.access.anonymous == .init(token: true, catalog: true, me: true, origins: .any, ttl: nil))
     #expect(loaded.warnings.count == 1)
   }
 

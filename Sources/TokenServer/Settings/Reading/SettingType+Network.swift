@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPClient
 
 extension SettingType where Value == ListenHost {
   /// A host to listen on.
@@ -9,6 +10,19 @@ extension SettingType where Value == ListenHost {
         throw InvalidValue(problem: "\(quoted(text)) is not an IP address", remedy: remedy)
       }
       return host
+    }
+  }()
+}
+
+extension SettingType where Value == String {
+  /// The URL of a proxy that makes tunnels, with credentials if it wants some.
+  static let upstreamProxy: SettingType = {
+    let remedy = "write a URL such as \"http://proxy.example.com:3128\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard (try? UpstreamProxy(text)) != nil else {
+        throw InvalidValue(problem: "is not the URL of a proxy", remedy: remedy)
+      }
+      return text
     }
   }()
 }

@@ -4,6 +4,7 @@ struct SettingsDraft {
   let token: Settings.Token?
   let server: Settings.Server?
   let admin: Settings.Admin?
+  let catalog: Settings.Catalog?
   let access: Settings.Access?
   let log: Settings.Log?
   let configurationFile: String?
@@ -18,6 +19,8 @@ struct SettingsDraft {
     token = Settings.Token(&reader)
     server = Settings.Server(&reader, host: input.host)
     admin = Settings.Admin(&reader)
+    catalog = Settings.Catalog(
+      &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
     access = Settings.Access(&reader, token: token, allowsAnonymous: input.allowsAnonymous)
     log = Settings.Log(&reader, host: input.host)
     Self.checkPorts(server, admin, &reader)
@@ -33,7 +36,7 @@ struct SettingsDraft {
       throw InvalidSettings(faults: faults, warnings: warnings)
     }
     let settings = Settings(
-      musickit: musickit, token: token, server: server, admin: admin, access: access, log: log,
+      musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access, log: log,
       configurationFile: configurationFile)
     return Settings.Loaded(settings: settings, warnings: warnings)
   }

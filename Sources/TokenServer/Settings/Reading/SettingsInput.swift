@@ -29,6 +29,8 @@ public struct SettingsInput: Sendable {
   public var flags: [Flag]
   /// Whether `--unsafe-allow-anonymous` was given.
   public var allowsAnonymous: Bool
+  /// Whether `--unsafe-plain-upstream` was given.
+  public var allowsPlainUpstream: Bool
   /// What the machine offers.
   public var host: HostFacts
 
@@ -42,6 +44,7 @@ public struct SettingsInput: Sendable {
     environmentKey: SecretBytes? = nil,
     flags: [Flag] = [],
     allowsAnonymous: Bool = false,
+    allowsPlainUpstream: Bool = false,
     host: HostFacts
   ) {
     self.file = file
@@ -49,6 +52,7 @@ public struct SettingsInput: Sendable {
     self.environmentKey = environmentKey?.count == 0 ? nil : environmentKey
     self.flags = flags
     self.allowsAnonymous = allowsAnonymous
+    self.allowsPlainUpstream = allowsPlainUpstream
     self.host = host
   }
 }

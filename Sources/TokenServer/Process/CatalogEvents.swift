@@ -1,0 +1,32 @@
+import CatalogProxy
+import Logging
+
+/// Writes what happens with the upstream into the log, but not as often as it happens.
+struct CatalogEvents: CatalogObserver {
+  private let logger: Logger
+  private let throttle = Throttle()
+
+  init(logger: Logger) {
+    self.logger = logger
+  }
+
+  func noticed(_ notice: CatalogNotice) {
+    switch notice {
+    case .tokenRejected(let rejection): warn("tokenRejected", .error, "\(rejection)")
+    case .tokenAccepted: logger.notice("Apple Music takes this server's developer tokens again.")
+    case .tokenFailed(let reason): warn("tokenFailed", .error, "No developer token can be made. \(reason)")
+    case .exchangeFailed(let error): warn("exchangeFailed", .warning, "\(error)")
+    case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music answered with status \(status).")
+    case .limited(let limit):
+      warn("limited", .warning, "Apple Music limits the team's requests. At most \(limit) are sent at once for now.")
+    case .circuitOpened:
+      logger.warning("Apple Music has failed repeatedly, and is asked only now and then until it answers again.")
+    case .circuitClosed: logger.notice("Apple Music answers again.")
+    }
+  }
+
+  private func warn(_ kind: String, _ level: Logger.Level, _ sentence: String) {
+    guard let suppressed = throttle.admit(kind) else { return }
+    logger.log(level: level, "\(sentence)", metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+  }
+}

@@ -1,0 +1,90 @@
+import CatalogProxy
+import DeveloperToken
+import EventLoop
+import HTTPClient
+import HTTPMessages
+import HTTPServer
+import Logging
+import TLS
+
+/// The catalog proxy and, for each event loop, its own way to the upstream. Made once: a reload changes the tokens only.
+final class CatalogService: Sendable {
+  let proxy: CatalogProxy
+  private let clients: [ObjectIdentifier: UpstreamClient]
+
+  /// Throws a sentence when the certificates that the upstream is to be trusted by cannot be read.
+  init(_ settings: Settings.Catalog, loops: [EventLoop], logger: Logger) throws {
+    proxy = CatalogProxy(.init(settings), observer: CatalogEvents(logger: logger))
+    let configuration = try UpstreamClient.Configuration(settings)
+    clients = Dictionary(
+      uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(configuration, loop: $0)) })
+  }
+
+  /// Counts of connections, over all loops.
+  var counters: [UpstreamCounters] { clients.values.map(\.counters) }
+
+  /// Works for a generation from now on: with its key, for those who may have the catalog.
+  func use(_ generation: Generation, instead previous: Generation? = nil) {
+    let anonymous = generation.settings.access.anonymous
+    proxy.share(publicly: anonymous.catalog && !anonymous.origins.isRestricted)
+    if generation.minter !== previous?.minter { proxy.use(CatalogTokens(minter: generation.minter)) }
+  }
+
+  /// Answers by way of Apple.
+  func answer(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
+    guard let client = clients[ObjectIdentifier(context.loop)] else { return .cancelled }
+    let hasContent = context.contentLength != 0
+    return await proxy.answer(
+      call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
+      on: client, executor: context.loop)
+  }
+
+  /// Asks for a stale answer anew, behind its caller's back.
+  func revalidate(_ call: CatalogCall, on loop: EventLoop) {
+    guard let client = clients[ObjectIdentifier(loop)] else { return }
+    Task(executorPreference: loop) { [proxy] in await proxy.revalidate(call, on: client, executor: loop) }
+  }
+
+  /// Closes the connections to the upstream.
+  func close() {
+    for client in clients.values { client.close() }
+  }
+}
+
+extension CatalogProxy.Configuration {
+  fileprivate init(_ settings: Settings.Catalog) {
+    self.init(upstream: settings.upstream.description, nextHop: String(settings.upstream.host))
+    timeouts = UpstreamTimeouts(
+      connect: settings.timeouts.connect, firstByte: settings.timeouts.firstByte, whole: settings.timeouts.whole)
+    cache.maxBytes = settings.cache.maxBytes
+    cache.lifetime = Int(settings.cache.lifetime.components.seconds)
+    cache.negativeLifetime = Int(settings.cache.notFoundLifetime.components.seconds)
+    cache.staleWhileRevalidate = Int(settings.cache.staleWhileRevalidate.components.seconds)
+    cache.staleIfError = Int(settings.cache.staleIfError.components.seconds)
+    concurrency.maximum = settings.concurrency
+  }
+}
+
+extension UpstreamClient.Configuration {
+  fileprivate init(_ settings: Settings.Catalog) throws {
+    let upstream = settings.upstream
+    self.init(
+      upstream.isSecure ? .https : .http, host: String(upstream.host), port: upstream.port,
+      tls: upstream.isSecure ? try TLSClientContext(caFile: settings.caFile) : nil,
+      proxy: try settings.proxy.map { try UpstreamProxy($0) })
+  }
+}
+
+/// Developer tokens for the upstream: without origin, of their own short life, and never those that callers get.
+struct CatalogTokens: TokenSource {
+  let minter: TokenMinter
+
+  /// Seconds that such a token lives; a new one is made after half of them. A clock that is off by minutes does no harm,
+  /// and a token that leaks from the upstream's side is worth little.
+  static let lifetime = 3600
+
+  func mint(now: Int) throws -> ProxyToken {
+    let token = try minter.freshToken(ttl: min(Self.lifetime, minter.policy.maxTTL), now: now)
+    return ProxyToken(text: token.string, refreshAt: now + Self.lifetime / 2)
+  }
+}

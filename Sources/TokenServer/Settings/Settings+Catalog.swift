@@ -1,0 +1,131 @@
+public import DeveloperToken
+
+extension Settings {
+  /// Apple Music behind this server.
+  public struct Catalog: Sendable, Equatable {
+    /// What is kept of Apple's answers.
+    public struct Cache: Sendable, Equatable {
+      /// The most that it holds, in bytes; 0 turns it off.
+      public var maxBytes: Int
+      /// How long an answer is fresh that says nothing of it.
+      public var lifetime: Duration
+      /// The same for a 404.
+      public var notFoundLifetime: Duration
+      /// How long after that it is still served while it is asked for anew.
+      public var staleWhileRevalidate: Duration
+      /// How long after that it is served when Apple cannot be had.
+      public var staleIfError: Duration
+    }
+
+    /// How long things may take.
+    public struct Timeouts: Sendable, Equatable {
+      /// For a connection to Apple: name, address, TLS.
+      public var connect: Duration
+      /// From the request to the head of Apple's answer.
+      public var firstByte: Duration
+      /// For the whole, retries included.
+      public var whole: Duration
+    }
+
+    /// Where requests go.
+    public var upstream: Origin
+    /// Whose signatures the upstream's certificate may bear; nil for the system's store.
+    public var caFile: String?
+    /// Whether `/v1/me/` is forwarded as well.
+    public var me: Bool
+    /// The proxy that the upstream is reached through, `http://host:port`; nil for none.
+    public var proxy: String?
+    /// What is kept.
+    public var cache: Cache
+    /// How long things may take.
+    public var timeouts: Timeouts
+    /// The most requests at Apple at once.
+    public var concurrency: Int
+  }
+}
+
+extension Settings.Catalog {
+  static let enabled = Setting("catalog.enabled", .bool, default: true)
+  static let upstream = Setting("catalog.upstream", .origin, default: .appleMusic)
+  static let caFile = Setting("catalog.caFile", .path)
+  static let me = Setting("catalog.me", .bool, default: false)
+  static let proxy = Setting("catalog.proxy", .upstreamProxy, isSecret: true)
+  static let concurrency = Setting("catalog.concurrency", .integer(1...10_000), default: 400)
+
+  static var known: [KnownSetting] {
+    [
+      KnownSetting(enabled), KnownSetting(upstream), KnownSetting(caFile), KnownSetting(me), KnownSetting(proxy),
+      KnownSetting(concurrency),
+    ] + Cache.known + Timeouts.known
+  }
+
+  /// Nil if it is turned off, or faulty.
+  ///
+  /// - Parameter environment: Where `HTTPS_PROXY` and `NO_PROXY` are, as other programs honour them.
+  init?(_ reader: inout SettingsReader, environment: [String: String], allowsPlainUpstream: Bool) {
+    let enabled = reader.read(Self.enabled)
+    let upstream = reader.read(Self.upstream)
+    let caFile = reader.read(Self.caFile)
+    let proxy = reader.isSet(Self.proxy.path) ? reader.read(Self.proxy) : nil
+    let cache = Cache(&reader)
+    let timeouts = Timeouts(&reader)
+    let concurrency = reader.read(Self.concurrency)
+    guard let me = reader.read(Self.me), let upstream, let cache, let timeouts, let concurrency, enabled == true else {
+      return nil
+    }
+    if !upstream.isSecure, !upstream.isLoopback, !allowsPlainUpstream {
+      reader.fault(
+        Self.upstream.path, problem: "is not https, so the developer token would travel in clear",
+        remedy: "write https://, or start with --unsafe-plain-upstream")
+    }
+    self.init(
+      upstream: upstream, caFile: caFile, me: me,
+      proxy: proxy ?? ProxyEnvironment(environment).proxy(for: upstream), cache: cache, timeouts: timeouts,
+      concurrency: concurrency)
+  }
+}
+
+extension Settings.Catalog.Cache {
+  static let maxBytes = Setting("catalog.cache.maxBytes", .size(0...64 << 30), default: 64 << 20)
+  static let lifetime = Setting("catalog.cache.lifetime", .duration(seconds: 0...86_400), default: .seconds(300))
+  static let notFoundLifetime = Setting(
+    "catalog.cache.notFoundLifetime", .duration(seconds: 0...86_400), default: .seconds(60))
+  static let staleWhileRevalidate = Setting(
+    "catalog.cache.staleWhileRevalidate", .duration(seconds: 0...86_400), default: .seconds(60))
+  static let staleIfError = Setting(
+    "catalog.cache.staleIfError", .duration(seconds: 0...2_592_000), default: .seconds(86_400))
+
+  static var known: [KnownSetting] {
+    [
+      KnownSetting(maxBytes), KnownSetting(lifetime), KnownSetting(notFoundLifetime),
+      KnownSetting(staleWhileRevalidate), KnownSetting(staleIfError),
+    ]
+  }
+
+  init?(_ reader: inout SettingsReader) {
+    let maxBytes = reader.read(Self.maxBytes)
+    let lifetime = reader.read(Self.lifetime)
+    let notFound = reader.read(Self.notFoundLifetime)
+    let revalidate = reader.read(Self.staleWhileRevalidate)
+    guard let staleIfError = reader.read(Self.staleIfError), let maxBytes, let lifetime, let notFound, let revalidate
+    else { return nil }
+    self.init(
+      maxBytes: maxBytes, lifetime: lifetime, notFoundLifetime: notFound, staleWhileRevalidate: revalidate,
+      staleIfError: staleIfError)
+  }
+}
+
+extension Settings.Catalog.Timeouts {
+  static let connect = Setting("catalog.timeouts.connect", .duration(seconds: 1...60), default: .seconds(5))
+  static let firstByte = Setting("catalog.timeouts.firstByte", .duration(seconds: 1...300), default: .seconds(10))
+  static let whole = Setting("catalog.timeouts.whole", .duration(seconds: 1...600), default: .seconds(30))
+
+  static var known: [KnownSetting] { [KnownSetting(connect), KnownSetting(firstByte), KnownSetting(whole)] }
+
+  init?(_ reader: inout SettingsReader) {
+    let connect = reader.read(Self.connect)
+    let firstByte = reader.read(Self.firstByte)
+    guard let whole = reader.read(Self.whole), let connect, let firstByte else { return nil }
+    self.init(connect: connect, firstByte: firstByte, whole: whole)
+  }
+}
