@@ -30,22 +30,32 @@ public enum CacheFields: String, Sendable, CaseIterable {
     }
   }
 
-  /// Adds the fields, and turns the answer into a 304 if the request has it already (RFC 9110 §13.1.2).
-  func apply(to answer: inout SandboxAnswer, for request: SandboxRequest) {
+  /// Adds the fields.
+  ///
+  /// - Parameter isWeak: Whether one tag stands for several encodings of the content (RFC 9110 §8.8.1).
+  func mark(_ answer: inout SandboxAnswer, isWeak: Bool) {
     if self == .maxAge || self == .both {
       answer.fields.append(SandboxField("Cache-Control", "max-age=\(Self.maximumAge)"))
     }
     guard self == .etag || self == .both else { return }
     let tag = "\"\(String(Numbers.hash(answer.content), radix: 16))\""
-    answer.fields.append(SandboxField("ETag", tag))
+    answer.fields.append(SandboxField("ETag", isWeak ? "W/\(tag)" : tag))
+  }
+
+  /// Turns an answer into a 304 if the request has it already (RFC 9110 §13.1.2).
+  static func leaveOut(_ answer: inout SandboxAnswer, knownTo request: SandboxRequest) {
+    guard let tag = answer.fields.single("etag") else { return }
     let known = request.fields.values(of: "if-none-match").joined(separator: ",").split(separator: ",")
     let isKnown = known.contains { value in
       let value = value.drop { $0 == " " }.prefix { $0 != " " }
-      return value == "*" || value == tag || value == "W/\(tag)"
+      return value == "*" || opaque(value) == opaque(tag[...])
     }
     guard isKnown else { return }
     answer.status = 304
     answer.content = []
     answer.fields.removeAll { $0.name == "Content-Type" }
   }
+
+  /// What is compared weakly (RFC 9110 §8.8.3.2).
+  private static func opaque(_ tag: Substring) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag }
 }

@@ -88,9 +88,11 @@ public final class Sandbox: @unchecked Sendable {
   /// What depends on nothing but the request, so that it is made once.
   private func cacheable(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxAnswer {
     var answer = try made.answer(to: request, base: api.base, isPersonal: api.isPersonal) { () throws(AppleError) in
-      .json(try document(api))
+      var answer = SandboxAnswer.json(try document(api))
+      options.cacheFields.resolved(api.segments).mark(&answer, isWeak: options.compresses)
+      return answer
     }
-    options.cacheFields.resolved(api.segments).apply(to: &answer, for: request)
+    CacheFields.leaveOut(&answer, knownTo: request)
     if options.compresses { Compression.apply(to: &answer, for: request) }
     return answer
   }

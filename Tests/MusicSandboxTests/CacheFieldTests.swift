@@ -52,6 +52,9 @@ import Testing
     let plain = ground.answer(Self.album)
     #expect(plain.fields.single("content-encoding") == nil)
     #expect(plain.fields.single("vary") == "Accept-Encoding")
+    #expect(plain.fields.single("etag")?.hasPrefix("W/\"") == true, "one tag for both encodings")
+    let tag = try #require(plain.fields.single("etag"))
+    #expect(ground.answer(Self.album, fields: [SandboxField("If-None-Match", String(tag.dropFirst(2)))]).status == 304)
     for (value, isCompressed) in [
       ("gzip", true), ("br, gzip;q=0.5", true), ("GZIP", true), ("gzip;q=0", false), ("gzip; q=0.0", false),
       ("identity", false), ("br", false),

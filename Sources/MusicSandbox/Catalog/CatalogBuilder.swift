@@ -65,7 +65,8 @@ struct CatalogBuilder {
       label.related["top-releases"] = albums.map(\.key)
       label.related["latest-releases"] = albums.sorted { $0.date > $1.date }.map(\.key)
       items.append(label)
-      for position in items.indices where albums.contains(where: { $0.key == items[position].key }) {
+      let keys = Set(albums.map(\.key))
+      for position in items.indices where keys.contains(items[position].key) {
         items[position].related["record-labels"] = [label.key]
       }
     }
@@ -85,10 +86,10 @@ struct CatalogBuilder {
 
   /// Relates resources of a type to the others with the same first genre.
   private mutating func relate(_ type: ResourceType, _ name: String) {
-    let all = items.filter { $0.key.type == type }
+    let groups = Dictionary(grouping: items.filter { $0.key.type == type }.map { ($0.key, $0.genres.first) }) { $0.1 }
     for position in items.indices where items[position].key.type == type {
       let (key, genre) = (items[position].key, items[position].genres.first)
-      items[position].related[name] = all.filter { $0.genres.first == genre && $0.key != key }.prefix(20).map(\.key)
+      items[position].related[name] = (groups[genre] ?? []).map(\.0).filter { $0 != key }.prefix(20).map(\.self)
     }
   }
 
@@ -120,11 +121,14 @@ struct CatalogBuilder {
 
   /// Relates albums to the playlists that songs of theirs are on.
   private mutating func addAppearances() {
-    let playlists = items.filter { $0.key.type == .playlists }
+    var places: [ResourceKey: [ResourceKey]] = [:]
+    for playlist in items where playlist.key.type == .playlists {
+      for track in playlist.related["tracks"] ?? [] { places[track, default: []].append(playlist.key) }
+    }
     for position in items.indices where items[position].key.type == .albums {
-      let tracks = Set(items[position].related["tracks"] ?? [])
-      let places = playlists.filter { !tracks.isDisjoint(with: $0.related["tracks"] ?? []) }
-      items[position].related["appears-on"] = places.map(\.key)
+      var seen: Set<ResourceKey> = []
+      let found = (items[position].related["tracks"] ?? []).flatMap { places[$0] ?? [] }
+      items[position].related["appears-on"] = found.filter { seen.insert($0).inserted }
     }
   }
 

@@ -26,11 +26,14 @@ struct PNG {
   }
 
   private static func palette(_ colours: (top: [UInt8], bottom: [UInt8])) -> [UInt8] {
-    (0...255).flatMap { shade in
-      zip(colours.top, colours.bottom).map { top, bottom in
-        UInt8(truncatingIfNeeded: (Int(top) * (255 - shade) + Int(bottom) * shade) / 255)
+    var palette: [UInt8] = []
+    for shade in 0...255 {
+      for (top, bottom) in zip(colours.top, colours.bottom) {
+        let mixed: Int = Int(top) * (255 - shade) + Int(bottom) * shade
+        palette.append(UInt8(truncatingIfNeeded: mixed / 255))
       }
     }
+    return palette
   }
 
   private static func bigEndian(_ number: Int) -> [UInt8] {
