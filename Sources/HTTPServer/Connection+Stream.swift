@@ -60,7 +60,9 @@ extension Connection {
     do {
       return try await reader.read()
     } catch {
-      throw interruption ?? .brokenOff
+      // Nothing can be said any more: the head of the answer is out.
+      guard case .gone = interruption else { throw .brokenOff }
+      throw .gone
     }
   }
 }

@@ -13,7 +13,7 @@ struct AdaptiveLimit: Sendable {
 
   init(_ limits: ConcurrencyLimits) {
     self.limits = limits
-    value = max(limits.initial, limits.minimum, 1)
+    value = max(min(max(limits.initial, limits.minimum), limits.maximum), 1)
   }
 
   /// The most that one caller may have under way: an eighth of the limit, at least one, is left to others, so that a
@@ -37,7 +37,7 @@ struct AdaptiveLimit: Sendable {
   mutating func refused(inFlight: Int, now: Duration) {
     if let lastDecrease, now - lastDecrease < limits.decreaseInterval { return }
     let used = min(value, max(inFlight, 1))
-    value = max(Int(Double(used) * limits.decreaseFactor), limits.minimum, 1)
+    value = max(Int(Double(used) * limits.decreaseFactor), min(limits.minimum, limits.maximum), 1)
     successes = 0
     lastDecrease = now
   }

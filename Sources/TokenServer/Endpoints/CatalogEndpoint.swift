@@ -19,7 +19,7 @@ struct CatalogEndpoint: Sendable {
   private func reply(to request: Request) -> Reply {
     do throws(Refusal) {
       let call = try call(for: request)
-      guard let call else { return .now(Response(.noContent, fields: [.allow: "GET, HEAD, OPTIONS"])) }
+      guard let call else { return .now(Response(.noContent, fields: [.allow: "\(try target(of: request).allow)"])) }
       let id = request.id
       let loop = request.loop
       if let reply = service.proxy.answerAtOnce(call, revalidate: { service.revalidate(call, on: loop) }) {
@@ -95,7 +95,8 @@ extension CatalogCall {
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
-        method, target, caller: request.client, directives: directives, preconditions: preconditions, coding: coding,
+        method, target, caller: request.subscriber, directives: directives, preconditions: preconditions,
+        coding: coding,
         fields: fields)
     } catch {
       throw Refusal(.malformedRequest, error.detail)
