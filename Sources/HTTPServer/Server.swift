@@ -12,6 +12,8 @@ public final class Server: Sendable {
     public var endpoint: Endpoint
     /// With what it does TLS; nil for plain HTTP.
     public var tls: TLSContext?
+    /// Whether connections may speak HTTP/2: if ALPN chooses it, or if they begin with its preface.
+    public var speaksHTTP2 = false
     /// Its bounds.
     public var limits = ServerLimits()
     /// Whose `X-Request-ID` counts, and who is exempt from the limit of connections per address.

@@ -85,9 +85,9 @@ struct EndOfStreamTests {
   @Test("a server may answer in whole and want no more of the request")
   func earlyAnswer() throws {
     let pair = try Pair()
-    pair.server.recorder.reaction = { event in
+    pair.server.reacts { server, event in
       guard case .request(let stream, _) = event else { return }
-      try? pair.server.session.submitResponse(HTTP2ResponseHead(status: 413), on: stream)
+      try? server.session.submitResponse(HTTP2ResponseHead(status: 413), on: stream)
     }
     let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
     pair.client.session.send(content(1_000_000), on: stream, isLast: true)
@@ -97,7 +97,6 @@ struct EndOfStreamTests {
     try pair.run()
     #expect(pair.client.recorder.cause(of: stream) == .finished)
     #expect(pair.server.recorder.cause(of: stream) == .resetLocally)
-    pair.server.recorder.reaction = { _ in }
   }
 
   @Test("after its own reset an owner hears nothing but the end, even of what had arrived before")
@@ -105,14 +104,13 @@ struct EndOfStreamTests {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())
     _ = client.output()
-    client.recorder.reaction = { event in
+    client.reacts { client, event in
       if case .response = event { client.session.reset(stream, .cancel) }
     }
     try client.receive(
       Frame(.settings).bytes + Frame.headers([(":status", "200")], flags: Frame.endHeaders).bytes
         + Frame(.data, stream: 1, [1]).bytes + Frame(.data, stream: 1, [2]).bytes)
     _ = client.output()
-    client.recorder.reaction = { _ in }
     #expect(
       client.recorder.story == [
         .response(stream, HTTP2ResponseHead(status: 200)), .closed(stream, .resetLocally, .cancel),

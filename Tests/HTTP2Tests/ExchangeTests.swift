@@ -111,7 +111,7 @@ struct ExchangeTests {
     let pair = try Pair()
     var output: [UInt8] = []
     let server = pair.server
-    server.recorder.reaction = { event in
+    server.reacts { server, event in
       guard case .request(let stream, _) = event else { return }
       try? server.session.submitResponse(HTTP2ResponseHead(status: 204), on: stream)
       server.session.collectOutput(into: &output, limit: 100_000, delegate: server.recorder)

@@ -86,12 +86,16 @@ struct FloodTests {
     let pair = try Pair()
     pair.server.echoes()
     pair.client.consumesAtOnce()
-    for index in 0..<2000 {
+    for index in 0..<4000 {
       pair.client.session.ping(UInt64(index))
       pair.client.session.ping(UInt64(index))
       let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
-      pair.client.session.send([1], on: stream, isLast: true)
-      if index.isMultiple(of: 3) { pair.client.session.reset(stream, .cancel) }
+      if index.isMultiple(of: 3) {
+        try pair.run()
+        pair.client.session.reset(stream, .cancel)
+      } else {
+        pair.client.session.send([1], on: stream, isLast: true)
+      }
       try pair.run()
     }
     #expect(pair.server.session.failure == nil && pair.client.session.failure == nil)

@@ -43,8 +43,8 @@ struct FlowControlTests {
   func droppedContent() throws {
     let pair = try Pair(server: { $0.connectionWindow = 65_535 })
     try pair.run()
-    pair.server.recorder.reaction = { event in
-      if case .request(let stream, _) = event, stream < 39 { pair.server.session.reset(stream, .cancel) }
+    pair.server.reacts { server, event in
+      if case .request(let stream, _) = event, stream < 39 { server.session.reset(stream, .cancel) }
     }
     for _ in 0..<20 {
       let stream = try pair.client.session.submitRequest(.post(), hasContent: true)

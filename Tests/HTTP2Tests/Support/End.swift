@@ -22,22 +22,27 @@ final class End {
     try session.receive(bytes.span, delegate: recorder)
   }
 
+  /// Has `body` called with each event as it is told. It must not capture this object, which keeps it.
+  func reacts(_ body: @escaping (End, Recorder.Event) -> Void) {
+    recorder.reaction = { [unowned self] event in body(self, event) }
+  }
+
   /// Credits whatever content arrives.
   func consumesAtOnce() {
-    recorder.reaction = { [unowned self] event in
-      if case .content(let stream, let bytes) = event { session.consume(bytes.count, on: stream) }
+    reacts { end, event in
+      if case .content(let stream, let bytes) = event { end.session.consume(bytes.count, on: stream) }
     }
   }
 
   /// Answers every request with 200 and its own content, when that is whole.
   func echoes() {
-    recorder.reaction = { [unowned self] event in
+    reacts { end, event in
       switch event {
-      case .content(let stream, let bytes): session.consume(bytes.count, on: stream)
+      case .content(let stream, let bytes): end.session.consume(bytes.count, on: stream)
       case .end(let stream):
-        let content = recorder.content(on: stream)
-        try? session.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: !content.isEmpty)
-        if !content.isEmpty { session.send(content, on: stream, isLast: true) }
+        let content = end.recorder.content(on: stream)
+        try? end.session.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: !content.isEmpty)
+        if !content.isEmpty { end.session.send(content, on: stream, isLast: true) }
       default: break
       }
     }

@@ -1,5 +1,5 @@
 /// A frame as bytes (RFC 9113 §4.1), whatever its sense: what a hostile peer would send.
-struct Frame {
+struct Frame: CustomStringConvertible {
   enum Kind: UInt8 {
     case data, headers, priority, resetStream, settings, pushPromise, ping, goAway, windowUpdate, continuation
     case unknown = 0x77
@@ -10,6 +10,9 @@ struct Frame {
   static let endHeaders: UInt8 = 0x4
 
   let bytes: [UInt8]
+
+  /// Short, for the logs of tests.
+  var description: String { "type \(bytes[3]) with \(bytes.count - 9) bytes" }
 
   init(_ kind: Kind, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8] = []) {
     let length = payload.count

@@ -44,6 +44,10 @@ final class PythonPeer {
   /// Closes the connection and waits for the peer to end.
   /// - Returns: What it found wrong; empty for nothing.
   func finish() -> String {
+    // What it still says is taken, so that nothing but its own judgement ends it.
+    shutdown(socket, Int32(SHUT_WR))
+    var rest = [UInt8](repeating: 0, count: 4000)
+    while unsafe read(socket, &rest, rest.count) > 0 {}
     close(socket)
     var status: Int32 = 0
     while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}

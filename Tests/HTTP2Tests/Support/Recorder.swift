@@ -17,6 +17,7 @@ final class Recorder: HTTP2SessionDelegate {
   }
 
   private(set) var events: [Event] = []
+  private var contents: [HTTP2StreamID: [UInt8]] = [:]
   /// Called with each event, after it was noted.
   var reaction: (Event) -> Void = { _ in }
 
@@ -34,12 +35,7 @@ final class Recorder: HTTP2SessionDelegate {
   }
 
   /// All content that came on `stream`.
-  func content(on stream: HTTP2StreamID) -> [UInt8] {
-    events.flatMap { event -> [UInt8] in
-      guard case .content(stream, let bytes) = event else { return [] }
-      return bytes
-    }
-  }
+  func content(on stream: HTTP2StreamID) -> [UInt8] { contents[stream] ?? [] }
 
   /// How `stream` ended; nil if it did not, or more than once.
   func cause(of stream: HTTP2StreamID) -> HTTP2StreamClosure.Cause? {
@@ -72,6 +68,7 @@ final class Recorder: HTTP2SessionDelegate {
 
   private func note(_ event: Event) {
     events.append(event)
+    if case .content(let stream, let bytes) = event { contents[stream, default: []] += bytes }
     reaction(event)
   }
 }
