@@ -124,7 +124,7 @@ extension CatalogProxy {
 
   /// An answer as it comes.
   func handOn(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
-    var fields = policy.responseFields(response.fields)
+    var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
     return CatalogAnswer(

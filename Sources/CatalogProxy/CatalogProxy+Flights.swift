@@ -126,7 +126,7 @@ extension CatalogProxy {
   private func broken(_ error: ContentError) -> Outcome {
     guard error != .cancelled else { return .cancelled }
     let error = UpstreamError(
-      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "The answer broke off: \(error).")
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "An answer broke off. \(error)")
     observer.noticed(.exchangeFailed(error))
     return .failure(UpstreamFailure(error, nextHop: configuration.nextHop))
   }
@@ -135,7 +135,7 @@ extension CatalogProxy {
     _ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime
   ) -> ReceivedAnswer {
     ReceivedAnswer(
-      status: response.status, fields: response.fields, downstream: policy.responseFields(response.fields), body: [],
+      status: response.status, fields: response.fields, downstream: policy.responseFields(response.fields, version: response.version), body: [],
       sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
   }
 }

@@ -21,7 +21,9 @@ extension CatalogProxy {
     }
     response.content.cancel()
     permit.release(.answered)
-    if hasTokenAgain(after: token, isRetry: progress.hasFreshToken), exchange.isUntouched {
+    if hasTokenAgain(after: token, isRetry: progress.hasFreshToken), exchange.isUntouched,
+      withState({ $0.budget.withdraw() })
+    {
       progress.hasFreshToken = true
       return .again(after: .zero)
     }

@@ -47,6 +47,8 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func target(of request: Request) throws(Refusal) -> CatalogTarget {
+    // A user's token goes along only for those who may use it; /v1/me has a refusal of its own.
+    let allowsMe = self.allowsMe && (policy.settings.me || request.path.starts(with: "/v1/me".utf8))
     do throws(TargetRefusal) {
       let path = Array(request.path)
       guard let query = request.query.map({ Array($0) }) else {
