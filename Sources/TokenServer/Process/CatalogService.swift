@@ -21,7 +21,7 @@ final class CatalogService: Sendable {
   }
 
   /// Counts of connections, over all loops.
-  var counters: [UpstreamCounters] { clients.values.map(\.counters) }
+  var counters: UpstreamCounters { clients.values.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
   /// Works for a generation from now on: with its key, for those who may have the catalog.
   func use(_ generation: Generation, instead previous: Generation? = nil) {
