@@ -122,7 +122,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
 
   func linkWillSend(_ link: Link, _ output: inout [UInt8]) {
     session.collectOutput(into: &output, limit: Self.backlog - link.backlog, delegate: self)
-    if session.isOver { link.channel.loop.atEndOfTurn { self.settle() } }
+    if session.isOver { settleLater() }
   }
 
   func linkDrained(_ link: Link) { settle() }
@@ -132,6 +132,11 @@ final class HTTP2Connection: Carrier, LinkOwner {
     guard link.isOpen else { return }
     if session.isOver || (isDraining && exchanges.isEmpty && !session.wantsWrite) { return leave() }
     if session.wantsWrite { link.flushSoon() }
+  }
+
+  /// The same when the session is done with what it is at.
+  private func settleLater() {
+    link.channel.loop.atEndOfTurn { self.settle() }
   }
 
   // MARK: Life and end
@@ -161,7 +166,9 @@ final class HTTP2Connection: Carrier, LinkOwner {
   /// Says what the session has left to say, and ends.
   private func leave() {
     guard link.isOpen else { return }
-    link.write { session.collectOutput(into: &$0, limit: Self.backlog, delegate: self) }
+    var last: [UInt8] = []
+    session.collectOutput(into: &last, limit: Self.backlog, delegate: self)
+    link.write { $0 += last }
     link.close()
     end(wasUseless: false)
   }
@@ -221,7 +228,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     if exchanges.isEmpty { liveness.becameIdle() }
     pool?.exchangeEnded()
     if !exchange.isOver { exchange.failed(error(closure, of: exchange)) }
-    if link.isOpen { isDraining ? settle() : pool?.connectionHasRoom(self) }
+    if link.isOpen { isDraining ? settleLater() : pool?.connectionHasRoom(self) }
   }
 
   func receivedGoAway(_ goAway: HTTP2GoAway) {

@@ -1,6 +1,6 @@
-"""An HTTP/2 server on a free port of loopback, with `h2`, which is not ours. Does what the paths of requests ask.
+"""An HTTP/2 server on a port of loopback, a free one unless said otherwise, with `h2`, which is not ours. Does what the paths of requests ask.
 
-usage: h2_upstream.py [--streams N] [--certificate FILE --key FILE]
+usage: h2_upstream.py [--port N] [--streams N] [--certificate FILE --key FILE]
 
 Prints its port. Ends when standard input does.
 """
@@ -153,6 +153,7 @@ class Upstream(asyncio.Protocol):
 
 async def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--certificate")
     parser.add_argument("--key")
@@ -163,7 +164,7 @@ async def main():
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(arguments.certificate, arguments.key)
         context.set_alpn_protocols(["h2"])
-    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", arguments.port, ssl=context)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

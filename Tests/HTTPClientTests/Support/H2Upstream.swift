@@ -14,10 +14,10 @@ final class H2Upstream: Sendable {
   private static let script =
     String("\(#filePath)".split(separator: "/").dropLast(3).map { "/" + $0 }.joined()) + "/Python/h2_upstream.py"
 
-  init(streams: Int = 100, isTLS: Bool = false) throws {
+  init(port: UInt16 = 0, streams: Int = 100, isTLS: Bool = false) throws {
     certificate = isTLS ? try ServerCertificate() : nil
     let files = certificate.map { ["--certificate", $0.certificateFile, "--key", $0.keyFile] } ?? []
-    child = try Child(Self.python, [Self.script, "--streams", "\(streams)"] + files)
+    child = try Child(Self.python, [Self.script, "--port", "\(port)", "--streams", "\(streams)"] + files)
     guard let port = UInt16(try child.line()) else { throw TestFailure("The server names no port.") }
     self.port = port
   }

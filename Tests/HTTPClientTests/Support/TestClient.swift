@@ -63,7 +63,7 @@ final class TestClient: Sendable {
         outcome.give(.failure(error))
       }
     }
-    return Call(task: task, outcome: outcome, loop: loop)
+    return Call(client: self, task: task, outcome: outcome)
   }
 
   /// Sends and reads to the end.
@@ -87,9 +87,12 @@ final class TestClient: Sendable {
 
 /// A request under way.
 struct Call: Sendable {
+  /// Alive for as long as this is.
+  let client: TestClient
   let task: Task<Void, Never>
   let outcome: Once<Result<UpstreamResponse, UpstreamError>>
-  let loop: EventLoop
+
+  private var loop: EventLoop { client.loop }
 
   /// The head of the response, which it waits for.
   func response() throws -> UpstreamResponse { try outcome.wait().get() }
