@@ -1,8 +1,13 @@
 import Glibc
+import Locks
 import TestSupport
 
 /// A server in a process of its own, killed when this goes.
-final class Child: Sendable {
+final class Child: @unchecked Sendable {
+  // Sendable: `isWaitedFor` is touched only under `lock`.
+  private let lock = Mutex()
+  /// Whether its number may be another process's by now.
+  private var isWaitedFor = false
   private let process: Int32
   private let input: Int32
   private let output: Int32
@@ -40,10 +45,22 @@ final class Child: Sendable {
 
   /// Ends it at once.
   func kill() {
-    // A process that has been waited for has no number that could be somebody else's: once only.
-    guard Glibc.kill(process, SIGKILL) == 0 else { return }
-    var status: Int32 = 0
-    while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
+    lock.withLock {
+      guard !isWaitedFor else { return }
+      isWaitedFor = true
+      _ = Glibc.kill(process, SIGKILL)
+      var status: Int32 = 0
+      while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
+    }
+  }
+
+  /// Whether it has come to an end by itself.
+  var hasEnded: Bool {
+    lock.withLock {
+      var status: Int32 = 0
+      if !isWaitedFor, unsafe waitpid(process, &status, WNOHANG) == process { isWaitedFor = true }
+      return isWaitedFor
+    }
   }
 
   /// Stops it as if its machine were gone: its kernel still acknowledges, nobody answers.

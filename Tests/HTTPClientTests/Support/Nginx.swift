@@ -43,7 +43,9 @@ final class Nginx: Sendable {
     // In sbin, which is not on everybody's path.
     let program = unsafe access("/usr/sbin/nginx", X_OK) == 0 ? "/usr/sbin/nginx" : "nginx"
     child = try Child(program, ["-c", file, "-e", "stderr"])
-    while (try? RawClient(port: port)) == nil { sched_yield() }
+    while (try? RawClient(port: port)) == nil {
+      guard !child.hasEnded else { throw TestFailure("nginx has ended; its words are on standard error.") }
+    }
   }
 
   /// A client for it.
