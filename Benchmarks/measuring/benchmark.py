@@ -1,224 +1,69 @@
-"""The measurements of one run, in order."""
+"""One run: what is measured, and what is printed of it."""
 
+import argparse
 import os
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from . import load, tools
+from .catalog import Catalog
 from .credentials import Credentials
-from .process import free_port
-from .report import Row, Spread, table
-from .servers import Answer, Nginx, Ours, connect, exchange
+from .report import table
+from .tokens import Tokens
 
-
-class Benchmark:
-    """Two servers, how long and how often each is measured, and the rows so far."""
-
-    def __init__(self, directory, quick):
-        self.seconds, self.rounds, self.starts = (1, 3, 5) if quick else (2, 5, 15)
-        credentials = Credentials(directory)
-        self.ours = Ours(tools.binary(), credentials)
-        with self.ours.start() as server:
-            answer = Answer(server.port)
-        self.nginx = Nginx(directory, credentials, answer)
-        self.rows = []
-        self.costs = []
-
-    def run(self):
-        steps = [
-            self.cached, self.cached_with_log, self.cached_over_tls, self.fresh, self.fresh_over_tls, self.handshakes,
-            self.idle_connections, self.idle_memory, self.start_to_answer]
-        for number, step in enumerate(steps, 1):
-            print(f"[{number}/{len(steps)}] {step.__doc__}", file=sys.stderr, flush=True)
-            step()
-
-    # Requests
-
-    def cached(self):
-        """cached token"""
-        _, self.nginx_plain = self._beside("cached token, no access log", lambda server: load.requests(server, self.seconds))
-
-    def cached_with_log(self):
-        """cached token with an access log"""
-        self._beside(
-            "cached token, access log to /dev/null", lambda server: load.requests(server, self.seconds), logs=True)
-
-    def cached_over_tls(self):
-        """cached token over TLS"""
-        with self.ours.start(tls=True) as ours, self.nginx.start(tls=True) as nginx:
-            self.parameters = [load.tls_parameters(server.port) for server in (ours, nginx)]
-        _, self.nginx_over_tls = self._beside(
-            "cached token over TLS 1.3", lambda server: load.requests(server, self.seconds, tls=True), tls=True)
-
-    def fresh(self):
-        """fresh signature for every request"""
-        samples, self.openssl = [], []
-        for _ in range(self.rounds):
-            samples.append(self._fresh())
-            self.openssl.append(load.signatures(1))
-        ratio = Spread.ratios([1e6 / sample.microseconds for sample in samples], self.openssl)
-        self.rows.append(Row(
-            "fresh signature per request, against `openssl speed`: signatures per CPU second", ratio.text("×"), "≥ 0.75×",
-            ratio.median >= 0.75, f"{Spread.of(1e6 / sample.microseconds for sample in samples).text('/s', 0)}",
-            Spread.of(self.openssl).text("/s", 0)))
-        self._compare_signing("fresh signature per request", samples, self.nginx_plain)
-        self._cost("fresh signature, ours", samples)
-
-    def fresh_over_tls(self):
-        """fresh signature for every request, over TLS"""
-        samples = [self._fresh(tls=True) for _ in range(self.rounds)]
-        self._compare_signing("fresh signature over TLS 1.3", samples, self.nginx_over_tls)
-        self._cost("fresh signature over TLS 1.3, ours", samples)
-
-    def handshakes(self):
-        """full TLS handshakes"""
-        samples = self._beside(
-            "full TLS 1.3 handshake", lambda server: load.handshakes(server, self.seconds), tls=True)
-        ours, theirs = ([1e6 / sample.microseconds for sample in half] for half in samples)
-        ratio = Spread.ratios(ours, theirs)
-        self.rows.append(Row(
-            "full TLS 1.3 handshakes: per CPU second", ratio.text("×"), "≥ 0.95×", ratio.median >= 0.95,
-            Spread.of(ours).text("/s", 0), Spread.of(theirs).text("/s", 0)))
-
-    # Memory and start
-
-    def idle_connections(self):
-        """memory of idle connections"""
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200
-        for name, tls, connections in (("", False, 10_000), (" over TLS 1.3", True, 2_000)):
-            connections = min(connections, most)
-            ours, theirs = self._alternate(
-                lambda server: load.idle(server, connections, tls), rounds=min(self.rounds, 3), tls=tls,
-                connections=connections + 100)
-            ratio = Spread.ratios(ours, [max(value, 1) for value in theirs])
-            is_met = ratio.median <= 1 if tls else Spread.of(ours).median <= 1024
-            self.rows.append(Row(
-                f"idle keep-alive connection{name}: memory, {connections:,} of them", ratio.text("×"),
-                "≤ 1.0×" if tls else "≤ 1 kB", is_met, *(
-                    Spread.of(value / 1024 for value in half).text(" kB") for half in (ours, theirs))))
-
-    def idle_memory(self):
-        """memory at rest"""
-        ours, theirs = [], []
-        for _ in range(min(self.rounds, 3)):
-            ours.append(self._memory(self._ours_as_it_comes()))
-            theirs.append(self._memory(self.nginx.start(cores=tools.CORES)))
-        for name, aim in (("anonymous", 4), ("resident", 18)):
-            halves = [Spread.of(getattr(memory, name) / 1e6 for memory in half) for half in (ours, theirs)]
-            ratio = Spread.ratios(*(half.values for half in halves))
-            self.rows.append(Row(
-                f"at rest: {name} memory", ratio.text("×"), f"≤ {aim} MB", halves[0].median <= aim,
-                *(half.text(" MB", 1) for half in halves)))
-
-    def start_to_answer(self):
-        """start to first answer"""
-        ours, theirs = [], []
-        for _ in range(self.starts):
-            ours.append(self._start(self._ours_as_it_comes()))
-            theirs.append(self._start(self.nginx.start(cores=tools.CORES)))
-        ratio = Spread.ratios(ours, theirs)
-        self.rows.append(Row(
-            "start to first answer", ratio.text("×"), "≤ 30 ms", Spread.of(ours).median <= 30,
-            Spread.of(ours).text(" ms", 1), Spread.of(theirs).text(" ms", 1)))
-
-    # How
-
-    def _beside(self, name, measure, **options):
-        """Measures both in turn; adds the ratio of CPU times, and what each cost."""
-        ours, theirs = self._alternate(measure, **options)
-        if "handshake" not in name:
-            self._compare(f"{name}: CPU", *([sample.microseconds for sample in half] for half in (ours, theirs)))
-        self._cost(f"{name}, ours", ours)
-        self._cost(f"{name}, nginx", theirs)
-        return ours, theirs
-
-    def _alternate(self, measure, rounds=None, **options):
-        """Ours and nginx in turn, the other one first in every other round."""
-        halves = {self.ours: [], self.nginx: []}
-        for number in range(rounds or self.rounds):
-            for subject in sorted(halves, key=lambda subject: subject.name, reverse=number % 2 == 0):
-                with subject.start(**options) as server:
-                    halves[subject].append(measure(server))
-        return halves[self.ours], halves[self.nginx]
-
-    def _compare(self, work, ours, theirs):
-        ratio = Spread.ratios(ours, theirs)
-        self.rows.append(Row(
-            work, ratio.text("×"), "≤ 1.0×", ratio.median <= 1.0, Spread.of(ours).text(" µs"),
-            Spread.of(theirs).text(" µs")))
-
-    def _compare_signing(self, work, samples, answers):
-        """nginx cannot sign: its answer and OpenSSL's signature together are what there is to compare with."""
-        theirs = [answer.microseconds + 1e6 / signatures for answer, signatures in zip(answers, self.openssl)]
-        self._compare(
-            f"{work}, against nginx's answer plus OpenSSL's signature: CPU", [s.microseconds for s in samples], theirs)
-
-    def _cost(self, name, samples):
-        figures = [Spread.of(getattr(sample, kind) for sample in samples) for kind in (
-            "microseconds", "user", "system")]
-        self.costs.append([
-            name, figures[0].text(), *(f"{figure.median:.2f}" for figure in figures[1:]),
-            Spread.of(sample.rate for sample in samples).text(digits=0)])
-
-    def _fresh(self, tls=False):
-        with self.ours.start(tls=tls) as server:
-            return load.requests(server, self.seconds, tls=tls, fresh=True)
-
-    def _ours_as_it_comes(self):
-        """As somebody starts it who has set nothing: a loop for each core, the admin listener too."""
-        return self.ours.start(cores=tools.CORES, settings={
-            "SERVER_LOOPS": str(len(tools.CORES)), "ADMIN_ENABLED": "true", "ADMIN_PORT": str(free_port()),
-            "LOG_LEVEL": "info"})
-
-    @staticmethod
-    def _memory(server):
-        with server:
-            with connect(server.port) as connection:
-                exchange(connection)
-            time.sleep(0.2)
-            return server.memory
-
-    @staticmethod
-    def _start(server):
-        """Milliseconds from the start of the process to its first whole answer."""
-        try:
-            with server.wait_until_it_accepts() as connection:
-                exchange(connection)
-            return (time.perf_counter() - server.started) * 1000
-        finally:
-            server.__exit__()
+SUBJECTS = {"tokens": Tokens, "catalog": Catalog}
 
 
 def main():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    parser = argparse.ArgumentParser(description="Measures the release binary beside nginx and OpenSSL.")
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{' or '.join(SUBJECTS)}; all by default")
+    subjects = parser.parse_args().subjects or list(SUBJECTS)
+    if unknown := set(subjects) - set(SUBJECTS):
+        parser.error(f"there is no {' or '.join(sorted(unknown))}")
+    raise_limit()
     quick = os.environ.get("QUICK", "") not in ("", "0")
     started = time.perf_counter()
     for program in ("nginx", "wrk", "openssl"):
         tools.find(program)
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
-        benchmark = Benchmark(Path(directory), quick)
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
+        directory = Path(name)
+        binary, credentials = tools.binary(), Credentials(directory)
+        comparisons = [SUBJECTS[subject](directory, binary, credentials, quick) for subject in subjects]
         busy = os.getloadavg()[0]
-        benchmark.run()
+        for comparison in comparisons:
+            comparison.run()
     print(table(
-        ["work", "ours ÷ theirs", "aim", "met", "ours", "nginx, OpenSSL"], [row.cells for row in benchmark.rows]))
+        ["work", "ours ÷ theirs", "aim", "met", "ours", "nginx, OpenSSL"],
+        [row.cells for comparison in comparisons for row in comparison.rows]))
     print()
-    print(table(["", "CPU µs each", "user", "system", "per second"], benchmark.costs))
-    print(notes(benchmark, busy, time.perf_counter() - started))
+    print(table(
+        ["", "CPU µs each", "user", "system", "per second"],
+        [cost for comparison in comparisons for cost in comparison.costs]))
+    print(notes(comparisons, busy, time.perf_counter() - started))
     return 0
 
 
-def notes(benchmark, busy, seconds):
+def raise_limit():
+    """Room for ten thousand callers, each with a connection of its own behind nginx; less if that is not allowed."""
+    for most in (65_536, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
+        try:
+            return resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        except (ValueError, OSError):
+            continue
+
+
+def notes(comparisons, busy, seconds):
     """How to read the tables."""
-    ours, theirs = benchmark.parameters
-    same = f"both {ours}" if ours == theirs else f"ours {ours}; nginx {theirs}"
+    rounds = comparisons[0].rounds
     version = tools.output("nginx", "-v").strip().partition(": ")[2]
+    parameters = [comparison.parameters for comparison in comparisons if isinstance(comparison, Tokens)]
+    tls = "".join(
+        f" TLS: {f'both {ours}' if ours == theirs else f'ours {ours}; nginx {theirs}'}." for ours, theirs in parameters)
     return f"""
-Medians of {benchmark.rounds} rounds in which the servers take turns, with the least and the most; a ratio is of the two
-halves of a round. CPU time is the server's, user and system, of all its threads and processes. One loop against one
+Medians of {rounds} rounds in which the servers take turns, with the least and the most; a ratio is of the
+two halves of a round. CPU time is the server's, user and system, of all its threads and processes. One loop against one
 worker process of {version}, on one core; {load.CONNECTIONS} connections from another; the same fields and body.
-The headline is without access logs on either side. TLS: {same}.
+The headline is without access logs on either side.{tls}
 {len(tools.CORES)} cores, load average {busy:.1f} at the start, {seconds:.0f} s in all."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from . import tools
 from .process import CPUTime
-from .servers import connect, exchange
+from .servers import TOKEN, connect, exchange
 
 CONNECTIONS = 64
-FRESH = Path(__file__).resolve().parent.parent / "fresh-signature.lua"
+SCRIPTS = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Sample:
         return self.count / self.seconds
 
 
-def requests(server, seconds, tls=False, fresh=False):
+def requests(server, seconds, tls=False, path=TOKEN, script=None):
     """Requests over kept connections, as fast as the answers come."""
-    warm_up(server, tls)
-    script = ["-s", FRESH] if fresh else []
-    url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}/token"
+    warm_up(server, tls, path)
+    options = ["-s", SCRIPTS / script] if script else []
+    url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}{path}"
     before = server.cpu
-    printed = tools.output("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *script, url)
+    printed = tools.output("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options, url)
     cpu = server.cpu - before
     if "Socket errors" in printed or "Non-2xx" in printed:
         raise RuntimeError(f"not every request was answered:\n{printed}")
@@ -92,11 +92,11 @@ def signatures(seconds):
     return float(printed.splitlines()[-1].split()[-2])
 
 
-def warm_up(server, tls=False):
+def warm_up(server, tls=False, path=TOKEN):
     """As many connections at once as the load has, so that first-time costs are not counted."""
     held = [connect(server.port, tls) for _ in range(CONNECTIONS)]
     for connection in held:
-        exchange(connection)
+        exchange(connection, path)
         connection.close()
 
 

@@ -3,21 +3,21 @@
 import os
 import socket
 import ssl
+from dataclasses import dataclass
 
 from . import tools
 from .process import Process, free_port
 
-REQUEST = b"GET /token HTTP/1.1\r\nHost: localhost\r\n\r\n"
+TOKEN = "/token"
 
 
 class Ours:
-    """The release binary with one loop."""
+    """The release binary with one loop, and with some settings."""
 
-    name = "ours"
-
-    def __init__(self, binary, credentials):
+    def __init__(self, binary, credentials, settings=None):
         self.binary = binary
         self.credentials = credentials
+        self.settings = settings or {}
 
     def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, settings=None):
         """Starts it: with HTTPS, with access lines, for so many connections, with further settings."""
@@ -37,18 +37,25 @@ class Ours:
         if tls:
             environment["SERVER_TLS_CERTIFICATE_FILE"] = str(self.credentials.certificate)
             environment["SERVER_TLS_KEY_FILE"] = str(self.credentials.key)
-        return Process([self.binary, "serve"], port, cores, environment | (settings or {}))
+        return Process([self.binary, "serve"], port, cores, environment | self.settings | (settings or {}))
+
+
+@dataclass(frozen=True)
+class Site:
+    """What nginx is to do: directives for its `server` block, and for the `http` block around it."""
+
+    server: str
+    http: str = ""
+    listen: str = ""
 
 
 class Nginx:
-    """nginx with one worker, which returns the bytes of an answer of ours."""
+    """nginx with one worker."""
 
-    name = "nginx"
-
-    def __init__(self, directory, credentials, answer):
+    def __init__(self, directory, credentials, site):
         self.directory = directory
         self.credentials = credentials
-        self.answer = answer
+        self.site = site
 
     def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES):
         """Starts it: with HTTPS, with access lines, for so many connections."""
@@ -66,7 +73,6 @@ class Nginx:
             f"    ssl_certificate {self.credentials.certificate};\n"
             f"    ssl_certificate_key {self.credentials.key};\n"
             "    ssl_protocols TLSv1.2 TLSv1.3;\n") if tls else ""
-        fields = "\n".join(f'    add_header {name} "{value}";' for name, value in self.answer.extra_fields)
         return f"""
 {"user root;" if os.geteuid() == 0 else ""}
 daemon off;
@@ -79,44 +85,53 @@ http {{
   access_log {"/dev/null combined buffer=64k flush=1s" if logs else "off"};
   server_tokens off;
   keepalive_requests 1000000000;
+{self.site.http}
   server {{
-    listen 127.0.0.1:{port} backlog=4096 {"ssl" if tls else ""};
+    listen 127.0.0.1:{port} backlog=4096 {"ssl" if tls else ""} {self.site.listen};
 {certificate}
-{fields}
-    default_type {self.answer.fields["content-type"]};
-    location = /token {{ return 200 '{self.answer.body}'; }}
+{self.site.server}
   }}
 }}
 """
 
 
 class Answer:
-    """What our server says to a request for a token."""
+    """What our server says to a request."""
 
     # nginx makes these by itself.
     _OWN = {"date", "content-type", "content-length", "connection", "server"}
 
-    def __init__(self, port, tls=False):
-        with connect(port, tls) as connection:
-            head, _, body = exchange(connection).partition(b"\r\n\r\n")
+    def __init__(self, port, path=TOKEN):
+        with connect(port) as connection:
+            head, _, body = exchange(connection, path).partition(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
-        assert lines[0] == "HTTP/1.1 200 OK", lines[0]
+        assert lines[0] == "HTTP/1.1 200 OK", f"{lines[0]} {body.decode()}"
         pairs = [line.split(": ", 1) for line in lines[1:]]
         self.body = body.decode()
         self.fields = {name.lower(): value for name, value in pairs}
-        self.extra_fields = [pair for pair in pairs if pair[0].lower() not in self._OWN]
+        self._extra_fields = [pair for pair in pairs if pair[0].lower() not in self._OWN]
+
+    def added_fields(self, present=()):
+        """What makes nginx send the same fields, of which it has `present` (in lower case) anyway."""
+        return "\n".join(
+            f"    add_header {name} '{value}';" for name, value in self._extra_fields if name.lower() not in present)
 
 
-def connect(port, tls=False):
+def connect(port, tls=False, source=""):
     """A connection to a local server; closing it resets it, so that no port waits."""
-    connection = socket.create_connection(("127.0.0.1", port))
+    connection = socket.create_connection(("127.0.0.1", port), source_address=(source, 0) if source else None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     return _CLIENT.wrap_socket(connection) if tls else connection
 
 
-def exchange(connection):
+def request(path=TOKEN):
+    """A request as simple as can be."""
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def exchange(connection, path=TOKEN):
     """One request and its whole answer."""
-    connection.sendall(REQUEST)
+    connection.sendall(request(path))
     answer = b""
     while True:
         part = connection.recv(65536)

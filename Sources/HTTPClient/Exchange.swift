@@ -111,7 +111,8 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
     let content = ReceivedContent(self, loop: loop)
     self.content = content
     let response = UpstreamResponse(
-      status: HTTPResponse.Status(code: status), fields: fields, content: content, contentLength: contentLength)
+      status: HTTPResponse.Status(code: status), fields: fields, version: carrier is HTTP2Connection ? "2" : "1.1",
+      content: content, contentLength: contentLength)
     waiter.resume(returning: .success(response))
   }
 

@@ -195,7 +195,11 @@ extension HTTP1Connection: RequestContent.Sink {
     exchange?.contentWasSent()
   }
 
-  func contentBroke(_ error: UpstreamError) { end(error) }
+  func contentBroke(_ error: UpstreamError) {
+    // An answer that came early stands: nobody wants the rest of the content. The connection is not used again.
+    guard exchange?.isAnswered != true else { return }
+    end(error)
+  }
 
   func linkDrained(_ link: Link) { requestContent?.hasRoom() }
 }

@@ -16,6 +16,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let peer: SocketAddress
   /// Who it is, for logs: once for all its requests.
   let client: String
+  /// Who it is, as far as shares and limits go.
+  let subscriber: String
   let isFromTrustedProxy: Bool
 
   /// Received plaintext, of which the first `consumed` bytes are dealt with.
@@ -59,6 +61,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     self.channel = channel
     self.peer = peer
     self.client = peer.ipAddress?.description ?? "unix"
+    self.subscriber = peer.ipAddress?.subscriber.description ?? client
     self.counted = counted
     self.isFromTrustedProxy = isFromTrustedProxy
     self.worker = worker
@@ -223,6 +226,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   func borrowRequest() -> Request {
     let request = worker.lendRequest()
     request.client = client
+    request.subscriber = subscriber
     request.received = now
     self.request = request
     headDeadline = now.advanced(by: worker.limits.headerSection)

@@ -88,6 +88,9 @@ public final class Server: Sendable {
     _ = count.waitForNone(timeout: .seconds(1))
   }
 
+  /// How many connections are open, and how many there were since the start, these included.
+  public var connections: (open: Int, accepted: Int) { count.totals }
+
   private func onEachLoop(_ action: @escaping @Sendable (Worker) -> Void) {
     for worker in workers { worker.loop.performAndWait { action(worker) } }
   }

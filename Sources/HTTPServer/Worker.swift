@@ -48,8 +48,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   ) {
     self.loop = loop
     self.limits = configuration.limits
-    self.observer = configuration.observer
-    self.recordsExchanges = configuration.observer.recordsExchanges
+    observer = configuration.observer.forOneLoop()
+    recordsExchanges = observer.recordsExchanges
     self.speaksHTTP2 = configuration.speaksHTTP2
     self.isTrusted = configuration.isTrustedProxy
     self.tls = configuration.tls

@@ -57,13 +57,14 @@ extension Connection {
   private func drive(_ http2: HTTP2Connection, goesOn: Bool) throws(Ending) {
     isServing = true
     defer { isServing = false }
-    var isFlushed: Bool
+    // What the socket has not taken goes first.
+    var isFlushed = try transmitAtOnce()
     var rounds = 0
-    repeat {
+    while isFlushed, http2.session.wantsWrite, rounds < Self.roundsInOneGo {
       http2.collect(into: &output, limit: worker.limits.sendBuffer)
       isFlushed = try flushAtOnce()
       rounds += 1
-    } while isFlushed && http2.session.wantsWrite && rounds < Self.roundsInOneGo
+    }
     let isDone = http2.session.isOver || !goesOn || (worker.stage == .closing && http2.isIdle)
     if peerHasFinished || (isDone && isFlushed) { return close() }
     settle()

@@ -31,6 +31,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     router = connection.worker.router
     request = connection.worker.lendRequest()
     request.client = connection.client
+    request.subscriber = connection.subscriber
     request.received = connection.now
     content = HTTP2Content(stream, owner.session)
     content.flush = { [weak owner] in owner?.flush() }

@@ -81,6 +81,7 @@ public struct SandboxCommand: Sendable {
   private func sandboxOptions(_ key: SigningKey) throws -> SandboxOptions {
     var sandbox = SandboxOptions(keys: [TrustedKey(team: try TeamID(options.teamID), key: key)])
     sandbox.clockSkew = options.clockSkew
+    if options.isSecure, options.port != 0 { sandbox.baseURL = "https://localhost:\(options.port)" }
     guard let cacheFields = CacheFields(rawValue: options.cacheFields) else {
       throw StartError("--cache-fields \(quoted(options.cacheFields)) is not etag, max-age, both, none or mixed.")
     }
