@@ -144,7 +144,9 @@ class Connection:
         self.reader, self.writer = reader, writer
         config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
         self.h2 = h2.connection.H2Connection(config)
-        self.h2.local_settings.max_concurrent_streams = State.streams
+        # Not by assignment, which would count from the acknowledgement but never be said.
+        values = {h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: State.streams}
+        self.h2.local_settings = h2.settings.Settings(client=False, initial_values=values)
         self.requests, self.waiting, self.tasks = {}, {}, set()
         self.is_mute = False
 

@@ -21,8 +21,13 @@ public struct RetryPolicy: Sendable {
   /// The pause before connecting is tried once more: 250 ms. What restarts needs a moment.
   static let reconnectPause: Duration = .milliseconds(250)
 
-  /// The most attempts at a request that provably was not processed: 3.
-  static let mostUnprocessed = 3
+  /// The most attempts at a request that provably was not processed: 10. An upstream that says goodbye after every
+  /// hundred requests, with half as many under way, turns away a third of them, and a few of those many times over.
+  static let mostUnprocessed = 10
+
+  /// How many of these are free: 3. The others are paid for out of the budget, so that an upstream which turns everything
+  /// away is not asked ten times as often.
+  static let freeUnprocessed = 3
 
   /// The policy, which has no state.
   public init() {}
@@ -55,14 +60,14 @@ public struct RetryPolicy: Sendable {
   }
 
   /// It provably did not reach Apple, so that any method may be sent again (RFC 9110 §9.2.2, RFC 9113 §8.7), and at once:
-  /// the connection had gone, or was going (GOAWAY). That costs Apple nothing, hence no budget: a connection that goes
-  /// takes a hundred requests with it, and none is to be lost. Where connecting itself failed, once more is enough.
+  /// the connection had gone, or was going (GOAWAY). That costs Apple nothing, hence no budget at first: a connection that
+  /// goes takes a hundred requests with it, and none is to be lost. Where connecting itself failed, once more is enough.
   private func retry(
     unprocessed cause: UpstreamError.Cause, _ attempt: Attempt, using random: inout some RandomNumberGenerator
   ) -> Retry? {
     switch cause {
     case .connectionTerminated, .connectionReadTimeout, .connectionWriteTimeout, .responseIncomplete:
-      attempt.number < Self.mostUnprocessed ? (.zero, true) : nil
+      attempt.number < Self.mostUnprocessed ? (.zero, attempt.number < Self.freeUnprocessed) : nil
     case .dnsError, .connectionRefused, .destinationUnavailable, .destinationIPUnroutable, .protocolError,
       .tlsProtocolError, .tlsAlertReceived:
       attempt.number == 1 ? (spread(Self.reconnectPause, using: &random), false) : nil

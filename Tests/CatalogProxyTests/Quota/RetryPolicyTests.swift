@@ -20,17 +20,20 @@ import Testing
   }
 
   @Test(
-    "what provably did not reach Apple is sent again at once, twice at most, whatever the method",
+    "what provably did not reach Apple is sent again at once, nine times at most, whatever the method",
     arguments: [HTTPRequest.Method.get, .post, .delete])
   func unprocessed(method: HTTPRequest.Method) {
     #expect(decision(failed(.connectionTerminated, .unprocessed, method)) == .retry(after: .zero))
-    #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 2)) == .retry(after: .zero))
-    #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 3)) == .giveUp)
+    #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 9)) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 10)) == .giveUp)
   }
 
-  @Test("a connection that goes away takes nothing out of the budget, and so loses nobody")
+  @Test("a connection that goes away takes nothing out of the budget, unless it happens three times in a row")
   func goAway() {
     #expect(decision(failed(.connectionTerminated, .unprocessed), budget: 0) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, number: 2), budget: 0) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, number: 3), budget: 0) == .giveUp)
+    #expect(decision(failed(.connectionTerminated, .unprocessed, number: 3), budget: 1) == .retry(after: .zero))
   }
 
   @Test("content that has been read in part is not sent again")
