@@ -6,6 +6,7 @@
 #     -e MUSICKIT_KEY_FILE=/run/secrets/AuthKey_ABC1234567.p8 \
 #     -v ./AuthKey_ABC1234567.p8:/run/secrets/AuthKey_ABC1234567.p8:ro musickit-token-server
 #
+# With -e ACCESS_ANONYMOUS='{ catalog: true }' it serves the catalog as well, which takes a way out to Apple.
 # User 65532 must be able to read the key. deploy/compose.yaml is the fuller way. With buildah or podman, build with
 # `--format docker`: the OCI format has no place for HEALTHCHECK.
 
@@ -14,7 +15,7 @@ ARG BUILD_IMAGE=swift:6.3-bookworm
 FROM ${BUILD_IMAGE} AS build
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-      ca-certificates git libssl-dev make openssl pkg-config \
+      ca-certificates git libnghttp2-dev libssl-dev make openssl pkg-config zlib1g-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 # The packages first: they change more rarely than the sources, so this layer is often there already.
@@ -25,6 +26,7 @@ RUN make release
 
 # What the program loads, as the loader says, and the records of the Debian packages that it is from, so that a scanner
 # can tell which known faults are in the image. A package may own a file by its name from before /lib moved to /usr/lib.
+# The catalog needs the certificates, and DNS, whose resolver is in the C library; /etc/resolv.conf is the container's.
 RUN set -eu; \
     libraries=$(ldd .build/release/musickit-token-server | grep -o '/[^ ]*'); \
     mkdir -p /image/var/lib/dpkg/status.d; \

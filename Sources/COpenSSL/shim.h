@@ -11,6 +11,11 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+// A key pair on P-256 (a function with a variable number of arguments).
+static inline EVP_PKEY *copenssl_generate_p256(void) {
+  return EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
+}
+
 // Keys
 #include <openssl/pkcs12.h>
 #ifdef __linux__

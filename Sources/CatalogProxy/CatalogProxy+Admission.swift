@@ -1,21 +1,16 @@
+import HTTPMessages
+
 /// Whose turn it is: the quota is shared fairly, and what does not fit waits.
 extension CatalogProxy {
-  /// Waits for a turn, no longer than to `end`.
-  func admit(_ exchange: Exchange, until end: Duration) async -> Admission {
+  /// Waits for a turn, no longer than the exchange may take.
+  func admit(_ exchange: Exchange) async -> Admission {
     let waiting = Waiting<Admission>()
-    let now = clock.elapsed
-    let (admission, late) = withState { state in
-      let late = state.queue.expired(now: now, in: &state.limit)
-      let admission = state.limit.acquire(
-        for: exchange.caller, cost: exchange.cost, waiter: waiting)
-      if case .queued(let ticket) = admission { state.queue.append(ticket, until: end) }
-      return (admission, late)
-    }
-    for waiter in late { waiter.resume(.timedOut) }
+    let admission = withState { $0.limit.acquire(for: exchange.caller, cost: exchange.cost, waiter: waiting) }
     switch admission {
     case .granted(let permit): return .granted(permit)
     case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
     case .queued(let ticket):
+      expire(.wait(ticket), at: exchange.end, exchange.route)
       return await withTaskCancellationHandler {
         await waiting.get()
       } onCancel: {
@@ -27,40 +22,47 @@ extension CatalogProxy {
   /// Gives a turn back, and tells those whose turn it is now.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
-    let (grants, late) = withState { state in
-      let late = state.queue.expired(now: now, in: &state.limit)
-      return (state.limit.release(permit, outcome, now: now), late)
-    }
-    for waiter in late { waiter.resume(.timedOut) }
+    let grants = withState { $0.limit.release(permit, outcome, now: now) }
     for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
       // It had been told something else in the same moment.
       release(grant.permit, .inconclusive)
     }
   }
-}
 
-/// Until when those who wait for their turn may wait. All wait equally long, so the first is the next to run out.
-struct AdmissionQueue {
-  private var entries: [(ticket: QueueTicket, end: Duration)] = []
-  private var first = 0
-
-  mutating func append(_ ticket: QueueTicket, until end: Duration) {
-    if first > 64, first > entries.count / 2 {
-      entries.removeFirst(first)
-      first = 0
+  /// Sees to it that something ends at its time, though nothing else should happen.
+  func expire(_ item: Expiries.Item, at end: Duration, _ route: UpstreamRoute) {
+    let isUnwatched = withState { state in
+      state.expiries.insert(item, until: end)
+      defer { state.expiries.isWatched = true }
+      return !state.expiries.isWatched
     }
-    entries.append((ticket, end))
+    guard isUnwatched else { return }
+    Task(executorPreference: route.executor) { await self.watchExpiries(route.upstream) }
   }
 
-  /// Takes those whose time is up out of the queue.
-  mutating func expired(
-    now: Duration, in limit: inout ConcurrencyLimit<String, Waiting<Admission>>
-  ) -> [Waiting<Admission>] {
-    var late: [Waiting<Admission>] = []
-    while first < entries.count, entries[first].end <= now {
-      if let waiter = limit.cancel(entries[first].ticket) { late.append(waiter) }
-      first += 1
+  private func watchExpiries(_ upstream: any Upstream) async {
+    while true {
+      let now = clock.elapsed
+      let (waits, turns, next) = withState { state -> ([Waiting<Admission>], [HeldPermit], Duration?) in
+        var waits: [Waiting<Admission>] = []
+        var turns: [HeldPermit] = []
+        for item in state.expiries.removeExpired(now: now) {
+          switch item {
+          case .wait(let ticket): if let waiter = state.limit.cancel(ticket) { waits.append(waiter) }
+          case .turn(let permit): turns.append(permit)
+          }
+        }
+        let next = state.expiries.next
+        state.expiries.isWatched = next != nil
+        return (waits, turns, next)
+      }
+      for waiter in waits { waiter.resume(.timedOut) }
+      for permit in turns { permit.release(.inconclusive) }
+      guard let next else { return }
+      guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
+        // The loop is on its way out, and this with it.
+        return withState { $0.expiries.isWatched = false }
+      }
     }
-    return late
   }
 }

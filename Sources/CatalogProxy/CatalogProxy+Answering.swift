@@ -6,7 +6,7 @@ extension CatalogProxy {
   /// The answer, if there is one without asking Apple.
   ///
   /// - Parameter revalidate: Called when the answer is stale and is to be asked for anew behind the caller's back, by
-  ///   ``revalidate(_:on:executor:)``.
+  ///   ``revalidate(_:by:)``: once, however many ask meanwhile.
   public func answerAtOnce(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
@@ -15,7 +15,7 @@ extension CatalogProxy {
       return .answer(answer(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
     case .staleWhileRevalidate(let selection):
       withState { $0.counts.hits += 1 }
-      revalidate()
+      if withState({ $0.revalidating.insert(call.key).inserted }) { revalidate() }
       return .answer(answer(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
     case .unsatisfiable:
       return .failure(.onlyIfCached, CacheStatus(.forwarded(.uriMiss)))
@@ -28,26 +28,34 @@ extension CatalogProxy {
   ///
   /// - Parameters:
   ///   - content: The request's content, for what has some.
-  ///   - upstream: As the caller's loop sees it.
-  ///   - executor: The caller's loop.
+  ///   - route: The way to the upstream from the caller's loop.
   public func answer(
-    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, on upstream: any Upstream,
-    executor: any TaskExecutor
+    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, by route: UpstreamRoute
   ) async -> CatalogReply {
+    let end = clock.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
-      return await forward(call, content: content, contentLength: contentLength, on: upstream)
+      return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
+    }
+    // Somebody else may have brought it since it was looked for.
+    if let reply = answerAtOnce(call, revalidate: { withState { _ = $0.revalidating.remove(call.key) } }) {
+      return reply
     }
     let (stored, reason) = stored(for: call)
     withState { $0.counts.misses += 1 }
-    let (outcome, isCollapsed) = await share(call, validating: stored, reason, on: upstream, executor: executor)
-    if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, on: upstream) }
+    let (outcome, isCollapsed) = await share(call, validating: stored, reason, by: route, end: end)
+    if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, by: route, end: end) }
     return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
   }
 
   /// Asks for a stale answer anew, for nobody in particular.
-  public func revalidate(_ call: CatalogCall, on upstream: any Upstream, executor: any TaskExecutor) async {
+  public func revalidate(_ call: CatalogCall, by route: UpstreamRoute) async {
+    defer { withState { _ = $0.revalidating.remove(call.key) } }
+    let lookup = cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now)
+    // Somebody else has done it by now.
+    if case .hit = lookup { return }
     let (stored, reason) = stored(for: call)
-    let (outcome, _) = await share(call, validating: stored, reason, on: upstream, executor: executor)
+    let end = clock.elapsed + configuration.timeouts.whole
+    let (outcome, _) = await share(call, validating: stored, reason, by: route, end: end)
     if case .stream(let response) = outcome { response.content.cancel() }
   }
 
@@ -69,9 +77,6 @@ extension CatalogProxy {
     var status = CacheStatus(.forwarded(reason))
     status.isCollapsed = isCollapsed
     switch outcome {
-    case .answer(let answer, _, _) where answer.status.kind == .serverError:
-      let failure = UpstreamFailure.status(answer.status, nextHop: configuration.nextHop)
-      return standIn(stored, for: failure, to: call, status)
     case .answer(let answer, let isStored, let forwardStatus):
       let selection = Selection(answer, now: clock.now)
       status.isStored = isStored
@@ -119,7 +124,7 @@ extension CatalogProxy {
 
   /// An answer as it comes.
   func handOn(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
-    var fields = policy.responseFields(response.fields)
+    var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
     return CatalogAnswer(

@@ -3,26 +3,29 @@ import HTTPTypes
 
 /// Going upstream: in one's turn, with a token, again where that is safe and of use.
 extension CatalogProxy {
-  /// Sends a request until there is an answer worth having, or no more to be tried. The response's content gives the turn
-  /// back at its end.
-  func perform(_ exchange: Exchange, on upstream: any Upstream) async -> Exchange.Result {
-    let end = clock.elapsed + configuration.timeouts.whole
+  /// Sends a request until there is an answer worth having, or no more to be tried.
+  func perform(_ exchange: Exchange) async -> Exchange.Result {
     withState { $0.budget.requested() }
     var progress = Progress()
     while true {
+      // Before one's turn: what would be refused need not wait for it.
+      let now = clock.elapsed
+      if let pause = withState({ $0.circuit.refusal(now: now) }) {
+        return .failure(.circuitOpen(retryAfter: pause, nextHop: configuration.nextHop))
+      }
       let permit: HeldPermit
-      switch await admit(exchange, until: end) {
+      switch await admit(exchange) {
       case .granted(let granted): permit = HeldPermit(granted, of: self)
       case .refused(let retryAfter): return .failure(.overloaded(retryAfter: retryAfter))
       case .timedOut: return .failure(.waitedTooLong(nextHop: configuration.nextHop))
       case .cancelled: return .cancelled
       }
-      switch await attempt(exchange, permit, until: end, &progress, on: upstream) {
+      switch await attempt(exchange, permit, &progress) {
       case .done(let result): return result
       case .again(let delay):
         progress.number += 1
         withState { $0.counts.retries += 1 }
-        if delay > .zero, (try? await upstream.pause(for: delay)) == nil { return .cancelled }
+        if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil { return .cancelled }
       }
     }
   }
@@ -41,10 +44,11 @@ extension CatalogProxy {
     case again(after: Duration)
   }
 
-  private func attempt(
-    _ exchange: Exchange, _ permit: HeldPermit, until end: Duration, _ progress: inout Progress,
-    on upstream: any Upstream
-  ) async -> Step {
+  private func attempt(_ exchange: Exchange, _ permit: HeldPermit, _ progress: inout Progress) async -> Step {
+    guard exchange.end - clock.elapsed >= leastTime else {
+      permit.release(.inconclusive)
+      return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+    }
     let now = clock.elapsed
     let pass: CircuitPass
     switch withState({ $0.circuit.admit(now: now) }) {
@@ -61,83 +65,88 @@ extension CatalogProxy {
     var request = exchange.request
     HeaderPolicy.authorize(&request.fields, with: token.text)
     withState { $0.counts.attempts += 1 }
+    var timeouts = configuration.timeouts
+    timeouts.whole = exchange.end - now
     do throws(UpstreamError) {
-      let response = try await upstream.send(request, limits: timeouts(until: end))
+      let response = try await exchange.route.upstream.send(request, limits: timeouts)
       record(CircuitOutcome(response.status), of: pass)
-      return await judge(response, to: exchange, permit, token, until: end, &progress, on: upstream)
+      return await judge(response, to: exchange, permit, token, &progress)
     } catch {
-      return judge(error, of: exchange, permit, pass, until: end, progress)
+      // What ran out of time because it had waited for its turn, or for its caller's content, says nothing of Apple.
+      let isOurs = error.isTimeout && (timeouts.whole < timeouts.firstByte || !exchange.isUntouched)
+      record(isOurs ? .neutral : CircuitOutcome(error), of: pass)
+      return judge(error, of: exchange, permit, progress)
     }
   }
 
-  private func timeouts(until end: Duration) -> UpstreamTimeouts {
-    var timeouts = configuration.timeouts
-    timeouts.whole = max(end - clock.elapsed, .milliseconds(1))
-    return timeouts
-  }
+  /// With less time left than this, a request is not sent: it would hardly be answered.
+  private var leastTime: Duration { min(.seconds(1), configuration.timeouts.whole / 4) }
 
   // MARK: Judging
 
   private func judge(
     _ response: UpstreamResponse, to exchange: Exchange, _ permit: HeldPermit, _ token: ProxyToken,
-    until end: Duration, _ progress: inout Progress, on upstream: any Upstream
+    _ progress: inout Progress
   ) async -> Step {
     switch response.status.code {
     case 401:
-      return await judgeRefusedToken(response, exchange, permit, token, &progress, on: upstream)
+      return await judgeRefusedToken(response, exchange, permit, token, &progress)
     case 429:
       accepted(token)
       response.content.cancel()
       permit.release(.limited)
-      return judgeLimit(exchange, until: end, &progress)
-    case let status:
+      return judgeLimit(response, exchange, &progress)
+    case 500...:
       accepted(token)
-      if status >= 500 {
-        withState { $0.counts.failures += 1 }
-        observer.noticed(.upstreamStatus(status))
-      } else {
-        withState { $0.budget.succeeded() }
-      }
-      return .done(.response(response.holding(permit)))
+      response.content.cancel()
+      permit.release(.inconclusive)
+      withState { $0.counts.failures += 1 }
+      observer.noticed(.upstreamStatus(response.status.code))
+      return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
+    default:
+      accepted(token)
+      withState { $0.budget.succeeded() }
+      return .done(.response(response, permit))
     }
   }
 
   private func judge(
-    _ error: UpstreamError, of exchange: Exchange, _ permit: HeldPermit, _ pass: CircuitPass,
-    until end: Duration, _ progress: Progress
+    _ error: UpstreamError, of exchange: Exchange, _ permit: HeldPermit, _ progress: Progress
   ) -> Step {
-    record(CircuitOutcome(error), of: pass)
     permit.release(.inconclusive)
     guard error.cause != .cancelled else { return .done(.cancelled) }
     withState { $0.counts.failures += 1 }
     observer.noticed(.exchangeFailed(error))
-    switch decision(.failed(error), of: exchange, until: end, progress) {
+    switch decision(.failed(error), of: exchange, progress) {
     case .retry(let delay): return .again(after: delay)
     case .giveUp: return .done(.failure(UpstreamFailure(error, nextHop: configuration.nextHop)))
     }
   }
 
-  private func judgeLimit(_ exchange: Exchange, until end: Duration, _ progress: inout Progress) -> Step {
+  private func judgeLimit(
+    _ response: UpstreamResponse, _ exchange: Exchange, _ progress: inout Progress
+  ) -> Step {
     let limit = withState { state in
       state.counts.limited += 1
       return state.limit.limit
     }
     observer.noticed(.limited(limit: limit))
     progress.limitedSince = progress.limitedSince ?? clock.elapsed
-    switch decision(.limited(retryAfter: nil), of: exchange, until: end, progress) {
+    let asked = response.fields[.retryAfter].flatMap { Int($0) }.map { Duration.seconds(min(max($0, 0), 3600)) }
+    switch decision(.limited(retryAfter: asked), of: exchange, progress) {
     case .retry(let delay): return .again(after: delay)
     case .giveUp:
-      return .done(.failure(.rateLimited(retryAfter: .seconds(1), nextHop: configuration.nextHop)))
+      return .done(.failure(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: configuration.nextHop)))
     }
   }
 
   private func decision(
-    _ ending: Attempt.Ending, of exchange: Exchange, until end: Duration, _ progress: Progress
+    _ ending: Attempt.Ending, of exchange: Exchange, _ progress: Progress
   ) -> RetryPolicy.Decision {
     let now = clock.elapsed
-    var attempt = Attempt(exchange.request.method, ending, number: progress.number, timeLeft: end - now)
+    var attempt = Attempt(exchange.request.method, ending, number: progress.number, timeLeft: exchange.end - now)
     attempt.sinceLimited = progress.limitedSince.map { now - $0 } ?? .zero
-    attempt.hasReadContent = exchange.content?.isTouched ?? false
+    attempt.hasReadContent = !exchange.isUntouched
     return withState { state in
       state.retries.decision(after: attempt, budget: &state.budget, using: &state.random)
     }
@@ -165,11 +174,12 @@ extension CatalogProxy {
   }
 }
 
-extension UpstreamResponse {
-  /// This response, which gives a permit back at the end of its content.
-  fileprivate func holding(_ permit: HeldPermit) -> UpstreamResponse {
-    var response = self
-    response.content = PermittedContent(content, permit)
-    return response
+extension UpstreamError {
+  /// Whether time ran out.
+  fileprivate var isTimeout: Bool {
+    switch cause {
+    case .responseTimeout, .connectionReadTimeout, .connectionWriteTimeout, .connectionTimeout: true
+    default: false
+    }
   }
 }

@@ -5,16 +5,15 @@ import HTTPTypes
 extension CatalogProxy {
   /// Waits for what the request's flight comes to, and starts it if there is none.
   func share(
-    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, on upstream: any Upstream,
-    executor: any TaskExecutor
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> (Outcome, isCollapsed: Bool) {
     let waiting = Waiting<Outcome>()
     let (ticket, isNew) = withState { state in
       let (ticket, isNew) = state.flights.join(FlightKey(call.key, sent: call.fields), waiting)
       if isNew {
         // Started within the lock, so that nobody can leave a flight that has no task yet. It begins later.
-        state.tasks[ticket.flight] = Task(executorPreference: executor) {
-          await self.fly(ticket.flight, call, validating: stored, reason, leader: waiting, on: upstream)
+        state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
+          await self.fly(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
         }
       } else {
         state.counts.collapsed += 1
@@ -41,9 +40,9 @@ extension CatalogProxy {
   /// Asks upstream and tells all who wait.
   private func fly(
     _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
-    leader: Waiting<Outcome>, on upstream: any Upstream
+    leader: Waiting<Outcome>, by route: UpstreamRoute, end: Duration
   ) async {
-    let outcome = await fetch(call, validating: stored, reason, on: upstream)
+    let outcome = await fetch(call, validating: stored, reason, by: route, end: end)
     let waiters = withState { state in
       state.tasks[flight] = nil
       return state.flights.complete(flight)
@@ -61,55 +60,54 @@ extension CatalogProxy {
 
   /// Asks upstream for a storable answer and stores it.
   private func fetch(
-    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, on upstream: any Upstream
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> Outcome {
     var fields = call.fields
     if let stored { for field in stored.answer.validators { fields.append(field) } }
     let requestedAt = clock.now
     let exchange = Exchange(
       UpstreamRequest(.get, call.target.target, fields: fields), caller: call.caller,
-      cost: reason == .request ? Self.forcedCost : 1)
-    switch await perform(exchange, on: upstream) {
+      cost: reason == .request ? Self.forcedCost : 1, end: end, route: route)
+    switch await perform(exchange) {
     case .failure(let failure): return .failure(failure)
     case .cancelled: return .cancelled
-    case .response(let response) where response.status == .notModified:
+    case .response(let response, let permit) where response.status == .notModified:
       response.content.cancel()
-      return await renew(stored, call, by: received(response, [], call, requestedAt), reason, on: upstream)
-    case .response(let response):
-      return await store(response, call, requestedAt)
+      permit.release(.answered)
+      guard let stored else {
+        // Nobody asked whether anything had changed.
+        return .failure(.status(.notModified, nextHop: configuration.nextHop))
+      }
+      let notModified = received(response, call, requestedAt)
+      let settings = cacheSettings
+      if let answer = cache.freshen(stored.answer, for: call.key, by: notModified, settings: settings) {
+        if settings != cacheSettings { cache.remove(call.key) }
+        return .answer(answer, isStored: true, forwardStatus: 304)
+      }
+      return await fetch(call, validating: nil, reason, by: route, end: end)
+    case .response(let response, let permit):
+      return await store(response, permit, call, requestedAt, route, end: end)
     }
-  }
-
-  /// What a caller pays of its own share for an answer that is stored and fresh, but that it does not want unasked.
-  private static let forcedCost = 4
-
-  /// The stored answer still holds.
-  private func renew(
-    _ stored: Selection?, _ call: CatalogCall, by notModified: ReceivedAnswer, _ reason: ForwardReason,
-    on upstream: any Upstream
-  ) async -> Outcome {
-    guard let stored else {
-      // Nobody asked whether anything had changed.
-      return .failure(.status(.notModified, nextHop: configuration.nextHop))
-    }
-    if let answer = cache.freshen(stored.answer, for: call.key, by: notModified) {
-      return .answer(answer, isStored: true, forwardStatus: 304)
-    }
-    return await fetch(call, validating: nil, reason, on: upstream)
   }
 
   /// Reads an answer to its end and stores it, unless it is too long for that.
-  private func store(_ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime) async -> Outcome {
-    let received = received(response, [], call, requestedAt)
+  private func store(
+    _ response: UpstreamResponse, _ permit: HeldPermit, _ call: CatalogCall, _ requestedAt: CacheTime,
+    _ route: UpstreamRoute, end: Duration
+  ) async -> Outcome {
+    var whole = received(response, call, requestedAt)
     let limit = configuration.cache.largestContent
     var parts = PartialContent(response.content)
-    guard response.contentLength ?? 0 <= limit else { return .stream(response) }
+    guard response.contentLength ?? 0 <= limit else { return .stream(held(response, permit, until: end, route)) }
     do throws(ContentError) {
-      guard try await parts.read(upTo: limit) else { return .stream(parts.response(response)) }
+      guard try await parts.read(upTo: limit) else {
+        return .stream(held(parts.response(response), permit, until: end, route))
+      }
+      permit.release(.answered)
     } catch {
+      permit.release(.inconclusive)
       return broken(error)
     }
-    var whole = received
     whole.body = parts.bytes
     do throws(ContentCodingError) {
       let settings = cacheSettings
@@ -128,16 +126,16 @@ extension CatalogProxy {
   private func broken(_ error: ContentError) -> Outcome {
     guard error != .cancelled else { return .cancelled }
     let error = UpstreamError(
-      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "The answer broke off: \(error).")
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "An answer broke off. \(error)")
     observer.noticed(.exchangeFailed(error))
     return .failure(UpstreamFailure(error, nextHop: configuration.nextHop))
   }
 
   private func received(
-    _ response: UpstreamResponse, _ body: [UInt8], _ call: CatalogCall, _ requestedAt: CacheTime
+    _ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime
   ) -> ReceivedAnswer {
     ReceivedAnswer(
-      status: response.status, fields: response.fields, downstream: policy.responseFields(response.fields), body: body,
+      status: response.status, fields: response.fields, downstream: policy.responseFields(response.fields, version: response.version), body: [],
       sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
   }
 }

@@ -51,7 +51,9 @@ public final class CatalogProxy: @unchecked Sendable {
     var flights = Flights<Waiting<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var limit: ConcurrencyLimit<String, Waiting<Admission>>
-    var queue = AdmissionQueue()
+    var expiries = Expiries()
+    /// What is being asked for anew behind its callers' backs.
+    var revalidating: Set<CacheKey> = []
     var circuit = CircuitBreaker()
     var budget = RetryBudget()
     let retries = RetryPolicy()
@@ -59,6 +61,8 @@ public final class CatalogProxy: @unchecked Sendable {
     var remint = RemintPolicy()
     var token: ProxyToken?
     var tokens: (any TokenSource)?
+    /// Counts the changes of `tokens`.
+    var tokensSerial = 0
     /// The tokens that come now are signed with another key than the last one was.
     var hasNewKey = true
     var isPublic = false
@@ -89,6 +93,7 @@ public final class CatalogProxy: @unchecked Sendable {
   public func use(_ tokens: any TokenSource) {
     withState { state in
       state.tokens = tokens
+      state.tokensSerial += 1
       state.token = nil
       state.hasNewKey = true
     }

@@ -1,7 +1,7 @@
 import HTTPMessages
 import HTTPTypes
 
-/// A request to the upstream, with who is charged for it.
+/// A request to the upstream, with who is charged for it and until when it may take.
 struct Exchange {
   /// The request, still without the credential.
   let request: UpstreamRequest
@@ -9,24 +9,37 @@ struct Exchange {
   let caller: String
   /// How much of it.
   let cost: Int
+  /// When it ends, retries and waits included.
+  let end: Duration
+  /// By which it goes.
+  let route: UpstreamRoute
   /// Whether the answer depends on a user, whose token may be the one that is refused.
   let isForUser: Bool
   /// The request's content, watched: what has been read once cannot be sent again.
   let content: WatchedContent?
 
-  init(_ request: UpstreamRequest, caller: String, cost: Int = 1, isForUser: Bool = false) {
+  init(
+    _ request: UpstreamRequest, caller: String, cost: Int = 1, end: Duration, route: UpstreamRoute,
+    isForUser: Bool = false
+  ) {
     var request = request
     content = request.content.map { WatchedContent($0) }
     request.content = content
     self.request = request
     self.caller = caller
     self.cost = cost
+    self.end = end
+    self.route = route
     self.isForUser = isForUser
   }
 
+  /// Whether it can be sent as it is.
+  var isUntouched: Bool { !(content?.isTouched ?? false) }
+
   /// What it came to.
   enum Result {
-    case response(UpstreamResponse)
+    /// An answer, and the turn that is to be given back when it is read or given up.
+    case response(UpstreamResponse, HeldPermit)
     case failure(UpstreamFailure)
     /// Nobody waits any more.
     case cancelled

@@ -25,7 +25,7 @@ final class HeldPermit: @unchecked Sendable {
   }
 }
 
-/// Content that gives the permit back at its end.
+/// Content that gives the turn back at its end.
 final class PermittedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, as the content itself.
   private let reader: any ContentReader
@@ -49,6 +49,6 @@ final class PermittedContent: ContentReader, @unchecked Sendable {
 
   func cancel() {
     reader.cancel()
-    permit.release(.answered)
+    permit.release(.inconclusive)
   }
 }

@@ -24,27 +24,40 @@ public protocol TokenSource: Sendable {
 }
 
 extension CatalogProxy {
-  /// The token to send with, made if there is none or it is half used up. Nil if none can be made.
+  /// The token to send with, made if there is none, it is half used up, or another is due after a 401. Nil if none can be
+  /// made.
   func currentToken() -> ProxyToken? {
     let now = clock.now.wall
-    if let token = withState({ $0.token }), now < token.refreshAt { return token }
-    return mintToken(now: now)
+    let (token, version) = withState { state -> (ProxyToken?, TokenVersion) in
+      let present = state.token
+      let isCurrent = present?.version == state.remint.current
+      if let present, isCurrent, now < present.refreshAt { return (present, state.remint.current) }
+      // Else somebody has begun another version: whoever needs it before it is there makes one of its own.
+      if present == nil || isCurrent {
+        _ = state.remint.renewed(hasNewKey: state.hasNewKey)
+        state.hasNewKey = false
+      }
+      return (nil, state.remint.current)
+    }
+    return token ?? mintToken(now: now, version: version)
   }
 
-  /// Makes a token, whatever there is. A few may be made at once, by several loops: each is good.
-  ///
-  /// - Parameter version: The version that it is to be of, if that has been said.
-  func mintToken(now: Int, version: TokenVersion? = nil) -> ProxyToken? {
-    guard let tokens = withState({ $0.tokens }) else { return nil }
+  /// Makes a token of a version.
+  func mintToken(now: Int, version: TokenVersion) -> ProxyToken? {
+    let (source, serial) = withState { ($0.tokens, $0.tokensSerial) }
+    guard let source else { return nil }
     do {
-      var token = try tokens.mint(now: now)
-      return withState { state in
-        token.version = version ?? state.remint.renewed(hasNewKey: state.hasNewKey)
-        state.hasNewKey = false
-        state.token = token
+      var token = try source.mint(now: now)
+      token.version = version
+      let made = token
+      let isOfPresentKey = withState { state in
+        guard state.tokensSerial == serial else { return false }
         state.counts.tokensMinted += 1
-        return token
+        if state.token?.version.map({ $0 <= version }) ?? true { state.token = made }
+        return true
       }
+      // The key has changed meanwhile.
+      return isOfPresentKey ? made : currentToken()
     } catch {
       observer.noticed(.tokenFailed("\(error)"))
       // One that is half used up is better than none.

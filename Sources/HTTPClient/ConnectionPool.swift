@@ -7,8 +7,8 @@ protocol ConnectionPool: AnyObject {
   /// A connection takes on nothing more, and ends when what it carries has.
   func connectionDrains(_ connection: any Carrier)
   /// A connection is over.
-  /// - Parameter hasCarried: Whether it ever carried an exchange.
-  func connectionEnded(_ connection: any Carrier, hasCarried: Bool)
+  /// - Parameter wasUseless: Whether the peer ended it before it ever answered, although it was asked.
+  func connectionEnded(_ connection: any Carrier, wasUseless: Bool)
   /// An exchange that a connection carried is over.
   func exchangeEnded()
 }

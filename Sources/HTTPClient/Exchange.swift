@@ -6,6 +6,8 @@ import HTTPTypes
 protocol Carrier: AnyObject {
   /// How many exchanges it can take on now.
   var room: Int { get }
+  /// Whether it has yet to find out how much it can take on.
+  var isSettling: Bool { get }
   /// Whether it has carried an exchange.
   var hasCarried: Bool { get }
   /// Sends the request of an exchange, which is told all that comes of it. There must be room.
@@ -15,7 +17,7 @@ protocol Carrier: AnyObject {
   /// So much of a response's content has been read.
   func contentWasRead(_ count: Int, of exchange: Exchange)
   /// Ends it, and what it carries.
-  func close(_ end: LinkEnd)
+  func close()
 }
 
 /// Whom an exchange waits at before it is carried.
@@ -109,7 +111,8 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
     let content = ReceivedContent(self, loop: loop)
     self.content = content
     let response = UpstreamResponse(
-      status: HTTPResponse.Status(code: status), fields: fields, content: content, contentLength: contentLength)
+      status: HTTPResponse.Status(code: status), fields: fields, version: carrier is HTTP2Connection ? "2" : "1.1",
+      content: content, contentLength: contentLength)
     waiter.resume(returning: .success(response))
   }
 

@@ -20,6 +20,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
   /// What the link had sent when the request was written.
   private var sentBefore = 0
   private(set) var hasCarried = false
+  private var hasAnswered = false
 
   init(_ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
     self.link = link
@@ -28,6 +29,8 @@ final class HTTP1Connection: Carrier, LinkOwner {
     link.owner = self
     rest()
   }
+
+  var isSettling: Bool { false }
 
   var room: Int { exchange == nil && link.isOpen ? 1 : 0 }
 
@@ -106,6 +109,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
     let head = parser.head
     decoder = ResponseContentDecoder(head.framing, limits: configuration.limits.http1)
     exchange.answered(head.status, head.fields, contentLength: head.contentLength)
+    hasAnswered = true
     pool?.connectionProved(self)
     return true
   }
@@ -142,12 +146,12 @@ final class HTTP1Connection: Carrier, LinkOwner {
     end(nil)
   }
 
-  func close(_ end: LinkEnd) { link.end(end) }
+  func close() { link.end(.ended) }
 
   func linkTimedOut(_ link: Link) { end(nil) }
 
   func linkEnded(_ link: Link, _ end: LinkEnd) {
-    let exchange = leave()
+    let exchange = leave(wasUseless: hasCarried && !hasAnswered)
     guard let exchange, !exchange.isOver else { return }
     if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
     let hasBegun = decoder != nil || !link.unread.isEmpty
@@ -159,18 +163,18 @@ final class HTTP1Connection: Carrier, LinkOwner {
   /// Closes the connection.
   private func end(_ error: UpstreamError?) {
     link.close()
-    let exchange = leave()
+    let exchange = leave(wasUseless: false)
     if let error { exchange?.failed(error) }
   }
 
   /// Drops everything, and gives what it carried.
-  private func leave() -> Exchange? {
+  private func leave(wasUseless: Bool) -> Exchange? {
     let exchange = exchange
     self.exchange = nil
     requestContent?.cancel()
     requestContent = nil
     if exchange != nil { pool?.exchangeEnded() }
-    pool?.connectionEnded(self, hasCarried: hasCarried)
+    pool?.connectionEnded(self, wasUseless: wasUseless)
     return exchange
   }
 }
@@ -191,7 +195,11 @@ extension HTTP1Connection: RequestContent.Sink {
     exchange?.contentWasSent()
   }
 
-  func contentBroke(_ error: UpstreamError) { end(error) }
+  func contentBroke(_ error: UpstreamError) {
+    // An answer that came early stands: nobody wants the rest of the content. The connection is not used again.
+    guard exchange?.isAnswered != true else { return }
+    end(error)
+  }
 
   func linkDrained(_ link: Link) { requestContent?.hasRoom() }
 }

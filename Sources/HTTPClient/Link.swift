@@ -221,6 +221,8 @@ final class Link: ChannelDelegate {
 
   func channel(_ channel: Channel, became readiness: Readiness) {
     guard isOpen else { return }
+    // Without an owner, nobody would ever deal with what comes.
+    guard owner != nil else { return end(.ended) }
     switch readiness {
     case .cancelled: end(.ended)
     case .timedOut:

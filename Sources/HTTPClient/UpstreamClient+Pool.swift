@@ -37,7 +37,7 @@ extension UpstreamClient {
   /// Opens as many connections as there are requests waiting, within bounds: of HTTP/2, or when nothing is known yet, one
   /// at a time.
   private func openConnections() {
-    guard !waiting.isEmpty, !isClosed else { return }
+    guard !waiting.isEmpty, !isClosed, !connections.contains(where: \.isSettling) else { return }
     let limits = configuration.limits
     let isHTTP1 = speaksHTTP2 == false
     let free = (isHTTP1 ? limits.http1Connections : limits.http2Connections) - connections.count
@@ -77,7 +77,14 @@ extension UpstreamClient {
       $0.connectionsOpen += 1
       if link.tls?.wasResumed == true { $0.handshakesResumed += 1 }
     }
-    connections.append(HTTP1Connection(link, configuration, pool: self))
+    if !isHTTP2 { return connections.append(HTTP1Connection(link, configuration, pool: self)) }
+    do {
+      connections.append(try HTTP2Connection(link, configuration, pool: self))
+    } catch {
+      count { $0.connectionsOpen -= 1 }
+      link.close()
+      failed(UpstreamError(.proxyInternalError, .unprocessed, "There is no HTTP/2 session (\(error))."))
+    }
   }
 
   /// Those who wait fail as well, unless there is a connection that they can wait for. If the attempt only took too long,
@@ -103,7 +110,7 @@ extension UpstreamClient {
     dialers = [:]
     backOffTimer?.close()
     backOffTimer = nil
-    for connection in connections + draining { connection.close(.ended) }
+    for connection in connections + draining { connection.close() }
     failWaiting(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
   }
 }
@@ -129,7 +136,8 @@ extension UpstreamClient: ConnectionPool {
     dispatch()
   }
 
-  func connectionEnded(_ connection: any Carrier, hasCarried: Bool) {
+  func connectionEnded(_ connection: any Carrier, wasUseless: Bool) {
+    if wasUseless { backOff.failed(at: loop.now, jitter: .random(in: 0...1)) }
     connections.removeAll { $0 === connection }
     draining.removeAll { $0 === connection }
     count { $0.connectionsOpen -= 1 }

@@ -24,4 +24,16 @@ public struct UpstreamCounters: Sendable, Equatable {
 
   /// All zero.
   public init() {}
+
+  /// Adds those of another client.
+  public mutating func add(_ other: UpstreamCounters) {
+    connectionsOpened += other.connectionsOpened
+    connectionsFailed += other.connectionsFailed
+    handshakesResumed += other.handshakesResumed
+    requestsSent += other.requestsSent
+    requestsOnReusedConnection += other.requestsOnReusedConnection
+    connectionsOpen += other.connectionsOpen
+    requestsOpen += other.requestsOpen
+    requestsWaiting += other.requestsWaiting
+  }
 }

@@ -6,6 +6,8 @@ public struct UpstreamResponse: Sendable {
   public var status: HTTPResponse.Status
   /// Its end-to-end header fields, valid (RFC 9110 §5.5); those of the connection are gone.
   public var fields: HTTPFields
+  /// The version of HTTP that it came in, as `Via` has it: `2` or `1.1`.
+  public var version: StaticString
   /// The content; ends at once where there is none.
   public var content: any ContentReader
   /// The length of the content in bytes, if the upstream has said it.
@@ -13,10 +15,12 @@ public struct UpstreamResponse: Sendable {
 
   /// A response.
   public init(
-    status: HTTPResponse.Status, fields: HTTPFields, content: any ContentReader, contentLength: Int? = nil
+    status: HTTPResponse.Status, fields: HTTPFields, version: StaticString = "1.1", content: any ContentReader,
+    contentLength: Int? = nil
   ) {
     self.status = status
     self.fields = fields
+    self.version = version
     self.content = content
     self.contentLength = contentLength
   }

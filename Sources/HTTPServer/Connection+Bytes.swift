@@ -118,7 +118,7 @@ extension Connection {
 
   /// Sends of `outgoing` what the socket takes at once; false if that was not all. The rest is kept in as much memory as
   /// it needs.
-  private func transmitAtOnce() throws(Ending) -> Bool {
+  func transmitAtOnce() throws(Ending) -> Bool {
     guard !outgoing.isEmpty else { return true }
     sent += try send(outgoing)
     guard sent < outgoing.count else {

@@ -22,8 +22,13 @@ extension Connection {
       return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
     }
     var count = 0
-    defer { record(request, status: response.status.code, bytes: count) }
-    try await copy(reader, framing, count: &count)
+    do throws(Ending) {
+      try await copy(reader, framing, count: &count)
+    } catch {
+      record(request, status: response.status.code, bytes: count)
+      throw error
+    }
+    record(request, status: response.status.code, bytes: count)
     return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
   }
 
@@ -60,7 +65,9 @@ extension Connection {
     do {
       return try await reader.read()
     } catch {
-      throw interruption ?? .brokenOff
+      // Nothing can be said any more: the head of the answer is out.
+      guard case .gone = interruption else { throw .brokenOff }
+      throw .gone
     }
   }
 }

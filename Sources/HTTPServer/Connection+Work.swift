@@ -16,12 +16,14 @@ extension Connection {
     try await flush()
     let content = RequestContent(request.head, on: self)
     settle()
-    if content.isFinished { watchForInterruption() }
-    let response = await work(
+    watchForInterruption()
+    var response = await work(
       RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength))
     stopWatching()
     content.cancel()
     borrowBuffers()
+    // What has been taken of it cannot be told any more from the request behind it.
+    if content.isBegun, !content.isFinished { response.closesConnection = true }
     guard let ending = interruption ?? content.failure else { return (response, content.isFinished) }
     response.stream?.cancel()
     guard case .gone = ending else { throw ending }

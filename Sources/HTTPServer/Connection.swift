@@ -16,6 +16,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let peer: SocketAddress
   /// Who it is, for logs: once for all its requests.
   let client: String
+  /// Who it is, as far as shares and limits go.
+  let subscriber: String
   let isFromTrustedProxy: Bool
 
   /// Received plaintext, of which the first `consumed` bytes are dealt with.
@@ -39,6 +41,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var interruption: Ending?
   /// Whether only the end of the peer's bytes is waited for, because bytes have come that nobody reads yet.
   var watchesHangup = false
+  /// Nil for HTTP/1.1.
+  var http2: HTTP2Connection?
+  /// Whether the HTTP/2 session is at work: what it has to say goes out at the end of that.
+  var isServing = false
   /// Nil for plain HTTP.
   var tls: TLSSession?
   /// When the TLS handshake must be done; nil afterwards.
@@ -48,13 +54,14 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private(set) var idleDeadline: Deadline?
 
   private let counted: IPAddress?
-  private var hasCarriedRequest = false
-  private var isResting = true
+  private(set) var hasCarriedRequest = false
+  var isResting = true
 
   init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, worker: Worker) {
     self.channel = channel
     self.peer = peer
     self.client = peer.ipAddress?.description ?? "unix"
+    self.subscriber = peer.ipAddress?.subscriber.description ?? client
     self.counted = counted
     self.isFromTrustedProxy = isFromTrustedProxy
     self.worker = worker
@@ -95,7 +102,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Gives back what was borrowed, and waits for bytes without a task.
-  private func rest() {
+  func rest() {
     if headDeadline == nil {
       returnRequest()
       if worker.stage == .closing, !isAwaited { return close() }
@@ -109,6 +116,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   ///
   /// A connection that has carried no request was made for one, which may still be on its way: it gets a little longer.
   func closeIfIdle() {
+    if let http2 { return endHTTP2(http2) }
     guard isResting, headDeadline == nil, !isAwaited else { return }
     if hasCarriedRequest {
       close()
@@ -137,6 +145,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     borrowBuffers()
     do throws(Ending) {
       try receive()
+      if try serveHTTP2() { return }
       let remainder = try answerInput()
       guard case .nothing = remainder, try flushAtOnce() else { return begin(remainder) }
     } catch { return begin(error) }
@@ -217,6 +226,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   func borrowRequest() -> Request {
     let request = worker.lendRequest()
     request.client = client
+    request.subscriber = subscriber
     request.received = now
     self.request = request
     headDeadline = now.advanced(by: worker.limits.headerSection)
@@ -281,6 +291,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func close() {
     guard channel.raw >= 0 else { return }
+    http2?.abandon()
+    http2 = nil
     closeTLS()
     // Closing the channel may report the end of a wait to this object, which then comes here again.
     channel.close()

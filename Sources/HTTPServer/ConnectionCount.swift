@@ -4,9 +4,10 @@ import Locks
 
 /// How many connections there are, in all and per address, over all loops of a server.
 final class ConnectionCount: @unchecked Sendable {
-  // Sendable: both counts are touched only under `lock`.
+  // Sendable: the counts are touched only under `lock`.
   private let lock = Mutex()
   private var total = 0
+  private var admitted = 0
   private var perAddress: [IPAddress: Int] = [:]
   private let limits: ServerLimits
   private let group = DispatchGroup()
@@ -28,6 +29,7 @@ final class ConnectionCount: @unchecked Sendable {
         perAddress[address] = count + 1
       }
       total += 1
+      admitted &+= 1
       group.enter()
       return .granted
     }
@@ -41,6 +43,9 @@ final class ConnectionCount: @unchecked Sendable {
     }
     group.leave()
   }
+
+  /// How many there are, and how many were ever counted in.
+  var totals: (open: Int, accepted: Int) { lock.withLock { (total, admitted) } }
 
   /// Blocks until there are none, at most for `timeout`; false if some are left.
   func waitForNone(timeout: Duration) -> Bool {

@@ -23,12 +23,20 @@ public struct Exchange {
 
 /// Hears of every answer, on the loop that gave it: it must not block.
 public protocol ExchangeObserver: Sendable {
-  /// Whether it wants to hear of answers; asked once, when a server starts.
+  /// The one that hears of what happens on one loop; asked for once for each, when a server starts. It is for observers
+  /// that keep something for each loop, so that loops need not meet; the others are the same one for all.
+  func forOneLoop() -> any ExchangeObserver
+  /// Whether it wants to hear of answers; asked once for each loop, when a server starts.
   var recordsExchanges: Bool { get }
   /// An answer is about to be written.
   func completed(_ exchange: borrowing Exchange)
   /// Something that the operator should know happened outside of any request.
   func noticed(_ notice: ServerNotice)
+}
+
+extension ExchangeObserver {
+  /// This one.
+  public func forOneLoop() -> any ExchangeObserver { self }
 }
 
 /// Something about connections that the operator should know.

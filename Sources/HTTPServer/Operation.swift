@@ -19,6 +19,11 @@ public struct Operation: Sendable {
     Operation(method: .get, action: .respond(respond))
   }
 
+  /// The same, for an answer that may have to be waited for.
+  public static func get(reply: @escaping @Sendable (Request) -> Reply) -> Operation {
+    Operation(method: .get, action: .reply(reply))
+  }
+
   /// An operation that reads a body of at most `bodyLimit` bytes; more is refused with 413.
   public static func post(bodyLimit: Int, _ respond: @escaping @Sendable (Request) -> Response) -> Operation {
     Operation(method: .post, action: .read(limit: bodyLimit, respond))

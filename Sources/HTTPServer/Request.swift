@@ -17,6 +17,9 @@ public final class Request {
   /// Who asks, without the port: an address, or `unix`.
   public internal(set) var client = ""
 
+  /// Who asks, as far as shares and limits go: an IPv4 address, an IPv6 network of /64, or `unix`.
+  public internal(set) var subscriber = ""
+
   /// The loop that its connection lives on.
   public let loop: EventLoop
 

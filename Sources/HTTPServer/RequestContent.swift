@@ -11,6 +11,8 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   private var mustContinue: Bool
   private var isCancelled = false
 
+  /// Some of it has been asked for.
+  private(set) var isBegun = false
   /// The whole has been read.
   private(set) var isFinished: Bool
   /// What went wrong, for the connection.
@@ -38,6 +40,10 @@ final class RequestContent: ContentReader, @unchecked Sendable {
 
   func read() async throws(ContentError) -> [UInt8]? {
     guard !isFinished else { return nil }
+    isBegun = true
+    // Whoever reads notices by itself that the client has gone.
+    connection.stopWatching()
+    defer { if failure == nil, !isCancelled { connection.watchForInterruption() } }
     do throws(Ending) {
       return try await part()
     } catch {
@@ -59,7 +65,6 @@ final class RequestContent: ContentReader, @unchecked Sendable {
       case .needMore: try await receiveMore()
       case .end:
         isFinished = true
-        connection.watchForInterruption()
         return nil
       }
     }

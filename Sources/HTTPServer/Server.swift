@@ -12,6 +12,8 @@ public final class Server: Sendable {
     public var endpoint: Endpoint
     /// With what it does TLS; nil for plain HTTP.
     public var tls: TLSContext?
+    /// Whether connections may speak HTTP/2: if ALPN chooses it, or if they begin with its preface.
+    public var speaksHTTP2 = false
     /// Its bounds.
     public var limits = ServerLimits()
     /// Whose `X-Request-ID` counts, and who is exempt from the limit of connections per address.
@@ -85,6 +87,9 @@ public final class Server: Sendable {
     // Each has its last answer in the socket or is not reading: a linger's time is all that is left to give.
     _ = count.waitForNone(timeout: .seconds(1))
   }
+
+  /// How many connections are open, and how many there were since the start, these included.
+  public var connections: (open: Int, accepted: Int) { count.totals }
 
   private func onEachLoop(_ action: @escaping @Sendable (Worker) -> Void) {
     for worker in workers { worker.loop.performAndWait { action(worker) } }

@@ -13,6 +13,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let limits: ServerLimits
   let observer: any ExchangeObserver
   let recordsExchanges: Bool
+  /// Whether connections may speak HTTP/2.
+  let speaksHTTP2: Bool
 
   /// What answers requests; replaced whole on reload.
   var router: Router
@@ -46,8 +48,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   ) {
     self.loop = loop
     self.limits = configuration.limits
-    self.observer = configuration.observer
-    self.recordsExchanges = configuration.observer.recordsExchanges
+    observer = configuration.observer.forOneLoop()
+    recordsExchanges = observer.recordsExchanges
+    self.speaksHTTP2 = configuration.speaksHTTP2
     self.isTrusted = configuration.isTrustedProxy
     self.tls = configuration.tls
     self.router = router
@@ -186,6 +189,22 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     output.append(contentsOf: response.body)
     return response.body.count
   }
+
+  /// The header fields of a response, for HTTP/2.
+  func fields(of response: Response, contentLength: Int?, id: RequestID) -> HTTPFields {
+    self.date.update()
+    var fields = response.prepared.fields + response.fields
+    if fields[.date] == nil { fields[.date] = String(decoding: date.value, as: UTF8.self) }
+    fields[.contentLength] = [204, 304].contains(response.status.code) ? nil : contentLength.map { "\($0)" }
+    if let name = Self.requestID { fields[name] = "\(id)" }
+    for name in Self.connectionFields { fields[name] = nil }
+    return fields
+  }
+
+  private static let requestID = HTTPField.Name("X-Request-ID")
+
+  /// What HTTP/2 has no place for (RFC 9113 §8.2.2).
+  private static let connectionFields: [HTTPField.Name] = [.connection, .transferEncoding, .upgrade]
 
   /// Appends the head of a response whose content comes in parts.
   func append(

@@ -9,6 +9,8 @@ struct LogBuffer {
   private(set) var bytes: [UInt8] = []
   /// Lines that were lost and not yet reported.
   private(set) var dropped = 0
+  /// All lines that were lost since the start.
+  private(set) var droppedInAll = 0
 
   init(capacity: Int, format: LogFormat) {
     self.capacity = capacity
@@ -21,7 +23,7 @@ struct LogBuffer {
     write(&bytes)
     guard bytes.count > capacity else { return }
     bytes.removeSubrange(before...)
-    dropped += 1
+    drop(1)
   }
 
   /// Takes what waits, and leaves `spare`'s memory in its place.
@@ -30,9 +32,10 @@ struct LogBuffer {
     swap(&spare, &bytes)
   }
 
-  /// Counts lines that were taken but could not be written.
+  /// Counts lines that are lost.
   mutating func drop(_ lines: Int) {
     dropped += lines
+    droppedInAll += lines
   }
 
   /// Says in a line how many were lost, if any were and it fits.
@@ -46,7 +49,10 @@ struct LogBuffer {
       format.field(&bytes, literal: "log.dropped", lost)
       format.end(&bytes)
     }
-    // Had the report itself not fitted, it would count as the one line dropped.
-    if dropped > 0 { dropped = lost }
+    // Had the report itself not fitted, it would count as one line dropped.
+    if dropped > 0 {
+      dropped = lost
+      droppedInAll -= 1
+    }
   }
 }

@@ -67,6 +67,9 @@ public final class LogSink: @unchecked Sendable {
   /// Lines that were lost and not yet reported in the log.
   var droppedLines: Int { mutex.withLock { buffer.dropped } }
 
+  /// Lines that were lost since the start.
+  public var lostLines: Int { mutex.withLock { buffer.droppedInAll } }
+
   private func schedule() {
     queue.asyncAfter(deadline: .now() + Self.delay) { self.drainAndReschedule() }
   }

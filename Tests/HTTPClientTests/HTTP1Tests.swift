@@ -248,6 +248,24 @@ struct HTTP1Tests {
     client.wait { $0.counters.requestsOpen == 0 && $0.counters.connectionsOpen == 0 }
   }
 
+  @Test("a task that is cancelled while it reads closes its connection")
+  func cancelledReader() throws {
+    let call = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+    let response = try call.response()
+    let end = Once<ContentError?>()
+    let reader = Task(executorPreference: client.loop) {
+      do throws(ContentError) { end.give(try await response.content.read() == nil ? nil : .timedOut) } catch {
+        end.give(error)
+      }
+    }
+    reader.cancel()
+    #expect(end.wait() == .cancelled)
+    #expect(connection.waitForEnd())
+  }
+
   @Test("no more connections are opened than may be, and requests wait in order")
   func capacity() throws {
     let client = try TestClient(port: peer.port) { $0.limits.http1Connections = 2 }

@@ -26,7 +26,7 @@ struct HealthTests {
     #expect(try server.request("/readyz").json?.names == ["status"])
   }
 
-  @Test("is all that the admin listener has: no tokens there")
+  @Test("and metrics are all that the admin listener has: no tokens there")
   func adminOnly() throws {
     #expect(try Ground().serve().admin("/token").status == 404)
   }

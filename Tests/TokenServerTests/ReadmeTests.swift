@@ -1,5 +1,6 @@
 import HTTPServer
 import JSON
+import Telemetry
 import Testing
 
 @testable import TokenServer
@@ -48,6 +49,14 @@ struct ReadmeTests {
     }
   }
 
+  @Test("has every metric with its type, its labels and its meaning", arguments: ServerMetrics.all.map(\.name))
+  func metric(_ name: String) throws {
+    let metric = try #require(ServerMetrics.all.first { $0.name == name })
+    let labels = metric.labels.isEmpty ? "–" : metric.labels.map { "`\($0)`" }.joined(separator: ", ")
+    let row = "| `\(name)` | \(metric.kind.rawValue) | \(labels) | \(metric.help) |"
+    #expect(try Self.text().contains("\n\(row)\n"), "A row is missing or out of date: \(row)")
+  }
+
   @Test("and its pages name only files that are there", arguments: pages)
   func files(_ page: String) throws {
     for match in try Self.text(page).matches(of: /`((Sources|Tests|Fuzz|config|deploy)\/[^`<]+)`/) {
@@ -63,13 +72,15 @@ struct ReadmeTests {
     }
   }
 
-  @Test("has no setting and no error code that there is not")
+  @Test("has no setting, no error code and no metric that there is not")
   func nothingElse() throws {
     let cells = try Self.firstCells()
     let settings = cells.filter { $0.contains(".") }
-    let codes = cells.filter { $0.contains("_") && !$0.contains(".") }
+    let metrics = cells.filter { $0.hasPrefix("musickit_") || $0.hasPrefix("process_") }
+    let codes = cells.filter { $0.contains("_") && !$0.contains(".") }.subtracting(metrics)
     #expect(settings.subtracting(Settings.known.map(\.path)).isEmpty)
     #expect(codes.subtracting(ErrorCode.allCases.map(\.rawValue)).isEmpty)
+    #expect(metrics.subtracting(ServerMetrics.all.map(\.name)).isEmpty)
   }
 
   static let pages =

@@ -58,8 +58,12 @@ public final class ResponseCache: @unchecked Sendable {
   /// Renews an answer by the 304 that its ``StoredAnswer/validators`` got (RFC 9111 §4.3.4), and stores that.
   ///
   /// Nil if the 304 is about another version, which is not stored any more: ask again, without validators.
-  public func freshen(_ answer: StoredAnswer, for key: CacheKey, by notModified: ReceivedAnswer) -> StoredAnswer? {
-    guard let renewed = answer.freshened(by: notModified) else {
+  ///
+  /// - Parameter settings: Those that hold now.
+  public func freshen(
+    _ answer: StoredAnswer, for key: CacheKey, by notModified: ReceivedAnswer, settings: CacheSettings? = nil
+  ) -> StoredAnswer? {
+    guard let renewed = answer.freshened(by: notModified, settings: settings ?? self.settings) else {
       remove(key)
       return nil
     }

@@ -13,7 +13,7 @@ struct AdaptiveLimit: Sendable {
 
   init(_ limits: ConcurrencyLimits) {
     self.limits = limits
-    value = max(limits.initial, limits.minimum, 1)
+    value = limits.bounded(limits.initial)
   }
 
   /// The most that one caller may have under way: an eighth of the limit, at least one, is left to others, so that a
@@ -37,8 +37,13 @@ struct AdaptiveLimit: Sendable {
   mutating func refused(inFlight: Int, now: Duration) {
     if let lastDecrease, now - lastDecrease < limits.decreaseInterval { return }
     let used = min(value, max(inFlight, 1))
-    value = max(Int(Double(used) * limits.decreaseFactor), limits.minimum, 1)
+    value = limits.bounded(Int(Double(used) * limits.decreaseFactor))
     successes = 0
     lastDecrease = now
   }
+}
+
+extension ConcurrencyLimits {
+  /// The value that the limit may have. An operator who sets the maximum below the minimum means the maximum.
+  fileprivate func bounded(_ value: Int) -> Int { max(min(max(value, minimum), maximum), 1) }
 }

@@ -41,6 +41,14 @@ public struct CircuitBreaker: Sendable {
     if case .closed = state { true } else { false }
   }
 
+  /// How long nothing may go; nil if something may. Changes nothing, unlike `admit`.
+  public func refusal(now: Duration) -> Duration? {
+    switch state {
+    case .closed: nil
+    case .open(let until), .probing(let until): now < until ? min(until - now, pause) : nil
+    }
+  }
+
   /// Asks whether a request may go.
   public mutating func admit(now: Duration) -> Admission {
     switch state {

@@ -9,19 +9,27 @@ import Telemetry
 struct SandboxServer {
   let server: Server
   private let loop: EventLoop
+  private let scheme: String
 
   /// Listens, on a loop of its own.
   ///
   /// - Parameter port: 0 picks a free one.
   /// - Throws: A sentence.
-  init(_ options: SandboxOptions, port: UInt16, observer: any ExchangeObserver) throws {
+  init(
+    _ options: SandboxOptions, port: UInt16, certificate: SandboxCertificate? = nil, observer: any ExchangeObserver
+  ) throws {
     loop = try EventLoop.start(label: "sandbox")
-    let configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
+    var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
+    configuration.tls = certificate?.context
+    configuration.speaksHTTP2 = true
+    // All of its callers are on this machine, and may well be one.
+    configuration.limits.connectionsPerAddress = configuration.limits.connections
+    scheme = certificate == nil ? "http" : "https"
     server = try Server(configuration, router: Sandbox(options).router, loops: [loop])
   }
 
   /// Where it listens.
-  var url: String { server.addresses.first.map { "http://\($0)" } ?? "" }
+  var url: String { server.addresses.first.map { "\(scheme)://\($0)" } ?? "" }
 
   /// Answers what has arrived, and ends.
   func stop() {

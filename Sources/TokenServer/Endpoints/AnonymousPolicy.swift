@@ -72,8 +72,8 @@ struct AnonymousPolicy: Sendable {
   /// Browsers leave `Origin` out of a same-origin GET, which is the usual cause.
   private static let noOrigin = Refusal(
     .missingCredentials,
-    "This server gives tokens to the web origins that it lists, and the request names none. A page on this server's "
-      + "own origin uses POST /token, because browsers send no Origin with a same-origin GET.",
+    "This server is for the web origins that it lists, and the request names none. Browsers send no Origin with a "
+      + "same-origin GET: a page on this server's own origin gets its token by POST /token.",
     fields: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\""])
 }
 

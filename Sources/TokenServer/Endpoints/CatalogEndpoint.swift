@@ -19,7 +19,7 @@ struct CatalogEndpoint: Sendable {
   private func reply(to request: Request) -> Reply {
     do throws(Refusal) {
       let call = try call(for: request)
-      guard let call else { return .now(Response(.noContent, fields: [.allow: "GET, HEAD, OPTIONS"])) }
+      guard let call else { return .now(Response(.noContent, fields: [.allow: "\(try target(of: request).allow)"])) }
       let id = request.id
       let loop = request.loop
       if let reply = service.proxy.answerAtOnce(call, revalidate: { service.revalidate(call, on: loop) }) {
@@ -47,6 +47,8 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func target(of request: Request) throws(Refusal) -> CatalogTarget {
+    // A user's token goes along only for those who may use it; /v1/me has a refusal of its own.
+    let allowsMe = self.allowsMe && (policy.settings.me || request.path.starts(with: "/v1/me".utf8))
     do throws(TargetRefusal) {
       let path = Array(request.path)
       guard let query = request.query.map({ Array($0) }) else {
@@ -95,7 +97,8 @@ extension CatalogCall {
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
-        method, target, caller: request.client, directives: directives, preconditions: preconditions, coding: coding,
+        method, target, caller: request.subscriber, directives: directives, preconditions: preconditions,
+        coding: coding,
         fields: fields)
     } catch {
       throw Refusal(.malformedRequest, error.detail)

@@ -19,8 +19,8 @@ enum OpenAPI {
       "info": {
         "title": "musickit-token-server",
         "version": "1",
-        "summary": "Developer tokens for Apple Music",
-        "description": "Keeps the MusicKit private key on the server and mints short-lived ES256 developer tokens."
+        "summary": "Developer tokens for Apple Music, and Apple's catalog without one",
+        "description": "Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches from Apple's catalog with one that callers never see. Below /v1/, paths, parameters and answers are those of the Apple Music API; the paths here are a selection."
       },
       "paths": {
         "/token": {
@@ -44,6 +44,97 @@ enum OpenAPI {
               "content": { "application/json": { "schema": { "$ref": "#/components/schemas/TokenRequest" } } }
             },
             "responses": { "$ref": "#/components/x-token-responses" }
+          }
+        },
+        "/v1/catalog/{storefront}/{type}/{id}": {
+          "get": {
+            "operationId": "getResource",
+            "summary": "A resource of the catalog",
+            "parameters": [
+              { "$ref": "#/components/parameters/Storefront" },
+              { "$ref": "#/components/parameters/Type" },
+              { "$ref": "#/components/parameters/ID" }
+            ],
+            "responses": { "200": { "$ref": "#/components/responses/Resource" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/v1/catalog/{storefront}/{type}/{id}/{relationship}": {
+          "get": {
+            "operationId": "getRelated",
+            "summary": "What a resource is related to, page by page",
+            "parameters": [
+              { "$ref": "#/components/parameters/Storefront" },
+              { "$ref": "#/components/parameters/Type" },
+              { "$ref": "#/components/parameters/ID" },
+              { "$ref": "#/components/parameters/Relationship" }
+            ],
+            "responses": { "200": { "$ref": "#/components/responses/Resource" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/v1/catalog/{storefront}/genres": {
+          "get": {
+            "operationId": "getGenres",
+            "summary": "The genres of a storefront; lists of other types want ids or a filter",
+            "parameters": [
+              { "$ref": "#/components/parameters/Storefront" }
+            ],
+            "responses": { "200": { "$ref": "#/components/responses/Resource" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/v1/storefronts": {
+          "get": {
+            "operationId": "getStorefronts",
+            "summary": "The storefronts",
+            "responses": { "200": { "$ref": "#/components/responses/Resource" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/v1/storefronts/{id}": {
+          "get": {
+            "operationId": "getStorefront",
+            "summary": "A storefront",
+            "parameters": [
+              { "$ref": "#/components/parameters/StorefrontID" }
+            ],
+            "responses": { "200": { "$ref": "#/components/responses/Resource" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/v1/language/{storefront}/tag": {
+          "get": {
+            "operationId": "getLanguage",
+            "summary": "The best of a storefront's languages",
+            "parameters": [
+              { "$ref": "#/components/parameters/Storefront" },
+              { "$ref": "#/components/parameters/AcceptLanguage" }
+            ],
+            "responses": { "200": { "$ref": "#/components/responses/Resource" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
+          }
+        },
+        "/v1/test": {
+          "get": {
+            "operationId": "test",
+            "summary": "Whether Apple takes the server's developer token",
+            "responses": { "200": { "$ref": "#/components/responses/Accepted" },
+              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
+              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
+              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
           }
         },
         "/healthz": {
@@ -73,6 +164,22 @@ enum OpenAPI {
         }
       },
       "components": {
+        "parameters": {
+          "Storefront": { "name": "storefront", "in": "path", "required": true, "description": "A storefront's code.",
+            "schema": { "type": "string", "pattern": "^[a-z]{2}$", "examples": ["us"] } },
+          "Type": { "name": "type", "in": "path", "required": true, "description": "A type of resource.",
+            "schema": { "type": "string", "enum": ["albums", "artists", "genres", "playlists", "songs"] } },
+          "ID": { "name": "id", "in": "path", "required": true, "description": "A resource's identifier.",
+            "schema": { "type": "string", "pattern": "^[0-9]{1,12}$", "examples": ["1200868601"] } },
+          "Relationship": { "name": "relationship", "in": "path", "required": true,
+            "description": "A relationship of that type of resource.",
+            "schema": { "type": "string", "enum": ["albums", "artists", "genres", "tracks"] } },
+          "StorefrontID": { "name": "id", "in": "path", "required": true, "description": "A storefront's code.",
+            "schema": { "type": "string", "pattern": "^[a-z]{2}$", "examples": ["us"] } },
+          "AcceptLanguage": { "name": "acceptLanguage", "in": "query", "required": true,
+            "description": "The language that would be best.",
+            "schema": { "type": "string", "enum": ["en-US", "de-DE", "fr-FR", "ja"] } }
+        },
         "schemas": {
           "Lifetime": { "type": "integer", "minimum": 60, "maximum": 15777000, "examples": [3600] },
           "Origin": { "type": "string", "pattern": "^https?://([a-z0-9]{1,30}\\.){0,3}[a-z][a-z0-9]{0,29}(:[1-9][0-9]{0,3})?$",
@@ -115,6 +222,11 @@ enum OpenAPI {
               "text/plain": { "schema": { "type": "string" } }
             }
           },
+          "Resource": {
+            "description": "Apple's answer, fresh or from the cache",
+            "content": { "application/json": { "schema": { "type": "object" } } }
+          },
+          "Accepted": { "description": "It does" },
           "Status": {
             "description": "A verdict",
             "content": { "application/json": { "schema": {

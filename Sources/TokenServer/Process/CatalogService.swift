@@ -21,7 +21,7 @@ final class CatalogService: Sendable {
   }
 
   /// Counts of connections, over all loops.
-  var counters: [UpstreamCounters] { clients.values.map(\.counters) }
+  var counters: UpstreamCounters { clients.values.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
   /// Works for a generation from now on: with its key, for those who may have the catalog.
   func use(_ generation: Generation, instead previous: Generation? = nil) {
@@ -33,16 +33,19 @@ final class CatalogService: Sendable {
   /// Answers by way of Apple.
   func answer(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
     guard let client = clients[ObjectIdentifier(context.loop)] else { return .cancelled }
-    let hasContent = context.contentLength != 0
+    // Elsewhere Apple knows of no content, and what is not part of the key must not go along.
+    let hasContent = call.target.kind == .me && context.contentLength != 0
     return await proxy.answer(
       call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
-      on: client, executor: context.loop)
+      by: UpstreamRoute(client, executor: context.loop))
   }
 
   /// Asks for a stale answer anew, behind its caller's back.
   func revalidate(_ call: CatalogCall, on loop: EventLoop) {
     guard let client = clients[ObjectIdentifier(loop)] else { return }
-    Task(executorPreference: loop) { [proxy] in await proxy.revalidate(call, on: client, executor: loop) }
+    Task(executorPreference: loop) { [proxy] in
+      await proxy.revalidate(call, by: UpstreamRoute(client, executor: loop))
+    }
   }
 
   /// Closes the connections to the upstream.
@@ -84,7 +87,8 @@ struct CatalogTokens: TokenSource {
   static let lifetime = 3600
 
   func mint(now: Int) throws -> ProxyToken {
-    let token = try minter.freshToken(ttl: min(Self.lifetime, minter.policy.maxTTL), now: now)
-    return ProxyToken(text: token.string, refreshAt: now + Self.lifetime / 2)
+    let lifetime = min(Self.lifetime, minter.policy.maxTTL)
+    let token = try minter.freshToken(ttl: lifetime, now: now)
+    return ProxyToken(text: token.string, refreshAt: now + lifetime / 2)
   }
 }

@@ -36,7 +36,8 @@ struct Generation: Sendable {
   ///
   /// Throws a sentence for the operator.
   init(
-    _ source: Source, health: Health, catalog service: CatalogService?, replacing previous: Generation? = nil
+    _ source: Source, health: Health, metrics: ServerMetrics, catalog service: CatalogService?,
+    replacing previous: Generation? = nil
   ) throws(StartError) {
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
     do {
@@ -58,7 +59,7 @@ struct Generation: Sendable {
       [token.route, health.liveness, health.readiness(minter, service), OpenAPI.route]
         + [catalog?.route].compactMap { $0 },
       finish: { crossOrigin.finish(&$0, $1) })
-    adminRouter = Router([health.liveness, health.detailedReadiness(minter, service)])
+    adminRouter = Router([health.liveness, health.detailedReadiness(minter, service), metrics.route(minter, tls)])
   }
 
   private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {

@@ -14,6 +14,7 @@ final class Reloader: @unchecked Sendable {
   private let queue = DispatchQueue(label: "reload")
   private let load: Load
   private let health: Health
+  private let metrics: ServerMetrics
   private let servers: (public: Server, admin: Server?)
   private let catalog: CatalogService?
   private let logger: Logger
@@ -28,12 +29,13 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: How the files of `current` looked before they were read.
   init(
     _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, health: Health, logger: Logger, load: @escaping Load
+    catalog: CatalogService?, health: Health, metrics: ServerMetrics, logger: Logger, load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
     self.catalog = catalog
     self.health = health
+    self.metrics = metrics
     self.logger = logger
     self.load = load
     self.files = files
@@ -74,7 +76,8 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.settings.files + named)
       files.watch(named)
       let source = try Generation.Source(loaded)
-      let next = try Generation(source, health: health, catalog: catalog, replacing: current)
+      let next = try Generation(
+        source, health: health, metrics: metrics, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])
       }

@@ -3,29 +3,48 @@ import HTTPServer
 import Logging
 import Telemetry
 
-/// Writes what the HTTP server tells into the log: a line for each request, and what an operator should know, but not
-/// as often as an attacker likes.
+/// Counts what the HTTP server tells, and writes it into the log: a line for each request, and what an operator should
+/// know, but not as often as an attacker likes.
 struct ServerEvents: ExchangeObserver {
   let sink: LogSink
   let logger: Logger
+  /// Nil if nothing is counted.
+  private let metrics: ServerMetrics?
+  /// The loop's own; nil until there is a loop.
+  private var tally: RequestTally?
+  private let writesAccessLog: Bool
   private let throttle = Throttle()
 
-  init(sink: LogSink, logger: Logger) {
+  init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil) {
     self.sink = sink
     self.logger = logger
+    self.metrics = metrics
+    writesAccessLog = logger.logLevel <= .info
   }
 
-  var recordsExchanges: Bool { logger.logLevel <= .info }
+  func forOneLoop() -> any ExchangeObserver {
+    var own = self
+    own.tally = metrics?.requests.makeTally()
+    return own
+  }
+
+  var recordsExchanges: Bool { writesAccessLog || tally != nil }
 
   func completed(_ exchange: borrowing Exchange) {
+    let method = exchange.method?.name ?? "-"
+    tally?.count(
+      route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
+      duration: exchange.duration)
+    guard writesAccessLog else { return }
     sink.log(
       AccessRecord(
-        requestID: exchange.id, client: exchange.client, method: exchange.method?.name ?? "-",
+        requestID: exchange.id, client: exchange.client, method: "\(method)",
         route: exchange.route?.description ?? "-", status: exchange.status, bytes: exchange.bytes,
         duration: exchange.duration))
   }
 
   func noticed(_ notice: ServerNotice) {
+    metrics?.connections.count(notice)
     switch notice {
     case .acceptPaused(let error):
       warn(
@@ -55,7 +74,7 @@ struct ServerEvents: ExchangeObserver {
 
 extension RequestHead.Method {
   /// As it is written; an unregistered one has no name here, because a client may send anything.
-  fileprivate var name: String {
+  fileprivate var name: StaticString {
     switch self {
     case .get: "GET"
     case .head: "HEAD"

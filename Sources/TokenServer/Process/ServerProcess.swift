@@ -13,6 +13,7 @@ struct ServerProcess {
   /// Nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let health = Health()
+  private let metrics: ServerMetrics
   private let sink: LogSink
   private let logger: Logger
 
@@ -33,7 +34,8 @@ struct ServerProcess {
     } catch {
       throw StartError("\(error)")
     }
-    first = try Generation(source, health: health, catalog: catalog)
+    metrics = ServerMetrics(sink: sink, catalog: catalog)
+    first = try Generation(source, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(first)
     (self.sink, self.logger) = (sink, logger)
   }
@@ -49,8 +51,8 @@ struct ServerProcess {
     for notice in first.notices { logger.warning("\(notice)") }
     let reloader = reload.map { reload in
       Reloader(
-        first, files: reload.files, servers: servers, catalog: catalog, health: health, logger: logger,
-        load: reload.load)
+        first, files: reload.files, servers: servers, catalog: catalog, health: health, metrics: metrics,
+        logger: logger, load: reload.load)
     }
     let end = DispatchSemaphore(value: 0)
     let signals = SignalSource()
@@ -82,7 +84,9 @@ struct ServerProcess {
 
   private func start() throws(StartError) -> Servers {
     do {
-      return (try publicServer(), try adminServer())
+      let server = try publicServer()
+      metrics.watch(server)
+      return (server, try adminServer())
     } catch {
       throw StartError("\(error)")
     }
@@ -91,7 +95,9 @@ struct ServerProcess {
   private func publicServer() throws -> Server {
     let settings = first.settings.server
     var configuration = Server.Configuration(
-      endpoint: Endpoint(settings.address), observer: ServerEvents(sink: sink, logger: logger))
+      endpoint: Endpoint(settings.address),
+      // Nobody asks for metrics where there is no admin listener.
+      observer: ServerEvents(sink: sink, logger: logger, metrics: first.settings.admin == nil ? nil : metrics))
     configuration.tls = first.tls
     configuration.limits = settings.limits
     let proxies = settings.trustedProxies

@@ -15,4 +15,11 @@ final class SignalSource {
     source.resume()
     sources.append(source)
   }
+
+  /// Blocks until one of these signals arrives.
+  func wait(for numbers: [Int32]) {
+    let arrived = DispatchSemaphore(value: 0)
+    for number in numbers { on(number) { arrived.signal() } }
+    arrived.wait()
+  }
 }

@@ -1,4 +1,5 @@
 public import DeveloperToken
+import HTTPClient
 
 extension Settings {
   /// Apple Music behind this server.
@@ -78,9 +79,14 @@ extension Settings.Catalog {
         Self.upstream.path, problem: "is not https, so the developer token would travel in clear",
         remedy: "write https://, or start with --unsafe-plain-upstream")
     }
+    let inherited = proxy == nil ? ProxyEnvironment(environment).proxy(for: upstream) : nil
+    if let inherited, (try? UpstreamProxy(inherited)) == nil {
+      reader.fault(
+        Self.proxy.path, problem: "is not set, and HTTPS_PROXY is no URL of a proxy that can be used",
+        remedy: "write one such as \"http://proxy.example.com:3128\", or NO_PROXY=\(upstream.host)")
+    }
     self.init(
-      upstream: upstream, caFile: caFile, me: me,
-      proxy: proxy ?? ProxyEnvironment(environment).proxy(for: upstream), cache: cache, timeouts: timeouts,
+      upstream: upstream, caFile: caFile, me: me, proxy: proxy ?? inherited, cache: cache, timeouts: timeouts,
       concurrency: concurrency)
   }
 }

@@ -6,7 +6,20 @@ extension SettingsDraft {
   func checkFiles() -> (faults: [SettingsFault], warnings: [String]) {
     let key = musickit?.checkKey() ?? (faults: [], warnings: [])
     let tls = server?.tls?.check() ?? (faults: [], warnings: [])
-    return (key.faults + tls.faults, key.warnings + tls.warnings)
+    let catalog = self.catalog?.check() ?? []
+    return (key.faults + tls.faults + catalog, key.warnings + tls.warnings)
+  }
+}
+
+extension Settings.Catalog {
+  /// Reads the certificates that the upstream is trusted by.
+  fileprivate func check() -> [SettingsFault] {
+    do throws(TLSError) {
+      _ = try TLSClientContext(caFile: caFile)
+      return []
+    } catch {
+      return [SettingsFault(Self.caFile.path, problem: "\(error)")]
+    }
   }
 }
 

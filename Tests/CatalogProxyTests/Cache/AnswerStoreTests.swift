@@ -121,6 +121,21 @@ struct AnswerStoreTests {
     #expect(selection.answer === compressed && !compressed.awaitsCompression)
   }
 
+  @Test(
+    "holds no more memory than it counts for a content that grew piece by piece, or was coded",
+    arguments: [false, true])
+  func spareCapacity(cameGzipped: Bool) throws {
+    var fields: HTTPFields = [.contentType: "application/json"]
+    var body = cameGzipped ? try #require(Gzip.deflate(Sample.json(50_000))) : Sample.json(50_000)
+    if cameGzipped { fields[.contentEncoding] = "gzip" }
+    body.reserveCapacity(200_000)
+    let answer = try Sample.answer(.ok, fields, body: body).compressed()
+    for coding in [ContentCoding.identity, .gzip] {
+      let body = answer.representation(coding).body
+      #expect(body.capacity <= body.count + body.count / 16 + 64, "\(coding)")
+    }
+  }
+
   @Test("keeps what was stored meanwhile when an older answer has been compressed")
   func lateCompression() throws {
     let cache = ResponseCache(settings: CacheSettings())

@@ -33,10 +33,11 @@ import Testing
 
   @Test("each code has its status")
   func statuses() {
-    #expect(UpstreamFailure.Code.allCases.map(\.status.code) == [502, 504, 503, 429, 502])
+    #expect(UpstreamFailure.Code.allCases.map(\.status.code) == [502, 504, 503, 429, 502, 503])
     #expect(
       UpstreamFailure.Code.allCases.map(\.rawValue) == [
         "upstream_error", "upstream_timeout", "overloaded", "upstream_rate_limited", "developer_token_rejected",
+        "no_signing_key",
       ])
   }
 

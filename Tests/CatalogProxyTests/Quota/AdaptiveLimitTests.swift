@@ -28,6 +28,16 @@ import Testing
     #expect(limit.value == 4)
   }
 
+  @Test("it does not begin above the most, even if that is below the least")
+  func maximum() {
+    var limits = ConcurrencyLimits()
+    limits.maximum = 2
+    var limit = AdaptiveLimit(limits)
+    #expect(limit.value == 2)
+    limit.refused(inFlight: 2, now: .zero)
+    #expect(limit.value == 2)
+  }
+
   @Test("a refusal halves what was under way, not what was allowed")
   func flight() {
     var limit = AdaptiveLimit(ConcurrencyLimits())

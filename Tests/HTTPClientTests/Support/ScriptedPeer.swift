@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import TestSupport
 
@@ -56,7 +57,7 @@ final class ScriptedPeer: Sendable {
 /// One connection of a scripted peer.
 final class PeerConnection: @unchecked Sendable {
   // Sendable: used by one thread at a time.
-  private let descriptor: Int32
+  fileprivate let descriptor: Int32
   private var isOpen = true
   private var received: [UInt8] = []
 
@@ -151,5 +152,29 @@ final class PeerConnection: @unchecked Sendable {
     guard isOpen else { return }
     isOpen = false
     close(descriptor)
+  }
+}
+
+extension PeerConnection {
+  /// Says that the tunnel is there, and carries bytes both ways from now on.
+  func tunnel(to port: UInt16) throws {
+    let other = try RawClient(port: port)
+    send("HTTP/1.1 200 OK\r\n\r\n")
+    Self.relay(from: dup(descriptor), to: dup(other.descriptor))
+    Self.relay(from: dup(other.descriptor), to: dup(descriptor))
+  }
+
+  /// Carries bytes one way, and closes both descriptors at the end.
+  private static func relay(from source: Int32, to target: Int32) {
+    DispatchQueue.global().async {
+      var bytes = [UInt8](repeating: 0, count: 65_536)
+      while true {
+        let count = unsafe recv(source, &bytes, bytes.count, 0)
+        guard count > 0, unsafe Glibc.send(target, bytes, count, Int32(MSG_NOSIGNAL)) == count else { break }
+      }
+      shutdown(target, Int32(SHUT_WR))
+      close(source)
+      close(target)
+    }
   }
 }

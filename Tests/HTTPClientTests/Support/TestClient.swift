@@ -13,26 +13,34 @@ final class TestClient: Sendable {
 
   static let patient = UpstreamTimeouts(connect: .seconds(60), firstByte: .seconds(60), whole: .seconds(60))
 
-  init(_ configuration: UpstreamClient.Configuration) throws {
+  /// The server, which is to live as long.
+  private let upstream: (any AnyObject & Sendable)?
+
+  init(_ configuration: UpstreamClient.Configuration, of upstream: (any AnyObject & Sendable)? = nil) throws {
+    self.upstream = upstream
     loop = try EventLoop.start(label: "test.client")
     client = UpstreamClient(configuration, loop: loop)
   }
 
   /// A client of a port of loopback, in clear.
-  convenience init(port: UInt16, _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }) throws {
+  convenience init(
+    port: UInt16, of upstream: (any AnyObject & Sendable)? = nil,
+    _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }
+  ) throws {
     var configuration = UpstreamClient.Configuration(.http, host: "127.0.0.1", port: port)
     change(&configuration)
-    try self.init(configuration)
+    try self.init(configuration, of: upstream)
   }
 
   /// A client of a port of `localhost` over TLS.
   convenience init(
     tls context: TLSClientContext, port: UInt16, host: String = "localhost",
+    of upstream: (any AnyObject & Sendable)? = nil,
     _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }
   ) throws {
     var configuration = UpstreamClient.Configuration(.https, host: host, port: port, tls: context)
     change(&configuration)
-    try self.init(configuration)
+    try self.init(configuration, of: upstream)
   }
 
   deinit {
@@ -55,7 +63,7 @@ final class TestClient: Sendable {
         outcome.give(.failure(error))
       }
     }
-    return Call(task: task, outcome: outcome, loop: loop)
+    return Call(client: self, task: task, outcome: outcome)
   }
 
   /// Sends and reads to the end.
@@ -79,9 +87,12 @@ final class TestClient: Sendable {
 
 /// A request under way.
 struct Call: Sendable {
+  /// Alive for as long as this is.
+  let client: TestClient
   let task: Task<Void, Never>
   let outcome: Once<Result<UpstreamResponse, UpstreamError>>
-  let loop: EventLoop
+
+  private var loop: EventLoop { client.loop }
 
   /// The head of the response, which it waits for.
   func response() throws -> UpstreamResponse { try outcome.wait().get() }

@@ -141,7 +141,7 @@ struct SettingsFaultTests {
     Case("nobody has access", "access: {}", fault: "access: nobody may have a token; write access: { anonymous:"),
     Case(
       "access as true", "access: { anonymous: true }",
-      fault: "access.anonymous: is a boolean; write an object with any of origins, token, ttl."),
+      fault: "access.anonymous: is a boolean; write an object with any of catalog, me, origins, token, ttl."),
     Case(
       "an anonymous life above the maximum", "access: { anonymous: { ttl: '48h' } }",
       fault: "access.anonymous.ttl: is more than token.maxTTL;"),

@@ -26,16 +26,16 @@ struct AnswerContent: Sendable {
     let coding = received.fields[.contentEncoding]?.lowercased()
     switch coding {
     case "gzip" where !received.body.isEmpty, "x-gzip" where !received.body.isEmpty:
-      identity = try Gzip.inflate(received.body, limit: limit)
-      gzip = received.body
+      identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
+      gzip = received.body.withoutSpareCapacity
       self.received = .gzip
       unknownCoding = nil
     case nil, "identity", "gzip", "x-gzip", "":
-      identity = received.body
+      identity = received.body.withoutSpareCapacity
       self.received = .identity
       unknownCoding = nil
     default:
-      identity = received.body
+      identity = received.body.withoutSpareCapacity
       self.received = .identity
       unknownCoding = received.fields[.contentEncoding]
     }
@@ -52,7 +52,7 @@ struct AnswerContent: Sendable {
   func compressed() -> AnswerContent {
     guard compression == .possible else { return self }
     var content = self
-    content.gzip = Gzip.deflate(identity)
+    content.gzip = Gzip.deflate(identity)?.withoutSpareCapacity
     content.compression = .settled
     return content
   }
@@ -64,5 +64,17 @@ struct AnswerContent: Sendable {
     guard let type = contentType?.split(separator: ";").first?.lowercased() else { return false }
     let name = type.split(separator: " ").first ?? ""
     return name == "application/json" || name.hasSuffix("+json") || name.hasPrefix("text/")
+  }
+}
+
+extension [UInt8] {
+  /// The same bytes, in a copy if the array has room for many more: whoever grew it did so by doubling, and what is kept
+  /// for long is counted by its bytes.
+  fileprivate var withoutSpareCapacity: [UInt8] {
+    guard capacity - count > count / 16 + 64 else { return self }
+    var exact: [UInt8] = []
+    exact.reserveCapacity(count)
+    exact.append(contentsOf: self)
+    return exact
   }
 }

@@ -73,7 +73,8 @@ struct AnswerFields {
     guard let selector else { return "*" }
     var names: [HTTPField.Name] = []
     if content.isNegotiated { names.append(.acceptEncoding) }
-    if !settings.isPublic { names.append(.origin) }
+    // Whether a page may read the answer (CORS) depends on it, also where anybody may have it.
+    names.append(.origin)
     names += selector.names.filter { !names.contains($0) }
     return names.isEmpty ? nil : names.map(\.rawName).joined(separator: ", ")
   }

@@ -92,7 +92,7 @@ public final class StoredAnswer: Sendable {
   }
 
   /// This answer as a 304 renews it; nil if the 304 is about another version (RFC 9111 §4.3.4).
-  func freshened(by notModified: ReceivedAnswer) -> StoredAnswer? {
+  func freshened(by notModified: ReceivedAnswer, settings: CacheSettings) -> StoredAnswer? {
     if let theirs = notModified.fields[.eTag] {
       guard let ours = source.fields[.eTag], EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque else { return nil }
     } else if let theirs = notModified.fields[.lastModified] {

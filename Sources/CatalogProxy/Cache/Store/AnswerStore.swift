@@ -67,7 +67,7 @@ struct AnswerStore {
     } else {
       insert(Entry(key: key, answers: answers, cost: cost, isMain: ghosts.remove(key.fingerprint)))
     }
-    while bytes > maxBytes { evict() }
+    while bytes > maxBytes, !places.isEmpty { evict() }
   }
 
   /// Forgets `key`.

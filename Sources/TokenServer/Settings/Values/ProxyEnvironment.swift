@@ -1,4 +1,5 @@
 import DeveloperToken
+import HTTPClient
 
 /// `HTTPS_PROXY` and `NO_PROXY`, as curl and most other programs honour them, in either case of letters.
 struct ProxyEnvironment {
@@ -10,16 +11,10 @@ struct ProxyEnvironment {
 
   /// The proxy's URL that `upstream` is reached through; nil for none. A plain upstream, for tests, has none.
   func proxy(for upstream: Origin) -> String? {
-    guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"), !isExempt(upstream) else { return nil }
+    guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"),
+      !UpstreamProxy.isExempt(String(upstream.host), noProxy: variable("NO_PROXY") ?? "")
+    else { return nil }
     return proxy
-  }
-
-  private func isExempt(_ upstream: Origin) -> Bool {
-    let host = upstream.host
-    return (variable("NO_PROXY") ?? "").split(whereSeparator: { $0 == "," || $0 == " " }).contains { entry in
-      let name = entry.hasPrefix(".") ? entry.dropFirst() : entry
-      return name == "*" || host == name || host.hasSuffix("." + name)
-    }
   }
 
   private func variable(_ name: String) -> String? {

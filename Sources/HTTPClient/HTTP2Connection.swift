@@ -1,0 +1,276 @@
+import Bytes
+import EventLoop
+import HTTP2
+import HTTPMessages
+import HTTPTypes
+
+/// One HTTP/2 connection to the upstream, with as many exchanges at once as the upstream lets us have.
+///
+/// Confined to its loop.
+final class HTTP2Connection: Carrier, LinkOwner {
+  let link: Link
+  let session: HTTP2Session
+  private let configuration: UpstreamClient.Configuration
+  private weak var pool: (any ConnectionPool)?
+
+  private var exchanges: [HTTP2StreamID: Exchange] = [:]
+  private var uploads: [HTTP2StreamID: Upload] = [:]
+  private(set) var hasCarried = false
+  private var hasAnswered = false
+  private var isDraining = false
+  /// Whether the peer's settings are here, and with them how many streams it allows.
+  private var knowsSettings = false
+  private var liveness: Liveness
+  /// How the link ended, for the streams that end with it.
+  private var linkEnd = LinkEnd.ended
+  /// Why the session ended, if the peer was to blame for it.
+  private var violation: HTTP2Error?
+
+  /// Streams to open before the peer has said how many it allows: it is likely to allow as many, and what is beyond its
+  /// limit comes back unprocessed.
+  private static let presumedStreams = 10
+
+  /// Output to have the kernel busy with: what is not handed over can still give way to a reset.
+  private static let backlog = 131_072
+
+  init(
+    _ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool
+  ) throws(HTTP2Error) {
+    var limits = HTTP2Limits()
+    limits.concurrentStreams = configuration.limits.concurrentStreams
+    limits.streamWindow = max(configuration.limits.bufferedContent, 65_535)
+    session = try HTTP2Session(.client, limits: limits)
+    self.link = link
+    self.configuration = configuration
+    self.pool = pool
+    liveness = Liveness(configuration.limits, since: link.now)
+    link.owner = self
+    link.deadline = liveness.deadline
+    link.flushSoon()
+  }
+
+  var isSettling: Bool { !knowsSettings }
+
+  var room: Int {
+    guard link.isOpen, !isDraining, session.canOpenStream else { return 0 }
+    return (knowsSettings ? session.limits.concurrentStreams : Self.presumedStreams) - session.openStreams
+  }
+
+  // MARK: Requests
+
+  func carry(_ exchange: Exchange) {
+    let request = exchange.request
+    let id: HTTP2StreamID
+    do {
+      id = try session.submitRequest(head(of: request), hasContent: request.content != nil)
+    } catch {
+      return exchange.failed(UpstreamError(unsendable: error))
+    }
+    hasCarried = true
+    exchange.stream = id
+    exchanges[id] = exchange
+    if exchanges.count == 1 { watch { $0.becameBusy(at: link.now) } }
+    link.flushSoon()
+    guard let content = request.content else { return exchange.sent(by: self) }
+    exchange.isSending(by: self)
+    uploads[id] = Upload(content, of: exchange, on: self)
+  }
+
+  private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
+    var fields = request.fields
+    // The session leaves out the others that are the connection's.
+    for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields[name] = nil }
+    if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
+    return HTTP2RequestHead(
+      method: request.method.rawValue, scheme: configuration.scheme.rawValue, authority: configuration.authority,
+      path: request.target, fields: fields)
+  }
+
+  // MARK: Exchanges
+
+  func abandon(_ exchange: Exchange) {
+    guard exchanges[exchange.stream] === exchange else { return }
+    reset(exchange.stream)
+  }
+
+  /// Ends a stream, about which the session will say that it is over.
+  private func reset(_ id: HTTP2StreamID) {
+    uploads.removeValue(forKey: id)?.cancel()
+    session.reset(id, .cancel)
+    link.flushSoon()
+  }
+
+  func contentWasRead(_ count: Int, of exchange: Exchange) {
+    session.consume(count, on: exchange.stream)
+    if session.wantsWrite { link.flushSoon() }
+  }
+
+  // MARK: Bytes
+
+  func linkReceived(_ link: Link) {
+    watch { $0.heard(at: link.now) }
+    let bytes = link.unread
+    do {
+      try session.receive(bytes.span, delegate: self)
+    } catch {
+      violation = error
+      return leave()
+    }
+    link.consume(bytes.count)
+    settle()
+  }
+
+  func linkWillSend(_ link: Link, _ output: inout [UInt8]) {
+    session.collectOutput(into: &output, limit: Self.backlog - link.backlog, delegate: self)
+    if session.isOver { settleLater() }
+  }
+
+  func linkDrained(_ link: Link) { settle() }
+
+  /// Sees to what is left to send, and to the end.
+  private func settle() {
+    guard link.isOpen else { return }
+    if session.isOver || (isDraining && exchanges.isEmpty && !session.wantsWrite) { return leave() }
+    if session.wantsWrite { link.flushSoon() }
+  }
+
+  /// The same when the session is done with what it is at.
+  private func settleLater() {
+    link.channel.loop.atEndOfTurn { self.settle() }
+  }
+
+  // MARK: Life and end
+
+  func linkTimedOut(_ link: Link) {
+    switch liveness.due(at: link.now) {
+    case .nothing: break
+    case .ping(let payload):
+      session.ping(payload)
+      link.flushSoon()
+    case .dead: return link.end(.dead)
+    }
+    link.deadline = liveness.deadline
+  }
+
+  private func watch(_ change: (inout Liveness) -> Void) {
+    change(&liveness)
+    // Later ones are found out when the present one comes.
+    if liveness.deadline < link.deadline { link.deadline = liveness.deadline }
+  }
+
+  func close() {
+    session.goAway()
+    leave()
+  }
+
+  /// Says what the session has left to say, and ends.
+  private func leave() {
+    guard link.isOpen else { return }
+    var last: [UInt8] = []
+    session.collectOutput(into: &last, limit: Self.backlog, delegate: self)
+    link.write { $0 += last }
+    link.close()
+    end(wasUseless: false)
+  }
+
+  func linkEnded(_ link: Link, _ end: LinkEnd) {
+    linkEnd = end
+    self.end(wasUseless: hasCarried && !hasAnswered)
+  }
+
+  private func end(wasUseless: Bool) {
+    session.connectionLost(delegate: self)
+    pool?.connectionEnded(self, wasUseless: wasUseless)
+  }
+}
+
+// MARK: What the session says
+
+extension HTTP2Connection: HTTP2SessionDelegate {
+  func settingsChanged() {
+    knowsSettings = true
+    pool?.connectionHasRoom(self)
+  }
+
+  func receivedResponse(_ head: HTTP2ResponseHead, on id: HTTP2StreamID) {
+    guard let exchange = exchanges[id] else { return }
+    guard (200...599).contains(head.status) else {
+      // RFC 9110 §15: no such status code is valid.
+      exchange.failed(UpstreamError(.protocolError, .answered, "\(peer) answered with the status \(head.status)."))
+      return reset(id)
+    }
+    var fields = head.fields
+    fields[.contentLength] = nil
+    exchange.answered(head.status, fields, contentLength: head.contentLength)
+    hasAnswered = true
+    pool?.connectionProved(self)
+  }
+
+  func receivedContent(_ content: Span<UInt8>, on id: HTTP2StreamID) {
+    guard let exchange = exchanges[id] else { return }
+    var part: [UInt8] = []
+    part.append(copying: content)
+    exchange.content?.append(part)
+  }
+
+  func receivedEnd(on id: HTTP2StreamID) {
+    guard let exchange = exchanges[id] else { return }
+    exchange.finished()
+    // What is left of the request is of no use any more (RFC 9113 §8.1).
+    if uploads[id] != nil { reset(id) }
+  }
+
+  func hasRoom(on id: HTTP2StreamID) { uploads[id]?.hasRoom() }
+
+  func streamClosed(_ id: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
+    uploads.removeValue(forKey: id)?.cancel()
+    guard let exchange = exchanges.removeValue(forKey: id) else { return }
+    if exchanges.isEmpty { liveness.becameIdle() }
+    pool?.exchangeEnded()
+    if !exchange.isOver { exchange.failed(error(closure, of: exchange)) }
+    if link.isOpen { isDraining ? settleLater() : pool?.connectionHasRoom(self) }
+  }
+
+  func receivedGoAway(_ goAway: HTTP2GoAway) {
+    guard !isDraining else { return }
+    isDraining = true
+    pool?.connectionDrains(self)
+  }
+
+  // MARK: Errors
+
+  private var peer: String { configuration.endpoint }
+
+  private func error(_ closure: HTTP2StreamClosure, of exchange: Exchange) -> UpstreamError {
+    let progress: UpstreamError.Progress = exchange.isAnswered ? .answered : .unanswered
+    let moment = exchange.isAnswered ? "in the middle of its response" : "before it answered"
+    switch closure.cause {
+    case .unprocessed:
+      let words = "\(peer) did not process the request (\(closure.code))."
+      return UpstreamError(.connectionTerminated, .unprocessed, words)
+    case .connectionLost:
+      guard let violation else { return UpstreamError(linkEnd, progress, with: peer) }
+      return UpstreamError(.protocolError, progress, "\(peer) broke the HTTP/2 protocol (\(violation)).")
+    case .malformed:
+      return UpstreamError(.protocolError, .answered, "The response of \(peer) breaks the HTTP/2 protocol.")
+    case .fieldSectionTooLarge:
+      return UpstreamError(.responseHeaderSectionSize, .answered, "The header section of \(peer) is too large.")
+    case .finished, .resetByPeer, .resetLocally:
+      let cause: UpstreamError.Cause = exchange.isAnswered ? .responseIncomplete : .connectionTerminated
+      return UpstreamError(cause, progress, "\(peer) reset the stream \(moment) (\(closure.code)).")
+    }
+  }
+}
+
+extension UpstreamError {
+  /// A request that a session does not take.
+  fileprivate init(unsendable error: HTTP2Error) {
+    let words =
+      switch error {
+      case .fieldSectionTooLarge(let limit): "The request's header section is larger than the \(limit) bytes allowed."
+      case .malformedMessage: "The request's control data are malformed."
+      default: "The request cannot be sent over HTTP/2 (\(error))."
+      }
+    self.init(.proxyInternalError, .unprocessed, words)
+  }
+}

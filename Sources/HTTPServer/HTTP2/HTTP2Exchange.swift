@@ -1,0 +1,222 @@
+import Bytes
+import EventLoop
+import HTTP1
+import HTTP2
+import HTTPMessages
+import HTTPTypes
+
+/// One request on a stream of HTTP/2, and its answer.
+final class HTTP2Exchange: @unchecked Sendable {
+  // Sendable by confinement, as the connection is.
+  let stream: HTTP2StreamID
+  private unowned let owner: HTTP2Connection
+  private let request: Request
+  private let router: Router
+  private var content: HTTP2Content
+  private var task: Task<Void, Never>?
+  private var room: Waiter?
+  private var hasBegun = false
+  private var isClosed = false
+  /// The content's length as the client has said it.
+  private var declaredLength: Int?
+
+  private struct Waiter {
+    let resume: () -> Void
+  }
+
+  init(_ stream: HTTP2StreamID, of owner: HTTP2Connection) {
+    self.stream = stream
+    self.owner = owner
+    let connection = owner.connection
+    router = connection.worker.router
+    request = connection.worker.lendRequest()
+    request.client = connection.client
+    request.subscriber = connection.subscriber
+    request.received = connection.now
+    content = HTTP2Content(stream, owner.session)
+    content.flush = { [weak owner] in owner?.flush() }
+    connection.worker.identify(request, isFromTrustedProxy: connection.isFromTrustedProxy)
+  }
+
+  // MARK: The request
+
+  /// The head is here. What follows it says whether there is content; with a declared length, that does.
+  func begin(_ head: HTTP2RequestHead) {
+    declaredLength = head.contentLength
+    var bytes: [UInt8] = []
+    bytes.append(head)
+    do {
+      guard let length = try request.parser.parse(bytes.span), length == bytes.count else {
+        return refuse(Refusal(.malformedRequest, "The request's head is not one of HTTP."))
+      }
+      request.keep(bytes.span)
+      owner.connection.worker.identify(request, isFromTrustedProxy: owner.connection.isFromTrustedProxy)
+    } catch {
+      return refuse(Refusal(error))
+    }
+    if declaredLength ?? 0 > 0 { answer() }
+  }
+
+  func received(_ bytes: Span<UInt8>) {
+    content.append(bytes)
+    if !hasBegun { answer() }
+  }
+
+  func receivedEnd() {
+    content.finish()
+    if !hasBegun {
+      declaredLength = 0
+      answer()
+    }
+  }
+
+  func refuse(_ refusal: Refusal) {
+    hasBegun = true
+    respond(refusal.response(id: request.id))
+  }
+
+  private func answer() {
+    hasBegun = true
+    do {
+      switch try router.operation(for: request).action {
+      case .respond(let respond): finish(respond(request))
+      case .read(let limit, let respond):
+        start { () async throws(Refusal) in
+          try await self.read(limit)
+          return respond(self.request)
+        }
+      case .reply(let reply):
+        switch reply(request) {
+        case .now(let response): finish(response)
+        case .later(let work):
+          let context = RequestContext(
+            loop: owner.connection.channel.loop, content: content, contentLength: declaredLength)
+          start { () async throws(Refusal) in await work(context) }
+        }
+      }
+    } catch {
+      finish(error.response(id: request.id))
+    }
+  }
+
+  private func read(_ limit: Int) async throws(Refusal) {
+    do throws(ContentError) {
+      while let part = try await content.read() {
+        guard request.body.count + part.count <= limit else { throw .tooLarge(limit: limit) }
+        request.body.append(contentsOf: part)
+      }
+    } catch {
+      throw .contentTooLarge(limit)
+    }
+  }
+
+  /// Does what has to wait in a task of the loop.
+  private func start(_ work: @escaping () async throws(Refusal) -> Response) {
+    let work = Work(body: work)
+    task = Task(executorPreference: owner.connection.channel.loop) {
+      let response: Response
+      do throws(Refusal) {
+        response = try await work.body()
+      } catch {
+        response = error.response(id: self.request.id)
+      }
+      guard !self.isClosed else {
+        response.stream?.cancel()
+        return
+      }
+      self.finish(response)
+      self.owner.flush()
+    }
+  }
+
+  private struct Work: @unchecked Sendable {
+    // Sendable: run by the one task that it is handed to, on the loop that it was made on.
+    let body: () async throws(Refusal) -> Response
+  }
+
+  // MARK: The answer
+
+  private func finish(_ response: Response) {
+    respond(router.finished(response, for: request))
+  }
+
+  private func respond(_ response: Response) {
+    let isHead = request.method == .head
+    let length = response.stream == nil ? response.body.count : response.streamLength
+    let isBodiless = isHead || response.status.code == 204 || response.status.code == 304
+    let hasContent = !isBodiless && (response.stream != nil || !response.body.isEmpty)
+    let head = HTTP2ResponseHead(
+      status: response.status.code,
+      fields: owner.connection.worker.fields(of: response, contentLength: length, id: request.id))
+    do throws(HTTP2Error) {
+      try owner.session.submitResponse(head, on: stream, hasContent: hasContent)
+    } catch {
+      response.stream?.cancel()
+      return owner.session.reset(stream, .internalError)
+    }
+    if response.closesConnection { owner.sayGoodbye() }
+    guard hasContent else {
+      response.stream?.cancel()
+      return owner.connection.record(request, status: response.status.code, bytes: 0)
+    }
+    guard let reader = response.stream else {
+      owner.session.send(response.body, on: stream, isLast: true)
+      return owner.connection.record(request, status: response.status.code, bytes: response.body.count)
+    }
+    task = Task(executorPreference: owner.connection.channel.loop) {
+      await self.copy(reader, status: response.status.code)
+    }
+  }
+
+  private func copy(_ reader: any ContentReader, status: Int) async {
+    var count = 0
+    do throws(ContentError) {
+      while let part = try await reader.read() {
+        guard !isClosed else { break }
+        count += part.count
+        let hasRoom = owner.session.send(part, on: stream)
+        owner.flush()
+        if !hasRoom { await waitForRoom() }
+      }
+      guard !isClosed else { return reader.cancel() }
+      owner.session.send([], on: stream, isLast: true)
+    } catch {
+      reader.cancel()
+      guard !isClosed else { return }
+      owner.session.reset(stream, .internalError)
+    }
+    owner.connection.record(request, status: status, bytes: count)
+    owner.flush()
+  }
+
+  private func waitForRoom() async {
+    guard !isClosed else { return }
+    await unsafe withUnsafeContinuation { continuation in
+      room = Waiter { unsafe continuation.resume() }
+    }
+  }
+
+  func hasRoom() {
+    room.take()?.resume()
+  }
+
+  /// The stream is over.
+  func closed() {
+    isClosed = true
+    content.fail(.broken("The client has gone away."))
+    task?.cancel()
+    room.take()?.resume()
+    owner.forget(self)
+  }
+}
+
+extension [UInt8] {
+  /// Appends a head of HTTP/2 as HTTP/1.1 has it (RFC 9112 §3). Nothing in it can end a line: HTTP/2 has seen to that.
+  fileprivate mutating func append(_ head: HTTP2RequestHead) {
+    append(contentsOf: "\(head.method) \(head.path) HTTP/1.1\r\nHost: \(head.authority)\r\n".utf8)
+    for field in head.fields {
+      append(contentsOf: "\(field.name.rawName): \(field.value)\r\n".utf8)
+    }
+    append("\r\n")
+  }
+}

@@ -1,0 +1,136 @@
+import DeveloperToken
+import EventLoop
+import Glibc
+import MusicSandbox
+import TLS
+
+/// Runs the Apple Music emulator by itself, for testing other clients.
+public struct SandboxCommand: Sendable {
+  /// What its flags say.
+  public struct Options: Sendable {
+    /// The port of 127.0.0.1; 0 picks a free one.
+    public var port: UInt16 = 8082
+    /// The key whose tokens are good; nil for one made now.
+    public var keyFile: String?
+    /// Its ID, if the file's name does not say it.
+    public var keyID: String?
+    /// The team of good tokens.
+    public var teamID = "DEMOTEAM01"
+    /// Whether to serve HTTPS, with HTTP/2.
+    public var isSecure = false
+    /// Where to write the certificate that clients have to trust; nil for a file of its own.
+    public var certificateFile: String?
+    /// Whether the certificate is to be for another host.
+    public var hasWrongCertificate = false
+    /// Requests a second before the team gets 429; nil for any number.
+    public var rate: Int?
+    /// Faults of every request, as in `delay=1s,status=503`.
+    public var faults: String?
+    /// Seconds by which its clock is ahead.
+    public var clockSkew = 0
+    /// What answers say about caching: `etag`, `max-age`, `both`, `none` or `mixed`.
+    public var cacheFields = "mixed"
+
+    /// The defaults.
+    public init() {}
+  }
+
+  private let options: Options
+
+  /// The command.
+  public init(_ options: Options) {
+    self.options = options
+  }
+
+  /// Serves until a signal ends it.
+  ///
+  /// - Parameter announce: Called with what to try, once it accepts connections.
+  public func run(announce: ([String]) -> Void) -> CommandResult {
+    do {
+      let (key, notes) = try signingKey()
+      let certificate = options.isSecure ? try SandboxCertificate(options) : nil
+      let sandbox = try SandboxServer(
+        try sandboxOptions(key), port: options.port, certificate: certificate, observer: SilentObserver())
+      let end = SignalSource()
+      announce(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes)
+      end.wait(for: [SIGTERM, SIGINT])
+      sandbox.stop()
+      return CommandResult(.good)
+    } catch {
+      return CommandResult(.configuration, diagnostics: ["\(error)"])
+    }
+  }
+
+  private func signingKey() throws -> (SigningKey, notes: [String]) {
+    if let file = options.keyFile {
+      let key = try SigningKey.load(file: file, keyID: try options.keyID.map { try KeyID($0) })
+      return (key, ["It takes tokens of key \(key.keyID) and team \(options.teamID)."])
+    }
+    let key = try SigningKey.generate(keyID: try KeyID(options.keyID ?? "DEMOKEY001"))
+    let minter = try TokenMinter(key: key, team: try TeamID(options.teamID), policy: try TokenPolicy())
+    let token = try minter.token(now: Glibc.time(nil))
+    return (
+      key,
+      [
+        "Without --key-file, it takes tokens of a key that was made just now. One that is good for 12 hours:",
+        token.string,
+      ]
+    )
+  }
+
+  private func sandboxOptions(_ key: SigningKey) throws -> SandboxOptions {
+    var sandbox = SandboxOptions(keys: [TrustedKey(team: try TeamID(options.teamID), key: key)])
+    sandbox.clockSkew = options.clockSkew
+    if options.isSecure, options.port != 0 { sandbox.baseURL = "https://localhost:\(options.port)" }
+    guard let cacheFields = CacheFields(rawValue: options.cacheFields) else {
+      throw StartError("--cache-fields \(quoted(options.cacheFields)) is not etag, max-age, both, none or mixed.")
+    }
+    sandbox.cacheFields = cacheFields
+    if let rate = options.rate {
+      guard let rate = RequestRate(perSecond: rate, burst: rate) else {
+        throw StartError("--rate is not a number of requests from 1 to 1000000.")
+      }
+      sandbox.rate = rate
+    }
+    if let text = options.faults {
+      guard let faults = Fault.parse(text) else {
+        throw StartError("--fault \(quoted(text)) is not known: write one such as delay=1s, status=503 or reset.")
+      }
+      sandbox.faults = faults
+    }
+    return sandbox
+  }
+}
+
+/// The emulator's certificate, in files while they are needed.
+struct SandboxCertificate {
+  let context: TLSContext
+  let notes: [String]
+
+  init(_ options: SandboxCommand.Options) throws {
+    let names = options.hasWrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
+    let made = try ThrowawayCertificate(for: names)
+    var template = Array("/tmp/musickit-sandbox.XXXXXX".utf8CString)
+    guard unsafe mkdtemp(&template) != nil else { throw StartError("No folder for a certificate can be made in /tmp.") }
+    let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let keyFile = "\(folder)/key.pem"
+    let certificateFile = options.certificateFile ?? "\(folder)/certificate.pem"
+    try Self.write(made.certificatePEM, to: certificateFile)
+    try Self.write(made.keyPEM, to: keyFile)
+    defer {
+      unsafe unlink(keyFile)
+      if options.certificateFile != nil { unsafe rmdir(folder) }
+    }
+    context = try TLSContext(
+      certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2", "http/1.1"])
+    notes = ["Certificate for clients to trust: \(certificateFile)"]
+  }
+
+  private static func write(_ text: String, to path: String) throws {
+    guard let file = unsafe fopen(path, "wx") ?? fopen(path, "w") else {
+      throw StartError("The file \(quoted(path)) cannot be written.")
+    }
+    defer { unsafe _ = fclose(file) }
+    guard unsafe fputs(text, file) >= 0 else { throw StartError("The file \(quoted(path)) cannot be written.") }
+  }
+}

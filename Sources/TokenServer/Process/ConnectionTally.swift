@@ -1,0 +1,30 @@
+import HTTPServer
+import Locks
+
+/// Counts what goes wrong with connections before there is a request.
+final class ConnectionTally: @unchecked Sendable {
+  // Sendable: `total` is touched only under `lock`.
+  private let lock = Mutex()
+  private var total = Counts()
+
+  /// Since the start.
+  struct Counts: Sendable {
+    var refused = 0
+    var refusedPerAddress = 0
+    var tlsFailures = 0
+    var acceptPauses = 0
+  }
+
+  func count(_ notice: ServerNotice) {
+    lock.withLock {
+      switch notice {
+      case .acceptPaused: total.acceptPauses += 1
+      case .tooManyConnections: total.refused += 1
+      case .tooManyConnectionsFromAddress: total.refusedPerAddress += 1
+      case .tlsFailed: total.tlsFailures += 1
+      }
+    }
+  }
+
+  var counts: Counts { lock.withLock { total } }
+}

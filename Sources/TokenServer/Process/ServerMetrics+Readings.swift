@@ -1,0 +1,129 @@
+import CatalogProxy
+import DeveloperToken
+import Glibc
+import HTTPClient
+import HTTPServer
+import TLS
+import Telemetry
+
+/// Every metric with its name, its meaning and where its value comes from.
+extension ServerMetrics {
+  /// All that there are.
+  static let all: [Metric] =
+    [build] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
+    + openConnections.map(\.metric) + failedConnections.map(\.metric) + tokens.map(\.metric) + certificate.map(\.metric)
+    + catalog.map(\.metric) + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
+    + process.map(\.metric)
+
+  static let build = Metric(
+    .gauge, "musickit_build_info", "Always 1; the label says which release runs.", labels: ["version"])
+
+  static let openConnections: [MetricReading<Server>] = [
+    MetricReading(.gauge, "musickit_connections_open", "Connections that are open.") { $0.connections.open },
+    MetricReading(.counter, "musickit_connections_accepted_total", "Connections that were let in.") {
+      $0.connections.accepted
+    },
+  ]
+
+  static let failedConnections: [MetricReading<ConnectionTally.Counts>] = [
+    MetricReading(
+      .counter, "musickit_connections_refused_total", "Connections turned away at server.limits.connections.",
+      \.refused),
+    MetricReading(
+      .counter, "musickit_connections_refused_per_address_total",
+      "Connections turned away at server.limits.connectionsPerAddress.", \.refusedPerAddress),
+    MetricReading(
+      .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes.", \.tlsFailures),
+    MetricReading(
+      .counter, "musickit_accept_pauses_total", "Pauses in accepting, for want of descriptors or memory.",
+      \.acceptPauses),
+  ]
+
+  /// The signatures of a key that has been replaced do not count any more: Prometheus takes a counter that falls for
+  /// one that has begun anew.
+  static let tokens: [MetricReading<TokenMinter>] = [
+    MetricReading(
+      .counter, "musickit_token_signatures_total", "Developer tokens signed, for callers and for the upstream.",
+      \.signatureCount)
+  ]
+
+  static let certificate: [MetricReading<TLSContext>] = [
+    MetricReading(
+      .gauge, "musickit_tls_certificate_remaining_seconds",
+      "Time until the certificate in use expires; negative when it has."
+    ) { $0.certificateNotAfter - Glibc.time(nil) }
+  ]
+
+  static let catalog: [MetricReading<CatalogStatus>] = [
+    MetricReading(
+      .counter, "musickit_upstream_attempts_total", "Requests sent to Apple Music, retries among them.",
+      \.counts.attempts),
+    MetricReading(
+      .counter, "musickit_upstream_retries_total", "Attempts behind the first one of a request.", \.counts.retries),
+    MetricReading(
+      .counter, "musickit_upstream_token_rejections_total", "Answers 401 of Apple Music to a developer token.",
+      \.counts.tokenRejections),
+    MetricReading(
+      .counter, "musickit_upstream_tokens_minted_total", "Developer tokens minted for the upstream.",
+      \.counts.tokensMinted),
+    MetricReading(
+      .counter, "musickit_upstream_rate_limited_total", "Answers 429 of Apple Music.", \.counts.limited),
+    MetricReading(
+      .counter, "musickit_upstream_failures_total", "Answers 5xx of Apple Music, and exchanges that broke off.",
+      \.counts.failures),
+    MetricReading(
+      "musickit_upstream_token_rejected", "1 while Apple Music refuses this server's developer tokens.",
+      \.isTokenRejected),
+    MetricReading(
+      "musickit_upstream_circuit_open", "1 while Apple Music is asked only now and then, after repeated failures.",
+      \.isCircuitOpen),
+    MetricReading(
+      .gauge, "musickit_upstream_concurrency_limit", "Requests that may be at Apple Music at once for now.", \.limit),
+    MetricReading(.gauge, "musickit_upstream_requests_in_flight", "Requests that are at Apple Music.", \.inFlight),
+    MetricReading(
+      .gauge, "musickit_upstream_requests_waiting", "Requests that wait for their turn at Apple Music.", \.waiting),
+    MetricReading(.counter, "musickit_cache_hits_total", "Answers from the cache, fresh or stale.", \.counts.hits),
+    MetricReading(
+      .counter, "musickit_cache_misses_total", "Requests that the cache is for and had no answer to.", \.counts.misses),
+    MetricReading(
+      .counter, "musickit_cache_collapsed_total", "Requests that shared the answer to another.", \.counts.collapsed),
+    MetricReading(
+      .counter, "musickit_cache_stale_on_error_total", "Stale answers in place of a failure.", \.counts.staleOnError),
+    MetricReading(.counter, "musickit_cache_evictions_total", "Answers that had to go for others.", \.cache.evictions),
+    MetricReading(.gauge, "musickit_cache_entries", "Resources that the cache has answers for.", \.cache.entries),
+    MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache takes.", \.cache.bytes),
+  ]
+
+  static let upstreamConnections: [MetricReading<UpstreamCounters>] = [
+    MetricReading(
+      .gauge, "musickit_upstream_connections_open", "Connections to Apple Music that are open.", \.connectionsOpen),
+    MetricReading(
+      .counter, "musickit_upstream_connections_opened_total", "Connections to Apple Music that were made.",
+      \.connectionsOpened),
+    MetricReading(
+      .counter, "musickit_upstream_connections_failed_total", "Attempts at one that came to nothing.",
+      \.connectionsFailed),
+    MetricReading(
+      .counter, "musickit_upstream_tls_resumptions_total", "TLS handshakes shortened by an earlier session's ticket.",
+      \.handshakesResumed),
+    MetricReading(
+      .counter, "musickit_upstream_connection_reuses_total", "Requests on a connection that had carried another.",
+      \.requestsOnReusedConnection),
+  ]
+
+  static let log: [MetricReading<LogSink>] = [
+    MetricReading(
+      .counter, "musickit_log_lines_dropped_total", "Log lines lost because nobody took them.", \.lostLines)
+  ]
+
+  static let start: [MetricReading<Int>] = [
+    MetricReading(.gauge, "process_start_time_seconds", "When the process began, since 1970.") { $0 }
+  ]
+
+  static let process: [MetricReading<ProcessFigures>] = [
+    MetricReading(.counter, "process_cpu_seconds_total", "Time of all cores, user and system.", \.cpuSeconds),
+    MetricReading(.gauge, "process_resident_memory_bytes", "Memory in use, shared pages included.", \.residentBytes),
+    MetricReading(.gauge, "process_open_fds", "Descriptors that are open.", \.openDescriptors),
+    MetricReading(.gauge, "process_max_fds", "The most that may be open.", \.maximumDescriptors),
+  ]
+}

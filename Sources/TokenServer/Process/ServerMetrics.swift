@@ -1,0 +1,84 @@
+import CatalogProxy
+import DeveloperToken
+import Dispatch
+import Glibc
+import HTTP1
+import HTTPServer
+import HTTPTypes
+import Locks
+import TLS
+import Telemetry
+
+/// `/metrics`: what the server has done and how it is, for Prometheus and whatever reads its format.
+///
+/// Next to nothing is counted for it: it asks those who know when somebody asks it. Requests and connections are those
+/// of the public listener; what probes and scrapes ask the admin listener would only blur them.
+final class ServerMetrics: @unchecked Sendable {
+  // Sendable: `server` is touched only under `lock`.
+
+  /// The answers.
+  let requests = RequestMetrics()
+  /// What went wrong with connections.
+  let connections = ConnectionTally()
+
+  private let sink: LogSink
+  private let catalog: CatalogService?
+  private let startTime = Glibc.time(nil)
+  private let lock = Mutex()
+  /// Not owned: its router leads back here.
+  private weak var server: Server?
+
+  /// Pages are written here: one at a time, and not on an event loop, since the system's figures are in files.
+  private let queue = DispatchQueue(label: "metrics")
+
+  init(sink: LogSink, catalog: CatalogService?) {
+    self.sink = sink
+    self.catalog = catalog
+  }
+
+  /// Tells of this server's connections from now on.
+  func watch(_ server: Server) {
+    lock.withLock { self.server = server }
+  }
+
+  /// The route, for a generation's tokens and certificate.
+  func route(_ minter: TokenMinter, _ tls: TLSContext?) -> Route {
+    Route(
+      "/metrics",
+      [
+        .get(reply: { _ in
+          .later { _ in
+            await withCheckedContinuation { continuation in
+              self.queue.async {
+                continuation.resume(
+                  returning: Response(.ok, prepared: Self.fields, body: self.page(minter, tls).bytes))
+              }
+            }
+          }
+        })
+      ])
+  }
+
+  private static let fields = FieldSection([
+    .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+  ])
+
+  private func page(_ minter: TokenMinter, _ tls: TLSContext?) -> MetricsText {
+    var text = MetricsText()
+    text.begin(Self.build)
+    text.sample(of: Self.build, 1, [.word(Release.version)])
+    requests.write(to: &text)
+    if let server = lock.withLock({ server }) { text.add(Self.openConnections, of: server) }
+    text.add(Self.failedConnections, of: connections.counts)
+    text.add(Self.tokens, of: minter)
+    if let tls { text.add(Self.certificate, of: tls) }
+    if let catalog {
+      text.add(Self.catalog, of: catalog.proxy.status)
+      text.add(Self.upstreamConnections, of: catalog.counters)
+    }
+    text.add(Self.log, of: sink)
+    text.add(Self.start, of: startTime)
+    text.add(Self.process, of: ProcessFigures())
+    return text
+  }
+}

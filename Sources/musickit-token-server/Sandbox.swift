@@ -1,0 +1,60 @@
+import ArgumentParser
+import DeveloperToken
+import Glibc
+import TokenServer
+
+/// Runs the Apple Music emulator.
+struct Sandbox: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")
+
+  @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")
+  var port: UInt16 = 8082
+
+  @Option(help: ArgumentHelp("The key whose tokens are good. Default: one made now.", valueName: "file"))
+  var keyFile: String?
+
+  @Option(help: ArgumentHelp("The key's ID. Default: the one in the file's name.", valueName: "id"))
+  var keyID: String?
+
+  @Option(help: ArgumentHelp("The team whose tokens are good.", valueName: "id"))
+  var teamID = "DEMOTEAM01"
+
+  @Flag(help: "Serve HTTPS, HTTP/2 and HTTP/1.1, with a certificate made now.")
+  var tls = false
+
+  @Option(help: ArgumentHelp("Where to write that certificate.", valueName: "file"))
+  var certificateFile: String?
+
+  @Flag(help: "Make the certificate one for another host.")
+  var wrongCertificate = false
+
+  @Option(help: ArgumentHelp("Requests a second, beyond which there is 429.", valueName: "number"))
+  var rate: Int?
+
+  @Option(help: ArgumentHelp("What goes wrong with every request, as in delay=1s,status=503.", valueName: "faults"))
+  var fault: String?
+
+  @Option(help: ArgumentHelp("Seconds by which its clock is ahead; behind if negative.", valueName: "seconds"))
+  var clockSkew = 0
+
+  @Option(help: ArgumentHelp("etag, max-age, both, none or mixed: what answers say of caching.", valueName: "kind"))
+  var cacheFields = "mixed"
+
+  func run() throws {
+    _ = SecureMemory.protect()
+    var options = SandboxCommand.Options()
+    options.port = port
+    options.keyFile = keyFile
+    options.keyID = keyID
+    options.teamID = teamID
+    options.isSecure = tls
+    options.certificateFile = certificateFile
+    options.hasWrongCertificate = wrongCertificate
+    options.rate = rate
+    options.faults = fault
+    options.clockSkew = clockSkew
+    options.cacheFields = cacheFields
+    try SandboxCommand(options).run { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
+  }
+}

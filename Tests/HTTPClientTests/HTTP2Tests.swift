@@ -1,0 +1,216 @@
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPClient
+
+@Suite("Over HTTP/2, with Python's h2")
+struct HTTP2Tests {
+  @Test("requests and responses with content share one connection", arguments: [false, true])
+  func exchanges(isTLS: Bool) throws {
+    let client = try H2Upstream(isTLS: isTLS).client()
+    let plain = try client.send(.get, "/a?b=[c]", fields: [.accept: "*/*", .te: "x"]).received()
+    #expect(plain.status == 200)
+    #expect(plain.text == "hello")
+    #expect(plain.response.fields == [HTTPField.Name("x-path") ?? .accept: "/a"])
+    for size in [0, 1, 70_000, 300_000] {
+      let content = (0..<size).map { UInt8(truncatingIfNeeded: $0 % 253) }
+      let half = GivenContent(
+        [Array(content.prefix(size / 2)), Array(content.dropFirst(size / 2))].filter { !$0.isEmpty })
+      let length = size == 1 ? nil : size
+      let echo = try client.send(.put, "/echo", content: half, contentLength: length).received()
+      #expect(echo.content == content)
+      #expect(echo.response.contentLength == size)
+    }
+    #expect(try client.send(.head).received().content == [])
+    client.wait { $0.counters.requestsOpen == 0 }
+    let counters = client.client.counters
+    #expect(counters.connectionsOpened == 1)
+    #expect(counters.requestsSent == 6)
+    #expect(counters.requestsOnReusedConnection == 5)
+  }
+
+  @Test("many requests at once share few connections, and wait in order when all are full")
+  func streams() throws {
+    let upstream = try H2Upstream(streams: 20)
+    let client = try upstream.client { $0.limits.http2Connections = 3 }
+    let held = (0..<100).map { _ in client.send(.get, "/hold") }
+    client.wait { $0.counters.requestsOpen == 60 && $0.counters.requestsWaiting == 40 }
+    #expect(client.client.counters.connectionsOpened == 3)
+    for call in held[..<10] { call.task.cancel() }
+    client.wait { $0.counters.requestsOpen == 60 && $0.counters.requestsWaiting == 30 }
+    let other = try upstream.client()
+    while client.client.counters.requestsOpen > 0 { #expect(try other.get("/release").status == 204) }
+    for call in held[..<10] { #expect(call.failure()?.cause == .cancelled) }
+    for call in held[10...] { #expect(try call.received().text == "released") }
+    #expect(client.client.counters.connectionsOpened == 3)
+  }
+
+  @Test("a caller who does not read holds up only its own stream")
+  func backPressure() throws {
+    let client = try H2Upstream().client()
+    let stalled = client.send(.get, "/count?bytes=1000000")
+    let response = try stalled.response()
+    for _ in 0..<3 {
+      let other = try client.get("/count?bytes=200000")
+      #expect(other.content.count == 200_000)
+      #expect(other.error == nil)
+    }
+    let buffered = client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 }
+    #expect((1...65_536).contains(buffered))
+    let rest = try stalled.received()
+    #expect(rest.content.count == 1_000_000)
+    #expect(rest.content.enumerated().allSatisfy { $1 == UInt8($0 % 251) })
+  }
+
+  @Test("a cancelled task resets its stream, before the head and after it")
+  func cancelled() throws {
+    let client = try H2Upstream().client()
+    let held = client.send(.get, "/hold")
+    while try client.get("/held").text != "1" {}
+    held.task.cancel()
+    #expect(held.failure()?.cause == .cancelled)
+    while try client.get("/held").text != "0" {}
+    let large = client.send(.get, "/count?bytes=1000000")
+    large.cancelContent(try large.response())
+    #expect(try client.get().text == "hello")
+    client.wait { $0.counters.requestsOpen == 0 }
+    #expect(client.client.counters.connectionsOpened == 1)
+  }
+
+  /// A path, and what has to be said of it.
+  struct Failure: CustomTestStringConvertible, Sendable {
+    let path: String
+    let cause: UpstreamError.Cause
+    let progress: UpstreamError.Progress
+    var testDescription: String { path }
+  }
+
+  @Test(
+    "failures say how far the request had come",
+    arguments: [
+      Failure(path: "/reset?code=7", cause: .connectionTerminated, progress: .unprocessed),
+      Failure(path: "/reset?code=2", cause: .connectionTerminated, progress: .unanswered),
+      Failure(path: "/abort", cause: .connectionTerminated, progress: .unanswered),
+      Failure(path: "/goaway?after=0", cause: .connectionTerminated, progress: .unprocessed),
+      Failure(path: "/fields?count=60", cause: .responseHeaderSectionSize, progress: .answered),
+      Failure(path: "/status?code=700", cause: .protocolError, progress: .answered),
+    ])
+  func failures(_ failure: Failure) throws {
+    let client = try H2Upstream().client()
+    let error = try #require(client.send(.get, failure.path).failure())
+    #expect(error.cause == failure.cause, "\(error.description)")
+    #expect(error.progress == failure.progress)
+    #expect(try client.get().text == "hello")
+  }
+
+  @Test("content that breaks off is not whole", arguments: ["/half", "/half?reset=1", "/half?end=1"])
+  func broken(path: String) throws {
+    let client = try H2Upstream().client()
+    let received = try client.get(path)
+    #expect(received.text == "half")
+    guard case .broken = received.error else {
+      Issue.record("\(String(describing: received.error))")
+      return
+    }
+    #expect(try client.get().text == "hello")
+  }
+
+  @Test("a GOAWAY loses no request: what was left out is unprocessed, what was not is answered")
+  func goAway() throws {
+    let client = try H2Upstream().client()
+    let answered = client.send(.get, "/hold")
+    while try client.get("/held").text != "1" {}
+    let goAway = client.send(.get, "/goaway?after=1001")
+    #expect(try goAway.received().status == 204)
+    client.wait { $0.draining.count == 1 }
+    #expect(try client.get("/release").status == 204, "over a new connection")
+    #expect(try answered.received().text == "released")
+    client.wait { $0.draining.isEmpty && $0.counters.connectionsOpen == 1 }
+    #expect(client.client.counters.connectionsOpened == 2)
+  }
+
+  @Test("an early answer ends the upload, not the connection")
+  func early() throws {
+    let client = try H2Upstream().client()
+    let content = GivenContent(Array(repeating: [UInt8](repeating: 1, count: 16_384), count: 10_000))
+    #expect(try client.send(.post, "/early", content: content).received().status == 413)
+    #expect(try client.get().text == "hello")
+    #expect(client.client.counters.connectionsOpened == 1)
+  }
+
+  @Test("request content that breaks off resets the stream, not the connection")
+  func brokenRequest() throws {
+    let client = try H2Upstream().client()
+    let content = GivenContent([[1, 2, 3]], ending: .broken("gone"))
+    #expect(client.send(.post, "/echo", content: content).failure()?.cause == .cancelled)
+    #expect(try client.get().text == "hello")
+    #expect(client.client.counters.connectionsOpened == 1)
+  }
+
+  @Test("a peer that is there but does nothing is found out, whether requests wait or not", arguments: [true, false])
+  func dead(isBusy: Bool) throws {
+    let upstream = try H2Upstream()
+    let client = try upstream.client { configuration in
+      if isBusy {
+        configuration.limits.pingWhenBusy = .milliseconds(10)
+      } else {
+        configuration.limits.pingWhenIdle = .milliseconds(10)
+      }
+      configuration.limits.pingAnswer = .milliseconds(50)
+    }
+    #expect(try client.get().text == "hello")
+    if isBusy {
+      let call = client.send(.get, "/freeze")
+      let error = try #require(call.failure())
+      #expect(error.cause == .connectionReadTimeout)
+      #expect(error.progress == .unanswered)
+      #expect(error.description.contains("no sign of life"))
+    } else {
+      upstream.child.freeze()
+    }
+    client.wait { $0.connections.isEmpty }
+  }
+
+  @Test("a peer that answers pings is waited for")
+  func alive() throws {
+    let client = try H2Upstream().client { configuration in
+      configuration.limits.pingWhenBusy = .milliseconds(1)
+    }
+    let held = client.send(.get, "/hold")
+    for _ in 0..<200 { #expect(try client.get("/held").status == 200) }
+    _ = try client.get("/release")
+    #expect(try held.received().text == "released")
+    #expect(client.client.counters.connectionsOpened == 1)
+  }
+
+  @Test("an upstream that is killed fails what it carried, and its successor is found, with no request stuck")
+  func killed() throws {
+    let first = try H2Upstream()
+    let client = try first.client()
+    let held = (0..<10).map { _ in client.send(.get, "/hold") }
+    while try client.get("/held").text != "10" {}
+    let crowd = (0..<300).map { _ in client.send() }
+    first.child.kill()
+    for call in held { #expect(call.failure()?.progress == .unanswered) }
+    for call in crowd where call.failure() == nil { #expect(try call.received().text == "hello") }
+    #expect(client.send().failure()?.cause == .connectionRefused)
+    let second = try H2Upstream(port: first.port)
+    // The request that comes first may still be told of the attempt before.
+    while client.send().failure() != nil {}
+    let late = (0..<300).map { _ in client.send() }
+    for call in late { #expect(try call.received().text == "hello") }
+    #expect(client.client.counters.requestsOpen == 0)
+    second.child.kill()
+  }
+
+  @Test("ten thousand requests at once are all answered over four connections")
+  func crowd() throws {
+    let client = try H2Upstream().client()
+    let calls = (0..<10_000).map { _ in client.send(.get, "/x") }
+    for call in calls { #expect(try call.received().text == "hello") }
+    #expect(client.client.counters.connectionsOpened <= 4)
+    #expect(client.client.counters.requestsSent == 10_000)
+  }
+}

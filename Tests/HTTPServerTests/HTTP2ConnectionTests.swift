@@ -1,0 +1,145 @@
+import Dispatch
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// HTTP/2 where a server speaks it, with curl as the client.
+@Suite struct HTTP2ConnectionTests {
+  private static func server(_ kind: EventLoop.PollerKind, _ router: Router = .test) throws -> TestServer {
+    try TestServer(Variant(poller: kind, isTLS: false), router: router, speaksHTTP2: true)
+  }
+
+  /// What curl gets: its output, and its exit status.
+  private static func curl(_ server: TestServer, _ path: String, _ options: String...) throws -> ProcessResult {
+    try run(
+      "curl",
+      ["--silent", "--globoff", "--http2-prior-knowledge", "--max-time", "60"] + options + [
+        "http://127.0.0.1:\(server.port)\(path)"
+      ])
+  }
+
+  @Test("answers what HTTP/1.1 answers", arguments: EventLoop.PollerKind.allCases)
+  func answers(_ kind: EventLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    #expect(try Self.curl(server, "/hello").stdout == "hello")
+    #expect(try Self.curl(server, "/echo?a=b").stdout == "a=b")
+    #expect(try Self.curl(server, "/echo", "--data", "content").stdout == "content")
+    let head = try Self.curl(server, "/hello", "--head").stdout
+    #expect(head.hasPrefix("HTTP/2 200"))
+    #expect(head.contains("content-length: 5\r\n"))
+    #expect(head.contains("x-request-id: "))
+    let statuses = [("/nowhere", "404"), ("/hello/%zz", "400")]
+    for (path, status) in statuses {
+      #expect(try Self.curl(server, path, "--output", "/dev/null", "--write-out", "%{http_code}").stdout == status)
+    }
+    #expect(try Self.curl(server, "/hello", "-X", "POST", "--write-out", "%{http_code}").stdout.hasSuffix("405"))
+    let long = String(repeating: "x", count: 100_001)
+    #expect(try Self.curl(server, "/echo", "--data", long, "--write-out", "%{http_code}").stdout.hasSuffix("413"))
+    #expect(server.recorder.statuses.contains(405))
+  }
+
+  @Test("sends long answers whole, many at once", arguments: EventLoop.PollerKind.allCases)
+  func long(_ kind: EventLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    let directory = try TemporaryDirectory()
+    let result = try run(
+      "curl",
+      [
+        "--silent", "--parallel", "--http2-prior-knowledge", "--output", "\(directory.path)/file#1",
+        "http://127.0.0.1:\(server.port)/large?[1-8]",
+      ])
+    #expect(result.status == 0)
+    let sizes = try run("sh", ["-c", "wc -c < \(directory.path)/file1; cat \(directory.path)/file* | wc -c"]).stdout
+    #expect(sizes.split(whereSeparator: \.isWhitespace).map { Int($0) } == [5_242_880, 8 * 5_242_880])
+  }
+
+  @Test("hands content to work that waits, and streams answers", arguments: EventLoop.PollerKind.allCases)
+  func streams(_ kind: EventLoop.PollerKind) throws {
+    let server = try Self.server(
+      kind,
+      Router([
+        Route(below: "/") { request in
+          let isBroken = request.query != nil
+          return .later { context in
+            var count = 0
+            while let part = try? await context.content.read() { count += part.count }
+            let content = TestContent()
+            content.send("\(count) bytes")
+            content.parts.send(isBroken ? .failure(.broken("")) : .success([]))
+            var response = Response(.ok)
+            response.stream = content
+            return response
+          }
+        }
+      ]))
+    let directory = try TemporaryDirectory()
+    let file = try directory.write(String(repeating: "x", count: 3_000_000), to: "content")
+    #expect(try Self.curl(server, "/x", "--data-binary", "@\(file)").stdout == "3000000 bytes")
+    #expect(try Self.curl(server, "/x").stdout == "0 bytes")
+    // 92: the stream was not closed in good order.
+    #expect(try Self.curl(server, "/x?broken").status == 92)
+  }
+
+  @Test("serves HTTP/1.1 on the same port, however the first bytes are cut", arguments: EventLoop.PollerKind.allCases)
+  func both(_ kind: EventLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    let client = try server.connect()
+    try client.send("P")
+    try client.send("RI * HTTP/2.0\r\n\r\nXM\r\n\r\n")
+    #expect(try client.response()?.status == 505)
+    let other = try TestServer(Variant(poller: kind, isTLS: false))
+    #expect(try other.answers(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
+  }
+
+  @Test("work is cancelled when its client goes away", arguments: EventLoop.PollerKind.allCases)
+  func clientGone(_ kind: EventLoop.PollerKind) throws {
+    let ended = Signal<Bool>()
+    let server = try Self.server(
+      kind,
+      Router([
+        Route(below: "/") { _ in
+          .later { _ in
+            let value: Void? = await Signal<Void>().next()
+            ended.send(value == nil && Task.isCancelled)
+            return Response(.ok)
+          }
+        }
+      ]))
+    // 28: it has waited long enough.
+    #expect(try Self.curl(server, "/x", "--max-time", "0.2").status == 28)
+    #expect(ended.wait())
+  }
+
+  @Test("a server that drains answers what has arrived, and says goodbye", arguments: EventLoop.PollerKind.allCases)
+  func drain(_ kind: EventLoop.PollerKind) throws {
+    let begun = Signal<Void>()
+    let answers = Signal<Void>()
+    let server = try Self.server(
+      kind,
+      Router([
+        Route(below: "/") { _ in
+          .later { _ in
+            begun.send(())
+            await answers.next()
+            return Response(.ok, body: Array("late".utf8))
+          }
+        }
+      ]))
+    let port = server.port
+    let output = Signal<String>()
+    DispatchQueue(label: "client").async {
+      output.send((try? run("curl", ["--silent", "--http2-prior-knowledge", "http://127.0.0.1:\(port)/x"]).stdout) ?? "")
+    }
+    begun.wait()
+    answers.send(())
+    server.server.drain(timeout: .seconds(60))
+    #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
+    #expect(output.wait() == "late")
+  }
+}

@@ -1,0 +1,166 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Metrics")
+struct MetricsTests {
+  private static let requests = "musickit_http_requests_total"
+
+  private static func answers(_ route: String, _ method: String, _ code: String) -> [String: String] {
+    ["route": route, "method": method, "code": code]
+  }
+
+  @Test("count every answer of the public listener by route, method and code, without an access log too")
+  func requests() throws {
+    let server = try Ground().serve(["LOG_LEVEL": "warning"])
+    let tokens = [
+      try server.request("/token"), try server.request("/token"), try server.request("/token?ttl=1"),
+      try server.request("/token", "-I"), try server.request("/token", "-X", "DELETE"),
+    ]
+    _ = try server.request("/nothing")
+    _ = try server.admin("/healthz")
+    let page = try MetricsPage(of: server)
+    #expect(page[Self.requests, Self.answers("/token", "GET", "200")] == 2)
+    #expect(page[Self.requests, Self.answers("/token", "GET", "400")] == 1)
+    #expect(page[Self.requests, Self.answers("/token", "HEAD", "200")] == 1)
+    #expect(page[Self.requests, Self.answers("/token", "DELETE", "405")] == 1)
+    #expect(page[Self.requests, Self.answers("-", "GET", "404")] == 1)
+    #expect(page.values(of: "route") == ["-", "/token"])
+    #expect(page["musickit_http_request_duration_seconds_count", ["route": "/token"]] == 5)
+    let seconds = try #require(page["musickit_http_request_duration_seconds_sum", ["route": "/token"]])
+    #expect((0..<60).contains(seconds) && seconds > 0)
+    let bytes = tokens.map(\.body.count).reduce(0, +)
+    #expect(page["musickit_http_response_bytes_total", ["route": "/token"]] == Double(bytes))
+    #expect(page["musickit_token_signatures_total"] == 1)
+    #expect(page["musickit_connections_accepted_total"] == 6)
+  }
+
+  @Test("are for the admin listener only")
+  func adminOnly() throws {
+    let server = try Ground().serve()
+    #expect(try server.request("/metrics").status == 404)
+    #expect(try server.admin("/metrics", "-I").status == 200)
+    #expect(try server.admin("/metrics", "-X", "POST").status == 405)
+  }
+
+  @Test("are those of the README, all of them, over TLS")
+  func complete() throws {
+    let ground = try Ground()
+    let server = try ground.serve(try ground.tlsSettings())
+    let page = try MetricsPage(of: server)
+    let rows = try TextFile.read("\(Repository.path)/README.md").matches(of: /(?m)^\| `((musickit|process)_\w+)` \|/)
+    #expect(page.names == Set(rows.map { String($0.output.1) }))
+    let left = try #require(page["musickit_tls_certificate_remaining_seconds"])
+    #expect(left > 0)
+  }
+
+  @Test("tell of the process")
+  func process() throws {
+    let server = try Ground().serve()
+    let page = try MetricsPage(of: server)
+    let version = try Program.run(["--version"]).stdout.split(separator: "\n").first.map(String.init) ?? ""
+    #expect(page["musickit_build_info", ["version": version]] == 1)
+    let started = try #require(page["process_start_time_seconds"])
+    #expect((0...3600).contains(Double(time(nil)) - started))
+    #expect(try #require(page["process_resident_memory_bytes"]) > 1_048_576)
+    #expect(try #require(page["process_cpu_seconds_total"]) > 0)
+    let descriptors = try #require(page["process_open_fds"])
+    #expect(descriptors > 3)
+    #expect(try #require(page["process_max_fds"]) >= descriptors)
+  }
+
+  @Test("have no label from what a client sent")
+  func hostile() throws {
+    let ground = try Ground()
+    let server = try ground.serve([
+      "ACCESS_ANONYMOUS": "{ catalog: true, me: true }", "CATALOG_ME": "true", "CATALOG_UPSTREAM": "http://127.0.0.1:1",
+    ])
+    for target in [
+      "/evil", "/token/evil", "/token%22evil", "/token?evil=%22", "/evil\"}", "/v1/evil", "/v1/me/evil",
+      "/v1/me/library/evil/evil", "/v1/catalog/evil/songs/1", "/v1/catalog/us/evil/evil/evil",
+      "/v1/catalog/us/..%2fevil",
+      "/v1/catalog/us/songs/evil%0Amusickit_evil%201", "/v1/storefronts/evil/evil", "http://evil.example/evil", "evil",
+    ] {
+      let connection = try server.connect()
+      connection.send("GET \(target) HTTP/1.1\r\nHost: evil\r\nX-Request-ID: evil\r\nConnection: close\r\n\r\n")
+      #expect(try connection.receiveAll().hasPrefix("HTTP/1.1 "), "\(target)")
+    }
+    let connection = try server.connect()
+    connection.send("EVIL /evil HTTP/1.1\r\nHost: evil\r\n\r\n")
+    #expect(try connection.receiveAll().hasPrefix("HTTP/1.1 501 "))
+    let page = try MetricsPage(of: server)
+    #expect(!page.text.lowercased().contains("evil"))
+    #expect(page.values(of: "method").isSubset(of: ["GET", "OTHER", "-"]))
+    #expect(
+      page.values(of: "route").isSubset(of: [
+        "-", "/token", "/v1/", "/v1/me/*", "/v1/me/library/*", "/v1/storefronts/*",
+        "/v1/catalog/{storefront}/{type}/{id}",
+        "/v1/catalog/{storefront}/{type}/{id}/{relationship}",
+      ]), "\(page.values(of: "route"))")
+  }
+
+  @Test("tell of connections: open, turned away, failed")
+  func connections() throws {
+    let ground = try Ground()
+    let server = try ground.serve(
+      try ground.tlsSettings().merging(["SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "1"]) { $1 })
+    let first = try server.connect()
+    #expect(try server.connect().isClosedByPeer())
+    var page = try MetricsPage(of: server)
+    #expect(page["musickit_connections_open"] == 1)
+    #expect(page["musickit_connections_refused_per_address_total"] == 1)
+    #expect(page["musickit_connections_refused_total"] == 0)
+    #expect(page["musickit_tls_failures_total"] == 0)
+    first.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try first.receiveAll().hasPrefix("HTTP/1.1 400 "))
+    page = try MetricsPage(of: server)
+    #expect(page["musickit_tls_failures_total"] == 1)
+    #expect(page[Self.requests, Self.answers("-", "-", "400")] == 1)
+  }
+}
+
+@Suite("Metrics of the catalog")
+struct CatalogMetricsTests {
+  private static let album = "/v1/catalog/us/albums/1200868601"
+
+  @Test("count what went to Apple Music and what the cache has")
+  func cache() throws {
+    let ground = try Ground()
+    let sandbox = try RunningServer(
+      Program.path, ["sandbox", "--port", "0", "--key-file", ground.keyFile, "--team-id", Ground.teamID],
+      environment: [:], hasAdmin: false)
+    let server = try ground.serve([
+      "ACCESS_ANONYMOUS": "{ catalog: true }", "CATALOG_UPSTREAM": sandbox.url, "SERVER_LOOPS": "2",
+    ])
+    for _ in 0..<3 { #expect(try server.request(Self.album).status == 200) }
+    let page = try MetricsPage(of: server)
+    let route = "/v1/catalog/{storefront}/{type}/{id}"
+    #expect(page["musickit_http_requests_total", ["route": route, "method": "GET", "code": "200"]] == 3)
+    #expect(page["musickit_upstream_attempts_total"] == 1)
+    #expect(page["musickit_upstream_retries_total"] == 0)
+    #expect(page["musickit_upstream_tokens_minted_total"] == 1)
+    #expect(page["musickit_upstream_failures_total"] == 0)
+    #expect(page["musickit_upstream_token_rejected"] == 0)
+    #expect(page["musickit_upstream_connections_opened_total"] == 1)
+    #expect(page["musickit_upstream_requests_in_flight"] == 0)
+    #expect(page["musickit_cache_misses_total"] == 1)
+    #expect(page["musickit_cache_hits_total"] == 2)
+    #expect(page["musickit_cache_entries"] == 1)
+    #expect(try #require(page["musickit_cache_bytes"]) > 1000)
+    withExtendedLifetime(sandbox) {}
+  }
+
+  @Test("count each rejected token, and say that the next one will be")
+  func rejected() throws {
+    let sandbox = try RunningServer(
+      Program.path, ["sandbox", "--port", "0"], environment: [:], hasAdmin: false)
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }", "CATALOG_UPSTREAM": sandbox.url])
+    #expect(try server.request(Self.album).errorCode == "developer_token_rejected")
+    let page = try MetricsPage(of: server)
+    #expect(page["musickit_upstream_token_rejections_total"] == 2)
+    #expect(page["musickit_upstream_tokens_minted_total"] == 2)
+    #expect(page["musickit_upstream_token_rejected"] == 1)
+    withExtendedLifetime(sandbox) {}
+  }
+}

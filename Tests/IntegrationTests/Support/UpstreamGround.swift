@@ -1,0 +1,111 @@
+import Glibc
+import JSON
+import TestSupport
+
+/// What a server needs to have a catalog: an upstream of the test's own, and the settings that point there.
+struct UpstreamGround {
+  let ground: Ground
+
+  init() throws {
+    ground = try Ground()
+  }
+
+  // MARK: Servers
+
+  /// Starts a server with this upstream, whose catalog everybody may have.
+  func serve(_ upstream: String, _ more: [String: String] = [:]) throws -> RunningServer {
+    let settings = [
+      "CATALOG_UPSTREAM": upstream, "CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{catalog: true, me: true}",
+      "SERVER_LOOPS": "2",
+    ]
+    return try ground.serve(settings.merging(more) { $1 })
+  }
+
+  /// Starts a server with an upstream that presents a certificate of this ground's.
+  func serve(_ upstream: RunningServer, _ more: [String: String] = [:]) throws -> RunningServer {
+    guard upstream.url.hasPrefix("https:") else { return try serve(upstream.url, more) }
+    return try serve(upstream.url, ["CATALOG_CA_FILE": ground.certificateFile].merging(more) { $1 })
+  }
+
+  // MARK: Upstreams
+
+  /// Starts the emulator, which takes the tokens of this ground's key.
+  func sandbox(_ arguments: String..., port: UInt16 = 0) throws -> RunningServer {
+    let standard = ["sandbox", "--port", "\(port)", "--key-file", ground.keyFile, "--certificate-file"]
+    return try RunningServer(
+      Program.path, standard + [ground.certificateFile, "--team-id", Ground.teamID] + arguments, environment: [:],
+      hasAdmin: false)
+  }
+
+  /// Starts `upstream.py`.
+  ///
+  /// - Parameter streams: As many at a time on each connection of HTTP/2; nil for HTTP/1.1 in clear.
+  func script(streams: Int? = nil, port: UInt16 = 0) throws -> RunningServer {
+    var arguments = [Repository.script("upstream.py"), "\(port)"]
+    if let streams {
+      let (file, keyFile) = try ground.certificate()
+      arguments += [file, keyFile, "\(streams)"]
+    }
+    return try RunningServer(Repository.python, arguments, environment: ["PYTHONDONTWRITEBYTECODE": "1"])
+  }
+
+  /// A port outside the range from which clients' own ports are taken, so that nothing takes it between two servers.
+  static var fixedPort: UInt16 { UInt16.random(in: 20_000..<30_000) }
+
+  /// Starts `catalog_load.py`.
+  func load(_ server: RunningServer, _ count: Int, _ mode: String? = nil) throws -> ChildProcess {
+    let arguments = [Repository.script("catalog_load.py"), "\(server.port)", "\(count)"] + (mode.map { [$0] } ?? [])
+    return try ChildProcess(Repository.python, arguments, holdsInput: true)
+  }
+}
+
+extension RunningServer {
+  // MARK: The emulator
+
+  /// Lets something go wrong at the emulator: with the next `count` requests, or with all.
+  func fault(_ fault: String, path: String = "/v1/", count: Int? = nil) throws {
+    let count = count.map { ",\"count\":\($0)" } ?? ""
+    let rule = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
+    _ = try request("/sandbox/faults", "-X", "PUT", "-d", rule, "--insecure")
+  }
+
+  /// Lets nothing go wrong any more.
+  func endFaults() throws { _ = try request("/sandbox/faults", "-X", "DELETE", "--insecure") }
+
+  /// How many requests the emulator has had.
+  func requestsSeen() throws -> Int {
+    try request("/sandbox/log", "--insecure").json?["count"]?.integer ?? 0
+  }
+
+  // MARK: upstream.py
+
+  /// What `upstream.py` does from now on.
+  func behave(_ behaviour: String) throws { _ = try admin("/?do=\(behaviour)", "-X", "PUT") }
+
+  /// Lets `upstream.py` answer what it holds.
+  func release() throws { _ = try admin("/", "-X", "POST") }
+
+  /// A count of `upstream.py`.
+  func count(_ name: String) throws -> Int { try admin("/").json?[name]?.integer ?? 0 }
+}
+
+extension ChildProcess {
+  /// What `catalog_load.py` says at its end.
+  func loadReport() throws -> (statuses: [String: Int], wrong: JSONValue?) {
+    var last: String?
+    while let line = try line() { last = line }
+    guard let report = last.flatMap({ JSONReader.read(Array($0.utf8)) }), report.isObject else {
+      throw TestFailure("The load ended without a report: \(standardError)")
+    }
+    let statuses = report["statuses"]?.members.map { ($0.name, $0.value.integer ?? 0) } ?? []
+    return (Dictionary(uniqueKeysWithValues: statuses), report["wrong"])
+  }
+}
+
+/// Asks until it is so. What never comes is a failure.
+func eventually(_ what: String, _ condition: () throws -> Bool) throws {
+  let end = ContinuousClock.now + .milliseconds(Int(ChildProcess.patience))
+  while try !condition() {
+    guard ContinuousClock.now < end else { throw TestFailure("It never happened that \(what).") }
+  }
+}

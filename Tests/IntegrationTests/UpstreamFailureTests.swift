@@ -1,0 +1,135 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("When Apple cannot be had")
+struct UpstreamFailureTests {
+  private static let song = "/v1/catalog/us/songs/1200868616"
+
+  /// What the caller and the log are told.
+  struct Report {
+    var status = 502
+    var code = "upstream_error"
+    let proxyStatus: String
+    let logged: String
+  }
+
+  private static func expect(_ failure: Report, of server: RunningServer) throws {
+    let answer = try server.request(song)
+    #expect(answer.status == failure.status)
+    #expect(answer.errorCode == failure.code)
+    #expect(answer.error?["status"]?.string == "\(failure.status)")
+    #expect(answer.error?["id"]?.string == answer["X-Request-ID"])
+    #expect(try #require(answer.errorDetail).hasSuffix("."))
+    #expect(try #require(answer["Proxy-Status"]).contains(failure.proxyStatus))
+    #expect(answer["Cache-Control"] == "no-store")
+    #expect(answer["Content-Type"] == "application/json")
+    let told = answer.fields.map(\.value).joined() + answer.text
+    #expect(!told.contains("eyJ") && !told.contains("OpenSSL") && !told.contains("errno"))
+    try server.process.waitForErrors(failure.logged)
+    server.stop()
+    let warnings = server.logLines.compactMap { $0 }.filter { $0["message"]?.string?.contains(failure.logged) == true }
+    #expect(warnings.count == 1, "\(server.log)")
+    #expect(warnings.allSatisfy { $0["level"]?.string == "warning" })
+    #expect(!server.log.contains("eyJ"))
+  }
+
+  @Test(
+    "the caller is told in Apple's error shape, and the log in one sentence, when it",
+    arguments: [
+      ("status=500", 502, "upstream_error", "received-status=500", "Apple Music answered with status 500."),
+      ("status=503", 502, "upstream_error", "received-status=503", "Apple Music answered with status 503."),
+      ("delay=600s", 504, "upstream_timeout", "error=connection_read_timeout", "No response began within 1 s."),
+      ("reset", 502, "upstream_error", "error=http_response_incomplete", "broke off"),
+      ("truncate", 502, "upstream_error", "error=http_response_incomplete", "broke off"),
+    ])
+  func answers(_ fault: String, _ status: Int, _ code: String, _ proxyStatus: String, _ logged: String) throws {
+    let ground = try UpstreamGround()
+    let sandbox = try ground.sandbox("--fault", fault)
+    let server = try ground.serve(sandbox, ["CATALOG_TIMEOUTS_FIRST_BYTE": "1s"])
+    try Self.expect(Report(status: status, code: code, proxyStatus: proxyStatus, logged: logged), of: server)
+  }
+
+  @Test("nobody listens there")
+  func refused() throws {
+    let ground = try UpstreamGround()
+    let server = try ground.serve("http://127.0.0.1:\(UpstreamGround.fixedPort)")
+    try Self.expect(Report(proxyStatus: "error=connection_refused", logged: "No connection to 127.0.0.1"), of: server)
+  }
+
+  @Test("its name does not resolve")
+  func unknownName() throws {
+    let ground = try UpstreamGround()
+    let server = try ground.serve("https://host.invalid")
+    try Self.expect(Report(proxyStatus: "error=dns_error", logged: "host.invalid"), of: server)
+  }
+
+  @Test("its certificate is for another host")
+  func wrongCertificate() throws {
+    let ground = try UpstreamGround()
+    let sandbox = try ground.sandbox("--tls", "--wrong-certificate")
+    let server = try ground.serve(sandbox)
+    try Self.expect(Report(proxyStatus: "error=tls_certificate_error", logged: "certificate"), of: server)
+    #expect(try sandbox.requestsSeen() == 0)
+  }
+
+  @Test("nobody whom we trust vouches for its certificate")
+  func unknownAuthority() throws {
+    let ground = try UpstreamGround()
+    let sandbox = try ground.sandbox("--tls")
+    let server = try ground.serve(sandbox.url)
+    try Self.expect(Report(proxyStatus: "error=tls_certificate_error", logged: "certificate"), of: server)
+    #expect(try sandbox.requestsSeen() == 0)
+  }
+
+  @Test("it speaks no TLS where it should")
+  func noTLS() throws {
+    let ground = try UpstreamGround()
+    let sandbox = try ground.sandbox()
+    let server = try ground.serve("https://127.0.0.1:\(sandbox.port)")
+    try Self.expect(Report(proxyStatus: "error=tls_protocol_error", logged: "TLS"), of: server)
+    #expect(try sandbox.requestsSeen() == 0)
+  }
+
+  @Test("again and again, it is left alone but for a request now and then, and used again when it is back")
+  func circuit() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(upstream)
+    try upstream.behave("status-500")
+    let caller = try server.connect()
+    var refusals = 0
+    for number in 0..<200 {
+      caller.send("GET /v1/catalog/us/songs/\(number) HTTP/1.1\r\nHost: a\r\n\r\n")
+      let answer = try caller.response()
+      #expect(answer.status == 502)
+      #expect(answer.errorCode == "upstream_error")
+      if answer["Retry-After"] != nil { refusals += 1 }
+    }
+    #expect(refusals > 100)
+    #expect(try upstream.count("requests") + refusals == 200)
+    #expect(try server.request("/readyz").json?["status"]?.string == "degraded")
+    #expect(try server.admin("/readyz").json?["checks"]?["appleMusic"]?["status"]?.string == "degraded")
+    try upstream.behave("ok")
+    try eventually("it is asked again") { try server.request(Self.song).status == 200 }
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+    server.stop()
+    #expect(server.log.split(separator: "\n").count { $0.contains("asked only now and then") } == 1)
+    #expect(server.log.split(separator: "\n").count { $0.contains("Apple Music answers again.") } == 1)
+  }
+
+  @Test("at all, 600 requests make no more than 1.2 attempts each", arguments: ["status-429", "status-500", "close"])
+  func budget(_ behaviour: String) throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(upstream)
+    try upstream.behave(behaviour)
+    let (statuses, wrong) = try ground.load(server, 600).loadReport()
+    #expect(statuses.values.reduce(0, +) == 600)
+    #expect(statuses["200"] == nil)
+    #expect(wrong == .array([]))
+    let attempts = try upstream.count("requests")
+    #expect(attempts <= 720)
+    if behaviour == "status-429" { #expect(attempts >= 600, "its quota is no fault that opens the circuit") }
+  }
+}

@@ -1,0 +1,106 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("When Apple answers 401")
+struct UpstreamTokenRejectionTests {
+  private static let song = "/v1/catalog/us/songs/1200868616"
+
+  @Test("once, the caller gets the answer to a fresh token and notices nothing")
+  func once() throws {
+    let ground = try UpstreamGround()
+    let sandbox = try ground.sandbox()
+    let server = try ground.serve(sandbox)
+    try sandbox.fault("empty-401", count: 1)
+    let answer = try server.request(Self.song)
+    #expect(answer.status == 200)
+    #expect(answer["Proxy-Status"] == nil)
+    #expect(try sandbox.requestsSeen() == 2)
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+  }
+
+  @Test("and goes on, one fresh token is made for all callers, who get 502; and its end is noticed")
+  func standing() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(upstream)
+    #expect(try server.request("/v1/catalog/us/songs/first").status == 200)
+    try upstream.behave("status-401")
+    let (statuses, wrong) = try ground.load(server, 50).loadReport()
+    #expect(statuses == ["502": 50])
+    #expect(wrong == .array([]))
+    #expect(try upstream.count("tokens") == 2)
+
+    let answer = try server.request(Self.song)
+    #expect(answer.status == 502)
+    #expect(answer.errorCode == "developer_token_rejected")
+    #expect(try #require(answer.errorDetail).contains("key, key ID and team ID"))
+    #expect(answer["Proxy-Status"]?.contains("received-status=401") == true)
+    #expect(answer["Cache-Control"] == "no-store")
+    let readiness = try server.request("/readyz")
+    #expect(readiness.status == 200)
+    #expect(readiness.json?["status"]?.string == "degraded")
+    #expect(try server.admin("/readyz").json?["checks"]?["appleMusic"]?["status"]?.string == "degraded")
+    #expect(try upstream.count("tokens") == 2)
+
+    try upstream.behave("ok")
+    #expect(try server.request("/v1/catalog/us/songs/last").status == 200)
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+    server.stop()
+    let errors = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "error" }
+    #expect(errors.count == 1, "\(server.log)")
+    #expect(errors[0]["message"]?.string?.hasPrefix("Apple Music refuses this server's developer token.") == true)
+    #expect(server.log.contains("takes this server's developer tokens again"))
+    #expect(!server.log.contains("eyJ"))
+  }
+
+  @Test(
+    "the reason is told, as far as it can be",
+    arguments: [
+      ("--clock-skew=-400", false, "s ahead of Apple's"),
+      ("--clock-skew=4000", false, "s behind Apple's"),
+      ("--team-id=OTHERTEAM1", false, "key, key ID and team ID do not belong together"),
+      ("--clock-skew=0", true, "key, key ID and team ID do not belong together"),
+    ])
+  func reason(_ argument: String, _ hasOtherKey: Bool, _ words: String) throws {
+    let ground = try UpstreamGround()
+    let other = try UpstreamGround()
+    let sandbox = try (hasOtherKey ? other : ground).sandbox(argument)
+    let server = try ground.serve(sandbox)
+    let answer = try server.request(Self.song)
+    #expect(answer.status == 502)
+    #expect(answer.errorCode == "developer_token_rejected")
+    #expect(try #require(answer.errorDetail).contains(words))
+    #expect(try sandbox.requestsSeen() == 2)
+    try server.process.waitForErrors(words)
+  }
+
+  @Test("under /v1/me to the user, it is handed on, and our token is beyond suspicion")
+  func user() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(upstream)
+    try upstream.behave("user-401")
+    let answer = try server.request("/v1/me/library/songs", "-H", "Music-User-Token: user")
+    #expect(answer.status == 401)
+    #expect(answer.errorCode == nil)
+    #expect(try upstream.count("tokens") == 1)
+    let paths = try upstream.admin("/").json?["paths"]
+    #expect(paths?["/v1/test"]?.integer == 1)
+    #expect(paths?["/v1/me/library/songs"]?.integer == 1)
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+  }
+
+  @Test("under /v1/me and to /v1/test, it is ours to mend")
+  func ours() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(upstream)
+    try upstream.behave("status-401")
+    let answer = try server.request("/v1/me/library/songs", "-H", "Music-User-Token: user")
+    #expect(answer.status == 502)
+    #expect(answer.errorCode == "developer_token_rejected")
+    #expect(try upstream.count("tokens") == 2)
+    #expect(try server.request("/readyz").json?["status"]?.string == "degraded")
+  }
+}

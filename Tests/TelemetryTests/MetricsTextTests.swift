@@ -1,0 +1,63 @@
+import Testing
+
+@testable import Telemetry
+
+@Suite("Metrics as text")
+struct MetricsTextTests {
+  private static func text(_ write: (inout MetricsText) -> Void) -> String {
+    var text = MetricsText()
+    write(&text)
+    return String(decoding: text.bytes, as: UTF8.self)
+  }
+
+  @Test("have HELP and TYPE before their samples")
+  func samples() {
+    let metric = Metric(.counter, "a_total", "What a is.", labels: ["x", "y"])
+    let text = Self.text { text in
+      text.begin(metric)
+      text.sample(of: metric, 3, [.word("p"), .number(200)])
+      text.sample(of: metric, 4, [.word("q"), .number(404)])
+    }
+    #expect(
+      text == """
+        # HELP a_total What a is.
+        # TYPE a_total counter
+        a_total{x="p",y="200"} 3
+        a_total{x="q",y="404"} 4
+
+        """)
+  }
+
+  @Test("are read from where they are")
+  func readings() {
+    let readings: [MetricReading<(count: Int, seconds: Double, isOn: Bool)>] = [
+      MetricReading(.counter, "a_total", "A.") { $0.count },
+      MetricReading(.gauge, "b_seconds", "B.") { $0.seconds },
+      MetricReading("c", "C.") { $0.isOn },
+    ]
+    let text = Self.text { $0.add(readings, of: (7, 0.25, true)) }
+    #expect(text.split(separator: "\n").filter { !$0.hasPrefix("#") } == ["a_total 7", "b_seconds 0.25", "c 1"])
+  }
+
+  @Test(
+    "have numbers as the format wants them",
+    arguments: [
+      (0, "0"), (-1, "-1"), (1.5, "1.5"), (1e15, "1000000000000000"), (1e-7, "1e-07"), (.infinity, "+Inf"),
+      (-.infinity, "-Inf"), (.nan, "NaN"),
+    ] as [(Double, String)])
+  func numbers(_ value: Double, _ expected: String) {
+    let text = Self.text { $0.sample(of: Metric(.gauge, "a", "A."), value) }
+    #expect(text == "a \(expected)\n")
+  }
+
+  @Test("escape what would end a line or a quote")
+  func escapes() {
+    let metric = Metric(.gauge, "a", "one\ntwo \\ \"three\"", labels: ["x"])
+    let text = Self.text { text in
+      text.begin(metric)
+      text.sample(of: metric, 1, [.word("one\ntwo \\ \"three\"")])
+    }
+    #expect(text.hasPrefix(#"# HELP a one\ntwo \\ "three""# + "\n"))
+    #expect(text.hasSuffix(#"a{x="one\ntwo \\ \"three\""} 1"# + "\n"))
+  }
+}

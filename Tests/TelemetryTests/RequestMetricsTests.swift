@@ -1,0 +1,63 @@
+import Dispatch
+import Testing
+
+@testable import Telemetry
+
+@Suite("The metrics of requests")
+struct RequestMetricsTests {
+  private static func lines(_ metrics: RequestMetrics) -> [Substring] {
+    var text = MetricsText()
+    metrics.write(to: &text)
+    return String(decoding: text.bytes, as: UTF8.self).split(separator: "\n")
+  }
+
+  @Test("are the sums over all loops, in the order of routes")
+  func sums() {
+    let metrics = RequestMetrics()
+    let tallies = [metrics.makeTally(), metrics.makeTally()]
+    for tally in tallies {
+      tally.count(route: "/b", method: "GET", status: 200, bytes: 10, duration: .milliseconds(3))
+      tally.count(route: "/b", method: "GET", status: 404, bytes: 5, duration: .milliseconds(3))
+    }
+    tallies[1].count(route: "/a", method: "POST", status: 200, bytes: 0, duration: .milliseconds(3))
+    #expect(
+      Self.lines(metrics).filter { $0.hasPrefix("musickit_http_requests_total") } == [
+        #"musickit_http_requests_total{route="/a",method="POST",code="200"} 1"#,
+        #"musickit_http_requests_total{route="/b",method="GET",code="200"} 2"#,
+        #"musickit_http_requests_total{route="/b",method="GET",code="404"} 2"#,
+      ])
+    #expect(Self.lines(metrics).contains(#"musickit_http_response_bytes_total{route="/b"} 30"#))
+  }
+
+  @Test("have durations in buckets whose bounds are inclusive")
+  func buckets() {
+    let metrics = RequestMetrics()
+    let tally = metrics.makeTally()
+    for duration: Duration in [.zero, .milliseconds(1), .microseconds(1001), .seconds(30), .seconds(31)] {
+      tally.count(route: "/a", method: "GET", status: 200, bytes: 0, duration: duration)
+    }
+    let name = "musickit_http_request_duration_seconds"
+    #expect(
+      Self.lines(metrics).filter { $0.hasPrefix(name) } == [
+        #"\#(name)_bucket{route="/a",le="0.001"} 2"#, #"\#(name)_bucket{route="/a",le="0.005"} 3"#,
+        #"\#(name)_bucket{route="/a",le="0.025"} 3"#, #"\#(name)_bucket{route="/a",le="0.1"} 3"#,
+        #"\#(name)_bucket{route="/a",le="0.25"} 3"#, #"\#(name)_bucket{route="/a",le="1.0"} 3"#,
+        #"\#(name)_bucket{route="/a",le="5.0"} 3"#, #"\#(name)_bucket{route="/a",le="30.0"} 4"#,
+        #"\#(name)_bucket{route="/a",le="+Inf"} 5"#, #"\#(name)_sum{route="/a"} 61.002001"#,
+        #"\#(name)_count{route="/a"} 5"#,
+      ])
+  }
+
+  @Test("lose nothing while they are read")
+  func scrapes() {
+    let metrics = RequestMetrics()
+    DispatchQueue.concurrentPerform(iterations: 4) { index in
+      let tally = metrics.makeTally()
+      for _ in 0..<1000 {
+        tally.count(route: "/a", method: "GET", status: 200, bytes: 1, duration: .milliseconds(1))
+        if index == 0 { _ = Self.lines(metrics) }
+      }
+    }
+    #expect(Self.lines(metrics).first { $0.contains("requests_total{") }?.hasSuffix(" 4000") == true)
+  }
+}
