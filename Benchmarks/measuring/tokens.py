@@ -60,7 +60,8 @@ class Tokens(Comparison):
         ratio = Spread.ratios([1e6 / sample.microseconds for sample in samples], self.openssl)
         self.rows.append(Row(
             "fresh signature per request, against `openssl speed`: signatures per CPU second", ratio.text("×"),
-            "≥ 0.75×", ratio.median >= 0.75, Spread.of(1e6 / sample.microseconds for sample in samples).text("/s", 0),
+            "≥ 0.75×", ratio.median >= 0.75,
+            Spread.of(1e6 / sample.microseconds for sample in samples).text("/s", 0),
             Spread.of(self.openssl).text("/s", 0)))
         self._compare_signing("fresh signature per request", samples, self.nginx_plain)
         self._cost("fresh signature, ours", samples)
