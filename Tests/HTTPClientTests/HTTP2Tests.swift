@@ -164,7 +164,7 @@ struct HTTP2Tests {
     if isBusy {
       let call = client.send(.get, "/freeze")
       let error = try #require(call.failure())
-      #expect(error.cause == .connectionReadTimeout)
+      #expect(error.cause == .connectionTerminated)
       #expect(error.progress == .unanswered)
       #expect(error.description.contains("no sign of life"))
     } else {

@@ -15,7 +15,7 @@ struct OpenAPITests {
       document["paths"]?.names == [
         "/healthz", "/openapi.json", "/readyz", "/token", "/v1/catalog/{storefront}/genres",
         "/v1/catalog/{storefront}/{type}/{id}", "/v1/catalog/{storefront}/{type}/{id}/{relationship}",
-        "/v1/language/{storefront}/tag", "/v1/storefronts", "/v1/storefronts/{id}", "/v1/test",
+        "/v1/storefronts", "/v1/storefronts/{id}", "/v1/test",
       ])
   }
 

@@ -20,7 +20,7 @@ enum OpenAPI {
         "title": "musickit-token-server",
         "version": "1",
         "summary": "Developer tokens for Apple Music, and Apple's catalog without one",
-        "description": "Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches from Apple's catalog with one that callers never see. Below /v1/, paths, parameters and answers are those of the Apple Music API; the paths here are a selection."
+        "description": "Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches from Apple's catalog with one that callers never see. Below /v1/, paths, parameters and answers are those of the Apple Music API; the paths here, and the storefronts, are a selection: /v1/catalog, /v1/storefronts, /v1/language/{storefront}/tag and, where it is allowed, /v1/me."
       },
       "paths": {
         "/token": {
@@ -113,20 +113,6 @@ enum OpenAPI {
               "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
           }
         },
-        "/v1/language/{storefront}/tag": {
-          "get": {
-            "operationId": "getLanguage",
-            "summary": "The best of a storefront's languages",
-            "parameters": [
-              { "$ref": "#/components/parameters/Storefront" },
-              { "$ref": "#/components/parameters/AcceptLanguage" }
-            ],
-            "responses": { "200": { "$ref": "#/components/responses/Resource" },
-              "404": { "$ref": "#/components/responses/Errors" }, "405": { "$ref": "#/components/responses/Errors" },
-              "429": { "$ref": "#/components/responses/Errors" }, "502": { "$ref": "#/components/responses/Errors" },
-              "504": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
-          }
-        },
         "/v1/test": {
           "get": {
             "operationId": "test",
@@ -166,7 +152,7 @@ enum OpenAPI {
       "components": {
         "parameters": {
           "Storefront": { "name": "storefront", "in": "path", "required": true, "description": "A storefront's code.",
-            "schema": { "type": "string", "pattern": "^[a-z]{2}$", "examples": ["us"] } },
+            "schema": { "type": "string", "enum": ["us", "gb", "de", "fr", "jp"] } },
           "Type": { "name": "type", "in": "path", "required": true, "description": "A type of resource.",
             "schema": { "type": "string", "enum": ["albums", "artists", "genres", "playlists", "songs"] } },
           "ID": { "name": "id", "in": "path", "required": true, "description": "A resource's identifier.",
@@ -175,10 +161,7 @@ enum OpenAPI {
             "description": "A relationship of that type of resource.",
             "schema": { "type": "string", "enum": ["albums", "artists", "genres", "tracks"] } },
           "StorefrontID": { "name": "id", "in": "path", "required": true, "description": "A storefront's code.",
-            "schema": { "type": "string", "pattern": "^[a-z]{2}$", "examples": ["us"] } },
-          "AcceptLanguage": { "name": "acceptLanguage", "in": "query", "required": true,
-            "description": "The language that would be best.",
-            "schema": { "type": "string", "enum": ["en-US", "de-DE", "fr-FR", "ja"] } }
+            "schema": { "type": "string", "enum": ["us", "gb", "de", "fr", "jp"] } }
         },
         "schemas": {
           "Lifetime": { "type": "integer", "minimum": 60, "maximum": 15777000, "examples": [3600] },
