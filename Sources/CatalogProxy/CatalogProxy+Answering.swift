@@ -106,6 +106,8 @@ extension CatalogProxy {
     status.detail = "stale-if-error"
     var answer = answer(selection, to: call, status)
     answer.fields[.proxyStatus] = failure.proxyStatus.fieldValue
+    // Not validated, so it bears one even if it is 0 (RFC 9111 §5.1).
+    answer.fields[.age] = "\(selection.age)"
     return .answer(answer)
   }
 

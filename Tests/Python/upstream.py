@@ -17,7 +17,7 @@ query, or was set for all by `PUT /?do=…` on the admin URL:
     big            ok with 3 MB, as are big-long and big-cut
     refuse         refuses the first request for the target as unprocessed (HTTP/2: REFUSED_STREAM; HTTP/1.1: closes)
     goaway         ok, and says of the connection that it takes no more requests
-    mute           nothing, on this connection: no answer, no PING
+    mute           nothing any more on this connection, no answer, no PING, after the first request for the target (HTTP/2)
 
 `GET /` on the admin URL answers with a JSON object: `connections` so far, `requests` so far, `held` at present, `tokens`
 (different ones), `most` streams at a time on one connection, `gone` (requests whose caller went away), `paths`, and
@@ -59,8 +59,8 @@ def receive(path, token):
     State.paths[target.path] += 1
     State.tokens.add(token)
     behaviour = parse_qs(target.query).get("do", [State.behaviour])[0]
-    if behaviour == "refuse":
-        behaviour = "ok" if path in State.refused else "refuse"
+    if behaviour in ("refuse", "mute"):
+        behaviour = "ok" if path in State.refused else behaviour
         State.refused.add(path)
     if behaviour == "user-401":
         behaviour = "status-401" if path.startswith("/v1/me/") else "ok"
@@ -113,7 +113,7 @@ async def answer_http1(reader, writer, behaviour, path, method):
     """Whether the connection goes on."""
     if behaviour in ("close", "refuse"):
         return False
-    if behaviour in ("hold", "mute"):
+    if behaviour == "hold":
         # Whoever waits for an answer says nothing meanwhile, but goodbye.
         goodbye = asyncio.ensure_future(reader.read(1))
         release = asyncio.ensure_future(until_released())

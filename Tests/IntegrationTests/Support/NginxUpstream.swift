@@ -15,7 +15,7 @@ final class NginxUpstream {
 
   init(_ ground: UpstreamGround) throws {
     let directory = ground.ground.directory
-    let (file, keyFile) = try ground.ground.certificate()
+    let (file, keyFile) = ground.certificate
     let port = UpstreamGround.fixedPort
     log = directory.path(of: "access.log")
     let configuration = """

@@ -5,9 +5,12 @@ import TestSupport
 /// What a server needs to have a catalog: an upstream of the test's own, and the settings that point there.
 struct UpstreamGround {
   let ground: Ground
+  /// Of the upstreams that are not the emulator: the same for one that is started again.
+  let certificate: (file: String, keyFile: String)
 
   init() throws {
     ground = try Ground()
+    certificate = try ground.certificate()
   }
 
   // MARK: Servers
@@ -42,10 +45,7 @@ struct UpstreamGround {
   /// - Parameter streams: As many at a time on each connection of HTTP/2; nil for HTTP/1.1 in clear.
   func script(streams: Int? = nil, port: UInt16 = 0) throws -> RunningServer {
     var arguments = [Repository.script("upstream.py"), "\(port)"]
-    if let streams {
-      let (file, keyFile) = try ground.certificate()
-      arguments += [file, keyFile, "\(streams)"]
-    }
+    if let streams { arguments += [certificate.file, certificate.keyFile, "\(streams)"] }
     return try RunningServer(Repository.python, arguments, environment: ["PYTHONDONTWRITEBYTECODE": "1"])
   }
 

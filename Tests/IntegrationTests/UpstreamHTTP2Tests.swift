@@ -1,0 +1,121 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Apple over HTTP/2")
+struct UpstreamHTTP2Tests {
+  private static let song = "/v1/catalog/us/songs/1200868616"
+
+  @Test("takes several hundred requests at once over a few connections, none with more streams than it allows")
+  func multiplexing() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 50)
+    let server = try ground.serve(upstream)
+    try upstream.behave("hold")
+    let load = try ground.load(server, 400)
+    while try #require(try load.line()) != "sent" {}
+    try eventually("many are under way") { try upstream.count("held") > 150 }
+    #expect(try upstream.count("connections") <= 8)
+    try upstream.behave("ok")
+    try upstream.release()
+    let (statuses, wrong) = try load.loadReport()
+    #expect(statuses == ["200": 400])
+    #expect(wrong == .array([]))
+    #expect(try upstream.count("connections") <= 8)
+    #expect(try upstream.count("most") <= 50)
+  }
+
+  @Test("answers 10 000 requests that are in flight at once, each rightly, over a few connections of 100 streams")
+  func tenThousand() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 100)
+    let patience = [
+      "CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s", "SERVER_LIMITS_CONNECTIONS": "10500",
+      "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "10500", "LOG_LEVEL": "warning",
+    ]
+    let server = try ground.serve(upstream, patience)
+    try upstream.behave("hold")
+    let load = try ground.load(server, 10_000)
+    while try #require(try load.line()) != "sent" {}
+    try eventually("many are under way") { try upstream.count("held") > 150 }
+    #expect(try upstream.count("requests") < 500, "the others wait here")
+    try upstream.behave("ok")
+    try upstream.release()
+    let (statuses, wrong) = try load.loadReport()
+    #expect(statuses == ["200": 10_000])
+    #expect(wrong == .array([]))
+    #expect(try upstream.count("connections") <= 8)
+    #expect(try upstream.count("most") <= 100)
+  }
+
+  @Test("of nginx says goodbye after each hundred requests, under load, and none is lost")
+  func goAway() throws {
+    let ground = try UpstreamGround()
+    let nginx = try NginxUpstream(ground)
+    let server = try ground.serve(nginx.url, ["CATALOG_CA_FILE": ground.ground.certificateFile])
+    let (statuses, wrong) = try ground.load(server, 2000).loadReport()
+    #expect(statuses == ["200": 2000])
+    #expect(wrong == .array([]))
+    let connections = try nginx.connections()
+    #expect(connections.values.reduce(0, +) == 2000)
+    #expect(connections.count >= 20)
+    #expect(Set(connections.keys.map(\.protocolName)) == ["HTTP/2.0"])
+  }
+
+  @Test("says goodbye while other requests are under way, which are answered all the same")
+  func goAwayWithOthers() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 100)
+    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1"])
+    try upstream.behave("hold")
+    let load = try ground.load(server, 50)
+    try eventually("they are under way") { try upstream.count("held") == 50 }
+    #expect(try server.request("/v1/catalog/us/songs/1?do=goaway").status == 200)
+    #expect(try server.request("/v1/catalog/us/songs/2?do=ok").status == 200)
+    #expect(try upstream.count("connections") == 2)
+    try upstream.release()
+    let (statuses, wrong) = try load.loadReport()
+    #expect(statuses == ["200": 50])
+    #expect(wrong == .array([]))
+    #expect(try upstream.count("requests") == 52)
+  }
+
+  @Test("refuses a stream unprocessed, and gets the request again, whatever its method", arguments: ["GET", "POST"])
+  func refusedStream(_ method: String) throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 100)
+    let server = try ground.serve(upstream)
+    let target = "/v1/me/library?do=refuse"
+    #expect(try server.request(target, "-X", method, "-H", "Music-User-Token: user").status == 200)
+    #expect(try upstream.count("requests") == 2)
+  }
+
+  @Test("that does not even answer a PING is asked again over another connection")
+  func silence() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 100)
+    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1"])
+    #expect(try server.request("\(Self.song)?do=mute").status == 200)
+    #expect(try upstream.count("connections") == 2)
+    #expect(try upstream.count("requests") == 2)
+  }
+
+  @Test("hears of it when the caller goes away, and so it does over HTTP/1.1", arguments: [nil, 100])
+  func cancellation(_ streams: Int?) throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: streams)
+    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1"])
+    try upstream.behave("hold")
+    do {
+      let caller = try server.connect()
+      caller.send("GET \(Self.song) HTTP/1.1\r\nHost: a\r\n\r\n")
+      try eventually("it is under way") { try upstream.count("held") == 1 }
+    }
+    try eventually("it is cancelled") { try upstream.count("gone") == 1 }
+    #expect(try upstream.count("held") == 0)
+    try upstream.behave("ok")
+    #expect(try server.request(Self.song).status == 200)
+    #expect(try upstream.count("connections") == (streams == nil ? 2 : 1))
+  }
+}

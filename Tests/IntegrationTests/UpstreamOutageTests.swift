@@ -1,0 +1,73 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("When Apple goes away and comes back")
+struct UpstreamOutageTests {
+  private static let album = "/v1/catalog/us/albums/1200868601"
+  private static let song = "/v1/catalog/us/songs/1200868616"
+
+  @Test("what is stored is served, marked as stale, all else is a clear error, and then all is well again")
+  func staleIfError() throws {
+    let ground = try UpstreamGround()
+    let port = UpstreamGround.fixedPort
+    let sandbox = try ground.sandbox("--cache-fields", "none", port: port)
+    let stale = ["CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s"]
+    let server = try ground.serve(sandbox.url, stale)
+    let fresh = try server.request(Self.album)
+    #expect(fresh.status == 200)
+    #expect(sandbox.stop() == 0)
+
+    for _ in 0..<10 {
+      let stored = try server.request(Self.album)
+      #expect(stored.status == 200)
+      #expect(stored.body == fresh.body)
+      #expect(try #require(stored["Cache-Status"]).contains("detail=\"stale-if-error\""))
+      #expect(try #require(stored["Proxy-Status"]).contains("error="))
+      #expect(stored["Age"] != nil)
+      let other = try server.request(Self.song)
+      #expect(other.status == 502)
+      #expect(other.errorCode == "upstream_error")
+      #expect(other["Cache-Status"]?.contains("fwd=uri-miss") == true)
+    }
+    let strict = try server.request(Self.album, "-H", "Cache-Control: max-age=0, stale-if-error=0")
+    #expect(strict.status == 502)
+
+    let back = try ground.sandbox("--cache-fields", "none", port: port)
+    let start = ContinuousClock.now
+    try eventually("there are fresh answers") { try server.request(Self.song).status == 200 }
+    let recovery = ContinuousClock.now - start
+    print("Back after \(recovery)")
+    try eventually("what is stored is fetched anew") {
+      try server.request(Self.album)["Proxy-Status"] == nil
+    }
+    #expect(try back.requestsSeen() > 0)
+  }
+
+  @Test(
+    "under load, every answer is that of its URL or a proper error, none gets stuck, and then all is well again",
+    arguments: [nil, 100])
+  func revival(_ streams: Int?) throws {
+    let ground = try UpstreamGround()
+    let port = UpstreamGround.fixedPort
+    var upstream = try ground.script(streams: streams, port: port)
+    let server = try ground.serve(upstream, ["LOG_LEVEL": "warning"])
+    let load = try ground.load(server, 32, "forever")
+    for _ in 0..<3 {
+      for _ in 0..<4 { _ = try load.line() }
+      upstream.stop(SIGKILL)
+      for _ in 0..<4 { _ = try load.line() }
+      upstream = try ground.script(streams: streams, port: port)
+      try eventually("it is used again") { try upstream.count("requests") > 100 }
+    }
+    load.closeInput()
+    let (statuses, wrong) = try load.loadReport()
+    #expect(wrong == .array([]))
+    #expect(try #require(statuses["200"]) > 300)
+    #expect(Set(statuses.keys).isSubset(of: ["200", "429", "502", "503", "504"]), "\(statuses)")
+    for number in 0..<20 {
+      #expect(try server.request("/v1/catalog/us/albums/\(number)").status == 200)
+    }
+  }
+}
