@@ -31,7 +31,8 @@ struct OpenAPITests {
       ["TOKEN_MAX_TTL": "15777000s", "CATALOG_UPSTREAM": String(upstream)], ["--unsafe-allow-anonymous"])
     let program = Repository.python.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/schemathesis"
     let directory = try TemporaryDirectory()
-    // It writes its example database into the working directory.
+    // It writes its example database into the working directory. One worker: Python's own parser, which Hypothesis uses,
+    // fails now and then when two threads are in it (bpo-106905).
     let result = try run(
       "sh",
       [
@@ -39,7 +40,7 @@ struct OpenAPITests {
         Repository.python.contains("/") ? program : "schemathesis", "--config-file",
         "\(Repository.path)/Tests/schemathesis.toml", "run", "\(server.url)/openapi.json", "--checks",
         "all",
-        "--phases", "examples,coverage,fuzzing", "--max-examples", "40", "--seed", "1", "--workers", "2", "--no-color",
+        "--phases", "examples,coverage,fuzzing", "--max-examples", "40", "--seed", "1", "--workers", "1", "--no-color",
       ])
     #expect(result.status == 0, "\(result.stdout)\(result.stderr)")
     #expect(try server.request("/token").status == 200)
