@@ -9,14 +9,14 @@ import Testing
 
 /// Handlers that have to wait before they answer.
 @Suite struct WorkTests {
-  private static let get = "GET /work/x HTTP/1.1\r\nHost: a\r\n\r\n"
+  private static let get = "GET /tasks/x HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
   private static func router(
     _ work: @escaping @Sendable (RequestContext) async -> Response
   ) -> Router {
     Router([
-      Route(below: "/work/") { request in
+      Route(below: "/tasks/") { request in
         request.method == .options ? .now(Response(.noContent)) : .later(work)
       },
       Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
@@ -43,7 +43,7 @@ import Testing
     begun.wait()
     answers.send("second")
     #expect(try client.response()?.text == "second")
-    #expect(server.recorder.routes.contains("/work/"))
+    #expect(server.recorder.routes.contains("/tasks/"))
   }
 
   @Test(
@@ -87,21 +87,21 @@ import Testing
         return Response(.ok, body: Array("\(count) of \(context.contentLength.map { "\($0)" } ?? "unknown")".utf8))
       })
     let client = try server.connect()
-    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
     #expect(parts.wait() == "abc")
     try client.send("def" + Self.hello)
     #expect(try client.response()?.text == "6 of 6")
     #expect(try client.response()?.text == "hello")
     #expect(parts.wait() == "def")
-    try client.send("PUT /work/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+    try client.send("PUT /tasks/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
     #expect(parts.wait() == "ab")
     try client.send("1\r\nc\r\n0\r\n\r\n")
     #expect(try client.response()?.text == "3 of unknown")
-    try client.send("PATCH /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+    try client.send("PATCH /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
     #expect(try client.response()?.status == 100)
     try client.send("x")
     #expect(try client.response()?.text == "1 of 1")
-    try client.send("DELETE /work/x HTTP/1.1\r\nHost: a\r\n\r\n")
+    try client.send("DELETE /tasks/x HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try client.response()?.text == "0 of 0")
   }
 
@@ -119,12 +119,12 @@ import Testing
       })
     do {
       let client = try server.connect()
-      try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+      try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
       client.finishSending()
       #expect(failures.wait() == .broken("The client has gone away."))
     }
     let client = try server.connect()
-    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
     #expect(try client.response()?.status == 400)
     #expect(try client.response() == nil)
     guard case .broken = failures.wait() else { throw TestFailure("The handler was told nothing.") }
@@ -134,10 +134,10 @@ import Testing
   func unreadContent(_ variant: Variant) throws {
     let server = try TestServer(variant, router: Self.router { _ in Response(.ok) })
     let client = try server.connect()
-    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef" + Self.hello)
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef" + Self.hello)
     #expect(try client.response()?.status == 200)
     #expect(try client.response()?.text == "hello")
-    try client.send("POST /work/x HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n")
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n")
     #expect(try client.response()?.isLast == true)
   }
 
