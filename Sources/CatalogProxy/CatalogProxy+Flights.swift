@@ -135,7 +135,8 @@ extension CatalogProxy {
     _ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime
   ) -> ReceivedAnswer {
     ReceivedAnswer(
-      status: response.status, fields: response.fields, downstream: policy.responseFields(response.fields, version: response.version), body: [],
+      status: response.status, fields: response.fields,
+      downstream: policy.responseFields(response.fields, version: response.version), body: [],
       sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
   }
 }
