@@ -91,6 +91,21 @@ struct UpstreamFailureTests {
     #expect(try sandbox.requestsSeen() == 0)
   }
 
+  @Test(
+    "it breaks the connection under a request, what only asks is asked once more, and nothing else is",
+    arguments: [("GET", 2), ("HEAD", 2), ("POST", 1), ("PUT", 1), ("PATCH", 1), ("DELETE", 1)], [nil, 100])
+  func brokenConnection(_ request: (method: String, attempts: Int), _ streams: Int?) throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: streams)
+    let server = try ground.serve(upstream)
+    try upstream.behave("close")
+    let method = request.method == "HEAD" ? ["--head"] : ["-X", request.method]
+    let answer = try HTTPAnswer(
+      curl: method + ["-H", "Music-User-Token: user", "\(server.url)/v1/me/library/playlists"])
+    #expect(answer.status == 502)
+    #expect(try upstream.count("requests") == request.attempts)
+  }
+
   @Test("again and again, it is left alone but for a request now and then, and used again when it is back")
   func circuit() throws {
     let ground = try UpstreamGround()
