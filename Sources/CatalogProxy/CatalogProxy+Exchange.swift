@@ -63,7 +63,7 @@ extension CatalogProxy {
       return .done(.failure(.noToken))
     }
     var request = exchange.request
-    HeaderPolicy.authorize(&request.fields, with: token.text)
+    HeaderPolicy.authorize(&request.fields, with: token.credential)
     withState { $0.counts.attempts += 1 }
     var timeouts = configuration.timeouts
     timeouts.whole = exchange.end - now

@@ -75,7 +75,7 @@ extension CatalogProxy {
 
   private func test(_ token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.TestOutcome {
     var fields: HTTPFields = [.accept: "application/json"]
-    HeaderPolicy.authorize(&fields, with: token.text)
+    HeaderPolicy.authorize(&fields, with: token.credential)
     withState { $0.counts.attempts += 1 }
     var timeouts = configuration.timeouts
     timeouts.whole = max(exchange.end - clock.elapsed, .milliseconds(1))

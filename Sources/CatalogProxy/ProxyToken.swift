@@ -1,7 +1,11 @@
+import HTTPTypes
+
 /// A developer token for the upstream. It bears no origin, and no caller ever sees it.
 public struct ProxyToken: Sendable {
   /// In compact form.
   public let text: String
+  /// The field that it is sent in, made once for all requests.
+  let credential: HTTPField
   /// When to make another one, in seconds since the epoch.
   public let refreshAt: Int
   /// Which one it is, for the 401 that may come.
@@ -10,6 +14,7 @@ public struct ProxyToken: Sendable {
   /// A token that is good until well after `refreshAt`.
   public init(text: String, refreshAt: Int) {
     self.text = text
+    credential = HeaderPolicy.credential(text)
     self.refreshAt = refreshAt
   }
 }

@@ -20,6 +20,9 @@ public struct HeaderPolicy: Sendable {
   let origin: UpstreamOrigin
   /// The name in `Via` and `User-Agent`.
   let product: String
+  /// What goes to Apple with every request, from those who take gzip and from those who do not: made once.
+  private let gzipFields: HTTPFields
+  private let identityFields: HTTPFields
 
   /// A policy.
   ///
@@ -29,6 +32,8 @@ public struct HeaderPolicy: Sendable {
   public init(upstream: String, product: String = "musickit-token-server") {
     origin = UpstreamOrigin(upstream)
     self.product = product
+    gzipFields = Self.ownFields(accepting: "gzip", product)
+    identityFields = Self.ownFields(accepting: "identity", product)
   }
 
   /// The end-to-end fields to send upstream, still without the credential.
@@ -42,12 +47,7 @@ public struct HeaderPolicy: Sendable {
   public func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true
   ) throws(FieldRefusal) -> HTTPFields {
-    var fields = HTTPFields()
-    fields[.accept] = "application/json"
-    fields[.acceptEncoding] = acceptsGzip ? "gzip" : "identity"
-    fields[.userAgent] = product
-    // RFC 9110 §7.6.3: a gateway tells the inbound server about itself; the version is the same for all callers.
-    fields[.via] = "1.1 \(product)"
+    var fields = acceptsGzip ? gzipFields : identityFields
     guard target.wantsUserToken else { return fields }
     let copier = FieldCopier(caller)
     if target.forwardsUserToken {
@@ -59,13 +59,25 @@ public struct HeaderPolicy: Sendable {
     return fields
   }
 
-  /// Adds the credential: the last step before a request is sent.
-  ///
-  /// - Parameter developerToken: In compact form.
-  public static func authorize(_ fields: inout HTTPFields, with developerToken: String) {
+  private static func ownFields(accepting coding: String, _ product: String) -> HTTPFields {
+    [
+      .accept: "application/json", .acceptEncoding: coding, .userAgent: product,
+      // RFC 9110 §7.6.3: a gateway tells the inbound server about itself; the version is the same for all callers.
+      .via: "1.1 \(product)",
+    ]
+  }
+
+  /// The credential that a developer token, in compact form, makes.
+  static func credential(_ developerToken: String) -> HTTPField {
     var credential = HTTPField(name: .authorization, value: "Bearer \(developerToken)")
     // RFC 7541 §7.1.3: it must not be guessed at through a compression table.
     credential.indexingStrategy = .disallow
+    return credential
+  }
+
+  /// Adds the credential: the last step before a request is sent.
+  static func authorize(_ fields: inout HTTPFields, with credential: HTTPField) {
+    guard fields.contains(.authorization) else { return fields.append(credential) }
     fields[fields: .authorization] = [credential]
   }
 

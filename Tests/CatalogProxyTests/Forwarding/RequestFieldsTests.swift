@@ -91,8 +91,8 @@ import Testing
   func credential() throws {
     let target = try CatalogTarget("/v1/me/library")
     var fields = try policy.requestFields(for: target, from: CallerFields(everything), hasContent: true)
-    HeaderPolicy.authorize(&fields, with: "a.b.c")
-    HeaderPolicy.authorize(&fields, with: "d.e.f")
+    HeaderPolicy.authorize(&fields, with: HeaderPolicy.credential("a.b.c"))
+    HeaderPolicy.authorize(&fields, with: HeaderPolicy.credential("d.e.f"))
     #expect(Array(fields).last?.name == .authorization)
     #expect(fields[values: .authorization] == ["Bearer d.e.f"])
     for field in fields where ["authorization", "music-user-token"].contains(field.name.canonicalName) {

@@ -15,25 +15,40 @@ struct AnswerFields {
 
   /// The content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
-    var common = HTTPFields()
-    common[.cacheControl] = cacheControl
-    common[.vary] = vary
-    common[.eTag] = tag.map { isTagged(coding) ? $0.fieldValue : $0.weakened.fieldValue }
+    var common = [HTTPField(name: .cacheControl, value: cacheControl)]
+    if let vary { common.append(HTTPField(name: .vary, value: vary)) }
+    if let tag {
+      let tag = isTagged(coding) ? tag : tag.weakened
+      common.append(HTTPField(name: .eTag, value: tag.fieldValue))
+    }
     var fields = HTTPFields()
-    for field in source.downstream where !Self.replaced.contains(field.name) { fields.append(field) }
-    if coding == .gzip { fields[.contentEncoding] = "gzip" }
-    if let unknown = content.unknownCoding { fields[.contentEncoding] = unknown }
+    fields.reserveCapacity(source.downstream.count + common.count + 1)
+    for field in source.downstream where !Self.isReplaced(field.name) { fields.append(field) }
+    if let value = content.unknownCoding ?? (coding == .gzip ? "gzip" : nil) {
+      fields.append(HTTPField(name: .contentEncoding, value: value))
+    }
     var notModified = HTTPFields()
-    notModified[.contentLocation] = source.downstream[.contentLocation]
-    if tag == nil { notModified[.lastModified] = source.downstream[.lastModified] }
-    return Representation(
-      body: body, fields: FieldSection(fields + common), notModified: FieldSection(notModified + common))
+    if let location = source.downstream[.contentLocation] { notModified[.contentLocation] = location }
+    if tag == nil, let modified = source.downstream[.lastModified] { notModified[.lastModified] = modified }
+    for field in common {
+      fields.append(field)
+      notModified.append(field)
+    }
+    return Representation(body: body, fields: FieldSection(fields), notModified: FieldSection(notModified))
   }
 
   /// What this type writes itself, or ``Selection`` for each response.
-  private static let replaced: Set<HTTPField.Name> = [
-    .age, .cacheControl, .contentEncoding, .contentLength, .date, .eTag, .expires, .vary,
-  ]
+  private static func isReplaced(_ name: HTTPField.Name) -> Bool {
+    switch name.canonicalName.utf8.count {
+    case 3: name == .age
+    case 4: name == .date || name == .eTag || name == .vary
+    case 7: name == .expires
+    case 13: name == .cacheControl
+    case 14: name == .contentLength
+    case 16: name == .contentEncoding
+    default: false
+    }
+  }
 
   /// Whether the tag as it stands is for this coding: the one that the origin sent, or the content that ours was made
   /// from. The other coding is not the same bytes and has to differ (RFC 9110 §8.8.3.3).

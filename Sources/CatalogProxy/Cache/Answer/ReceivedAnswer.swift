@@ -28,7 +28,7 @@ public struct ReceivedAnswer: Sendable {
     self.downstream = downstream
     self.body = body
     self.sent = sent
-    self.sent[.authorization] = nil
+    if sent.contains(.authorization) { self.sent[.authorization] = nil }
     self.requestedAt = requestedAt
     self.receivedAt = receivedAt
   }
@@ -38,15 +38,23 @@ public struct ReceivedAnswer: Sendable {
     var answer = self
     answer.body = []
     answer.fields = HTTPFields()
-    for field in fields where Self.judged.contains(field.name) { answer.fields.append(field) }
+    for field in fields where Self.isJudged(field.name) { answer.fields.append(field) }
     return answer
   }
 
   /// The fields that decide whether and how long an answer is kept, and for whom.
-  private static let judged: Set<HTTPField.Name> = [
-    .age, .cacheControl, .contentEncoding, .contentRange, .contentType, .date, .eTag, .expires, .lastModified,
-    .setCookie, .vary,
-  ]
+  private static func isJudged(_ name: HTTPField.Name) -> Bool {
+    switch name.canonicalName.utf8.count {
+    case 3: name == .age
+    case 4: name == .date || name == .eTag || name == .vary
+    case 7: name == .expires
+    case 10: name == .setCookie
+    case 12: name == .contentType
+    case 13: name == .cacheControl || name == .contentRange || name == .lastModified
+    case 16: name == .contentEncoding
+    default: false
+    }
+  }
 
   /// This answer with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
   ///

@@ -4,43 +4,66 @@ enum FieldDate {
   ///
   /// - Parameter now: The present in seconds since the epoch: two-digit years are read by it.
   static func seconds(_ text: String, now: Int) -> Int? {
-    // Longest is `Wednesday, 09-Nov-94 08:49:37 GMT`.
-    guard (24...33).contains(text.utf8.count) else { return nil }
-    let parts = text.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false).map { Array($0) }
-    switch parts.count {
-    case 6 where parts[0].count == 4 && parts[0][3] == UInt8(ascii: ",") && parts[5] == Array("GMT".utf8):
-      return seconds(day: parts[1], month: parts[2], year: number(parts[3], digits: 4), time: parts[4])
-    case 4 where parts[0].last == UInt8(ascii: ",") && parts[3] == Array("GMT".utf8):
-      let date = parts[1].split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false).map { Array($0) }
-      guard date.count == 3 else { return nil }
-      return seconds(day: date[0], month: date[1], year: century(number(date[2], digits: 2), now: now), time: parts[2])
-    case 5:
-      return seconds(day: parts[2], month: parts[1], year: number(parts[4], digits: 4), time: parts[3])
-    case 6 where parts[2].isEmpty && parts[3].count == 1:
-      // asctime has a space in place of the day's first digit.
-      let day = [UInt8(ascii: "0")] + parts[3]
-      return seconds(day: day, month: parts[1], year: number(parts[5], digits: 4), time: parts[4])
-    default: return nil
+    var text = text
+    return text.withUTF8 { buffer in
+      // Safe: the span does not leave the closure that lends the bytes.
+      seconds(unsafe Span(_unsafeElements: buffer), now: now)
     }
   }
 
-  private static func seconds(day: [UInt8], month: [UInt8], year: Int?, time: [UInt8]) -> Int? {
-    guard let day = number(day, digits: 2), let year, let month = self.month(month), time.count == 8,
-      (1...31).contains(day), time[2] == UInt8(ascii: ":"), time[5] == UInt8(ascii: ":"),
-      let hour = number(Array(time[0..<2]), digits: 2), let minute = number(Array(time[3..<5]), digits: 2),
-      let second = number(Array(time[6..<8]), digits: 2), hour < 24, minute < 60, second <= 60
+  /// Where things stand is all that tells the forms apart; nothing is allocated, since every answer has such a field.
+  private static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
+    if matches("???, 00 ??? 0000 00:00:00 GMT", bytes, from: 0) {
+      return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)
+    }
+    if matches("??? ??? ?0 00:00:00 0000", bytes, from: 0) {
+      // A space stands in place of the day's first digit.
+      let day = number(bytes[8] == UInt8(ascii: " ") ? 9..<10 : 8..<10, bytes)
+      return seconds(day: day, month: 4, year: number(20..<24, bytes), time: 11, bytes)
+    }
+    // Behind the day's whole name, `Wednesday` the longest.
+    let start = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
+    guard let start, matches(", 00-???-00 00:00:00 GMT", bytes, from: start) else { return nil }
+    let year = century(number(start + 9..<start + 11, bytes), now: now)
+    return seconds(day: number(start + 2..<start + 4, bytes), month: start + 5, year: year, time: start + 12, bytes)
+  }
+
+  /// Whether `bytes` from `start` to their end are like `pattern`, in which `0` is any digit and `?` anything.
+  private static func matches(_ pattern: StaticString, _ bytes: Span<UInt8>, from start: Int) -> Bool {
+    guard bytes.count == start + pattern.utf8CodeUnitCount else { return false }
+    for offset in 0..<pattern.utf8CodeUnitCount {
+      let byte = bytes[start + offset]
+      // Safe: `offset` is below the literal's length.
+      switch unsafe pattern.utf8Start[offset] {
+      case UInt8(ascii: "?"): continue
+      case UInt8(ascii: "0"): guard byte &- UInt8(ascii: "0") < 10 else { return false }
+      case let expected: guard byte == expected else { return false }
+      }
+    }
+    return true
+  }
+
+  /// - Parameters:
+  ///   - month: Where its name begins.
+  ///   - time: Where `08:49:37` begins.
+  private static func seconds(day: Int?, month: Int, year: Int?, time: Int, _ bytes: Span<UInt8>) -> Int? {
+    guard let day, let year, let month = self.month(at: month, bytes), (1...31).contains(day),
+      let hour = number(time..<time + 2, bytes), let minute = number(time + 3..<time + 5, bytes),
+      let second = number(time + 6..<time + 8, bytes), hour < 24, minute < 60, second <= 60
     else { return nil }
     return daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
-  private static func number(_ text: [UInt8], digits: Int) -> Int? {
-    guard text.count == digits else { return nil }
-    return FieldText.deltaSeconds(0..<digits, of: text.span)
+  private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
+    FieldText.deltaSeconds(range, of: bytes)
   }
 
-  private static func month(_ name: [UInt8]) -> Int? {
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-      .firstIndex { $0.utf8.elementsEqual(name) }.map { $0 + 1 }
+  private static func month(at start: Int, _ bytes: Span<UInt8>) -> Int? {
+    let names: StaticString = "JanFebMarAprMayJunJulAugSepOctNovDec"
+    return (0..<12).first { month in
+      // Safe: twelve names of three letters.
+      (0..<3).allSatisfy { unsafe bytes[start + $0] == names.utf8Start[3 * month + $0] }
+    }.map { $0 + 1 }
   }
 
   /// A year that appears to be more than 50 years ahead is the last one with those digits (RFC 9110 §5.6.7).

@@ -1,5 +1,4 @@
 /// One upstream request that any number of callers wait for. No two in the life of a process are equal.
 public struct FlightID: Hashable, Sendable {
-  let key: FlightKey
   let serial: UInt64
 }

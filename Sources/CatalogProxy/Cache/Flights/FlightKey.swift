@@ -16,6 +16,12 @@ public struct FlightKey: Hashable, Sendable {
   public init(_ key: CacheKey, sent: HTTPFields) {
     self.key = key
     self.sent = sent
-    self.sent[.authorization] = nil
+    if sent.contains(.authorization) { self.sent[.authorization] = nil }
+  }
+
+  /// Feeds the target only. The fields are of the proxy's own making, two sets of them at most for a target that is
+  /// shared; to hash them took longer than everything else about a flight.
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(key)
   }
 }

@@ -7,7 +7,7 @@
 /// A value without a lock: keep it behind one, and resume the waiters outside of it.
 public struct Flights<Waiter> {
   fileprivate struct Flight {
-    let serial: UInt64
+    let key: FlightKey
     var waiters: [UInt64: Waiter] = [:]
   }
 
@@ -19,7 +19,9 @@ public struct Flights<Waiter> {
     case tooLate
   }
 
-  private var flights: [FlightKey: Flight] = [:]
+  private var flights: [FlightID: Flight] = [:]
+  /// The flight that a request may join.
+  private var ids: [FlightKey: FlightID] = [:]
   private var lastSerial: UInt64 = 0
 
   /// Nothing under way.
@@ -33,29 +35,36 @@ public struct Flights<Waiter> {
   /// - Returns: Its place, and whether the upstream request is still to be sent, by whoever called, as a task of its own.
   public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
     let serial = nextSerial()
-    let present = flights[key]?.serial
-    flights[key, default: Flight(serial: serial)].waiters[serial] = waiter
-    let id = FlightID(key: key, serial: present ?? serial)
-    return (FlightTicket(flight: id, serial: serial), present == nil)
+    if let present = ids[key] {
+      flights[present]?.waiters[serial] = waiter
+      return (FlightTicket(flight: present, serial: serial), false)
+    }
+    let id = FlightID(serial: serial)
+    ids[key] = id
+    flights[id] = Flight(key: key, waiters: [serial: waiter])
+    return (FlightTicket(flight: id, serial: serial), true)
   }
 
   /// Takes a waiter out. If it was the last, the flight is over: who comes now starts another, instead of joining one
   /// that is being cancelled.
   public mutating func leave(_ ticket: FlightTicket) -> Departure {
-    let key = ticket.flight.key
-    guard flights[key]?.serial == ticket.flight.serial,
-      let waiter = flights[key]?.waiters.removeValue(forKey: ticket.serial)
-    else { return .tooLate }
-    let isLast = flights[key]?.waiters.isEmpty ?? true
-    if isLast { flights[key] = nil }
-    return .left(waiter, cancelsFlight: isLast)
+    guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return .tooLate }
+    guard let flight = flights[ticket.flight], flight.waiters.isEmpty else { return .left(waiter, cancelsFlight: false) }
+    end(ticket.flight, flight)
+    return .left(waiter, cancelsFlight: true)
   }
 
   /// Ends a flight: everybody who waited for it, in the order they came. Nobody if it was given up.
   public mutating func complete(_ id: FlightID) -> [Waiter] {
-    guard let flight = flights[id.key], flight.serial == id.serial else { return [] }
-    flights[id.key] = nil
+    guard let flight = flights[id] else { return [] }
+    end(id, flight)
+    guard flight.waiters.count > 1 else { return Array(flight.waiters.values) }
     return flight.waiters.sorted { $0.key < $1.key }.map(\.value)
+  }
+
+  private mutating func end(_ id: FlightID, _ flight: Flight) {
+    flights[id] = nil
+    ids[flight.key] = nil
   }
 
   private mutating func nextSerial() -> UInt64 {
