@@ -26,6 +26,9 @@ public final class Request {
   /// The route's template, for logs and metrics; nil before routing.
   public var route: StaticString?
 
+  /// Whether it came over HTTP/2: its head is written as one of HTTP/1.1 then.
+  public internal(set) var isHTTP2 = false
+
   /// When the first byte of the head was read.
   var received = Deadline.now
 

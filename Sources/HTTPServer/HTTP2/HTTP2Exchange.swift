@@ -30,6 +30,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     let connection = owner.connection
     router = connection.worker.router
     request = connection.worker.lendRequest()
+    request.isHTTP2 = true
     request.client = connection.client
     request.subscriber = connection.subscriber
     request.received = connection.now
