@@ -73,8 +73,9 @@ struct AnswerFields {
     guard let selector else { return "*" }
     var names: [HTTPField.Name] = []
     if content.isNegotiated { names.append(.acceptEncoding) }
-    if !settings.isPublic { names.append(.origin) }
+    // Whoever sends it adds the name of the page that may read it, if only to the answers that everybody may have.
+    names.append(.origin)
     names += selector.names.filter { !names.contains($0) }
-    return names.isEmpty ? nil : names.map(\.rawName).joined(separator: ", ")
+    return names.map(\.rawName).joined(separator: ", ")
   }
 }
