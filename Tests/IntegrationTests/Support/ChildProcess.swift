@@ -38,6 +38,12 @@ final class ChildProcess {
     id = try spawn(executable, arguments, environment, onto: [holdsInput ? pipe[1] : nothing, pipe[1], errors])
   }
 
+  /// Writes to its standard input.
+  func send(_ text: String) {
+    let bytes = Array(text.utf8)
+    unsafe _ = Glibc.send(output, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+  }
+
   /// Lets its standard input end.
   func closeInput() { shutdown(output, Int32(SHUT_WR)) }
 

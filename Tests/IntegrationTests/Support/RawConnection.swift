@@ -44,6 +44,23 @@ final class RawConnection {
     return true
   }
 
+  /// Sends bytes until the peer takes no more for a moment, or all have gone; returns how many.
+  ///
+  /// That nothing moves for a moment proves no stall; that all of it goes disproves one.
+  func sendUntilFull(_ count: Int) -> Int {
+    let part = [UInt8](repeating: UInt8(ascii: "x"), count: 65_536)
+    var sent = 0
+    while sent < count {
+      var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+      guard unsafe poll(&entry, 1, 500) > 0 else { break }
+      let number = unsafe Glibc.send(
+        descriptor, part, min(part.count, count - sent), Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+      guard number > 0 else { break }
+      sent += number
+    }
+    return sent
+  }
+
   /// Says that nothing more will be sent.
   func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 

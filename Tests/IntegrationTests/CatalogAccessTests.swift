@@ -1,0 +1,144 @@
+import TestSupport
+import Testing
+
+@Suite("The catalog is for whom the policy names:")
+struct CatalogAccessTests {
+  private static let page = "Origin: https://app.example.com"
+  private static let listed = [
+    "ACCESS_ANONYMOUS": "{ catalog: true, me: true, origins: ['https://app.example.com', 'https://b.example'] }",
+    "CATALOG_ME": "true",
+  ]
+
+  @Test("nobody, if it does not say so", arguments: ["{}", "{ token: true }", "{ me: true }"])
+  func notPermitted(_ policy: String) throws {
+    let ground = try CatalogGround(["ACCESS_ANONYMOUS": policy])
+    for path in [CatalogGround.album, "/v1/storefronts", "/v1/test"] {
+      let answer = try ground.request(path)
+      #expect(answer.status == 404)
+      #expect(answer.errorCode == "not_permitted")
+      #expect(answer["Cache-Control"] == "no-store")
+    }
+    #expect(try ground.request("/token").status == 200)
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("pages of the listed origins, which may read the answer")
+  func listed() throws {
+    let ground = try CatalogGround(Self.listed)
+    for (index, path) in [CatalogGround.album, CatalogGround.album, "/v1/me/storefront", "/v1/test"].enumerated() {
+      let answer = try ground.request(path, "-H", Self.page, "-H", "Music-User-Token: sandbox-user-token")
+      #expect(answer.status == 200)
+      #expect(answer.isHit == (index == 1))
+      #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+      #expect(answer["Access-Control-Allow-Credentials"] == nil)
+      #expect(answer["Access-Control-Expose-Headers"]?.contains("Cache-Status") == true)
+      #expect(answer["Vary"]?.contains("Origin") == true)
+    }
+  }
+
+  @Test("each page with its own name, also from the cache")
+  func ownName() throws {
+    let ground = try CatalogGround(Self.listed)
+    for origin in ["https://app.example.com", "https://b.example", "https://app.example.com"] {
+      let answer = try ground.request(CatalogGround.album, "-H", "Origin: \(origin)")
+      #expect(answer["Access-Control-Allow-Origin"] == origin)
+    }
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test(
+    "no pages of other origins, also if the answer is there already",
+    arguments: ["https://evil.example", "null", "https://app.example.com.evil.example", "http://app.example.com"])
+  func foreign(_ origin: String) throws {
+    let ground = try CatalogGround(Self.listed)
+    #expect(try ground.request(CatalogGround.album, "-H", Self.page).status == 200)
+    for path in [CatalogGround.album, "/v1/me/storefront"] {
+      let answer = try ground.request(path, "-H", "Origin: \(origin)")
+      #expect(answer.status == 404)
+      #expect(answer.errorCode == "origin_not_allowed")
+      #expect(answer["Access-Control-Allow-Origin"] == nil)
+      #expect(answer["Cache-Control"] == "no-store")
+    }
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("nobody without an origin, where origins are listed")
+  func withoutOrigin() throws {
+    let ground = try CatalogGround(Self.listed)
+    let answer = try ground.request(CatalogGround.album)
+    #expect(answer.status == 401)
+    #expect(answer.errorCode == "missing_credentials")
+    #expect(answer["WWW-Authenticate"] != nil)
+    #expect(answer["Vary"]?.contains("Origin") == true)
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("errors may be read by listed pages as well")
+  func errors() throws {
+    let ground = try CatalogGround(Self.listed)
+    try ground.emulator.fail("status=503", path: "/v1/catalog/us/songs/")
+    for (status, target, options) in [
+      (404, "/v1/nothing", []), (400, "/v1/catalog/us/..;", []), (404, "/v1/catalog/us/albums/1", []),
+      (405, CatalogGround.album, ["-X", "POST"]), (502, "/v1/catalog/us/songs/1", []), (403, "/v1/me/storefront", []),
+      (504, "/v1/catalog/us/genres", ["-H", "Cache-Control: only-if-cached"]),
+    ] {
+      let answer = try HTTPAnswer(curl: options + ["-H", Self.page, "\(ground.server.url)\(target)"])
+      #expect(answer.status == status, "\(target)")
+      #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com", "\(target)")
+      #expect(answer["Access-Control-Expose-Headers"]?.contains("X-Request-ID") == true, "\(target)")
+    }
+  }
+
+  @Test(
+    "a page is told by a preflight what it may send",
+    arguments: [("/v1/catalog/us/genres", false), ("/v1/me/library/songs", true)])
+  func preflight(_ path: String, _ isUser: Bool) throws {
+    let ground = try CatalogGround(Self.listed)
+    let answer = try ground.request(
+      path, "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: \(isUser ? "DELETE" : "GET")", "-H",
+      "Access-Control-Request-Headers: music-user-token")
+    #expect(answer.status == 204)
+    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+    #expect(answer["Access-Control-Allow-Methods"] == (isUser ? "GET, POST, PUT, PATCH, DELETE" : "GET"))
+    #expect(answer["Access-Control-Allow-Headers"]?.contains("Music-User-Token") == true)
+    #expect(try ground.emulator.count() == 0, "Apple is not asked")
+  }
+
+  @Test("a page of another origin is told nothing by a preflight")
+  func foreignPreflight() throws {
+    let ground = try CatalogGround(Self.listed)
+    let answer = try ground.request(
+      CatalogGround.album, "-X", "OPTIONS", "-H", "Origin: https://evil.example", "-H",
+      "Access-Control-Request-Method: GET")
+    #expect(!answer.fields.contains { $0.name.hasPrefix("Access-Control") })
+  }
+
+  @Test("what not everybody may have is private, and varies by Origin")
+  func privately() throws {
+    let ground = try CatalogGround(Self.listed)
+    for options in [[], [], ["-H", "Cache-Control: no-store"], ["-H", "Accept-Encoding: gzip"], ["-I"]] {
+      let answer = try HTTPAnswer(curl: options + ["-H", Self.page, "\(ground.server.url)\(CatalogGround.album)"])
+      #expect(answer["Cache-Control"]?.hasPrefix("private") == true)
+      #expect(answer["Vary"]?.contains("Origin") == true)
+    }
+  }
+
+  @Test("what anybody may have is public", arguments: [true, false])
+  func publicly(_ hasFlag: Bool) throws {
+    let ground = try CatalogGround(
+      hasFlag ? ["ACCESS_ANONYMOUS": ""] : [:], flags: hasFlag ? ["--unsafe-allow-anonymous"] : [])
+    for _ in 0..<2 {
+      let answer = try ground.request("/v1/storefronts")
+      #expect(answer["Cache-Control"] == "public, max-age=300")
+    }
+  }
+
+  @Test("what names the page that may read it varies by Origin, so that no cache hands it to another page")
+  func publicPages() throws {
+    let ground = try CatalogGround(["ACCESS_ANONYMOUS": ""], flags: ["--unsafe-allow-anonymous"])
+    for origin in ["https://a.example", "https://b.example"] {
+      let answer = try ground.request("/v1/storefronts", "-H", "Origin: \(origin)")
+      #expect(answer["Access-Control-Allow-Origin"] == "*" || answer["Vary"]?.contains("Origin") == true)
+    }
+  }
+}

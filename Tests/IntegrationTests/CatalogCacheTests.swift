@@ -1,0 +1,191 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("The cache")
+struct CatalogCacheTests {
+  private static let album = CatalogGround.album
+  private static let searches = "/v1/catalog/us/search"
+
+  @Test("gives whoever has an answer already 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
+  func notModified(_ target: String) throws {
+    let ground = try CatalogGround()
+    let tag = try #require(try ground.request(target)["ETag"])
+    for value in [tag, "W/\(tag)", "\"x\", \(tag)", "*"] {
+      let answer = try ground.request(target, "-H", "If-None-Match: \(value)")
+      #expect(answer.status == 304, "\(value)")
+      #expect(answer.body.isEmpty)
+      #expect(answer["ETag"] == tag)
+      #expect(answer["Cache-Control"] != nil && answer["Vary"] != nil && answer["Date"] != nil)
+      #expect(answer["Content-Type"] == nil)
+    }
+    #expect(try ground.request(target, "-H", "If-None-Match: \"x\"").status == 200)
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("sends gzip to who takes it, the same content under another tag")
+  func gzip() throws {
+    let ground = try CatalogGround()
+    let plain = try ground.request(Self.album)
+    let packed = try ground.request(Self.album, "-H", "Accept-Encoding: gzip")
+    #expect(packed["Content-Encoding"] == "gzip")
+    #expect(packed.body.starts(with: [0x1f, 0x8b]) && packed.body.count < plain.body.count)
+    #expect(packed["Content-Length"] == "\(packed.body.count)")
+    #expect(packed["ETag"] != plain["ETag"])
+    #expect(try ground.request(Self.album, "--compressed").body == plain.body)
+    for answer in [plain, packed] { #expect(answer["Vary"]?.contains("Accept-Encoding") == true) }
+    for refused in ["gzip;q=0", "br", "identity"] {
+      let answer = try ground.request(Self.album, "-H", "Accept-Encoding: \(refused)")
+      #expect(answer["Content-Encoding"] == nil && answer.body == plain.body, "\(refused)")
+    }
+    let tag = try #require(packed["ETag"])
+    let known = try ground.request(Self.album, "-H", "Accept-Encoding: gzip", "-H", "If-None-Match: \(tag)")
+    #expect(known.status == 304)
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("answers HEAD from what a GET has brought")
+  func head() throws {
+    let ground = try CatalogGround()
+    let get = try ground.request(Self.album)
+    let head = try ground.request(Self.album, "-I")
+    #expect(head.isHit && head.body.isEmpty)
+    for name in ["Content-Length", "ETag", "Content-Type", "Cache-Control"] { #expect(head[name] == get[name]) }
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("answers GET from what a HEAD has brought")
+  func headFirst() throws {
+    let ground = try CatalogGround()
+    let head = try ground.request(Self.album, "-I")
+    let get = try ground.request(Self.album)
+    #expect(head["Content-Length"] == "\(get.body.count)")
+    #expect(get.isHit)
+    #expect(try ground.emulator.requests().map(\.method) == ["GET"])
+  }
+
+  @Test(
+    "knows a question again, however its parameters are ordered and spelt",
+    arguments: [
+      "types=albums&term=khalid", "term=%6bhalid&types=albums", "types=%61lbums&term=khalid",
+    ])
+  func order(_ query: String) throws {
+    let ground = try CatalogGround()
+    let first = try ground.request("\(Self.searches)?term=khalid&types=albums")
+    let second = try ground.request("\(Self.searches)?\(query)")
+    #expect(second.isHit && second.body == first.body)
+  }
+
+  @Test(
+    "takes for another question what Apple might",
+    arguments: [
+      "term=khalid&types=songs", "term=khalid", "term=khalid&types=albums&l=en-US", "term=Khalid&types=albums",
+      "term=khalid&types=albums&", "term=khalid&types=albums&x", "term=khalid&types=albums&types=songs",
+      "term=khalid%26types=albums", "TERM=khalid&types=albums", "term=khalid+&types=albums",
+    ])
+  func others(_ query: String) throws {
+    let ground = try CatalogGround()
+    _ = try ground.request("\(Self.searches)?term=khalid&types=albums")
+    #expect(!(try ground.request("\(Self.searches)?\(query)").isHit))
+    #expect(try ground.emulator.count() == 2)
+  }
+
+  @Test("asks Apple whether an answer still holds if its caller wants that, and keeps it if so")
+  func revalidation() throws {
+    let ground = try CatalogGround()
+    let first = try ground.request(Self.album)
+    for control in ["Cache-Control: no-cache", "Pragma: no-cache"] {
+      let answer = try ground.request(Self.album, "-H", control)
+      #expect(answer.status == 200 && answer.body == first.body, "\(control)")
+      #expect(answer["Cache-Status"]?.contains("fwd=request; fwd-status=304") == true, "\(control)")
+      let request = try #require(try ground.emulator.requests().last)
+      #expect(request.status == 304 && request["if-none-match"] == first["ETag"], "\(control)")
+    }
+    #expect(try ground.emulator.count() == 3)
+    #expect(try ground.request(Self.album).isHit)
+  }
+
+  @Test("fetches anew what Apple gave no tag for, if its caller wants that")
+  func withoutTag() throws {
+    let ground = try CatalogGround()
+    let genres = "/v1/catalog/us/genres"
+    let tag = try #require(try ground.request(genres)["ETag"], "we have one of our own")
+    let answer = try ground.request(genres, "-H", "Cache-Control: no-cache", "-H", "If-None-Match: \(tag)")
+    #expect(answer.status == 304, "the caller has it")
+    #expect(try ground.emulator.requests().map { $0["if-none-match"] } == [nil, nil])
+    #expect(try ground.emulator.requests().map(\.status) == [200, 200])
+  }
+
+  @Test("asks nobody if its caller wants a stored answer or none")
+  func onlyIfCached() throws {
+    let ground = try CatalogGround()
+    let control = "Cache-Control: only-if-cached"
+    let miss = try ground.request(Self.album, "-H", control)
+    #expect(miss.status == 504)
+    #expect(miss.error != nil)
+    #expect(try ground.emulator.count() == 0)
+    _ = try ground.request(Self.album)
+    #expect(try ground.request(Self.album, "-H", control).isHit)
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("keeps nothing for a caller who wants nothing kept")
+  func noStore() throws {
+    let ground = try CatalogGround()
+    for _ in 0..<2 {
+      let answer = try ground.request(Self.album, "-H", "Cache-Control: no-store")
+      #expect(answer.status == 200 && !answer.isHit)
+      #expect(answer["Cache-Status"]?.contains("stored") == false)
+    }
+    #expect(!(try ground.request(Self.album).isHit))
+    #expect(try ground.emulator.count() == 3)
+  }
+
+  @Test("keeps for a minute that there is no such thing")
+  func notFound() throws {
+    let ground = try CatalogGround()
+    let first = try ground.request("/v1/catalog/us/albums/1")
+    #expect(first.status == 404)
+    #expect(first["Cache-Control"] == "public, max-age=60")
+    let second = try ground.request("/v1/catalog/us/albums/1")
+    #expect(second.status == 404 && second.isHit && second.body == first.body)
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("keeps no error that may pass", arguments: ["status=500", "status=503", "status=400", "status=403"])
+  func errors(_ fault: String) throws {
+    let ground = try CatalogGround()
+    try ground.emulator.fail(fault, count: 1)
+    #expect(try ground.request(Self.album).status >= 400)
+    let answer = try ground.request(Self.album)
+    #expect(answer.status == 200 && !answer.isHit)
+  }
+
+  @Test("keeps neither /v1/test nor what is turned off")
+  func unkept() throws {
+    let ground = try CatalogGround(["CATALOG_CACHE_MAX_BYTES": "0"])
+    for target in ["/v1/test", Self.album] {
+      for _ in 0..<2 { #expect(!(try ground.request(target).isHit)) }
+    }
+    #expect(try ground.emulator.count() == 4)
+  }
+
+  @Test("serves what it has while Apple is away, marked so", arguments: [false, true])
+  func upstreamGone(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(
+      ["CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s"], isSecure: isSecure)
+    let first = try ground.request(Self.searches + "?term=khalid&types=albums")
+    #expect(first.status == 200)
+    ground.emulator.stop()
+    let stale = try ground.request(Self.searches + "?term=khalid&types=albums")
+    #expect(stale.status == 200 && stale.body == first.body)
+    #expect(stale["Cache-Status"]?.contains("fwd=stale") == true)
+    #expect(stale["Cache-Status"]?.contains("stale-if-error") == true)
+    #expect(stale["Proxy-Status"]?.contains("error=") == true)
+    let other = try ground.request(Self.album)
+    #expect(other.status == 502)
+    #expect(other.errorCode == "upstream_error")
+    #expect(other["Proxy-Status"]?.contains("error=") == true)
+    #expect(try ground.request("/readyz").status == 200)
+  }
+}

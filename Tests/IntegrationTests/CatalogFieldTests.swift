@@ -1,0 +1,129 @@
+import TestSupport
+import Testing
+
+@Suite("Of a request's fields")
+struct CatalogFieldTests {
+  /// What may go to Apple with a request of the catalog, and nothing else.
+  private static let sent = ["accept", "accept-encoding", "authorization", "user-agent", "via"]
+
+  private static let foreign = [
+    "Authorization: Bearer mine", "Proxy-Authorization: Basic eA==", "Cookie: a=b", "X-API-Key: mine",
+    "Forwarded: for=1.2.3.4;host=evil.example", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.example",
+    "X-Forwarded-Proto: http", "X-Real-IP: 1.2.3.4", "Referer: https://evil.example/page", "Range: bytes=0-9",
+    "If-Range: \"x\"", "If-Match: \"x\"", "If-None-Match: \"x\"", "If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT",
+    "Accept: text/html", "Accept-Language: de", "Accept-Charset: latin1", "User-Agent: evil", "Via: 1.0 evil",
+    "X-Sandbox-Fault: status=503", "Music-User-Token: sandbox-user-token", "X-HTTP-Method-Override: POST",
+    "X-Original-URL: /v1/me/library", "X-Rewrite-URL: /v1/me/library", "TE: trailers", "Upgrade: h2c", "DNT: 1",
+    "Keep-Alive: timeout=99", "Proxy-Connection: keep-alive", "Connection: x-mine, upgrade", "X-Mine: 1", "Expect:",
+    "Max-Forwards: 0", "Pragma: x", "Cache-Control: max-stale", "Priority: u=0", "Sec-Fetch-Mode: cors",
+    "Content-Type: text/plain", "Traceparent: 00-1-1-00", "Apple-Id: x", "Host: evil.example",
+  ]
+
+  @Test("the caller's none go to Apple with the catalog, and all that must be there is", arguments: [false, true])
+  func catalog(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
+    let answer = try HTTPAnswer(
+      curl: Self.foreign.flatMap { ["-H", $0] } + ["\(ground.server.url)\(CatalogGround.album)"])
+    #expect(answer.status == 200)
+    #expect(answer.body == (try ground.original(CatalogGround.album).body))
+    let request = try #require(try ground.emulator.requests().first)
+    #expect(request.names == Self.sent)
+    #expect(request["accept"] == "application/json")
+    #expect(request["user-agent"] == "musickit-token-server")
+    #expect(request["via"] == "1.1 musickit-token-server")
+    #expect(request.developerToken.hasPrefix("accepted"))
+  }
+
+  @Test("Accept-Encoding comes down to gzip or nothing")
+  func codings() throws {
+    let ground = try CatalogGround()
+    for (index, (coding, sent)) in [
+      ("gzip", "gzip"), ("br, zstd, gzip", "gzip"), ("br", "identity"), ("*", "gzip"), ("gzip;q=0", "identity"),
+      ("GZIP", "gzip"), ("identity", "identity"), ("gzip;q=banana", "identity"), ("compress, deflate", "identity"),
+    ].enumerated() {
+      _ = try ground.request("\(CatalogGround.album)?x=\(index)", "-H", "Accept-Encoding: \(coding)")
+      #expect(try ground.emulator.requests().last?["accept-encoding"] == sent, "\(coding)")
+    }
+  }
+
+  @Test("those that describe it go along below /v1/me, and no others")
+  func user() throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    let mine = ["If-Match: \"1\"", "Content-Type: application/json", "Content-Language: de"]
+    let foreign = Self.foreign.filter { !$0.hasPrefix("If-") && !$0.hasPrefix("Content-") }
+    let answer = try HTTPAnswer(
+      curl: (foreign + mine).flatMap { ["-H", $0] } + ["-d", "{}", "\(ground.server.url)/v1/me/library/nothing"])
+    #expect(answer["Via"] != nil)
+    let request = try #require(try ground.emulator.requests().first)
+    #expect(
+      request.names.filter { $0 != "content-length" }
+        == (Self.sent + ["content-language", "content-type", "if-match", "music-user-token"]).sorted())
+    #expect(request["music-user-token"] == "good")
+    #expect(request["content-type"] == "application/json")
+  }
+
+  @Test("one that Connection names goes no further")
+  func connection() throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    let answer = try ground.request(
+      "/v1/me/library/songs", "-H", "Music-User-Token: sandbox-user-token", "-H", "If-Match: \"x\"", "-H",
+      "Connection: close, if-match, MUSIC-user-token")
+    #expect(answer.status == 403)
+    let request = try #require(try ground.emulator.requests().first)
+    #expect(request.names == Self.sent)
+  }
+
+  @Test(
+    "two of which only one may count keep a request from going anywhere",
+    arguments: [
+      ["Music-User-Token: sandbox-user-token", "Music-User-Token: other"], ["If-Match: \"1\"", "If-Match: \"2\""],
+      ["Music-User-Token: sandbox-user-token, other"], ["Music-User-Token: a b"], ["Content-Range: bytes 0-1/2"],
+      ["Music-User-Token: \(String(repeating: "a", count: 4097))"],
+    ])
+  func ambiguous(_ fields: [String]) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    let answer = try HTTPAnswer(
+      curl: fields.flatMap { ["-H", $0] } + ["-X", "PUT", "-d", "{}", "\(ground.server.url)/v1/me/library/songs"])
+    #expect(answer.status == 400)
+    #expect(answer.errorCode == "malformed_request")
+    #expect(!answer.text.contains("sandbox-user-token"))
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("X-Request-ID names the answer and goes nowhere else")
+  func requestID() throws {
+    let ground = try CatalogGround()
+    let answer = try ground.request(CatalogGround.album, "-H", "X-Request-ID: mine")
+    #expect(answer["X-Request-ID"] != "mine")
+    #expect(try ground.emulator.requests().map(\.names) == [Self.sent])
+  }
+}
+
+@Suite("Of an answer's fields")
+struct CatalogAnswerFieldTests {
+  private static let foreign = [
+    "Set-Cookie", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
+    "Proxy-Authenticate", "Strict-Transport-Security", "Alt-Svc", "Server", "Keep-Alive", "Transfer-Encoding",
+  ]
+
+  @Test("those that would speak for this server do not reach the caller", arguments: [false, true])
+  func foreign(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody, emulator: ["--fault", "set-cookie"], isSecure: isSecure)
+    #expect(try ground.original(CatalogGround.album)["Set-Cookie"] != nil, "Apple sends some")
+    for path in [CatalogGround.album, "/v1/me/library/songs", "/v1/test", "/v1/catalog/us/albums/1"] {
+      let answer = try ground.request(path, "-H", "Music-User-Token: sandbox-user-token")
+      for name in Self.foreign { #expect(answer[name] == nil, "\(path): \(name)") }
+      #expect(answer["X-Apple-Jingle-Correlation-Key"] == "SANDBOX", "\(path)")
+      #expect(answer["Via"]?.hasSuffix(" musickit-token-server") == true, "\(path)")
+      #expect(answer["Cache-Status"]?.hasPrefix("musickit-token-server; fwd=") == true, "\(path)")
+      #expect(answer["X-Request-ID"] != nil, "\(path)")
+    }
+  }
+
+  @Test("a cookie keeps an answer out of the cache")
+  func cookie() throws {
+    let ground = try CatalogGround(emulator: ["--fault", "set-cookie"])
+    for _ in 0..<2 { #expect(!(try ground.request(CatalogGround.album)).isHit) }
+    #expect(try ground.emulator.count() == 2)
+  }
+}

@@ -1,0 +1,57 @@
+import TestSupport
+import Testing
+
+@Suite("A method")
+struct CatalogMethodTests {
+  private static let user = "Music-User-Token: sandbox-user-token"
+
+  @Test("that only asks is all that the catalog takes", arguments: ["POST", "PUT", "PATCH", "DELETE", "TRACE"])
+  func catalog(_ method: String) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    for path in [CatalogGround.album, "/v1/storefronts", "/v1/language/us/tag", "/v1/test"] {
+      let answer = try ground.request(path, "-X", method)
+      #expect(answer.status == 405, "\(path)")
+      #expect(answer.errorCode == "method_not_allowed", "\(path)")
+      #expect(answer["Allow"] == "GET, HEAD, OPTIONS", "\(path)")
+    }
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("that Apple documents below /v1/me arrives there as it is", arguments: ["POST", "PUT", "PATCH", "DELETE"])
+  func user(_ method: String) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    _ = try ground.request("/v1/me/library/nothing", "-X", method, "-H", Self.user, "-d", "{}")
+    let request = try #require(try ground.emulator.requests().first)
+    #expect(request.method == method)
+    #expect(request["content-length"] == "2")
+  }
+
+  @Test("that nobody documents below /v1/me is refused there")
+  func trace() throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    let answer = try ground.request("/v1/me/library/songs", "-X", "TRACE", "-H", Self.user)
+    #expect(answer.status == 405)
+    #expect(answer["Allow"] == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("that the server does not know is 501", arguments: ["FOO", "get", "PROPFIND", "CONNECT"])
+  func unknown(_ method: String) throws {
+    let ground = try CatalogGround()
+    let connection = try ground.connect()
+    connection.send("\(method) \(method == "CONNECT" ? "a:443" : CatalogGround.album) HTTP/1.1\r\nHost: a:443\r\n\r\n")
+    let answer = try connection.response()
+    #expect(answer.status == 501)
+    #expect(answer.errorCode == "not_implemented")
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("in a field in place of the request line changes nothing")
+  func override() throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    let answer = try ground.request(
+      CatalogGround.album, "-H", "X-HTTP-Method-Override: DELETE", "-H", "X-Method-Override: DELETE")
+    #expect(answer.status == 200)
+    #expect(try ground.emulator.requests().map(\.method) == ["GET"])
+  }
+}

@@ -1,0 +1,66 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Content below /v1/me")
+struct CatalogStreamingTests {
+  /// More than the kernel's buffers of two connections hold.
+  private static let flood = 64 << 20
+
+  @Test("arrives whole, whether its length is known or not", arguments: [[], ["-H", "Transfer-Encoding: chunked"]])
+  func upload(_ framing: [String]) throws {
+    let upstream = try RawUpstream()
+    let ground = try Ground()
+    let server = try upstream.serve(ground, CatalogGround.forEverybody)
+    let content = (0..<2 << 20).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) }
+    let file = try ground.directory.write(content, to: "content")
+    let digest = try #require(try run("sha256sum", [file]).stdout.split(separator: " ").first)
+    let answer = try HTTPAnswer(
+      curl: framing + ["-X", "POST", "-H", "Expect:", "-T", file, "\(server.url)/v1/me/library/upload"])
+    #expect(answer.status == 200, "\(answer.text)")
+    let request = try upstream.next()
+    #expect(request["length"]?.integer == content.count)
+    #expect(request["sha256"]?.string == String(digest))
+  }
+
+  @Test(
+    "of an answer is taken from Apple no faster than its caller reads it",
+    arguments: ["/v1/me/flood", "/v1/catalog/us/flood"])
+  func heldDownload(_ path: String) throws {
+    let upstream = try RawUpstream()
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
+    let before = try Self.memory(of: server)
+    let connection = try server.connect()
+    connection.send("GET \(path)?\(Self.flood) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    #expect(try upstream.next()["line"]?.string?.contains("flood") == true)
+    #expect(try #require(try upstream.next()["stalled"]?.integer) < Self.flood)
+    #expect(try Self.memory(of: server) - before < 8 << 20)
+    #expect(try connection.receiveAll().utf8.count > Self.flood)
+    #expect(try Self.memory(of: server) - before < 8 << 20)
+  }
+
+  @Test("of a caller who goes away in its middle ends at Apple as well")
+  func goneMidway() throws {
+    let upstream = try RawUpstream()
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
+    do {
+      let connection = try server.connect()
+      connection.send("POST /v1/me/library/hold HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+      _ = try upstream.next()
+    }
+    upstream.process.send("go on\n")
+    #expect(try #require(try upstream.next()["length"]?.integer) <= 4)
+    #expect(server.stop() == 0)
+  }
+
+  /// The most memory that a server has had so far, in bytes.
+  private static func memory(of server: RunningServer) throws -> Int {
+    let status = try TextFile.read("/proc/\(server.process.id)/status")
+    let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+    guard let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Int($0) }) else {
+      throw TestFailure("The kernel does not say how much memory the server takes.")
+    }
+    return kilobytes << 10
+  }
+}

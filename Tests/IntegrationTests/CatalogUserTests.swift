@@ -1,0 +1,137 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Below /v1/me")
+struct CatalogUserTests {
+  private static let token = "Music-User-Token: sandbox-user-token"
+  private static let playlists = "/v1/me/library/playlists"
+
+  @Test("there is nothing unless it is turned on")
+  func disabled() throws {
+    let ground = try CatalogGround(["ACCESS_ANONYMOUS": "{ catalog: true, me: true }"])
+    let answer = try ground.request(Self.playlists, "-H", Self.token)
+    #expect(answer.status == 404)
+    #expect(answer.errorCode == "not_found")
+    #expect(try #require(answer.errorDetail).contains("catalog.me"))
+    #expect(try ground.emulator.count() == 0)
+  }
+
+  @Test("there is nothing for callers to whom the policy does not give it")
+  func notPermitted() throws {
+    let ground = try CatalogGround(["CATALOG_ME": "true"])
+    let answer = try ground.request(Self.playlists, "-H", Self.token)
+    #expect(answer.status == 404)
+    #expect(answer.errorCode == "not_permitted")
+    #expect(try ground.request(CatalogGround.album).status == 200)
+    #expect(try ground.emulator.requests().map(\.path) == [CatalogGround.album])
+  }
+
+  @Test("the user's token goes along, and nobody keeps the answer", arguments: [false, true])
+  func forwarded(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
+    for _ in 0..<2 {
+      let answer = try ground.request(Self.playlists, "-H", Self.token)
+      #expect(answer.status == 200)
+      #expect(answer.json?["data"]?.elements.first?["attributes"]?["name"]?.string == "Mine")
+      #expect(answer["Cache-Control"] == "no-store")
+      #expect(answer["Cache-Status"] == "musickit-token-server; fwd=bypass")
+    }
+    #expect(try ground.emulator.requests().map { $0["music-user-token"] } == ["good", "good"])
+  }
+
+  @Test("Apple's 403 passes through as it is")
+  func forbidden() throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    for options in [[], ["-H", "Music-User-Token: wrong"], ["-H", "\(Self.token)-without-subscription"]] {
+      let answer = try HTTPAnswer(curl: options + ["\(ground.server.url)\(Self.playlists)"])
+      #expect(answer.status == 403)
+      #expect(["40300", "40015"].contains(answer.error?["code"]?.string))
+      #expect(answer["Cache-Control"] == "no-store")
+    }
+    #expect(try ground.request(CatalogGround.album).status == 200, "that says nothing against our token")
+  }
+
+  @Test(
+    "and where the catalog is about a user, each gets its own answer, though Apple says that anybody may keep it",
+    arguments: [
+      "/v1/me/storefront", "/v1/catalog/us/songs/1?relate=library", "/v1/catalog/us/songs/1?relate%5Bsongs%5D=library",
+      "/v1/catalog/us/playlists?filter[identity]=personal", "/v1/catalog/us/playlists?filter%5bidentity%5D=%70ersonal",
+      "/v1/catalog/us/songs/1?relate=x,library&l=de",
+    ])
+  func users(_ target: String) throws {
+    let upstream = try RawUpstream()
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
+    for user in ["one", "two", "one"] {
+      let answer = try server.request(target, "-H", "Music-User-Token: \(user)")
+      #expect(answer.json?["user"]?.string == user)
+      #expect(answer["Cache-Control"] == "no-store")
+      #expect(try upstream.next().field("music-user-token") == user)
+    }
+    #expect(try server.request(target).json?["user"]?.string == nil)
+  }
+
+  @Test("nothing else of the catalog gets to know the user, who then shares the answer with everybody")
+  func catalog() throws {
+    let upstream = try RawUpstream()
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
+    for (index, user) in ["one", "two"].enumerated() {
+      let answer = try server.request("/v1/catalog/us/songs/1?relate=albums", "-H", "Music-User-Token: \(user)")
+      #expect(answer.json?["user"]?.string == nil)
+      #expect(answer.isHit == (index > 0))
+    }
+    #expect(try upstream.next().field("music-user-token") == nil)
+  }
+
+  @Test("no token of a user goes anywhere unless it is turned on")
+  func personalCatalog() throws {
+    let upstream = try RawUpstream()
+    let server = try upstream.serve(try Ground())
+    for user in ["one", "two"] {
+      let answer = try server.request("/v1/catalog/us/songs/1?relate=library", "-H", "Music-User-Token: \(user)")
+      #expect(answer.json?["user"]?.string == nil)
+      #expect(answer["Cache-Control"] == "no-store")
+      #expect(try upstream.next().field("music-user-token") == nil)
+    }
+  }
+
+  @Test("a playlist that was made is there, can be changed, and can be removed", arguments: [false, true])
+  func playlist(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
+    let type = "Content-Type: application/json"
+    let made = try ground.request(
+      Self.playlists, "-H", Self.token, "-H", type, "-d", "{\"attributes\":{\"name\":\"New\"}}")
+    #expect(made.status == 201)
+    let path = "\(Self.playlists)/\(try #require(made.json?["data"]?.elements.first?["id"]?.string))"
+    func name() throws -> String? {
+      try ground.request(path, "-H", Self.token).json?["data"]?.elements.first?["attributes"]?["name"]?.string
+    }
+    #expect(try name() == "New")
+    let change = "{\"attributes\":{\"name\":\"Newer\"}}"
+    let changed = try ground.request(path, "-X", "PATCH", "-H", Self.token, "-H", type, "-d", change)
+    #expect(changed.status == 204 && changed.body.isEmpty)
+    #expect(try name() == "Newer")
+    #expect(try ground.request(path, "-X", "DELETE", "-H", Self.token).status == 204)
+    #expect(try ground.request(path, "-H", Self.token).status == 404)
+  }
+
+  @Test("no token of a user is in the log, however much is logged", arguments: ["json", "text"])
+  func log(_ format: String) throws {
+    let ground = try CatalogGround(
+      CatalogGround.forEverybody.merging(["LOG_FORMAT": format, "LOG_LEVEL": "trace"]) { $1 })
+    for path in [
+      Self.playlists, "/v1/me/nothing", CatalogGround.album, "\(CatalogGround.album)?relate=library", "/token",
+    ] {
+      _ = try ground.request("\(path)", "-H", "Music-User-Token: user-canary")
+      _ = try ground.request("\(path)", "-X", "POST", "-H", "Music-User-Token: user-canary", "-d", "body-canary")
+      _ = try ground.request("\(path)?query-canary", "-H", "Music-User-Token: user-canary,user-canary")
+    }
+    try ground.emulator.fail("status=503")
+    _ = try ground.request(Self.playlists, "-H", "Music-User-Token: user-canary")
+    #expect(ground.server.stop() == 0)
+    let written = ground.server.log + String(decoding: ground.server.process.standardOutput, as: UTF8.self)
+    #expect(written.contains("/v1/me/library"), "there is a log")
+    #expect(!written.contains("canary"))
+    for token in [Ground.teamID, "Bearer", "eyJ"] { #expect(!written.contains(token)) }
+  }
+}

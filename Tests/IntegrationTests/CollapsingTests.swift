@@ -1,0 +1,86 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Many requests for the same")
+struct CollapsingTests {
+  @Test("are one at Apple, and all are answered", arguments: [false, true])
+  func thousand(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(isSecure: isSecure)
+    try ground.emulator.fail("delay=1s")
+    let herd = try Self.herd(1000, ground)
+    #expect(herd["statuses"]?["200"]?.integer == 1000)
+    #expect(herd["bodies"]?.integer == 1)
+    #expect(herd["ids"]?.integer == 1000)
+    #expect(try #require(herd["collapsed"]?.integer) > 0)
+    #expect(try ground.emulator.count() == 1)
+  }
+
+  @Test("all hear of an error, each by itself")
+  func error() throws {
+    let ground = try CatalogGround()
+    try ground.emulator.fail("delay=1s,status=503", count: 1)
+    let herd = try Self.herd(100, ground)
+    let failed = herd["statuses"]?["502"]?.integer ?? 0
+    #expect(failed > 1)
+    #expect(failed + (herd["statuses"]?["200"]?.integer ?? 0) == 100)
+    #expect(herd["ids"]?.integer == 100)
+    #expect(try #require(herd["bodies"]?.integer) >= failed, "each error bears its request's own ID")
+  }
+
+  @Test("are answered though the one that came first goes away")
+  func leader() throws {
+    let ground = try CatalogGround()
+    try ground.emulator.fail("delay=1s")
+    let request = "GET \(CatalogGround.album) HTTP/1.1\r\nHost: a\r\n\r\n"
+    var leader: RawConnection? = try ground.connect()
+    leader?.send(request)
+    try ground.emulator.waitForRequests(1)
+    let others = try (0..<10).map { _ in try ground.connect() }
+    for other in others { other.send(request) }
+    leader = nil
+    let original = try ground.original(CatalogGround.album)
+    for other in others {
+      let answer = try other.response()
+      #expect(answer.status == 200 && answer.body == original.body)
+    }
+    #expect(leader == nil)
+  }
+
+  @Test("that all go away end at Apple too, and leave nothing behind")
+  func abandoned() throws {
+    let ground = try CatalogGround()
+    try ground.emulator.fail("delay=1s", count: 1)
+    do {
+      let connections = try (0..<10).map { _ in try ground.connect() }
+      for connection in connections { connection.send("GET \(CatalogGround.album) HTTP/1.1\r\nHost: a\r\n\r\n") }
+      try ground.emulator.waitForRequests(1)
+    }
+    #expect(try ground.request(CatalogGround.album).status == 200)
+    #expect(ground.server.stop() == 0)
+  }
+
+  @Test("with different wishes each get the form that they want")
+  func forms() throws {
+    let ground = try CatalogGround()
+    try ground.emulator.fail("delay=1s")
+    let head = "\(CatalogGround.album) HTTP/1.1\r\nHost: a\r\n"
+    let requests = ["GET \(head)", "GET \(head)Accept-Encoding: gzip\r\n", "HEAD \(head)"]
+    let connections = try requests.map { request in
+      let connection = try ground.connect()
+      connection.send(request + "Connection: close\r\n\r\n")
+      return connection
+    }
+    let answers = try connections.map { try #require(HTTPAnswer(Array(try $0.receiveAll().utf8))) }
+    #expect(answers.map(\.status) == [200, 200, 200])
+    #expect(answers.map { $0["Content-Encoding"] } == [nil, "gzip", nil])
+    #expect(answers[2].body.isEmpty && answers[2]["Content-Length"] == answers[0]["Content-Length"])
+  }
+
+  private static func herd(_ count: Int, _ ground: CatalogGround) throws -> JSONValue {
+    let result = try run(
+      Repository.python, [Repository.script("herd.py"), "\(ground.server.port)", "\(count)", CatalogGround.album])
+    guard let herd = JSONReader.read(result.standardOutput) else { throw TestFailure("No herd: \(result.stderr)") }
+    return herd
+  }
+}

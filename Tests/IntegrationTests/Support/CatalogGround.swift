@@ -1,0 +1,48 @@
+import TestSupport
+
+/// A server, and the Apple Music emulator behind it. Both end with it.
+final class CatalogGround {
+  /// The settings of a server that forwards `/v1/me` for everybody.
+  static let forEverybody = ["CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{ catalog: true, me: true }"]
+
+  static let album = "/v1/catalog/us/albums/1200868601"
+
+  let ground: Ground
+  let emulator: Emulator
+  let server: RunningServer
+
+  /// Starts both.
+  ///
+  /// - Parameters:
+  ///   - settings: The server's, besides those that it needs to get to the emulator.
+  ///   - flags: The server's.
+  ///   - arguments: The emulator's.
+  ///   - isSecure: Whether they speak TLS with each other, and so HTTP/2.
+  init(
+    _ settings: [String: String] = [:], flags: [String] = [], emulator arguments: [String] = [], isSecure: Bool = false
+  ) throws {
+    ground = try Ground()
+    emulator = try Emulator(ground, arguments, isSecure: isSecure)
+    let own = emulator.settings.merging(["ACCESS_ANONYMOUS": "{ catalog: true }"]) { $1 }
+    server = try ground.serve(own.merging(settings) { $1 }, flags)
+  }
+
+  /// A request to the server by curl.
+  func request(_ target: String, _ options: String...) throws -> HTTPAnswer {
+    try HTTPAnswer(curl: options + ["\(server.url)\(target)"])
+  }
+
+  /// What the emulator says to who has a developer token himself.
+  func original(_ target: String) throws -> HTTPAnswer {
+    guard let token = try server.request("/token").token else { throw TestFailure("There is no token to be had.") }
+    return try emulator.request(target, "-H", "Authorization: Bearer \(token)")
+  }
+
+  /// A connection of bytes to the server.
+  func connect() throws -> RawConnection { try server.connect() }
+}
+
+extension HTTPAnswer {
+  /// Whether it came from the cache.
+  var isHit: Bool { self["Cache-Status"]?.contains("; hit") ?? false }
+}
