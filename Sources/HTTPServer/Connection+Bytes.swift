@@ -88,6 +88,10 @@ extension Connection {
       case .timedOut: throw .refused(.bodyTimeout)
       case .cancelled: throw .refused(.draining)
       }
+    } else {
+      // As much as is sent is there at once: without a wait, nothing else makes room for what comes.
+      input.removeSubrange(..<consumed)
+      consumed = 0
     }
     try receive()
   }

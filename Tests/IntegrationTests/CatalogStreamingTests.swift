@@ -24,6 +24,24 @@ struct CatalogStreamingTests {
     #expect(request["sha256"]?.string == String(digest))
   }
 
+  @Test("is taken no faster than Apple takes it, and then all of it")
+  func heldUpload() throws {
+    let upstream = try RawUpstream()
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
+    let before = try Self.memory(of: server)
+    let connection = try server.connect()
+    connection.send("POST /v1/me/library/hold HTTP/1.1\r\nHost: a\r\nContent-Length: \(Self.flood)\r\n\r\n")
+    #expect(try upstream.next()["line"]?.string?.contains("hold") == true)
+    let sent = connection.sendUntilFull(Self.flood)
+    #expect(sent < Self.flood, "somebody has taken all of it")
+    #expect(try Self.memory(of: server) - before < 8 << 20)
+    upstream.process.send("go on\n")
+    connection.send(String(repeating: "x", count: Self.flood - sent))
+    #expect(try connection.response().status == 200)
+    #expect(try upstream.next()["length"]?.integer == Self.flood)
+    #expect(try Self.memory(of: server) - before < 8 << 20)
+  }
+
   @Test(
     "of an answer is taken from Apple no faster than its caller reads it",
     arguments: ["/v1/me/flood", "/v1/catalog/us/flood"])
