@@ -71,7 +71,7 @@ class Catalog(Comparison):
             nonlocal most
             most = max(most, connections_to(port))
 
-        with subject.start(connections=_ROOM * count) as server:
+        with subject.start(connections=count + 100) as server:
             with Callers(server.port, count, _album) as callers:
                 answers = callers.answers(seconds=60, between=look)
         if answers.count("HTTP/1.1 200 OK") != count:
@@ -90,7 +90,7 @@ class Catalog(Comparison):
                 halves = self._alternate(
                     (ours, self._proxy(waiting.port, directives=directives)),
                     lambda server: self._stalled(server, count, path), rounds=min(self.rounds, 3),
-                    connections=_ROOM * count)
+                    connections=count + 100)
                 ratio = Spread.ratios(*halves)
                 self.rows.append(Row(
                     f"caller who waits, {name}: anonymous memory, {count:,} of them", ratio.text("×"), "≤ 1.0×",
@@ -114,7 +114,7 @@ class Catalog(Comparison):
 
     def _proxy(self, port, fields="", directives=""):
         """nginx before an upstream, as ours is set up: connections kept, a credential added."""
-        return Nginx(self.directory, self.credentials, Site(http=f"""
+        return Nginx(self.directory, self.credentials, Site(room=_ROOM, http=f"""
   sendfile on;
   tcp_nopush on;
   proxy_cache_path {self.directory}/answers-{port} levels=1:2 keys_zone=answers:8m max_size=64m use_temp_path=off;
@@ -138,7 +138,7 @@ class Catalog(Comparison):
     }}"""))
 
 
-# nginx needs two connections for a caller, and drops some of them when a sixteenth of all is left.
+# Two connections for a caller, and some to spare: nginx drops those at rest when a sixteenth of all is left.
 _ROOM = 3
 
 _CACHE = """
@@ -169,7 +169,10 @@ def _summary(answers):
 
 
 def _wait_until_quiet(server):
-    """Until the server has done what there is to do."""
-    before = None
-    while before != (before := server.cpu):
-        time.sleep(0.5)
+    """Until the server has done what there is to do: no CPU time and no more memory, three times in a row."""
+    before, quiet = None, 0
+    while quiet < 3:
+        time.sleep(0.3)
+        now = (server.cpu, server.memory.anonymous)
+        quiet = quiet + 1 if now == before else 0
+        before = now

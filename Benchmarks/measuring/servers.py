@@ -47,6 +47,8 @@ class Site:
     server: str
     http: str = ""
     listen: str = ""
+    # Connections that it needs for one of a caller.
+    room: int = 1
 
 
 class Nginx:
@@ -79,7 +81,7 @@ daemon off;
 worker_processes 1;
 error_log stderr error;
 pid {self.directory}/nginx-{port}.pid;
-events {{ worker_connections {connections + 16}; }}
+events {{ worker_connections {connections * self.site.room + 16}; }}
 http {{
 {temporary}
   access_log {"/dev/null combined buffer=64k flush=1s" if logs else "off"};

@@ -58,9 +58,9 @@ class Waiting:
 
 def over_http2(directory, credentials, port):
     """nginx with HTTP/2 and TLS, 100 streams a connection like Apple's, in front of a local port."""
-    site = Site(listen="http2", http="  http2_max_concurrent_streams 100;", server=f"""
+    site = Site(listen="http2", room=3, http="  http2_max_concurrent_streams 100;", server=f"""
     location / {{
       proxy_pass http://127.0.0.1:{port};
       proxy_read_timeout 1h;
     }}""")
-    return Nginx(directory, credentials, site).start(tls=True, connections=30_000, cores=tools.LOAD_CORES)
+    return Nginx(directory, credentials, site).start(tls=True, connections=10_000, cores=tools.LOAD_CORES)

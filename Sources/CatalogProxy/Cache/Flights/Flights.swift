@@ -49,7 +49,9 @@ public struct Flights<Waiter> {
   /// that is being cancelled.
   public mutating func leave(_ ticket: FlightTicket) -> Departure {
     guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return .tooLate }
-    guard let flight = flights[ticket.flight], flight.waiters.isEmpty else { return .left(waiter, cancelsFlight: false) }
+    guard let flight = flights[ticket.flight], flight.waiters.isEmpty else {
+      return .left(waiter, cancelsFlight: false)
+    }
     end(ticket.flight, flight)
     return .left(waiter, cancelsFlight: true)
   }
