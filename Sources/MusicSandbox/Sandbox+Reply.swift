@@ -53,7 +53,8 @@ extension SandboxRequest {
       Self.name(of: request), String(decoding: request.path, as: UTF8.self),
       query: request.query.map { String(decoding: $0, as: UTF8.self) },
       authority: String(decoding: request.authority, as: UTF8.self),
-      fields: fields.filter { $0.name.lowercased() != "host" }, protocolName: request.isHTTP2 ? "HTTP/2" : request.head.version == .http10 ? "HTTP/1.0" : "HTTP/1.1")
+      fields: fields.filter { $0.name.lowercased() != "host" },
+      protocolName: request.isHTTP2 ? "HTTP/2" : request.head.version == .http10 ? "HTTP/1.0" : "HTTP/1.1")
   }
 
   /// The router refuses the methods that are left out here.
