@@ -104,6 +104,20 @@ import Testing
     content.cancelled.wait()
   }
 
+  @Test("a server whose time is up says nothing into an answer that has begun", arguments: Variant.plain)
+  func drain(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    let client = try server.connect()
+    try client.send("GET /stream/x?1000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    content.send("hello")
+    _ = try client.text(until: "hello")
+    server.server.drain(timeout: .zero)
+    content.cancelled.wait()
+    #expect(try client.restUndecrypted() == [])
+    #expect(server.recorder.statuses == [200])
+  }
+
   @Test("a client that does not read is not read for", arguments: Variant.all)
   func backPressure(_ variant: Variant) throws {
     let content = TestContent()

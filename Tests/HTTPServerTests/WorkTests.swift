@@ -141,6 +141,23 @@ import Testing
     #expect(try client.response()?.isLast == true)
   }
 
+  @Test(
+    "content that a handler has begun and left closes the connection: its rest is no request", arguments: Variant.all)
+  func halfReadContent(_ variant: Variant) throws {
+    let server = try TestServer(
+      variant,
+      router: Self.router { context in
+        _ = try? await context.content.read()
+        return Response(.ok)
+      })
+    let client = try server.connect()
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: \(3 + Self.hello.utf8.count)\r\n\r\nabc")
+    #expect(try client.response()?.isLast == true)
+    try client.send(Self.hello + Self.hello)
+    #expect(try client.response() == nil)
+    #expect(server.recorder.statuses == [200])
+  }
+
   @Test("a server that drains waits for work under way, and refuses it when its time is up", arguments: Variant.all)
   func drain(_ variant: Variant) throws {
     let begun = Signal<Void>()
