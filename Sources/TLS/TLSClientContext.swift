@@ -1,19 +1,23 @@
 import COpenSSL
+import Locks
 
 /// Whom a client trusts, and its TLS policy, checked and immutable, for any number of sessions on any thread.
 ///
 /// The policy is that of ``TLSContext``; chain and host name of every server are verified. The latest session ticket of
 /// each host is kept and offered, so that a new connection costs a server no signature.
 ///
-/// `@unchecked Sendable`: for the reasons of ``TLSContext``; the tickets have a lock of their own.
+/// `@unchecked Sendable`: for the reasons of ``TLSContext``; the tickets have a lock of their own, and the system's
+/// authorities are read under `mutex`, before the first session is made.
 public final class TLSClientContext: @unchecked Sendable {
   /// What a server may cost.
   public let limits: TLSLimits
 
   let handle: TLSContext.Handle
   let tickets: SessionTickets
+  private let mutex = Mutex()
+  private var lacksSystemStore: Bool
 
-  /// Loads the certification authorities.
+  /// Loads the certification authorities of `caFile`; the system's are left to ``loadSystemStore()``.
   /// - Parameters:
   ///   - caFile: PEM: the CAs to trust in place of the system's; nil for the system's, where OpenSSL looks for them.
   ///   - limits: What a server may cost.
@@ -21,7 +25,8 @@ public final class TLSClientContext: @unchecked Sendable {
   public init(caFile: String? = nil, limits: TLSLimits = TLSLimits()) throws(TLSError) {
     let handle = try TLSContext.Handle(.client)
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
-    unsafe try Self.trust(caFile, handle.pointer)
+    if let caFile { unsafe try Self.trust(caFile, handle.pointer) }
+    lacksSystemStore = caFile == nil
     unsafe ServerIdentity.verify(on: handle.pointer)
     unsafe SessionTickets.keep(on: handle.pointer)
     self.handle = handle
@@ -29,13 +34,20 @@ public final class TLSClientContext: @unchecked Sendable {
     tickets = SessionTickets()
   }
 
-  private static func trust(_ caFile: String?, _ context: OpaquePointer) throws(TLSError) {
-    guard let caFile else {
-      guard unsafe SSL_CTX_set_default_verify_paths(context) == 1 else {
-        throw .internalFailure("OpenSSL does not know where this system keeps its certification authorities.")
-      }
-      return
+  /// Reads the system's certification authorities, if they are to be trusted and nobody has done so. The first session
+  /// does: it takes about 25 ms, once, which every start would have to wait for otherwise.
+  /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL does not know where they are.
+  func loadSystemStore() throws(TLSError) {
+    let isLoaded = mutex.withLock {
+      if lacksSystemStore { lacksSystemStore = unsafe SSL_CTX_set_default_verify_paths(handle.pointer) != 1 }
+      return !lacksSystemStore
     }
+    guard isLoaded else {
+      throw .internalFailure("OpenSSL does not know where this system keeps its certification authorities.")
+    }
+  }
+
+  private static func trust(_ caFile: String, _ context: OpaquePointer) throws(TLSError) {
     try PEMFile(caFile).forEachCertificate { place, authority throws(TLSError) in
       guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1 else {
         throw .configuration("Certificate \(place + 1) in '\(caFile)' cannot be used as a CA.")

@@ -54,6 +54,7 @@ import COpenSSL
   public convenience init(
     _ context: TLSClientContext, host: String, applicationProtocols: [String]
   ) throws(TLSError) {
+    try context.loadSystemStore()
     let protocols = try ApplicationProtocols(applicationProtocols)
     let server = ServerIdentity(host, tickets: context.tickets)
     unsafe try self.init(context.handle.pointer, owner: context, context.limits, server: server)
