@@ -39,7 +39,7 @@ extension CatalogProxy {
     let now = clock.elapsed
     guard let version = token.version else { return false }
     switch withState({ $0.remint.unauthorized(version, isRetry: isRetry, now: now) }) {
-    case .mint(let version): return mintToken(now: clock.now.wall, version: version) != nil
+    case .mint: return currentToken() != nil
     case .retryWithCurrent: return true
     case .rejected: return false
     }

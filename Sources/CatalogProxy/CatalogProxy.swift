@@ -43,6 +43,8 @@ public final class CatalogProxy: @unchecked Sendable {
   /// What is kept of answers.
   public let cache: ResponseCache
 
+  /// Held while a developer token is signed.
+  let minting = Mutex()
   private let mutex = Mutex()
   private var state: State
 

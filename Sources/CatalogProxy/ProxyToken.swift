@@ -1,4 +1,5 @@
 import HTTPTypes
+import Locks
 
 /// A developer token for the upstream. It bears no origin, and no caller ever sees it.
 public struct ProxyToken: Sendable {
@@ -31,42 +32,51 @@ public protocol TokenSource: Sendable {
 extension CatalogProxy {
   /// The token to send with, made if there is none, it is half used up, or another is due after a 401. Nil if none can be
   /// made.
+  ///
+  /// It is made once, however many event loops miss it: they wait for the signature of the one that came first, which
+  /// takes less time than one of their own.
   func currentToken() -> ProxyToken? {
     let now = clock.now.wall
-    let (token, version) = withState { state -> (ProxyToken?, TokenVersion) in
-      let present = state.token
-      let isCurrent = present?.version == state.remint.current
-      if let present, isCurrent, now < present.refreshAt { return (present, state.remint.current) }
-      // Else somebody has begun another version: whoever needs it before it is there makes one of its own.
-      if present == nil || isCurrent {
-        _ = state.remint.renewed(hasNewKey: state.hasNewKey)
-        state.hasNewKey = false
-      }
-      return (nil, state.remint.current)
-    }
-    return token ?? mintToken(now: now, version: version)
+    return usableToken(now: now) ?? minting.withLock { usableToken(now: now) ?? mintToken(now: now) }
   }
 
-  /// Makes a token of a version.
-  func mintToken(now: Int, version: TokenVersion) -> ProxyToken? {
-    let (source, serial) = withState { ($0.tokens, $0.tokensSerial) }
-    guard let source else { return nil }
-    do {
-      var token = try source.mint(now: now)
-      token.version = version
-      let made = token
-      let isOfPresentKey = withState { state in
-        guard state.tokensSerial == serial else { return false }
-        state.counts.tokensMinted += 1
-        if state.token?.version.map({ $0 <= version }) ?? true { state.token = made }
-        return true
+  /// The token that is there, if it is the current one and less than half used up.
+  private func usableToken(now: Int) -> ProxyToken? {
+    withState { state in
+      guard let token = state.token, token.version == state.remint.current, now < token.refreshAt else { return nil }
+      return token
+    }
+  }
+
+  /// Makes the token that is missing. Under `minting`.
+  private func mintToken(now: Int) -> ProxyToken? {
+    while true {
+      let (source, serial, version) = withState { state in
+        // Else a 401 has begun another version.
+        if state.token == nil || state.token?.version == state.remint.current {
+          _ = state.remint.renewed(hasNewKey: state.hasNewKey)
+          state.hasNewKey = false
+        }
+        return (state.tokens, state.tokensSerial, state.remint.current)
       }
-      // The key has changed meanwhile.
-      return isOfPresentKey ? made : currentToken()
-    } catch {
-      observer.noticed(.tokenFailed("\(error)"))
-      // One that is half used up is better than none.
-      return withState { $0.token }
+      guard let source else { return nil }
+      do {
+        var token = try source.mint(now: now)
+        token.version = version
+        let made = token
+        let isOfPresentKey = withState { state in
+          guard state.tokensSerial == serial else { return false }
+          state.counts.tokensMinted += 1
+          state.token = made
+          return true
+        }
+        if isOfPresentKey { return made }
+        // Else the key has changed meanwhile.
+      } catch {
+        observer.noticed(.tokenFailed("\(error)"))
+        // One that is half used up is better than none.
+        return withState { $0.token }
+      }
     }
   }
 }

@@ -1,0 +1,59 @@
+import Dispatch
+import Glibc
+import Locks
+import Testing
+
+@testable import CatalogProxy
+
+@Suite("The developer token for the upstream")
+struct ProxyTokenTests {
+  /// Counts what it makes. Each takes long enough for every other thread to miss it, too.
+  private final class Source: TokenSource, @unchecked Sendable {
+    // Sendable: `made` is touched only under `mutex`.
+    private let mutex = Mutex()
+    private var made = 0
+
+    var count: Int { mutex.withLock { made } }
+
+    func mint(now: Int) throws -> ProxyToken {
+      let number = mutex.withLock {
+        made += 1
+        return made
+      }
+      for _ in 0..<100 { sched_yield() }
+      return ProxyToken(text: "token-\(number)", refreshAt: .max)
+    }
+  }
+
+  private struct Silence: CatalogObserver {
+    func noticed(_ notice: CatalogNotice) {}
+  }
+
+  private let source = Source()
+  private let proxy: CatalogProxy
+
+  init() {
+    proxy = CatalogProxy(.init(upstream: "http://localhost", nextHop: "localhost"), observer: Silence())
+    proxy.use(source)
+  }
+
+  @Test("is made once at the start, and once after a 401, however many threads miss it")
+  func once() {
+    for round in 1...50 {
+      DispatchQueue.concurrentPerform(iterations: 8) { _ in
+        #expect(proxy.currentToken()?.text == "token-\(round)")
+      }
+      #expect(source.count == round)
+      let now = RemintPolicy.interval * round
+      _ = proxy.withState { state in state.remint.unauthorized(state.remint.current, isRetry: false, now: now) }
+    }
+  }
+
+  @Test("is another one once there is another key")
+  func otherKey() {
+    #expect(proxy.currentToken()?.text == "token-1")
+    #expect(proxy.currentToken()?.text == "token-1")
+    proxy.use(source)
+    #expect(proxy.currentToken()?.text == "token-2")
+  }
+}
