@@ -35,7 +35,8 @@ let package = Package(
     .library(
       name: "ServerModules",
       targets: [
-        "HTTP1", "HTTP2", "HTTPClient", "JSON", "TLS", "DeveloperToken", "CatalogProxy", "MusicSandbox", "TokenServer",
+        "Access", "HTTP1", "HTTP2", "HTTPClient", "JSON", "TLS", "DeveloperToken", "CatalogProxy", "MusicSandbox",
+        "TokenServer",
       ]),
   ],
   dependencies: [
@@ -70,12 +71,13 @@ let package = Package(
         "Telemetry", httpTypes,
       ]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "JSON", "Locks"]),
+    module("Access", ["Bytes", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     module("Telemetry", ["Bytes", "Locks", logging]),
     module(
       "TokenServer",
       [
-        "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages", "HTTPServer",
-        "JSON", "Locks", "MusicSandbox", "TLS", "Telemetry", httpTypes, logging,
+        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages",
+        "HTTPServer", "JSON", "Locks", "MusicSandbox", "TLS", "Telemetry", httpTypes, logging,
       ]),
     .executableTarget(
       name: "musickit-token-server",
@@ -103,10 +105,11 @@ let package = Package(
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
+    tests("AccessTests", ["Access", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     tests("TelemetryTests", ["Telemetry", logging]),
     tests(
       "TokenServerTests",
-      ["TokenServer", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
+      ["TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
     tests("IntegrationTests", ["musickit-token-server", "JSON"]),
   ],
   swiftLanguageModes: [.v6]
