@@ -3,6 +3,9 @@ public struct CryptographyError: Error, Sendable, Hashable, CustomStringConverti
   /// The OpenSSL function that failed. Its own error text may quote its input, so it is left out.
   let function: String
 
+  /// The failure of that function. The caller clears OpenSSL's queue of errors.
+  public init(function: String) { self.function = function }
+
   /// One sentence that names the function.
   public var description: String { "OpenSSL's \(function) failed." }
 }

@@ -7,6 +7,8 @@ struct MusicKitTokenServer: ParsableCommand {
     commandName: "musickit-token-server",
     abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
     version: Release.version.description,
-    subcommands: [Serve.self, Demo.self, Sandbox.self, Mint.self, Inspect.self, CheckConfig.self, HealthCheck.self],
+    subcommands: [
+      Serve.self, Demo.self, Sandbox.self, Mint.self, Inspect.self, CheckConfig.self, HealthCheck.self, NewAPIKey.self,
+    ],
     defaultSubcommand: Serve.self)
 }
