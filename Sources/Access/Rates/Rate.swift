@@ -10,4 +10,12 @@ public struct Rate: Sendable, Equatable {
     self.perSecond = perSecond
     self.burst = burst
   }
+
+  /// What ``perSecond`` may be: from one request in 100 seconds, less being a ban rather than a rate, to more than one
+  /// server answers.
+  public static let perSecondRange = 0.01...1_000_000.0
+
+  /// What ``burst`` may be. With the slowest rate, the greatest takes three years to come back, which is still a number
+  /// of nanoseconds that an `Int64` holds a hundred times.
+  public static let burstRange = 1...1_000_000
 }

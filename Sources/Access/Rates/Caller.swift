@@ -1,0 +1,7 @@
+/// Whom a rate counts, among those who use one client.
+public enum Caller: Sendable, Hashable {
+  /// An address: an IPv4 address, an IPv6 network of /64, or `unix`.
+  case address(String)
+  /// The `sub` of a JWT (RFC 7519 §4.1.2), wherever its bearer is.
+  case subject(String)
+}
