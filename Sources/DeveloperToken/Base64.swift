@@ -2,12 +2,12 @@
 ///
 /// It is ours because JWS compact serialization is what the project exists for, and because OpenSSL's decoder knows
 /// neither the URL alphabet nor how to write into memory of our choice.
-enum Base64 {
+package enum Base64 {
   /// How many characters `count` bytes take without padding.
   static func encodedCount(_ count: Int) -> Int { (count * 4 + 2) / 3 }
 
   /// Appends the base64url form without padding (RFC 7515 §2).
-  static func appendURL(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
+  package static func appendURL(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
     let alphabet = alphabet
     output.append(addingCapacity: encodedCount(bytes.count)) { (output: inout OutputSpan<UInt8>) in
       func append(_ group: UInt32, characters: UInt32) {
@@ -29,7 +29,7 @@ enum Base64 {
   /// Decodes base64url without padding, as strictly as RFC 7515 wants it; nil for anything else.
   ///
   /// Bits beyond the last byte must be zero (RFC 4648 §3.5), or one token would have several spellings.
-  static func decodeURL(_ text: Span<UInt8>) -> [UInt8]? {
+  package static func decodeURL(_ text: Span<UInt8>) -> [UInt8]? {
     var bytes: [UInt8] = []
     var isValid = true
     bytes.append(addingCapacity: text.count / 4 * 3 + 3) { output in

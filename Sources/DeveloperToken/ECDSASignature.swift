@@ -1,5 +1,5 @@
 /// An ECDSA signature over P-256 as JWS carries it: `r‖s`, each 32 bytes, big-endian, left-padded (RFC 7518 §3.4).
-struct ECDSASignature {
+package struct ECDSASignature {
   static let count = 64
   private static let half = 32
   private static let integerTag: UInt8 = 0x02
@@ -10,7 +10,7 @@ struct ECDSASignature {
   var raw = InlineArray<64, UInt8>(repeating: 0)
 
   /// The 64 bytes as they stand in a token; nil if they are not 64.
-  init?(raw bytes: Span<UInt8>) {
+  package init?(raw bytes: Span<UInt8>) {
     guard bytes.count == Self.count else { return nil }
     for index in bytes.indices { raw[index] = bytes[index] }
   }
@@ -42,7 +42,7 @@ struct ECDSASignature {
   }
 
   /// The DER form, which OpenSSL verifies.
-  var der: [UInt8] {
+  package var der: [UInt8] {
     var integers: [UInt8] = []
     appendInteger(from: 0, to: &integers)
     appendInteger(from: Self.half, to: &integers)

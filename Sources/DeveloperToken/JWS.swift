@@ -1,4 +1,4 @@
-import JSON
+public import JSON
 
 /// A JSON Web Signature in compact serialization (RFC 7515 §7.1), taken apart and not yet believed.
 public struct JWS: Sendable {
@@ -28,7 +28,7 @@ public struct JWS: Sendable {
   }
 
   /// The header as an object; nil if it is none.
-  var header: JSONValue? {
+  public var header: JSONValue? {
     guard let value = JSONReader.read(headerBytes), value.isObject else { return nil }
     return value
   }

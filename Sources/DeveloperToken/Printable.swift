@@ -1,8 +1,8 @@
 /// Foreign text in sentences for people.
-enum Printable {
+package enum Printable {
   /// The text in quotes if it is short, harmless ASCII; else only its size, so that neither a terminal escape nor a
   /// secret pasted into the wrong place gets into a log.
-  static func quote(_ text: some StringProtocol, limit: Int = 80) -> String {
+  package static func quote(_ text: some StringProtocol, limit: Int = 80) -> String {
     let bytes = text.utf8
     guard bytes.count <= limit, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
       return "(\(bytes.count) bytes)"

@@ -1,0 +1,50 @@
+import JSON
+
+/// A JOSE header (RFC 7515 §4) that asks for nothing but a signature's verification by a key of ours.
+struct JWTHeader: Sendable {
+  /// Longest `kid` that is looked at, in bytes; providers' have some dozens.
+  static let keyIDLimit = 256
+
+  let algorithm: JWTAlgorithm
+  let keyID: String?
+
+  /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case and without
+  /// `application/`, which may be left out (RFC 7515 §4.1.9).
+  ///
+  /// What has a type of its own was made for another purpose, and mostly under other rules: a proof of possession, say,
+  /// is signed by whoever has it (RFC 8725 §3.11, RFC 9449 §4.2).
+  private static let types: Set<String> = ["jwt", "at+jwt"]
+
+  /// Members that bring a key or its address (RFC 7515 §4.1.2, .3, .5, .6): nobody who uses them trusts our key set. A
+  /// thumbprint (`x5t`) only names one, and is ignored as what is not understood must be (§4).
+  private static let keyMembers = ["jwk", "jku", "x5c", "x5u"]
+
+  init(_ value: JSONValue) throws(JWTRefusal) {
+    guard value.repeatedNames.isEmpty else { throw .malformed(.repeatedMember) }
+    // Before the algorithm: an extension may change what the rest means.
+    guard value["crit"] == nil, [nil, .bool(true)].contains(value["b64"]) else { throw .criticalHeader }
+    guard case .string(let name)? = value["alg"], let algorithm = JWTAlgorithm(rawValue: name) else {
+      throw .unsupportedAlgorithm
+    }
+    guard !Self.keyMembers.contains(where: { value[$0] != nil }) else { throw .keyInHeader }
+    guard Self.isTypeTaken(value["typ"]) else { throw .wrongType }
+    self.algorithm = algorithm
+    keyID = try Self.keyID(value["kid"])
+  }
+
+  private static func isTypeTaken(_ value: JSONValue?) -> Bool {
+    guard let value else { return true }
+    guard case .string(let text) = value else { return false }
+    let type = text.lowercased()
+    let prefix = "application/"
+    return types.contains(type.hasPrefix(prefix) ? String(type.dropFirst(prefix.count)) : type)
+  }
+
+  private static func keyID(_ value: JSONValue?) throws(JWTRefusal) -> String? {
+    guard let value else { return nil }
+    guard case .string(let text) = value, (1...keyIDLimit).contains(text.utf8.count) else {
+      throw .malformed(.keyID)
+    }
+    return text
+  }
+}

@@ -1,0 +1,104 @@
+/// Why the bearer of a JWT is not believed.
+public enum JWTRefusal: Error, Sendable, Equatable {
+  /// What is wrong with a text that is to be a JWT.
+  public enum Malformation: Sendable, Equatable, CaseIterable {
+    /// Not three parts between dots; five are an encrypted one (RFC 7516).
+    case parts
+    /// A part that is not base64url without padding, in its only spelling (RFC 7515 §2).
+    case encoding
+    /// A header that is no JSON object.
+    case header
+    /// A payload that is no JSON object.
+    case claims
+    /// A member that occurs twice: readers differ in which one they take (RFC 7519 §4).
+    case repeatedMember
+    /// A `kid` that is no string, empty, or longer than 256 bytes.
+    case keyID
+  }
+
+  /// The claims of RFC 7519 §4.1 that are read.
+  public enum Claim: String, Sendable, CaseIterable {
+    case issuer = "iss"
+    case subject = "sub"
+    case audience = "aud"
+    case expiry = "exp"
+    case notBefore = "nbf"
+    case issuedAt = "iat"
+  }
+
+  /// Longer than ``JWT/limit``.
+  case tooLong
+  /// Not a JWT at all.
+  case malformed(Malformation)
+  /// An algorithm that nobody here verifies: `none`, a symmetric one, another hash.
+  case unsupportedAlgorithm
+  /// An algorithm that the rules do not name.
+  case algorithmNotAllowed
+  /// A critical extension (RFC 7515 §4.1.11): none is understood.
+  case criticalHeader
+  /// A header that brings a key along or says where one is to be had.
+  case keyInHeader
+  /// A `typ` that is neither of an access token nor of an ID token.
+  case wrongType
+  /// Another `iss`, or none.
+  case wrongIssuer
+  /// None of our names in `aud`.
+  case wrongAudience
+  /// No `exp`.
+  case noExpiry
+  /// Past its `exp`, by so many seconds.
+  case expired(seconds: Int)
+  /// Before its `nbf`, by so many seconds.
+  case notYetValid(seconds: Int)
+  /// Before its `iat`, by so many seconds.
+  case issuedInFuture(seconds: Int)
+  /// A claim of another type or size than it has.
+  case invalidClaim(Claim)
+  /// The claim of this name, which the rules require, is not there or has none of the values.
+  case requiredClaim(String)
+  /// No key of the set has its `kid`; or it has none, and no key made its signature. A fresher set may have the key.
+  case unknownKey
+  /// The key that it names is not for its algorithm (RFC 8725 §2.1 and §3.1).
+  case keyMismatch
+  /// More keys may be meant than are tried.
+  case ambiguousKey
+  /// The key that it names did not make its signature.
+  case badSignature
+  /// There is no key set, because the provider has not been reached yet.
+  case keysUnavailable
+}
+
+extension JWTRefusal {
+  /// One word for the audit record and as a metric's label.
+  public var reason: String {
+    switch self {
+    case .tooLong: "jwt_too_long"
+    case .malformed: "jwt_malformed"
+    case .unsupportedAlgorithm: "jwt_unsupported_algorithm"
+    case .algorithmNotAllowed: "jwt_algorithm_not_allowed"
+    case .criticalHeader: "jwt_critical_header"
+    case .keyInHeader: "jwt_key_in_header"
+    case .wrongType: "jwt_wrong_type"
+    case .wrongIssuer: "jwt_wrong_issuer"
+    case .wrongAudience: "jwt_wrong_audience"
+    case .noExpiry: "jwt_no_expiry"
+    case .expired: "jwt_expired"
+    case .notYetValid: "jwt_not_yet_valid"
+    case .issuedInFuture: "jwt_issued_in_future"
+    case .invalidClaim: "jwt_invalid_claim"
+    case .requiredClaim: "jwt_required_claim"
+    case .unknownKey: "jwt_unknown_key"
+    case .keyMismatch: "jwt_key_mismatch"
+    case .ambiguousKey: "jwt_ambiguous_key"
+    case .badSignature: "jwt_bad_signature"
+    case .keysUnavailable: "jwt_keys_unavailable"
+    }
+  }
+
+  /// All that ``reason`` can be.
+  public static let reasons: [String] = [
+    tooLong, malformed(.parts), unsupportedAlgorithm, algorithmNotAllowed, criticalHeader, keyInHeader, wrongType,
+    wrongIssuer, wrongAudience, noExpiry, expired(seconds: 0), notYetValid(seconds: 0), issuedInFuture(seconds: 0),
+    invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature, keysUnavailable,
+  ].map(\.reason)
+}

@@ -1,0 +1,28 @@
+/// The points of edwards25519 that multiples of 8 take to the neutral element. For such a “key” anybody can make
+/// signatures that verify, and OpenSSL does not refuse them.
+enum SmallOrderPoint {
+  /// Whether 32 bytes can be a key: y below p (RFC 8032 §5.1.3), and not of small order. Whether they are on the curve,
+  /// each verification tells.
+  static func isSound(_ point: [UInt8]) -> Bool {
+    guard let sign = point.indices.last else { return false }
+    var y = point
+    y[sign] &= 0x7F
+    let isReduced = y[sign] < 0x7F || y[0] < 0xED || y[1..<sign].contains { $0 != 0xFF }
+    return isReduced && !coordinates.contains(y)
+  }
+
+  /// The y of all eight, little-endian; points that differ by sign share one. Orders 4, 1, 8, 8 and 2.
+  private static let coordinates: [[UInt8]] = [
+    [UInt8](repeating: 0, count: 32),
+    [1] + [UInt8](repeating: 0, count: 31),
+    [
+      0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0,
+      0xD5, 0xDF, 0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x05,
+    ],
+    [
+      0xC7, 0x17, 0x6A, 0x70, 0x3D, 0x4D, 0xD8, 0x4F, 0xBA, 0x3C, 0x0B, 0x76, 0x0D, 0x10, 0x67, 0x0F,
+      0x2A, 0x20, 0x53, 0xFA, 0x2C, 0x39, 0xCC, 0xC6, 0x4E, 0xC7, 0xFD, 0x77, 0x92, 0xAC, 0x03, 0x7A,
+    ],
+    [0xEC] + [UInt8](repeating: 0xFF, count: 30) + [0x7F],
+  ]
+}

@@ -1,0 +1,210 @@
+"""An identity provider for tests: it publishes a JWK Set over HTTPS, and mints tokens with PyJWT, which is not ours.
+
+usage: jwks_provider.py CERTIFICATE KEY [PORT]
+
+PORT 0, the default, is a free one. Prints `Listening on https://127.0.0.1:PORT` and `Admin on http://127.0.0.1:PORT`.
+
+On the first URL, `/jwks.json` is the key set: public keys for ES256, RS256, PS256 and EdDSA, whose `kid` is the algorithm
+in lower case and the generation, such as `es256-1`. What it does with a request is set by `PUT /?do=…` on the admin URL:
+
+    ok             200 and the key set (the default)
+    max-age-N      the same with `Cache-Control: public, max-age=N`
+    status-N       the status N, with the key set for content
+    redirect       302 to itself
+    rubbish        200 and HTML
+    empty          200 and a set without a key
+    huge           200 and a set of a megabyte, in chunks
+    long           200 and a content length that is never reached
+    hold           answers when told so by `POST /release`
+    drip           the head at once, then a byte a second
+    close          closes the connection without an answer
+    down           does not listen any more; any other word lets it listen again, on the same port
+
+On the admin URL:
+
+    GET /          a JSON object: `requests` so far for the key set, `held` at present, `accept` and `target` of the last
+    POST /rotate   new keys in place of the old; `?keep=1` publishes the old ones beside them
+    POST /release  answers what is held
+    POST /mint     a token: `?alg=RS256` (ES256 if not said), `?keys=old` by the keys before the last rotation or
+                   `?keys=unpublished` by others, `?kid=…` (empty for none); the content, if any, is a JSON object of claims
+                   that replace the usual ones, null to leave one out. Usually: iss https://id.example.com/, aud music,
+                   sub user-1, iat now, exp in five minutes
+"""
+
+import asyncio
+import json
+import ssl
+import sys
+import time
+from urllib.parse import parse_qs, urlsplit
+
+try:
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+except ImportError as error:
+    sys.exit(f"{error}; `make test` installs PyJWT and cryptography and sets TEST_PYTHON to their interpreter.")
+
+
+class Keys:
+    """A generation of keys, one for each algorithm. RSA's take long to make: those two share one."""
+
+    def __init__(self, generation):
+        curve, edwards = ec.generate_private_key(ec.SECP256R1()), ed25519.Ed25519PrivateKey.generate()
+        number = rsa.generate_private_key(65537, 2048)
+        self.private = {"ES256": curve, "RS256": number, "PS256": number, "EdDSA": edwards}
+        self.names = {algorithm: f"{algorithm.lower()}-{generation}" for algorithm in self.private}
+        makers = {"ES256": ECAlgorithm, "RS256": RSAAlgorithm, "PS256": RSAAlgorithm, "EdDSA": OKPAlgorithm}
+        self.public = [
+            makers[algorithm].to_jwk(key.public_key(), as_dict=True)
+            | {"kid": self.names[algorithm], "alg": algorithm, "use": "sig"}
+            for algorithm, key in self.private.items()
+        ]
+
+    def mint(self, algorithm, key_id, changes):
+        now = int(time.time())
+        claims = {"iss": "https://id.example.com/", "aud": "music", "sub": "user-1", "iat": now, "exp": now + 300}
+        claims = {name: value for name, value in (claims | changes).items() if value is not None}
+        key_id = self.names[algorithm] if key_id is None else key_id
+        return jwt.encode(claims, self.private[algorithm], algorithm, headers={"kid": key_id} if key_id else None)
+
+
+class State:
+    behaviour = "ok"
+    requests = held = generation = 0
+    accept = target = None
+    keys = old = unpublished = None
+    keeps_old = False
+    release = asyncio.Event()
+    server = None
+    port = 0
+
+
+def rotate(keeps_old=False):
+    State.generation += 1
+    State.old, State.keys = State.keys, Keys(State.generation)
+    State.keeps_old = keeps_old
+
+
+def key_set():
+    kept = State.old.public if State.keeps_old and State.old else []
+    return json.dumps({"keys": State.keys.public + kept}).encode()
+
+
+# What the server under test sees
+
+
+def head(status, **fields):
+    lines = [f"HTTP/1.1 {status} Whatever"] + [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def answer(behaviour):
+    """Head and content, whole."""
+    status, content, fields = 200, key_set(), {"Content_Type": "application/jwk-set+json"}
+    if behaviour.startswith("max-age-"):
+        fields["Cache_Control"] = f"public, max-age={behaviour[8:]}"
+    elif behaviour.startswith("status-"):
+        status = int(behaviour[7:])
+    elif behaviour == "redirect":
+        status, fields["Location"] = 302, "/jwks.json"
+    elif behaviour == "rubbish":
+        content = b"<!DOCTYPE html><title>Welcome</title>"
+    elif behaviour == "empty":
+        content = b'{"keys":[]}'
+    elif behaviour == "huge":
+        content = json.dumps({"padding": "x" * 1_000_000}).encode()
+        chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
+        return head(status, Transfer_Encoding="chunked", **fields) + chunks
+    length = len(content) * 2 if behaviour in ("long", "drip") else len(content)
+    return head(status, Content_Length=length, **fields) + content
+
+
+async def serve(reader, writer):
+    try:
+        while lines := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n"):
+            fields = dict(line.lower().split(": ", 1) for line in lines[1:-2])
+            State.requests += 1
+            State.accept, State.target = fields.get("accept"), lines[0].split(" ")[1]
+            if State.behaviour == "hold":
+                State.held += 1
+                await State.release.wait()
+                State.held -= 1
+            if State.behaviour == "close":
+                return
+            response = answer(State.behaviour)
+            while State.behaviour == "drip" and response:
+                writer.write(response[:200])
+                await writer.drain()
+                response = response[200:]
+                await asyncio.sleep(1)
+            writer.write(response)
+            await writer.drain()
+            if State.behaviour == "long":
+                return
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
+
+
+async def behave(behaviour, context):
+    State.behaviour = behaviour
+    if behaviour == "down" and State.server:
+        State.server.close()
+        State.server = None
+    elif behaviour != "down" and not State.server:
+        State.server = await asyncio.start_server(serve, "127.0.0.1", State.port, ssl=context)
+        State.port = State.server.sockets[0].getsockname()[1]
+
+
+# What the test says and asks
+
+
+def mint(query, content):
+    which = query.get("keys", ["present"])[0]
+    keys = {"present": State.keys, "old": State.old, "unpublished": State.unpublished}[which]
+    changes = json.loads(content) if content else {}
+    return keys.mint(query.get("alg", ["ES256"])[0], query.get("kid", [None])[0], changes).encode()
+
+
+async def serve_admin(reader, writer, context):
+    try:
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        method, target, _ = lines[0].split(" ")
+        fields = dict(line.lower().split(": ", 1) for line in lines[1:-2])
+        content = await reader.readexactly(int(fields.get("content-length", 0)))
+        path, query = urlsplit(target).path, parse_qs(urlsplit(target).query, keep_blank_values=True)
+        document = None
+        if method == "PUT":
+            await behave(query["do"][0], context)
+        elif path == "/rotate":
+            rotate("keep" in query)
+        elif path == "/release":
+            State.release.set()
+            State.release = asyncio.Event()
+        elif path == "/mint":
+            document = mint(query, content)
+        counts = {name: getattr(State, name) for name in ("requests", "held", "accept", "target", "generation")}
+        document = document or json.dumps(counts).encode()
+        writer.write(head(200, Connection="close", Content_Length=len(document)) + document)
+        await writer.drain()
+    finally:
+        writer.close()
+
+
+async def main():
+    certificate, key, *rest = sys.argv[1:]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    rotate()
+    State.unpublished = Keys(0)
+    State.port = int(rest[0]) if rest else 0
+    await behave("ok", context)
+    admin = await asyncio.start_server(lambda *streams: serve_admin(*streams, context), "127.0.0.1", 0)
+    print(f"Listening on https://127.0.0.1:{State.port}", flush=True)
+    print(f"Admin on http://127.0.0.1:{admin.sockets[0].getsockname()[1]}", flush=True)
+    await asyncio.Event().wait()
+
+
+asyncio.run(main())
