@@ -106,7 +106,7 @@ let package = Package(
     tests("JSONTests", ["JSON"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("AccessTests", ["Access", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
-    tests("TelemetryTests", ["Telemetry", logging]),
+    tests("TelemetryTests", ["Telemetry", "Locks", logging]),
     tests(
       "TokenServerTests",
       ["TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),

@@ -44,6 +44,22 @@ extension LogFormat {
     string(&bytes, value)
   }
 
+  /// A field whose value is a word of the program, such as a route's template, whose characters are safe in either format.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, word: StaticString) {
+    begin(&bytes, literal: name)
+    quote(&bytes)
+    bytes.append(word)
+    quote(&bytes)
+  }
+
+  /// A field whose value is a token's digest, which is nothing but digits.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ digest: TokenDigest) {
+    begin(&bytes, literal: name)
+    quote(&bytes)
+    bytes.append(contentsOf: digest.hexadecimal.utf8)
+    quote(&bytes)
+  }
+
   /// A field whose value is a number.
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: Int) {
     begin(&bytes, literal: name)
@@ -60,9 +76,9 @@ extension LogFormat {
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ id: RequestID) {
     begin(&bytes, literal: name)
     // Its characters are safe in either format.
-    if self == .json { bytes.append("\"") }
+    quote(&bytes)
     bytes.append(id)
-    if self == .json { bytes.append("\"") }
+    quote(&bytes)
   }
 
   /// A field whose value is a list.
@@ -93,6 +109,11 @@ extension LogFormat {
     bytes.append(self == .json ? ",\"" : " ")
     bytes.append(name)
     bytes.append(self == .json ? "\":" : "=")
+  }
+
+  /// The mark before and behind text that needs no escaping.
+  private func quote(_ bytes: inout [UInt8]) {
+    if self == .json { bytes.append("\"") }
   }
 
   private func string(_ bytes: inout [UInt8], _ value: String) {

@@ -3,7 +3,7 @@ import Dispatch
 import Glibc
 import Locks
 
-/// Takes log lines from any thread and writes them to a descriptor from a thread of its own.
+/// Takes log lines from any thread and writes them to a descriptor, or to a file, from a thread of its own.
 ///
 /// An event loop must not wait for a slow disk or a reader that has stopped: a line costs its caller a short critical
 /// section and no system call but, when the sink is at rest, the one that arms a timer. Lines are written together at
@@ -12,9 +12,9 @@ import Locks
 /// Failing writes lose lines, which are counted, and nothing else. The process must ignore `SIGPIPE`, as every server
 /// does, for a closed pipe to be a failing write.
 public final class LogSink: @unchecked Sendable {
-  // Sendable because `buffer` and `isScheduled` are touched only under `mutex`, `spare` and `endsMidLine` only on
-  // `queue`, which is serial, and the rest never changes.
-  private let descriptor: Int32
+  // Sendable because `buffer` and `isScheduled` are touched only under `mutex`, `target`, `spare` and `endsMidLine` only
+  // on `queue`, which is serial, and the rest never changes.
+  private let target: any LogTarget
   private let format: LogFormat
   private let mutex = Mutex()
   private let queue = DispatchQueue(label: "log")
@@ -29,8 +29,13 @@ public final class LogSink: @unchecked Sendable {
   /// A sink for `descriptor`, which stays the caller's and must stay open.
   ///
   /// - Parameter capacity: The bytes that may wait; lines beyond are dropped and counted.
-  public init(descriptor: Int32, format: LogFormat, capacity: Int = 1 << 20) {
-    self.descriptor = descriptor
+  public convenience init(descriptor: Int32, format: LogFormat, capacity: Int = 1 << 20) {
+    self.init(target: FixedTarget(descriptor), format: format, capacity: capacity)
+  }
+
+  /// A sink for `target`, which is the sink's alone from now on.
+  init(target: any LogTarget, format: LogFormat, capacity: Int = 1 << 20) {
+    self.target = target
     self.format = format
     buffer = LogBuffer(capacity: capacity, format: format)
   }
@@ -85,46 +90,51 @@ public final class LogSink: @unchecked Sendable {
 
   private func drain() {
     mutex.withLock { buffer.take(into: &spare) }
+    guard !spare.isEmpty else { return }
     let lines = spare
-    let unwritten = write(lines.span)
+    if target.prepare() { endsMidLine = false }
+    let (unwritten, error) = write(lines.span)
     let lost = spare.suffix(unwritten).count { $0 == UInt8(ascii: "\n") }
     mutex.withLock {
       // Only after a success: on a full disk a report would be lost as well, and ask for the next.
-      if lost > 0 { buffer.drop(lost) } else if !spare.isEmpty { buffer.reportDropped(time: .now()) }
+      if lost > 0 { buffer.drop(lost) } else { buffer.reportDropped(time: .now()) }
     }
+    target.finish(lostLines: lost, error: error)
   }
 
-  /// Writes `bytes`, however long that takes; gives how many at the end could not be written.
-  private func write(_ bytes: Span<UInt8>) -> Int {
-    if endsMidLine, !bytes.isEmpty {
+  /// Writes `bytes`, however long that takes; gives how many at the end could not be written, and why.
+  private func write(_ bytes: Span<UInt8>) -> (left: Int, error: Int32) {
+    if endsMidLine {
       let newline: [UInt8] = [UInt8(ascii: "\n")]
-      guard unsafe newline.span.withUnsafeBytes({ unsafe writeAll($0) }) == 0 else { return bytes.count }
+      let (left, error) = unsafe newline.span.withUnsafeBytes { unsafe writeAll($0) }
+      guard left == 0 else { return (bytes.count, error) }
       endsMidLine = false
     }
-    let left = unsafe bytes.withUnsafeBytes { unsafe writeAll($0) }
+    let (left, error) = unsafe bytes.withUnsafeBytes { unsafe writeAll($0) }
     if left > 0, left < bytes.count { endsMidLine = bytes[bytes.count - left - 1] != UInt8(ascii: "\n") }
-    return left
+    return (left, error)
   }
 
-  private func writeAll(_ bytes: UnsafeRawBufferPointer) -> Int {
+  private func writeAll(_ bytes: UnsafeRawBufferPointer) -> (left: Int, error: Int32) {
     var written = 0
     while written < bytes.count {
       let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[written...])
-      let count = unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
+      let count = unsafe Glibc.write(target.descriptor, rest.baseAddress, rest.count)
       if count > 0 {
         written += count
       } else if count < 0, errno == EAGAIN {
         waitUntilWritable()
       } else if count == 0 || errno != EINTR {
-        break
+        return (bytes.count - written, count == 0 ? EIO : errno)
       }
     }
-    return bytes.count - written
+    return (0, 0)
   }
 
-  /// A terminal or pipe that somebody else has made non-blocking: our descriptor shares that flag with theirs.
+  /// A terminal or pipe that does not block: a FIFO that we opened so, or one whose flag somebody else has set, since our
+  /// descriptor shares it with theirs.
   private func waitUntilWritable() {
-    var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+    var entry = pollfd(fd: target.descriptor, events: Int16(POLLOUT), revents: 0)
     unsafe poll(&entry, 1, 1000)
   }
 }

@@ -1,5 +1,3 @@
-import Glibc
-
 /// The answers that one route gave: how many of which status, how long they took, how much they sent.
 struct RouteTally: Sendable {
   /// Answers to one method with one status.
@@ -37,15 +35,5 @@ struct RouteTally: Sendable {
       return
     }
     answers.append(Answers(method: method, status: status, count: count))
-  }
-}
-
-extension StaticString {
-  /// Whether the texts are the same; quick where they are one literal, as nearly always.
-  func isSame(as other: StaticString) -> Bool {
-    guard utf8CodeUnitCount == other.utf8CodeUnitCount else { return false }
-    // Safe: a static string is there for ever, and as long as it says.
-    return unsafe utf8Start == other.utf8Start
-      || memcmp(utf8Start, other.utf8Start, utf8CodeUnitCount) == 0
   }
 }

@@ -1,0 +1,182 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Telemetry
+
+@Suite("The audit file")
+struct AuditFileTests {
+  let ground: AuditGround
+
+  init() throws {
+    signal(SIGPIPE, SIG_IGN)
+    ground = try AuditGround()
+  }
+
+  @Test("has a line of JSON for each record, behind what was there")
+  func appends() throws {
+    try ground.open().writeNow("a")
+    let audit = try ground.open()
+    try audit.writeNow("b")
+    #expect(ground.clients() == ["a", "b"])
+    #expect(audit.lostLines == 0 && ground.notices.isEmpty)
+  }
+
+  @Test("is nobody else's to read but its group's")
+  func mode() throws {
+    _ = try ground.open()
+    var status = stat()
+    try #require(unsafe stat(ground.path, &status) == 0)
+    #expect(status.st_mode & 0o7777 & ~0o640 == 0)
+    #expect(status.st_mode & 0o600 == 0o600)
+  }
+
+  @Test("that has been moved away gets no more lines: they go into a new one")
+  func moved() throws {
+    let audit = try ground.open()
+    for number in 0..<3 {
+      try audit.writeNow("\(number)")
+      try ground.move("audit.log", to: "audit.log.\(number)")
+    }
+    try audit.writeNow("3")
+    #expect((0..<3).map { ground.clients(of: "audit.log.\($0)") } == [["0"], ["1"], ["2"]])
+    #expect(ground.clients() == ["3"])
+    #expect(ground.notices.isEmpty)
+  }
+
+  @Test("loses no line and tears none while it is moved away again and again")
+  func movedUnderLoad() throws {
+    let audit = try ground.open()
+    var record = try AuditRecordTests.record(.granted)
+    var (count, moves) = (0, 0)
+    // The audit's own thread writes meanwhile, and makes the next file to be moved.
+    while moves < 20, count < 100_000 {
+      record.client = "\(count)"
+      audit.write(record)
+      count += 1
+      for _ in 0..<50 where unsafe rename(ground.path, ground.directory.path(of: "\(moves)")) == 0 { moves += 1 }
+    }
+    #expect(moves >= 20)
+    audit.flush(timeout: .seconds(60))
+    let clients = (0..<moves).flatMap { ground.clients(of: "\($0)") } + ground.clients()
+    #expect(clients == (0..<count).map { "\($0)" })
+    #expect(audit.lostLines == 0 && ground.notices.isEmpty)
+  }
+
+  @Test("is made again when it has been removed, and its directory's return is waited for")
+  func removed() throws {
+    let audit = try ground.open()
+    try audit.writeNow("a")
+    try #require(unsafe unlink(ground.path) == 0)
+    try audit.writeNow("b")
+    #expect(ground.clients() == ["b"])
+    try #require(unsafe unlink(ground.path) == 0)
+    try #require(unsafe rmdir(ground.directory.path) == 0)
+    for _ in 0..<3 { try audit.writeNow("lost") }
+    #expect(audit.lostLines == 3)
+    try #require(unsafe mkdir(ground.directory.path, 0o700) == 0)
+    try audit.writeNow("c")
+    #expect(ground.clients() == ["c", "?"])
+    #expect(ground.lines().last?.contains(#""message":"log lines were dropped","log.dropped":3"#) == true)
+    #expect(
+      ground.notices == [
+        .failing(.init(path: ground.path, code: ENOENT)), .recovered(path: ground.path, lostLines: 3),
+      ])
+  }
+
+  @Test("on a full disk costs lines, and nothing else; with room again it goes on by itself")
+  func fullDisk() throws {
+    try ground.directory.write("", to: "disk")
+    try #require(unsafe symlink("/dev/full", ground.path) == 0)
+    let audit = try ground.open()
+    for _ in 0..<100 { try audit.writeNow("lost") }
+    #expect(audit.lostLines == 100)
+    #expect(ground.notices == [.failing(.init(path: ground.path, code: ENOSPC))])
+    try #require(unsafe unlink(ground.path) == 0)
+    try #require(unsafe symlink("disk", ground.path) == 0)
+    try audit.writeNow("a")
+    try audit.writeNow("b")
+    #expect(ground.clients(of: "disk") == ["a", "?", "b"])
+    #expect(ground.notices.last == .recovered(path: ground.path, lostLines: 100))
+  }
+
+  @Test("that has been moved goes on as it is while no new one can be made")
+  func blocked() throws {
+    let audit = try ground.open()
+    try ground.move("audit.log", to: "moved")
+    try #require(unsafe mkdir(ground.path, 0o700) == 0)
+    try audit.writeNow("a")
+    #expect(ground.clients(of: "moved") == ["a"])
+    #expect(ground.notices == [.failing(.init(path: ground.path, code: EISDIR))])
+    try #require(unsafe rmdir(ground.path) == 0)
+    try audit.writeNow("b")
+    #expect(ground.clients(of: "moved") == ["a"] && ground.clients() == ["b"])
+    #expect(ground.notices.last == .recovered(path: ground.path, lostLines: 0))
+    #expect(audit.lostLines == 0)
+  }
+
+  @Test("that has been truncated is written from its beginning")
+  func truncated() throws {
+    let audit = try ground.open()
+    try audit.writeNow("a")
+    try #require(unsafe truncate(ground.path, 0) == 0)
+    try audit.writeNow("b")
+    #expect(ground.clients() == ["b"])
+  }
+
+  @Test("may be one that logrotate turns over", arguments: ["nocreate", "create 0640", "copytruncate"])
+  func logrotate(_ way: String) throws {
+    let audit = try ground.open()
+    let configuration = try ground.directory.write(
+      "\"\(ground.path)\" {\n  rotate 9\n  start 0\n  \(way)\n}\n", to: "logrotate.conf")
+    for number in 0..<3 {
+      try audit.writeNow("\(number)")
+      let result = try run(
+        "/usr/sbin/logrotate", ["--force", "--state", ground.directory.path(of: "state"), configuration])
+      #expect(result.status == 0, "\(result.stderr)")
+    }
+    try audit.writeNow("3")
+    #expect((0..<3).map { ground.clients(of: "audit.log.\($0)") } == [["2"], ["1"], ["0"]])
+    #expect(ground.clients() == ["3"])
+    #expect(audit.lostLines == 0 && ground.notices.isEmpty)
+  }
+
+  @Test("is refused at the start if it cannot be written, in a sentence")
+  func refused() throws {
+    let error = #expect(throws: AuditFileError.self) {
+      _ = try AuditLog(file: ground.directory.path(of: "no/audit.log")) { _ in }
+    }
+    #expect(
+      error?.description
+        == "The audit file '\(ground.directory.path)/no/audit.log' cannot be written: No such file or directory.")
+    #expect(throws: AuditFileError(path: ground.directory.path, code: EISDIR)) {
+      _ = try AuditLog(file: ground.directory.path) { _ in }
+    }
+  }
+
+  @Test("may be a FIFO that somebody reads; without a reader nobody waits for one")
+  func fifo() throws {
+    try #require(unsafe mkfifo(ground.path, 0o600) == 0)
+    #expect(throws: AuditFileError(path: ground.path, code: ENXIO)) { _ = try ground.open() }
+    let reader = unsafe open(ground.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    try #require(reader >= 0)
+    let audit = try ground.open()
+    try audit.writeNow("a")
+    var chunk = [UInt8](repeating: 0, count: 4096)
+    #expect(unsafe read(reader, &chunk, chunk.count) > 100)
+    close(reader)
+    // A child of another test may hold the reading end too, until it has become another program.
+    while audit.lostLines == 0 { try audit.writeNow("lost") }
+    #expect(ground.notices == [.failing(.init(path: ground.path, code: EPIPE))])
+  }
+
+  @Test("is the log itself where no file is named")
+  func ontoLog() throws {
+    let pipe = try TestPipe()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
+    let audit = AuditLog(onto: sink)
+    try audit.writeNow("web")
+    #expect(pipe.readAvailable().contains(" info audit request.id=R client.id=web "))
+    #expect(audit.lostLines == 0)
+  }
+}

@@ -1,0 +1,63 @@
+import Glibc
+import Locks
+import TestSupport
+import Testing
+
+@testable import Telemetry
+
+/// A directory with an audit log in it, and what has been said of that.
+final class AuditGround: @unchecked Sendable {
+  // Sendable: `told` is touched only under `lock`.
+  let directory: TemporaryDirectory
+  let path: String
+  private let lock = Mutex()
+  private var told: [AuditFileNotice] = []
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    path = directory.path(of: "audit.log")
+  }
+
+  func open() throws -> AuditLog {
+    try AuditLog(file: path) { notice in self.lock.withLock { self.told.append(notice) } }
+  }
+
+  /// Notices so far.
+  var notices: [AuditFileNotice] { lock.withLock { told } }
+
+  /// The lines of a file, each without its end.
+  func lines(of name: String = "audit.log") -> [Substring] {
+    text(of: name).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+  }
+
+  /// The clients of a file's records, in their order. Whatever is no whole record is none's.
+  func clients(of name: String = "audit.log") -> [String] {
+    lines(of: name).map { line in
+      line.firstMatch(of: /^\{"time":"[^"]*","level":"info","message":"audit".*"client\.id":"([^"]*)".*\}$/)
+        .map { String($0.output.1) } ?? "?"
+    }
+  }
+
+  func text(of name: String) -> String {
+    guard let file = unsafe fopen(directory.path(of: name), "r") else { return "" }
+    defer { unsafe _ = fclose(file) }
+    var (content, chunk): ([UInt8], [UInt8]) = ([], Array(repeating: 0, count: 65_536))
+    while true {
+      let count = unsafe fread(&chunk, 1, chunk.count, file)
+      guard count > 0 else { return String(decoding: content, as: UTF8.self) }
+      content.append(contentsOf: chunk[..<count])
+    }
+  }
+
+  func move(_ from: String, to: String) throws {
+    try #require(unsafe rename(directory.path(of: from), directory.path(of: to)) == 0)
+  }
+}
+
+extension AuditLog {
+  /// Writes a record about a client, and waits until it is in the file or lost.
+  func writeNow(_ client: String) throws {
+    write(try AuditRecordTests.record(client: client, .granted))
+    #expect(flush(timeout: .seconds(60)))
+  }
+}

@@ -1,0 +1,44 @@
+import Glibc
+import Testing
+
+@testable import Telemetry
+
+@Suite("The watch on the audit file")
+struct FaultWatchTests {
+  static let failing = AuditFileNotice.failing(AuditFileError(path: "/a", code: ENOSPC))
+
+  @Test("tells that writing fails once, and that it works again with all that was lost")
+  func once() {
+    var watch = FaultWatch(path: "/a")
+    #expect(watch.note(error: 0, lostLines: 0, now: 0) == nil)
+    #expect(watch.note(error: ENOSPC, lostLines: 3, now: 1) == Self.failing)
+    #expect(watch.note(error: ENOSPC, lostLines: 4, now: 2) == nil)
+    #expect(watch.note(error: ENOSPC, lostLines: 5, now: 1 << 60) == nil)
+    #expect(watch.note(error: 0, lostLines: 0, now: 1 << 61) == .recovered(path: "/a", lostLines: 12))
+    #expect(watch.note(error: 0, lostLines: 0, now: 1 << 61) == nil)
+  }
+
+  @Test("tells no more often than every ten seconds of a disk that comes and goes, and leaves no line out")
+  func flapping() {
+    var watch = FaultWatch(path: "/a")
+    var notices: [AuditFileNotice] = []
+    for step in 0..<2000 as Range<UInt64> {
+      let error = step.isMultiple(of: 2) ? ENOSPC : 0
+      if let notice = watch.note(error: error, lostLines: error == 0 ? 0 : 1, now: step * 10_000_000) {
+        notices.append(notice)
+      }
+    }
+    #expect(
+      notices == [
+        Self.failing, .recovered(path: "/a", lostLines: 1), Self.failing, .recovered(path: "/a", lostLines: 500),
+      ])
+  }
+
+  @Test("has sentences for the operator")
+  func sentences() {
+    #expect("\(Self.failing)" == "The audit file '/a' cannot be written: No space left on device.")
+    #expect(
+      "\(AuditFileNotice.recovered(path: "/a", lostLines: 7))"
+        == "The audit file '/a' can be written again; records lost: 7.")
+  }
+}
