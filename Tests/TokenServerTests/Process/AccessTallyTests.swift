@@ -1,0 +1,59 @@
+import Dispatch
+import Telemetry
+import Testing
+
+@testable import TokenServer
+
+@Suite("The metrics of access")
+struct AccessTallyTests {
+  private static func samples(_ tally: AccessTally) -> [Substring] {
+    var text = MetricsText()
+    tally.write(to: &text)
+    return String(decoding: text.bytes, as: UTF8.self).split(separator: "\n").filter { !$0.hasPrefix("#") }
+  }
+
+  @Test("are decisions by client, outcome and reason")
+  func decisions() {
+    let tally = AccessTally()
+    for _ in 0..<3 { tally.count(client: "web", .granted, reason: nil) }
+    tally.count(client: "web", .refused, reason: "origin_not_allowed")
+    tally.count(client: "-", .refused, reason: "invalid_credentials")
+    tally.count(client: "web", .refused, reason: "not_permitted")
+    tally.count(client: "web", .limited, reason: "rate_limited")
+    tally.count(client: "anonymous", .granted, reason: nil)
+    tally.count(client: "a \"b\" \\ c", .granted, reason: nil)
+    #expect(
+      Self.samples(tally) == [
+        #"musickit_access_decisions_total{client="-",outcome="refused",reason="invalid_credentials"} 1"#,
+        #"musickit_access_decisions_total{client="a \"b\" \\ c",outcome="granted",reason="-"} 1"#,
+        #"musickit_access_decisions_total{client="anonymous",outcome="granted",reason="-"} 1"#,
+        #"musickit_access_decisions_total{client="web",outcome="granted",reason="-"} 3"#,
+        #"musickit_access_decisions_total{client="web",outcome="limited",reason="rate_limited"} 1"#,
+        #"musickit_access_decisions_total{client="web",outcome="refused",reason="not_permitted"} 1"#,
+        #"musickit_access_decisions_total{client="web",outcome="refused",reason="origin_not_allowed"} 1"#,
+      ])
+  }
+
+  @Test("are bounded, however often the clients are renamed, and lose no decision")
+  func bounded() {
+    let tally = AccessTally()
+    for number in 0..<AccessTally.clientLimit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
+    tally.count(client: "0", .granted, reason: nil)
+    let samples = Self.samples(tally)
+    #expect(samples.count == AccessTally.clientLimit + 1)
+    #expect(samples.contains(#"musickit_access_decisions_total{client="other",outcome="granted",reason="-"} 500"#))
+    #expect(samples.contains(#"musickit_access_decisions_total{client="0",outcome="granted",reason="-"} 2"#))
+  }
+
+  @Test("lose nothing while they are read")
+  func scrapes() {
+    let tally = AccessTally()
+    DispatchQueue.concurrentPerform(iterations: 4) { index in
+      for _ in 0..<1000 {
+        tally.count(client: "web", .granted, reason: nil)
+        if index == 0 { _ = Self.samples(tally) }
+      }
+    }
+    #expect(Self.samples(tally).first?.hasSuffix(" 4000") == true)
+  }
+}
