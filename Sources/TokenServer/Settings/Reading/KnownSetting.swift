@@ -22,12 +22,15 @@ struct KnownSetting: Sendable {
 
 /// The environment variable of a path: `server.tls.certificateFile` is `SERVER_TLS_CERTIFICATE_FILE`.
 ///
-/// A word begins at a capital after a small letter, and a run of capitals is one word: `maxTTL` is `MAX_TTL`.
+/// A word begins at a capital after a small letter; a run of capitals is one word, but for its last one if a small letter
+/// follows: `maxTTL` is `MAX_TTL`, and `clientCAFile` is `CLIENT_CA_FILE`.
 func variableName(of path: String) -> String {
   var name = ""
   var previous: Character = "."
-  for character in path {
-    if character.isUppercase && previous.isLowercase { name.append("_") }
+  var rest = path[...]
+  while let character = rest.popFirst() {
+    let endsRun = previous.isUppercase && rest.first?.isLowercase == true
+    if character.isUppercase && (previous.isLowercase || endsRun) { name.append("_") }
     name.append(character == "." ? "_" : character.uppercased())
     previous = character
   }
