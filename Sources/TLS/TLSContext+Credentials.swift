@@ -63,9 +63,28 @@ extension TLSContext {
           unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, identity.add(authority)
         else { throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used as a client CA.") }
       }
+      // An authority is trusted because it is in the file, whether or not the one that signed it is.
+      unsafe X509_STORE_set_flags(SSL_CTX_get_cert_store(context), UInt(X509_V_FLAG_PARTIAL_CHAIN))
       unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+      unsafe dropTicketsOfExpiredCertificates(context)
     }
     guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL takes no session ID context.") }
+  }
+
+  /// A resumed session verifies no certificate, and begets the ticket of the next: without this, one handshake before its
+  /// end would do for ever. With a ticket dropped, the client does a full handshake.
+  private static func dropTicketsOfExpiredCertificates(_ context: OpaquePointer) {
+    unsafe SSL_CTX_set_session_ticket_cb(
+      context, nil,
+      { _, session, _, _, status, _ in
+        let certificate = unsafe session.flatMap { unsafe SSL_SESSION_get0_peer($0) }
+        let isExpired = unsafe certificate.map { unsafe X509_cmp_current_time(X509_get0_notAfter($0)) < 0 } ?? false
+        switch status {
+        case SSL_TICKET_SUCCESS where !isExpired: return SSL_TICKET_RETURN_USE
+        case SSL_TICKET_SUCCESS_RENEW where !isExpired: return SSL_TICKET_RETURN_USE_RENEW
+        default: return SSL_TICKET_RETURN_IGNORE_RENEW
+        }
+      }, nil)
   }
 
   private static func use(

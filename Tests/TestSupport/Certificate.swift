@@ -16,12 +16,13 @@ import Glibc
   ///   - issuer: Who signs it; itself if nil.
   ///   - isAuthority: Whether it may sign others.
   ///   - alternativeNames: As OpenSSL writes them: `DNS:localhost`, `IP:127.0.0.1`, `URI:spiffe://…`.
+  ///   - extendedKeyUsage: What it is for, as OpenSSL writes it: `clientAuth`; nil for anything.
   ///   - notBefore: Seconds from now, usually negative.
   ///   - notAfter: Seconds from now.
   public init(
     _ commonName: String = "localhost", key: KeyPair, issuer: Certificate? = nil, isAuthority: Bool = false,
-    alternativeNames: [String] = ["DNS:localhost", "IP:127.0.0.1", "IP:::1"], notBefore: Int = -3600,
-    notAfter: Int = 86_400
+    alternativeNames: [String] = ["DNS:localhost", "IP:127.0.0.1", "IP:::1"],
+    extendedKeyUsage: String? = nil, notBefore: Int = -3600, notAfter: Int = 86_400
   ) throws {
     guard let certificate = unsafe X509_new() else { throw TestFailure("There is no memory for a certificate.") }
     self.key = key
@@ -38,6 +39,7 @@ import Glibc
     try add(NID_subject_key_identifier, "hash", issuer)
     try add(NID_authority_key_identifier, "keyid", issuer)
     try add(NID_key_usage, isAuthority ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature", issuer)
+    if let extendedKeyUsage { try add(NID_ext_key_usage, extendedKeyUsage, issuer) }
     if !isAuthority, !alternativeNames.isEmpty {
       try add(NID_subject_alt_name, alternativeNames.joined(separator: ","), issuer)
     }

@@ -1,0 +1,68 @@
+import COpenSSL
+import Glibc
+
+/// The subject alternative names of a certificate (RFC 5280 §4.2.1.6); none at all if one of them is not what it should be.
+struct AlternativeNames: Equatable {
+  private(set) var uris: [String] = []
+  private(set) var dnsNames: [String] = []
+  private(set) var emailAddresses: [String] = []
+  private(set) var ipAddresses: [String] = []
+
+  /// A certificate with more is for no single client.
+  private static let maximum = 32
+
+  /// Reads those of `certificate`, which stays the caller's.
+  init(_ certificate: OpaquePointer) {
+    var criticality: Int32 = 0
+    // Nil if there is no such extension, more than one, or one that is damaged.
+    let names = unsafe OpaquePointer(X509_get_ext_d2i(certificate, NID_subject_alt_name, &criticality, nil))
+    ErrorQueue.clear()
+    defer { unsafe GENERAL_NAMES_free(names) }
+    guard let names = unsafe names else { return }
+    let count = unsafe OPENSSL_sk_num(names)
+    guard count <= Self.maximum, (0..<count).allSatisfy({ unsafe add(names, $0) }) else {
+      self = AlternativeNames()
+      return
+    }
+  }
+
+  /// None.
+  init() {}
+
+  /// Adds the name at a place. False if it is not what it should be. Kinds that nobody here asks for are left out.
+  private mutating func add(_ names: OpaquePointer, _ place: Int32) -> Bool {
+    guard let value = unsafe OPENSSL_sk_value(names, place) else { return false }
+    let name = unsafe value.assumingMemoryBound(to: GENERAL_NAME.self).pointee
+    switch unsafe name.type {
+    case GEN_URI: return unsafe Self.append(name.d.uniformResourceIdentifier, to: &uris)
+    case GEN_DNS: return unsafe Self.append(name.d.dNSName, to: &dnsNames)
+    case GEN_EMAIL: return unsafe Self.append(name.d.rfc822Name, to: &emailAddresses)
+    case GEN_IPADD: return unsafe appendAddress(name.d.iPAddress)
+    default: return true
+    }
+  }
+
+  /// Appends text if it is all visible ASCII: a NUL in the middle ends a name for some readers and not for others.
+  private static func append(_ text: UnsafeMutablePointer<ASN1_STRING>?, to names: inout [String]) -> Bool {
+    let bytes = unsafe bytes(of: text)
+    guard !bytes.isEmpty, bytes.allSatisfy({ 0x21...0x7e ~= $0 }) else { return false }
+    names.append(String(decoding: bytes, as: UTF8.self))
+    return true
+  }
+
+  private mutating func appendAddress(_ address: UnsafeMutablePointer<ASN1_STRING>?) -> Bool {
+    let bytes = unsafe Self.bytes(of: address)
+    guard bytes.count == 4 || bytes.count == 16 else { return false }
+    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+    guard
+      unsafe inet_ntop(bytes.count == 4 ? AF_INET : AF_INET6, bytes, &text, socklen_t(text.count)) != nil
+    else { return false }
+    ipAddresses.append(String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
+    return true
+  }
+
+  private static func bytes(of string: UnsafeMutablePointer<ASN1_STRING>?) -> [UInt8] {
+    guard let string = unsafe string, let start = unsafe ASN1_STRING_get0_data(string) else { return [] }
+    return unsafe Array(UnsafeBufferPointer(start: start, count: max(0, Int(ASN1_STRING_length(string)))))
+  }
+}

@@ -1,0 +1,46 @@
+import COpenSSL
+
+/// A client's certificate, verified against the client CAs: the names that these vouch for, and nothing else of it.
+///
+/// The names are those of the subject alternative name extension (RFC 5280 §4.2.1.6). The common name is none of them:
+/// nobody checks what it means (RFC 9525 §2). If the extension is not what it should be, there is no name at all.
+public final class ClientCertificate: Sendable {
+  /// URIs: `spiffe://example.com/partner`.
+  public let uris: [String]
+  /// DNS names, in the case that they are written in.
+  public let dnsNames: [String]
+  /// Addresses of e-mail.
+  public let emailAddresses: [String]
+  /// IP addresses, as `inet_ntop` writes them.
+  public let ipAddresses: [String]
+  /// The SHA-256 of the whole certificate (DER), 64 hexadecimal digits in lower case.
+  public let fingerprint: String
+
+  /// A certificate with these names.
+  public init(
+    uris: [String] = [], dnsNames: [String] = [], emailAddresses: [String] = [], ipAddresses: [String] = [],
+    fingerprint: String
+  ) {
+    self.uris = uris
+    self.dnsNames = dnsNames
+    self.emailAddresses = emailAddresses
+    self.ipAddresses = ipAddresses
+    self.fingerprint = fingerprint
+  }
+}
+
+extension ClientCertificate {
+  /// Reads a certificate, which stays the caller's. Nil if OpenSSL cannot digest it.
+  convenience init?(_ certificate: OpaquePointer) {
+    var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+    guard unsafe X509_digest(certificate, EVP_sha256(), &digest, nil) == 1 else { return nil }
+    let names = unsafe AlternativeNames(certificate)
+    self.init(
+      uris: names.uris, dnsNames: names.dnsNames, emailAddresses: names.emailAddresses,
+      ipAddresses: names.ipAddresses, fingerprint: digest.map(Self.hexadecimal).joined())
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> String {
+    (byte < 16 ? "0" : "") + String(byte, radix: 16)
+  }
+}
