@@ -6,26 +6,46 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The 128 bits of an IPv6 address, an IPv4 one as `::ffff:a.b.c.d`.
   let bits: UInt128
 
-  init(bits: UInt128) {
+  /// The IPv6 address of these 128 bits, most significant first; an IPv4 address if it is one mapped into IPv6.
+  public init(bits: UInt128) {
     self.bits = bits
+  }
+
+  /// The IPv4 address of these 32 bits, most significant first.
+  public init(v4: UInt32) {
+    bits = 0xffff_0000_0000 | UInt128(v4)
   }
 
   /// The address that `text` writes (`192.0.2.1`, `2001:db8::1`, without brackets or zone), nil if it is none.
   public init?(_ text: String) {
-    // inet_pton reads as far as a NUL.
-    guard !text.utf8.contains(0) else { return nil }
-    var v4 = in_addr()
-    if unsafe inet_pton(AF_INET, text, &v4) == 1 {
-      self.init(v4)
-      return
-    }
-    var v6 = in6_addr()
-    guard unsafe inet_pton(AF_INET6, text, &v6) == 1 else { return nil }
-    self.init(v6)
+    guard let address = Self(Array(text.utf8).span) else { return nil }
+    self = address
   }
 
+  /// The same, of ASCII in memory. Allocates nothing.
+  public init?(_ text: Span<UInt8>) {
+    // The longest text there is takes all but the last, which is inet_pton's NUL; it would read as far as one before.
+    guard text.count < Self.textRoom else { return nil }
+    var characters = InlineArray<46, CChar>(repeating: 0)
+    for index in text.indices {
+      guard text[index] != 0 else { return nil }
+      characters[index] = CChar(bitPattern: text[index])
+    }
+    var v4 = in_addr()
+    var v6 = in6_addr()
+    let (isV4, isV6) = unsafe characters.span.withUnsafeBufferPointer { characters in
+      let isV4 = unsafe inet_pton(AF_INET, characters.baseAddress, &v4) == 1
+      return unsafe (isV4, !isV4 && inet_pton(AF_INET6, characters.baseAddress, &v6) == 1)
+    }
+    guard isV4 || isV6 else { return nil }
+    self = isV4 ? Self(v4) : Self(v6)
+  }
+
+  /// INET6_ADDRSTRLEN: an IPv6 address with an IPv4 one at its end, and the NUL.
+  private static let textRoom = 46
+
   init(_ address: in_addr) {
-    bits = 0xffff_0000_0000 | UInt128(UInt32(bigEndian: address.s_addr))
+    self.init(v4: UInt32(bigEndian: address.s_addr))
   }
 
   init(_ address: in6_addr) {
@@ -51,18 +71,18 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// As the kernel wants an IPv6 address.
   var v6: in6_addr { unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self) }
 
-  /// As `inet_ntop` writes it, IPv4 in dotted form.
+  /// As `inet_ntop` writes it, IPv4 in dotted form, which fits into a string without memory of its own.
   public var description: String {
-    var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-    let written = unsafe buffer.withUnsafeMutableBufferPointer { text in
-      if isIPv4 {
-        var address = v4
-        return unsafe inet_ntop(AF_INET, &address, text.baseAddress, socklen_t(text.count)) != nil
-      }
-      var address = v6
-      return unsafe inet_ntop(AF_INET6, &address, text.baseAddress, socklen_t(text.count)) != nil
+    var characters = InlineArray<46, CChar>(repeating: 0)
+    var span = characters.mutableSpan
+    return unsafe span.withUnsafeMutableBufferPointer { characters in
+      let room = socklen_t(characters.count)
+      var (v4, v6) = (self.v4, self.v6)
+      let text =
+        isIPv4
+        ? unsafe inet_ntop(AF_INET, &v4, characters.baseAddress, room)
+        : unsafe inet_ntop(AF_INET6, &v6, characters.baseAddress, room)
+      return unsafe text.map { unsafe String(cString: $0) } ?? "unknown"
     }
-    guard written else { return "unknown" }
-    return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

@@ -1,4 +1,4 @@
-/// What the field lines seen so far say about the host, the framing and the connection.
+/// What the field lines seen so far say about the host, the framing, the connection and the proxies before this server.
 struct FieldFacts: Sendable {
   private var host: Range<Int>?
   private var contentLength: Int?
@@ -6,6 +6,7 @@ struct FieldFacts: Sendable {
   private var asksToClose = false
   private var asksToKeepAlive = false
   private var expectsContinue = false
+  private var forwarding: ForwardingFields = []
 
   /// Takes one field line into account.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(RequestError) {
@@ -16,10 +17,16 @@ struct FieldFacts: Sendable {
     case 6 where bytes.equalsIgnoringCase(name, "expect"):
       // A 100-continue of HTTP/1.0 is to be ignored (RFC 9110 §10.1.1), and there it means nothing else either.
       if version == .http11 { try noteExpectations(line.value, in: bytes) }
+    case 9 where bytes.equalsIgnoringCase(name, "forwarded"):
+      forwarding.insert(.forwarded)
     case 10 where bytes.equalsIgnoringCase(name, "connection"):
       noteConnectionOptions(line.value, in: bytes)
+    case 12 where bytes.equalsIgnoringCase(name, "x-request-id"):
+      forwarding.insert(.requestID)
     case 14 where bytes.equalsIgnoringCase(name, "content-length"):
       try noteContentLength(line.value, in: bytes)
+    case 15 where bytes.equalsIgnoringCase(name, "x-forwarded-for"):
+      forwarding.insert(.forwardedFor)
     case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"):
       try noteTransferEncoding(line.value, version: version, in: bytes)
     default: break
@@ -36,6 +43,7 @@ struct FieldFacts: Sendable {
     // RFC 9112 §9.3: "close" wins, then the version decides, then "keep-alive".
     head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
     head.expectsContinue = expectsContinue && head.framing != .none
+    head.forwarding = forwarding
   }
 }
 

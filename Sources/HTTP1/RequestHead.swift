@@ -32,6 +32,8 @@ public struct RequestHead: Sendable, Equatable {
   /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1). Never so in HTTP/1.0 or
   /// without a body.
   public internal(set) var expectsContinue = false
+  /// Which of the fields are there that proxies write, but that anybody can send.
+  public internal(set) var forwarding: ForwardingFields = []
 
   /// Forgets everything but the storage of ``fields``.
   mutating func reset() {

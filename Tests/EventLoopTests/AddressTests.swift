@@ -19,9 +19,24 @@ import Testing
     arguments: [
       "", "localhost", "192.0.2", "192.0.2.256", "192.0.2.1 ", " 192.0.2.1", "192.0.2.1\0", "192.0.2.1:80", "[::1]",
       "::1%lo", "fe80::1%eth0", ":::", "1:2:3:4:5:6:7:8:9", "0x7f.0.0.1", "127.1", "10.0.0.0/8",
+      "01.2.3.4", "192.0.2.1\0x", "１.2.3.4", String(repeating: "0", count: 45), String(repeating: "0", count: 46),
     ])
   func refusing(text: String) {
     #expect(IPAddress(text) == nil)
+  }
+
+  @Test("addresses are made of their bits as well")
+  func bits() {
+    #expect(IPAddress(v4: 0xc000_0201) == IPAddress("192.0.2.1"))
+    #expect(IPAddress(bits: 0x2001_0db8 << 96 | 1) == IPAddress("2001:db8::1"))
+    #expect(IPAddress(bits: 0xffff_c000_0201) == IPAddress("192.0.2.1"))
+  }
+
+  @Test("the longest texts there are")
+  func longest() {
+    let groups = [String](repeating: "ffff", count: 6).joined(separator: ":")
+    #expect(IPAddress("\(groups):255.255.255.255")?.description == "\(groups):ffff:ffff")
+    #expect(IPAddress("255.255.255.255")?.description == "255.255.255.255")
   }
 
   @Test(
