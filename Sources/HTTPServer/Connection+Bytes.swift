@@ -29,15 +29,22 @@ extension Connection {
   /// Reads what is there, once.
   func receive() throws(Ending) {
     do {
-      if tls == nil {
-        let room = self.room
-        note(try channel.receive(into: &input, atMost: room), of: room)
+      if awaitsProxyHeader {
+        try receiveProxyHeader()
+      } else if tls == nil {
+        try receivePlaintext()
       } else {
         try receiveRecords()
       }
     } catch {
       throw (error as? TLSError).map(Ending.failedTLS) ?? .gone
     }
+  }
+
+  /// Reads bytes as they are.
+  func receivePlaintext() throws {
+    let room = self.room
+    note(try channel.receive(into: &input, atMost: room), of: room)
   }
 
   /// How much to read: what a lent buffer has left; for bytes kept over a wait as much as there are already, so that
@@ -50,11 +57,16 @@ extension Connection {
   private static let scantRoom = 512
 
   private func receiveRecords() throws {
-    guard let tls else { return }
     var ciphertext = worker.lendBuffer()
     defer { worker.takeBack(ciphertext) }
     let limit = worker.limits.receiveBuffer
     note(try channel.receive(into: &ciphertext, atMost: limit), of: limit)
+    try decrypt(ciphertext)
+  }
+
+  /// Takes bytes of TLS.
+  func decrypt(_ ciphertext: [UInt8]) throws {
+    guard let tls else { return }
     switch try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing) {
     case .handshaking: break
     case .established: finishHandshake()
@@ -62,9 +74,11 @@ extension Connection {
     }
   }
 
-  private func finishHandshake() {
+  /// All that comes before the first request is there.
+  func finishHandshake() {
     guard handshakeDeadline != nil else { return }
     handshakeDeadline = nil
+    clientCertificate = tls?.clientCertificate
     // Whoever has just finished one is about to ask: a server that is going waits as for the rest of a head.
     if worker.stage == .closing { headDeadline = now.advanced(by: worker.limits.headerSection) }
   }

@@ -28,7 +28,7 @@ extension Connection {
   /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
   func answerAtOnce() throws(Ending) -> Remainder {
     guard let request else { return .nothing }
-    worker.identify(request, isFromTrustedProxy: isFromTrustedProxy)
+    identify(request)
     // The one that it begins with, whatever is swapped in meanwhile.
     let router = worker.router
     let response: Response
@@ -134,7 +134,7 @@ extension Connection {
       Exchange(
         id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
         route: request.route, status: status, bytes: bytes,
-        duration: Deadline.now.duration(since: request.received), client: client))
+        duration: Deadline.now.duration(since: request.received), client: request.client))
   }
 
   /// Answers with a refusal; the connection is to be closed behind it.
@@ -142,7 +142,7 @@ extension Connection {
     let request = self.request ?? borrowRequest()
     self.request = nil
     defer { worker.takeBack(request) }
-    if request.route == nil { worker.identify(request, isFromTrustedProxy: false) }
+    if request.route == nil { request.id = worker.freshID() }
     var response = refusal.response(id: request.id)
     if request.route != nil { response = worker.router.finished(response, for: request) }
     write(response, to: request, keepAlive: false)

@@ -13,12 +13,16 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   let channel: Channel
   let worker: Worker
-  let peer: SocketAddress
-  /// Who it is, for logs: once for all its requests.
-  let client: String
-  /// Who it is, as far as shares and limits go.
-  let subscriber: String
-  let isFromTrustedProxy: Bool
+  /// Who is at the other end: of TCP, or of what the PROXY protocol says is behind it.
+  private(set) var peer: SocketAddress
+  /// Who that is, for logs: once for all its requests.
+  private(set) var client = ""
+  /// Who that is, as far as shares and limits go.
+  private(set) var subscriber = ""
+  /// Whether what the peer says about others counts.
+  var isFromTrustedProxy: Bool
+  /// Whether a PROXY header is still to come.
+  var awaitsProxyHeader: Bool
 
   /// Received plaintext, of which the first `consumed` bytes are dealt with.
   var input: [UInt8] = []
@@ -47,7 +51,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var isServing = false
   /// Nil for plain HTTP.
   var tls: TLSSession?
-  /// When the TLS handshake must be done; nil afterwards.
+  /// Who the client has shown to be in the TLS handshake.
+  var clientCertificate: ClientCertificate?
+  /// When all must be there that comes before the first request, PROXY header and TLS handshake; nil afterwards.
   var handshakeDeadline: Deadline?
   /// When the header section that has begun must be complete; nil while none has.
   var headDeadline: Deadline?
@@ -60,11 +66,18 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, worker: Worker) {
     self.channel = channel
     self.peer = peer
-    self.client = peer.ipAddress?.description ?? "unix"
-    self.subscriber = peer.ipAddress?.subscriber.description ?? client
     self.counted = counted
     self.isFromTrustedProxy = isFromTrustedProxy
     self.worker = worker
+    awaitsProxyHeader = isFromTrustedProxy && worker.requiresProxyHeader
+    know(peer)
+  }
+
+  /// Takes `peer` for the one at the other end.
+  func know(_ peer: SocketAddress) {
+    self.peer = peer
+    client = peer.ipAddress?.description ?? "unix"
+    subscriber = peer.ipAddress.map { $0.isIPv4 ? client : $0.subscriber.description } ?? client
   }
 
   var now: Deadline { channel.loop.now }
@@ -74,8 +87,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     if let context {
       guard let session = try? TLSSession(context) else { return close() }
       tls = session
-      handshakeDeadline = now.advanced(by: worker.limits.tlsHandshake)
     }
+    if tls != nil || awaitsProxyHeader { handshakeDeadline = now.advanced(by: worker.limits.tlsHandshake) }
     channel.watch(until: restDeadline(), self)
   }
 
@@ -88,6 +101,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .ready: serve()
     case .timedOut where headDeadline != nil: begin(.refused(.headTimeout))
     case .cancelled where headDeadline != nil: begin(.refused(.draining))
+    case .timedOut where awaitsProxyHeader: begin(refused(.incomplete))
     case .timedOut, .cancelled: close()
     }
   }
@@ -145,6 +159,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     borrowBuffers()
     do throws(Ending) {
       try receive()
+      if awaitsProxyHeader { return goOn() }
       if try serveHTTP2() { return }
       let remainder = try answerInput()
       guard case .nothing = remainder, try flushAtOnce() else { return begin(remainder) }
@@ -227,6 +242,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     let request = worker.lendRequest()
     request.client = client
     request.subscriber = subscriber
+    request.clientCertificate = clientCertificate
     request.received = now
     self.request = request
     headDeadline = now.advanced(by: worker.limits.headerSection)

@@ -49,4 +49,10 @@ public enum ServerNotice: Sendable {
   case tooManyConnectionsFromAddress(SocketAddress)
   /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)
+  /// A connection from a trusted proxy was closed because it had no PROXY header to believe.
+  case proxyHeaderRefused(SocketAddress, ProxyHeaderError)
+  /// A request had fields of a proxy's, from a peer that is not trusted: they were ignored.
+  case forwardingIgnored(SocketAddress)
+  /// A trusted proxy let `Forwarded` and `X-Forwarded-For` name different clients: both were ignored.
+  case forwardingContradictory(SocketAddress)
 }

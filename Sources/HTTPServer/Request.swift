@@ -2,6 +2,7 @@ import Bytes
 public import EventLoop
 public import HTTP1
 public import HTTPTypes
+public import TLS
 public import Telemetry
 
 /// A request while it is answered: its head, its content if the route reads one, and who asks.
@@ -14,11 +15,15 @@ public final class Request {
   /// Names the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
 
-  /// Who asks, without the port: an address, or `unix`.
+  /// Who asks, without the port: an address, or `unix`. Behind trusted proxies, the one that they name.
   public internal(set) var client = ""
 
   /// Who asks, as far as shares and limits go: an IPv4 address, an IPv6 network of /64, or `unix`.
   public internal(set) var subscriber = ""
+
+  /// The certificate that the client showed in the TLS handshake, or in the one of the session that it resumes, verified;
+  /// nil if it showed none.
+  public internal(set) var clientCertificate: ClientCertificate?
 
   /// The loop that its connection lives on.
   public let loop: EventLoop
@@ -33,7 +38,8 @@ public final class Request {
   var received = Deadline.now
 
   var parser: RequestHeadParser
-  private var bytes: [UInt8] = []
+  /// The head as it was received.
+  private(set) var bytes: [UInt8] = []
 
   init(limits: HTTP1Limits, id: RequestID, loop: EventLoop) {
     self.loop = loop
@@ -53,6 +59,7 @@ public final class Request {
     bytes.removeAll(keepingCapacity: true)
     body.removeAll(keepingCapacity: body.capacity <= 65_536)
     route = nil
+    clientCertificate = nil
   }
 
   /// Keeps the head, whose bytes the receive buffer is about to lose.

@@ -16,8 +16,12 @@ public final class Server: Sendable {
     public var speaksHTTP2 = false
     /// Its bounds.
     public var limits = ServerLimits()
-    /// Whose `X-Request-ID` counts, and who is exempt from the limit of connections per address.
+    /// Whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and who is exempt from the limit of connections per
+    /// address. Whoever connects to a Unix-domain socket is trusted by the permission to do so.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
+    /// Whether trusted proxies begin each connection with a PROXY header: one that does not is closed. Nobody else's is
+    /// read.
+    public var requiresProxyHeader = false
     /// How long a connection request or a request may be on its way when the server drains; nil for what does on
     /// loopback, or on a slow round trip elsewhere.
     public var roundTrip: Duration?

@@ -7,7 +7,7 @@ public struct ServerLimits: Sendable, Equatable {
   /// Connections open at once from one IPv4 address or IPv6 /64. High, because many users may stand behind one (NAT).
   public var connectionsPerAddress = 4_096
 
-  /// Time for the TLS handshake, from the accepted connection on.
+  /// Time for what comes before the first request, PROXY header and TLS handshake, from the accepted connection on.
   public var tlsHandshake = Duration.seconds(10)
   /// Time for a header section in all, from its first byte on: not per byte, or a client could drip for ever.
   public var headerSection = Duration.seconds(10)

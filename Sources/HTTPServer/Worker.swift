@@ -32,7 +32,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     case closing
   }
 
-  private let isTrusted: @Sendable (IPAddress) -> Bool
+  /// Whether what an address says about others counts.
+  let isTrusted: @Sendable (IPAddress) -> Bool
+  /// Whether trusted proxies begin their connections with a PROXY header.
+  let requiresProxyHeader: Bool
   private let count: ConnectionCount
   private var listeners: [Listener] = []
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
@@ -51,7 +54,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     observer = configuration.observer.forOneLoop()
     recordsExchanges = observer.recordsExchanges
     self.speaksHTTP2 = configuration.speaksHTTP2
-    self.isTrusted = configuration.isTrustedProxy
+    isTrusted = configuration.isTrustedProxy
+    requiresProxyHeader = configuration.requiresProxyHeader
     self.tls = configuration.tls
     self.router = router
     self.count = count
@@ -167,15 +171,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   // MARK: Writing
 
-  /// Gives the request its ID: a trusted proxy's, if it is safe, else a fresh one.
-  func identify(_ request: Request, isFromTrustedProxy: Bool) {
-    request.id = isFromTrustedProxy ? proxysID(of: request) ?? ids.next() : ids.next()
-  }
-
-  private func proxysID(of request: Request) -> RequestID? {
-    guard case .single(let id) = request.field("x-request-id") else { return nil }
-    return RequestID(String(decoding: id, as: UTF8.self))
-  }
+  /// An ID for a request that has none.
+  func freshID() -> RequestID { ids.next() }
 
   /// Appends a response as it goes over the wire. Returns the bytes of content.
   @discardableResult

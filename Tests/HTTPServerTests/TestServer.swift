@@ -16,15 +16,16 @@ final class TestServer: Sendable {
 
   init(
     _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
-    roundTrip: Duration? = nil, speaksHTTP2: Bool = false,
+    roundTrip: Duration? = nil, speaksHTTP2: Bool = false, requiresProxyHeader: Bool = false, tls: TLSContext? = nil,
     trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }
   ) throws {
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: recorder)
-    configuration.tls = variant.isTLS ? try TLSContext.shared.get() : nil
+    configuration.tls = variant.isTLS ? try tls ?? TLSContext.shared.get() : nil
     configuration.limits = limits
     configuration.roundTrip = roundTrip
     configuration.speaksHTTP2 = speaksHTTP2
     configuration.isTrustedProxy = isTrusted
+    configuration.requiresProxyHeader = requiresProxyHeader
     loops = try (0..<count).map { try EventLoop.start(label: "test.loop.\($0)", poller: variant.poller) }
     server = try Server(configuration, router: router, loops: loops)
     isTLS = variant.isTLS

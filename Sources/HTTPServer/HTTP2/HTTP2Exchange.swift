@@ -33,10 +33,11 @@ final class HTTP2Exchange: @unchecked Sendable {
     request.isHTTP2 = true
     request.client = connection.client
     request.subscriber = connection.subscriber
+    request.clientCertificate = connection.clientCertificate
     request.received = connection.now
     content = HTTP2Content(stream, owner.session)
     content.flush = { [weak owner] in owner?.flush() }
-    connection.worker.identify(request, isFromTrustedProxy: connection.isFromTrustedProxy)
+    connection.identify(request)
   }
 
   // MARK: The request
@@ -51,7 +52,7 @@ final class HTTP2Exchange: @unchecked Sendable {
         return refuse(Refusal(.malformedRequest, "The request's head is not one of HTTP."))
       }
       request.keep(bytes.span)
-      owner.connection.worker.identify(request, isFromTrustedProxy: owner.connection.isFromTrustedProxy)
+      owner.connection.identify(request)
     } catch {
       return refuse(Refusal(error))
     }

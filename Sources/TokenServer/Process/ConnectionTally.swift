@@ -1,7 +1,7 @@
 import HTTPServer
 import Locks
 
-/// Counts what goes wrong with connections before there is a request.
+/// Counts what is wrong with connections, and with what peers say about themselves.
 final class ConnectionTally: @unchecked Sendable {
   // Sendable: `total` is touched only under `lock`.
   private let lock = Mutex()
@@ -13,6 +13,8 @@ final class ConnectionTally: @unchecked Sendable {
     var refusedPerAddress = 0
     var tlsFailures = 0
     var acceptPauses = 0
+    var proxyHeadersRefused = 0
+    var forwardingIgnored = 0
   }
 
   func count(_ notice: ServerNotice) {
@@ -22,6 +24,8 @@ final class ConnectionTally: @unchecked Sendable {
       case .tooManyConnections: total.refused += 1
       case .tooManyConnectionsFromAddress: total.refusedPerAddress += 1
       case .tlsFailed: total.tlsFailures += 1
+      case .proxyHeaderRefused: total.proxyHeadersRefused += 1
+      case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1
       }
     }
   }

@@ -44,7 +44,8 @@ struct Generation: Sendable {
       minter = try Self.minter(source, replacing: previous?.minter)
       tls = try settings.server.tls.map { files in
         try TLSContext(
-          certificateFile: files.certificateFile, keyFile: files.keyFile, resumingTicketsOf: previous?.tls)
+          certificateFile: files.certificateFile, keyFile: files.keyFile, clientCAFile: files.clientCAFile,
+          resumingTicketsOf: previous?.tls)
       }
     } catch {
       throw StartError("\(error)")

@@ -1,3 +1,4 @@
+import EventLoop
 import HTTP1
 import HTTPServer
 import Logging
@@ -14,6 +15,7 @@ struct ServerEvents: ExchangeObserver {
   private var tally: RequestTally?
   private let writesAccessLog: Bool
   private let throttle = Throttle()
+  private let strangers = NotedPeers()
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil) {
     self.sink = sink
@@ -61,6 +63,34 @@ struct ServerEvents: ExchangeObserver {
         ["client.address": "\(peer)"])
     case .tlsFailed(let peer, let error):
       logger.debug("A TLS session failed.", metadata: ["client.address": "\(peer)", "error": "\(error)"])
+    case .proxyHeaderRefused(let peer, let error):
+      warn(
+        "proxyHeaderRefused",
+        "A connection is closed: server.proxyProtocol has trusted proxies begin with a PROXY header.",
+        ["client.address": "\(peer)", "error": "\(error)"])
+    case .forwardingIgnored(let peer):
+      warnOnce(
+        of: peer,
+        """
+        Forwarded, X-Forwarded-For and X-Request-ID of this peer do not count. If it is a proxy of yours, add it to \
+        server.trustedProxies; if not, it need not send them.
+        """)
+    case .forwardingContradictory(let peer):
+      warnOnce(
+        of: peer,
+        """
+        This proxy lets Forwarded and X-Forwarded-For name different clients, so neither counts. Have it remove the \
+        one that it does not write itself.
+        """)
+    }
+  }
+
+  /// A peer says it with every request: the first time is enough, and far too many peers are one kind.
+  private func warnOnce(of peer: SocketAddress, _ message: @autoclosure () -> Logger.Message) {
+    switch strangers.note(peer.ipAddress?.subscriber) {
+    case .known: return
+    case .new: logger.warning(message(), metadata: ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
+    case .tooMany: warn("strangers", message(), ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
     }
   }
 

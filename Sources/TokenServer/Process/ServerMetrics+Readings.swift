@@ -37,6 +37,13 @@ extension ServerMetrics {
     MetricReading(
       .counter, "musickit_accept_pauses_total", "Pauses in accepting, for want of descriptors or memory.",
       \.acceptPauses),
+    MetricReading(
+      .counter, "musickit_proxy_headers_refused_total",
+      "Connections of trusted proxies that were closed for want of a PROXY header.", \.proxyHeadersRefused),
+    MetricReading(
+      .counter, "musickit_forwarded_ignored_total",
+      "Requests whose Forwarded, X-Forwarded-For or X-Request-ID did not count, for want of trust or agreement.",
+      \.forwardingIgnored),
   ]
 
   /// The signatures of a key that has been replaced do not count any more: Prometheus takes a counter that falls for

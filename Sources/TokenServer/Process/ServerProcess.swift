@@ -100,16 +100,17 @@ struct ServerProcess {
       observer: ServerEvents(sink: sink, logger: logger, metrics: first.settings.admin == nil ? nil : metrics))
     configuration.tls = first.tls
     configuration.limits = settings.limits
-    let proxies = settings.trustedProxies
-    configuration.isTrustedProxy = { address in proxies.contains { $0.contains(address) } }
+    configuration.isTrustedProxy = settings.isTrustedProxy
+    configuration.requiresProxyHeader = settings.proxyProtocol
     return try Server(configuration, router: first.publicRouter, loops: loops)
   }
 
   private func adminServer() throws -> Server? {
     guard let admin = first.settings.admin else { return nil }
-    let configuration = Server.Configuration(
+    var configuration = Server.Configuration(
       endpoint: .tcp(host: admin.host.description, port: admin.port),
       observer: ServerEvents(sink: sink, logger: logger))
+    configuration.isTrustedProxy = first.settings.server.isTrustedProxy
     return try Server(configuration, router: first.adminRouter, loops: loops)
   }
 
@@ -146,6 +147,12 @@ struct ServerProcess {
     var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
     var rest = timespec()
     while unsafe nanosleep(&left, &rest) != 0 { left = rest }
+  }
+}
+
+extension Settings.Server {
+  fileprivate var isTrustedProxy: @Sendable (IPAddress) -> Bool {
+    { [trustedProxies] address in trustedProxies.contains { $0.contains(address) } }
   }
 }
 

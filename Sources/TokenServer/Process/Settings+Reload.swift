@@ -1,7 +1,9 @@
 extension Settings {
   /// The files that settings were read from or name.
   var files: [String] {
-    var files = [configurationFile, server.tls?.certificateFile, server.tls?.keyFile].compactMap { $0 }
+    var files = [
+      configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
+    ].compactMap { $0 }
     if case .file(let path, _) = musickit.key { files.append(path) }
     return files
   }
@@ -25,6 +27,7 @@ extension Settings {
       ("server.tls", (server.tls == nil) != (other.server.tls == nil)),
       ("server.limits", server.limits != other.server.limits),
       ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),
+      ("server.proxyProtocol", server.proxyProtocol != other.server.proxyProtocol),
       ("server.loops", server.loops != other.server.loops),
       ("server.poller", server.poller != other.server.poller),
       (

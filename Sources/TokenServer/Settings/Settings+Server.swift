@@ -18,6 +18,8 @@ extension Settings {
       public var certificateFile: String
       /// The certificate's private key.
       public var keyFile: String
+      /// The authorities whose client certificates are taken; nil if clients are not asked for one.
+      public var clientCAFile: String?
     }
 
     /// How a loop learns which descriptors are ready.
@@ -32,8 +34,11 @@ extension Settings {
     public var address: Address
     /// HTTPS if set.
     public var tls: TLSFiles?
-    /// The peers whose `X-Request-ID` counts, and who are exempt from the limit of connections per address.
+    /// The peers whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and who are exempt from the limit of
+    /// connections per address.
     public var trustedProxies: [AddressRange]
+    /// Whether these begin each connection with a PROXY header.
+    public var proxyProtocol: Bool
     /// What a client may make the server hold and wait for.
     public var limits: ServerLimits
     /// How long readiness says no before listeners close.
@@ -53,9 +58,11 @@ extension Settings.Server {
   static let unixSocket = Setting("server.unixSocket", .socketPath)
   static let certificateFile = Setting("server.tls.certificateFile", .path)
   static let keyFile = Setting("server.tls.keyFile", .path)
+  static let clientCAFile = Setting("server.tls.clientCAFile", .path)
   static let trustedProxies = Setting(
     "server.trustedProxies",
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [])
+  static let proxyProtocol = Setting("server.proxyProtocol", .bool, default: false)
   static let drainDelay = Setting("server.drain.delay", .duration(seconds: 0...3600), default: .zero)
   static let drainTimeout = Setting("server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30))
   static let loops = Setting("server.loops", .integer(1...256))
@@ -64,8 +71,8 @@ extension Settings.Server {
   static var known: [KnownSetting] {
     [
       KnownSetting(host), KnownSetting(port), KnownSetting(unixSocket), KnownSetting(certificateFile),
-      KnownSetting(keyFile), KnownSetting(trustedProxies), KnownSetting(drainDelay), KnownSetting(drainTimeout),
-      KnownSetting(loops), KnownSetting(poller),
+      KnownSetting(keyFile), KnownSetting(clientCAFile), KnownSetting(trustedProxies), KnownSetting(proxyProtocol),
+      KnownSetting(drainDelay), KnownSetting(drainTimeout), KnownSetting(loops), KnownSetting(poller),
     ] + ServerLimits.table.map(\.known)
   }
 
@@ -77,12 +84,24 @@ extension Settings.Server {
     let drainTimeout = reader.read(Self.drainTimeout)
     let loops = reader.isSet(Self.loops.path) ? reader.read(Self.loops) : min(host.cores, 256)
     let poller = reader.read(Self.poller)
-    guard let trustedProxies = reader.read(Self.trustedProxies), let address, let drainDelay, let drainTimeout,
-      let loops, let poller
+    let trustedProxies = reader.read(Self.trustedProxies)
+    let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
+    guard let trustedProxies, let proxyProtocol, let address, let drainDelay, let drainTimeout, let loops, let poller
     else { return nil }
     self.init(
-      address: address, tls: tls, trustedProxies: trustedProxies, limits: limits, drainDelay: drainDelay,
-      drainTimeout: drainTimeout, loops: loops, poller: poller)
+      address: address, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol, limits: limits,
+      drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller)
+  }
+
+  /// The setting, with a fault if nobody is there for it to apply to.
+  private static func readProxyProtocol(_ reader: inout SettingsReader, trustedProxies: [AddressRange]?) -> Bool? {
+    let proxyProtocol = reader.read(proxyProtocol)
+    if proxyProtocol == true, trustedProxies?.isEmpty == true {
+      reader.fault(
+        Self.proxyProtocol.path, problem: "is true, and server.trustedProxies is empty",
+        remedy: "write the addresses of the proxies there: nobody else's PROXY header is read")
+    }
+    return proxyProtocol
   }
 
   private static func readAddress(_ reader: inout SettingsReader) -> Address? {
@@ -101,11 +120,17 @@ extension Settings.Server {
   private static func readTLS(_ reader: inout SettingsReader) -> TLSFiles? {
     let certificate = reader.read(certificateFile)
     let key = reader.read(keyFile)
+    let clientCA = reader.read(clientCAFile)
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
     where reader.isSet(present) && !reader.isSet(absent) {
       reader.missing(absent, remedy: "HTTPS needs it beside \(present): write a PEM file's path")
     }
+    if reader.isSet(clientCAFile.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
+      reader.fault(
+        clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
+        remedy: "write server.tls.certificateFile and .keyFile: without TLS nobody can show a certificate")
+    }
     guard let certificate, let key else { return nil }
-    return TLSFiles(certificateFile: certificate, keyFile: key)
+    return TLSFiles(certificateFile: certificate, keyFile: key, clientCAFile: clientCA)
   }
 }

@@ -25,8 +25,14 @@ extension Settings.Catalog {
 
 extension Settings.Server.TLSFiles {
   fileprivate func check() -> (faults: [SettingsFault], warnings: [String]) {
-    let faults = unreadableFiles()
-    guard faults.isEmpty else { return (faults, []) }
+    let unreadable = unreadableFiles()
+    let own = checkCertificate(unreadable)
+    return (unreadable + own.faults + checkClientCA(unreadable), own.warnings)
+  }
+
+  private func checkCertificate(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
+    let paths = [Settings.Server.certificateFile.path, Settings.Server.keyFile.path]
+    guard !unreadable.contains(where: { paths.contains($0.path) }) else { return ([], []) }
     do throws(TLSError) {
       return ([], try TLSContext(certificateFile: certificateFile, keyFile: keyFile).findings)
     } catch {
@@ -34,11 +40,25 @@ extension Settings.Server.TLSFiles {
     }
   }
 
+  private func checkClientCA(_ unreadable: [SettingsFault]) -> [SettingsFault] {
+    let path = Settings.Server.clientCAFile.path
+    guard let clientCAFile, !unreadable.contains(where: { $0.path == path }) else { return [] }
+    do throws(TLSError) {
+      // Which is what a server reads them as, too.
+      _ = try TLSClientContext(caFile: clientCAFile)
+      return []
+    } catch {
+      return [SettingsFault(path, problem: "\(error)")]
+    }
+  }
+
   private func unreadableFiles() -> [SettingsFault] {
     let files = [
       (Settings.Server.certificateFile.path, certificateFile), (Settings.Server.keyFile.path, keyFile),
+      (Settings.Server.clientCAFile.path, clientCAFile),
     ]
     return files.compactMap { path, file in
+      guard let file else { return nil }
       do throws(SmallFile.Failure) {
         _ = try SmallFile.read(file, atMost: 1 << 20)
         return nil

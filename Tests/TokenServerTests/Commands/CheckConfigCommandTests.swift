@@ -62,6 +62,24 @@ struct CheckConfigCommandTests {
       ])
   }
 
+  @Test(
+    "looks at the file of the client authorities, even if another one is bad",
+    arguments: [
+      ("/nonexistent/ca", "server.tls.clientCAFile: the file \"/nonexistent/ca\" does not exist; write the path of a"),
+      (
+        ReadmeTests.root + "/README.md", "server.tls.clientCAFile: '\(ReadmeTests.root)/README.md' holds no certificate"
+      ),
+    ])
+  func clientCA(_ file: String, _ fault: String) {
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
+      "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/nonexistent/k",
+      "SERVER_TLS_CLIENT_CA_FILE": file, "ACCESS_ANONYMOUS": "{}",
+    ])
+    #expect(result.diagnostics.contains { $0.hasPrefix(fault) }, "\(result.diagnostics)")
+    #expect(result.diagnostics.contains { $0.hasPrefix("server.tls.certificateFile: ") })
+  }
+
   @Test("never shows the key that a variable holds")
   func secret() throws {
     let key = try KeyFixture()

@@ -18,6 +18,7 @@ struct SettingsDefaultTests {
     #expect(settings.server.address == .tcp(.address("127.0.0.1"), port: 8080))
     #expect(settings.server.tls == nil)
     #expect(settings.server.trustedProxies.isEmpty)
+    #expect(!settings.server.proxyProtocol)
     #expect(settings.server.limits == ServerLimits())
     #expect(settings.server.drainDelay == .zero)
     #expect(settings.server.drainTimeout == .seconds(30))

@@ -57,6 +57,18 @@ struct SettingsFaultTests {
       "a key without its certificate", "server: { tls: { keyFile: 'k.pem' } }",
       fault: "server.tls.certificateFile: is not set; HTTPS needs it beside server.tls.keyFile"),
     Case(
+      "client authorities without a certificate", "server: { tls: { clientCAFile: 'ca.pem' } }",
+      fault: "server.tls.clientCAFile: is set, and server.tls.certificateFile is not; write"),
+    Case(
+      "PROXY headers of nobody", "server: { proxyProtocol: true }",
+      fault: "server.proxyProtocol: is true, and server.trustedProxies is empty; write the addresses of the proxies"),
+    Case(
+      "PROXY headers of an empty list", "server: { proxyProtocol: true, trustedProxies: [] }",
+      fault: "server.proxyProtocol: is true, and server.trustedProxies is empty;"),
+    Case(
+      "PROXY headers of a version", "server: { proxyProtocol: 'v2', trustedProxies: ['::1'] }",
+      fault: "server.proxyProtocol: is a string; write true or false."),
+    Case(
       "a range with bits beyond its prefix", "server: { trustedProxies: ['10.0.0.1/8'] }",
       fault: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses;"),
     Case(

@@ -21,6 +21,8 @@ struct SettingsPrecedenceTests {
       "server.unixSocket": ["\"/a\"", "\"/b\"", "\"/c\""],
       "server.tls.certificateFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.keyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "server.tls.clientCAFile": ["\"a\"", "\"b\"", "\"c\""],
+      "server.proxyProtocol": ["true", "false", "true"],
       "server.trustedProxies": ["[\"10.0.0.0/8\"]", "[]", "[\"::1\", \"1.2.3.4\"]"],
       "server.drain.delay": ["\"1s\"", "\"2s\"", "\"3s\""],
       "server.drain.timeout": ["\"1s\"", "\"2s\"", "\"3s\""],
@@ -128,7 +130,8 @@ struct SettingsPrecedenceTests {
     arguments: [
       ("musickit.teamID", "MUSICKIT_TEAM_ID"), ("token.maxTTL", "TOKEN_MAX_TTL"), ("server.port", "SERVER_PORT"),
       ("server.tls.certificateFile", "SERVER_TLS_CERTIFICATE_FILE"),
-      ("server.trustedProxies", "SERVER_TRUSTED_PROXIES"),
+      ("server.trustedProxies", "SERVER_TRUSTED_PROXIES"), ("server.proxyProtocol", "SERVER_PROXY_PROTOCOL"),
+      ("server.tls.clientCAFile", "SERVER_TLS_CLIENT_CA_FILE"),
       ("server.limits.connectionsPerAddress", "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS"),
     ])
   func variables(_ path: String, _ name: String) {

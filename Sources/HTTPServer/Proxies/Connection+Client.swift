@@ -1,0 +1,67 @@
+import EventLoop
+import HTTP1
+import Telemetry
+
+/// Who asks, behind the proxies that are trusted to say so.
+extension Connection {
+  /// Gives the request its ID and its client: those that trusted proxies tell, else a fresh one and the peer.
+  func identify(_ request: Request) {
+    let fields = request.head.forwarding
+    guard !fields.isEmpty else { return request.id = worker.freshID() }
+    guard isFromTrustedProxy else {
+      worker.observer.noticed(.forwardingIgnored(peer))
+      return request.id = worker.freshID()
+    }
+    request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
+    guard let client = forwardedClient(of: request, fields) else { return }
+    request.client = client.description
+    request.subscriber = client.isIPv4 ? request.client : client.subscriber.description
+  }
+
+  private func proxysID(of request: Request) -> RequestID? {
+    guard case .single(let id) = request.field("x-request-id") else { return nil }
+    return RequestID(String(decoding: id, as: UTF8.self))
+  }
+
+  /// The client that the fields name; nil if there are none, or the peer is all that is known.
+  ///
+  /// A proxy that writes one of the two fields may well pass on the other as a client made it up, and which one is which
+  /// cannot be told. So if they name different clients, neither is believed.
+  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> IPAddress? {
+    switch (fields.contains(.forwarded), fields.contains(.forwardedFor)) {
+    case (false, false): return nil
+    case (true, false): return farthestHop(.forwarded, of: request)
+    case (false, true): return farthestHop(.forwardedFor, of: request)
+    case (true, true):
+      let client = farthestHop(.forwarded, of: request)
+      if client == farthestHop(.forwardedFor, of: request) { return client }
+      worker.observer.noticed(.forwardingContradictory(peer))
+      return nil
+    }
+  }
+
+  /// The last address that somebody trusted vouches for, from the peer on: read from the end, the first that is not a
+  /// trusted proxy's, since what stands before that one is its own story. Where the list ends, or goes on with something
+  /// that is no address, it is the farthest trusted proxy that is known: to take the client for nobody would take it out
+  /// of every limit.
+  private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
+    let (head, bytes) = (request.head, request.bytes)
+    let span = bytes.span
+    var farthest = peer.ipAddress
+    var left = Self.maximumHops
+    // The field lines of one name are one list (RFC 9110 §5.3), so the last of them has its end.
+    for line in head.fields.reversed() where head.isNamed(line, field.name, in: span) {
+      var hops = ForwardedHops(field, line.value)
+      while let text = hops.next(in: span) {
+        guard left > 0, let hop = IPAddress(span.extracting(text)) else { return farthest }
+        left -= 1
+        farthest = hop
+        guard worker.isTrusted(hop) else { return farthest }
+      }
+    }
+    return farthest
+  }
+
+  /// More trusted proxies than anybody puts one behind the other.
+  private static let maximumHops = 32
+}

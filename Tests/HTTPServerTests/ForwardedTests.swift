@@ -1,0 +1,143 @@
+import EventLoop
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+/// Who a request is from, behind proxies.
+@Suite("Behind proxies")
+struct ForwardedTests {
+  /// Loopback, and those that tests call proxies.
+  static let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].compactMap { AddressRange($0) }
+
+  static func server(
+    trustsAnybody: Bool = true, speaksHTTP2: Bool = false, _ variant: Variant = Variant.plain[0]
+  ) throws -> TestServer {
+    try TestServer(variant, router: .who, speaksHTTP2: speaksHTTP2) { address in
+      trustsAnybody && trusted.contains { $0.contains(address) }
+    }
+  }
+
+  struct Case: CustomTestStringConvertible {
+    let fields: [String]
+    let client: String
+    let subscriber: String
+
+    init(_ fields: String..., client: String, subscriber: String? = nil) {
+      (self.fields, self.client, self.subscriber) = (fields, client, subscriber ?? client)
+    }
+
+    var testDescription: String { fields.joined(separator: " | ") }
+  }
+
+  static let cases = [
+    Case(client: "127.0.0.1"),
+    Case("X-Forwarded-For: 192.0.2.1", client: "192.0.2.1"),
+    Case("X-Forwarded-For: 1.1.1.1, 192.0.2.1", client: "192.0.2.1"),
+    Case("X-Forwarded-For: 1.1.1.1, 192.0.2.1, 10.0.0.1, 10.2.3.4:99", client: "192.0.2.1"),
+    Case("X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 192.0.2.1", client: "192.0.2.1"),
+    Case("X-Forwarded-For: 192.0.2.1", "Accept: */*", "x-forwarded-for: 10.0.0.1", client: "192.0.2.1"),
+    Case("X-Forwarded-For: 2001:db8:1:2:3:4:5:6", client: "2001:db8:1:2:3:4:5:6", subscriber: "2001:db8:1:2::"),
+    Case("X-Forwarded-For: [2001:DB8::1]:443", client: "2001:db8::1", subscriber: "2001:db8::"),
+    Case("X-Forwarded-For: ::ffff:192.0.2.1", client: "192.0.2.1"),
+    Case("X-Forwarded-For: 192.0.2.1, ::ffff:10.0.0.1", client: "192.0.2.1"),
+    // All trusted: the farthest.
+    Case("X-Forwarded-For: 10.0.0.3, 10.0.0.2", client: "10.0.0.3"),
+    Case("X-Forwarded-For: fd00::1", client: "fd00::1", subscriber: "fd00::"),
+    // No address: the farthest that is known.
+    Case("X-Forwarded-For: 1.1.1.1, unknown", client: "127.0.0.1"),
+    Case("X-Forwarded-For: 1.1.1.1, unknown, 10.0.0.1", client: "10.0.0.1"),
+    Case("X-Forwarded-For: 1.1.1.1, fe80::1%eth0, 10.0.0.1", client: "10.0.0.1"),
+    Case("X-Forwarded-For: 01.1.1.1", client: "127.0.0.1"),
+    Case("X-Forwarded-For: 192.0.2.1, localhost", client: "127.0.0.1"),
+    Case("X-Forwarded-For:", client: "127.0.0.1"),
+    Case("X-Forwarded-For: 192.0.2.1", "X-Forwarded-For:", client: "192.0.2.1"),
+    Case("Forwarded: for=192.0.2.1;proto=https", client: "192.0.2.1"),
+    Case("Forwarded: for=1.1.1.1, for=192.0.2.1, for=\"[fd00::5]:80\"", client: "192.0.2.1"),
+    Case(
+      "Forwarded: for=1.1.1.1", "forwarded: For=\"[2001:db8::1]:4711\"", client: "2001:db8::1", subscriber: "2001:db8::"
+    ),
+    Case("Forwarded: for=192.0.2.1, for=_hidden, for=10.0.0.1", client: "10.0.0.1"),
+    Case("Forwarded: for=\"192.0.2.1, for=192.0.2.2", client: "192.0.2.2"),
+    Case("Forwarded: proto=https", client: "127.0.0.1"),
+    // Both.
+    Case("Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.1", client: "192.0.2.1"),
+    Case("Forwarded: for=192.0.2.1, for=10.0.0.1", "X-Forwarded-For: 1.1.1.1, 192.0.2.1", client: "192.0.2.1"),
+    Case("Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.2", client: "127.0.0.1"),
+    Case("Forwarded: for=unknown", "X-Forwarded-For: 192.0.2.2", client: "127.0.0.1"),
+    // More than anybody has: it ends somewhere.
+    Case("X-Forwarded-For: 192.0.2.1" + String(repeating: ", 10.0.0.1", count: 31) + ", 10.0.0.2", client: "10.0.0.1"),
+    Case("X-Forwarded-For: 192.0.2.1" + String(repeating: ", 10.0.0.1", count: 31), client: "192.0.2.1"),
+  ]
+
+  @Test("the client is the last one whom no trusted proxy is, read from the right", arguments: cases)
+  func client(_ `case`: Case) throws {
+    let server = try Self.server()
+    let fields = `case`.fields.map { $0 + "\r\n" }.joined()
+    let expected = "\(`case`.client) \(`case`.subscriber) -"
+    let answers = try server.answers(
+      to: "GET /who HTTP/1.1\r\nHost: a\r\n\(fields)\r\nGET /who HTTP/1.0\r\n\r\n")
+    #expect(answers.map(\.text) == [expected, "127.0.0.1 127.0.0.1 -"])
+    #expect(server.recorder.clients == [`case`.client, "127.0.0.1"])
+    #expect(server.recorder.ignoredForwarding.untrusted.isEmpty)
+  }
+
+  @Test("the client of a request over HTTP/2 is told the same way", arguments: cases)
+  func clientOverHTTP2(_ `case`: Case) throws {
+    let server = try Self.server(speaksHTTP2: true)
+    // curl takes a field without value for one to leave out, unless it ends with a semicolon.
+    let fields = `case`.fields.flatMap { ["-H", $0.hasSuffix(":") ? $0.dropLast() + ";" : $0] }
+    let result = try run(
+      "curl",
+      ["--silent", "--http2-prior-knowledge", "--max-time", "60"] + fields + ["http://127.0.0.1:\(server.port)/who"])
+    #expect(result.stdout == "\(`case`.client) \(`case`.subscriber) -")
+    #expect(server.recorder.clients == [`case`.client])
+  }
+
+  @Test(
+    "nobody else is believed, and it is noticed each time", arguments: Variant.all,
+    ["Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.1", "X-Request-ID: mine"])
+  func untrusted(_ variant: Variant, field: String) throws {
+    let server = try Self.server(trustsAnybody: false, variant)
+    let request = "GET /who HTTP/1.1\r\nHost: a\r\n\(field)\r\n\r\n"
+    let answers = try server.answers(to: request + request + "GET /who HTTP/1.0\r\n\r\n")
+    #expect(answers.map(\.text) == Array(repeating: "127.0.0.1 127.0.0.1 -", count: 3))
+    #expect(answers.allSatisfy { $0["x-request-id"] != "mine" })
+    let peers = server.recorder.ignoredForwarding.untrusted
+    #expect(peers.map(\.ipAddress) == Array(repeating: IPAddress("127.0.0.1"), count: 2))
+  }
+
+  @Test("two fields that name different clients are noticed", arguments: [true, false])
+  func contradiction(agrees: Bool) throws {
+    let server = try Self.server()
+    let client = agrees ? 1 : 2
+    _ = try server.answers(
+      to: "GET /who HTTP/1.0\r\nForwarded: for=192.0.2.1\r\nX-Forwarded-For: 192.0.2.\(client)\r\n\r\n")
+    #expect(server.recorder.ignoredForwarding.contradictory.count == client - 1)
+  }
+
+  @Test("a request that is refused before its fields count is the peer's")
+  func malformed() throws {
+    let server = try Self.server()
+    let answers = try server.answers(to: "GET /who HTTP/1.1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
+    #expect(answers.map(\.status) == [400])
+    #expect(server.recorder.clients == ["127.0.0.1"])
+  }
+
+  @Test("whoever connects to a Unix-domain socket is a trusted proxy")
+  func unixSocket() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path(of: "socket")
+    let loop = try EventLoop.start(label: "test.unix", poller: .epoll)
+    let recorder = Recorder()
+    let server = try Server(
+      Server.Configuration(endpoint: .unix(path: path), observer: recorder), router: .who, loops: [loop])
+    let client = try RawClient(path: path)
+    try client.send("GET /who HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1, 192.0.2.1\r\n\r\n")
+    #expect(try client.response()?.text == "192.0.2.1 192.0.2.1 -")
+    try client.send("GET /who HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: unknown\r\n\r\n")
+    #expect(try client.response()?.text == "unix unix -")
+    server.drain(timeout: .zero)
+    loop.stop()
+  }
+}

@@ -1,0 +1,117 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("With client certificates")
+struct ClientCertificateTests {
+  /// A server that asks for certificates of an authority, and the files of a client.
+  private struct Certified {
+    let ground: Ground
+    let server: RunningServer
+    let authority: Certificate
+
+    init() throws {
+      ground = try Ground()
+      authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
+      let authorityFile = try ground.directory.write(authority.pem, to: "client-ca.pem")
+      server = try ground.serve(ground.tlsSettings().merging(["SERVER_TLS_CLIENT_CA_FILE": authorityFile]) { $1 })
+      try issue("partner", by: authority)
+    }
+
+    /// Writes a certificate and its key.
+    func issue(_ name: String, by authority: Certificate?, usage: String? = nil) throws {
+      let certificate = try Certificate(
+        name, key: KeyPair(), issuer: authority, alternativeNames: ["URI:spiffe://example.com/\(name)"],
+        extendedKeyUsage: usage)
+      _ = try ground.directory.write(certificate.pem, to: "\(name).crt")
+      _ = try ground.directory.write(certificate.key.pem, to: "\(name).key")
+    }
+
+    /// curl's exit status and output.
+    func curl(_ path: String, as name: String? = nil, _ options: [String] = []) throws -> ProcessResult {
+      let credential =
+        name.map {
+          ["--cert", ground.directory.path(of: "\($0).crt"), "--key", ground.directory.path(of: "\($0).key")]
+        } ?? []
+      return try run(
+        "curl",
+        ["-sS", "--noproxy", "*", "-w", "%{http_code}", "-o", "/dev/null", "--cacert", ground.certificateFile]
+          + credential + options + ["\(server.url)\(path)"])
+    }
+
+    /// Runs `openssl s_client` with the partner's certificate, unless it resumes.
+    func resumable(_ options: [String]) throws -> ProcessResult {
+      let request = "GET /token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+      return try run(
+        "openssl", ["s_client", "-connect", "127.0.0.1:\(server.port)", "-ign_eof"] + options,
+        input: Array(request.utf8))
+    }
+
+    var partner: [String] {
+      ["-cert", ground.directory.path(of: "partner.crt"), "-key", ground.directory.path(of: "partner.key")]
+    }
+  }
+
+  @Test("one that verifies is taken, and none is no fault", arguments: ["/token", "/healthz"], ["1.2", "1.3"])
+  func taken(_ path: String, _ version: String) throws {
+    let certified = try Certified()
+    let options = ["--tlsv\(version)", "--tls-max", version]
+    #expect(try certified.curl(path, as: "partner", options).stdout == "200")
+    #expect(try certified.curl(path, options).stdout == "200")
+  }
+
+  @Test(
+    "a stranger's, or one for servers only, ends the handshake", arguments: ["1.2", "1.3"],
+    ["stranger", "server"])
+  func refused(_ version: String, _ name: String) throws {
+    let certified = try Certified()
+    try certified.issue("stranger", by: nil)
+    try certified.issue("server", by: certified.authority, usage: "serverAuth")
+    let result = try certified.curl("/token", as: name, ["--tlsv\(version)", "--tls-max", version])
+    // 35: the handshake failed; 56: its last word came with the first read.
+    #expect([35, 56].contains(result.status) && result.stdout == "000", "\(result.status) \(result.stderr)")
+    #expect(try MetricsPage(of: certified.server)["musickit_tls_failures_total"] == 1)
+    #expect(certified.server.stop() == 0)
+    #expect(!certified.server.log.contains("/token"))
+  }
+
+  @Test("a session is resumed, until the authorities change", arguments: ["-tls1_2", "-tls1_3"])
+  func resumption(_ version: String) throws {
+    let certified = try Certified()
+    let session = certified.ground.directory.path(of: "session")
+    let first = try certified.resumable([version, "-sess_out", session] + certified.partner)
+    #expect(first.stdout.contains("New, ") && first.stdout.contains("HTTP/1.1 200 OK"))
+    let second = try certified.resumable([version, "-sess_in", session])
+    #expect(second.stdout.contains("Reused, ") && second.stdout.contains("HTTP/1.1 200 OK"))
+
+    let other = try Certificate("CA 2", key: KeyPair(), isAuthority: true)
+    _ = try certified.ground.directory.write(other.pem, to: "client-ca.pem")
+    certified.server.process.signal(SIGHUP)
+    try certified.server.process.waitForErrors("Settings, key and certificate were read anew.")
+    let third = try certified.resumable([version, "-sess_in", session])
+    #expect(third.stdout.contains("New, ") && third.stdout.contains("HTTP/1.1 200 OK"))
+    #expect(try certified.curl("/token", as: "partner").stdout == "000")
+    try certified.issue("newcomer", by: other)
+    #expect(try certified.curl("/token", as: "newcomer").stdout == "200")
+  }
+
+  @Test("a changed file of authorities is noticed without a signal")
+  func watched() throws {
+    let certified = try Certified()
+    let other = try Certificate("CA 2", key: KeyPair(), isAuthority: true)
+    _ = try certified.ground.directory.write(other.pem, to: "client-ca.pem")
+    try certified.server.process.waitForErrors("Settings, key and certificate were read anew.")
+    #expect(try certified.curl("/token", as: "partner").stdout == "000")
+  }
+
+  @Test("a file that holds no authority is a configuration error that names it", arguments: ["serve", "check-config"])
+  func fault(_ command: String) throws {
+    let ground = try Ground()
+    let settings = try ground.tlsSettings()
+    let file = settings["SERVER_TLS_KEY_FILE"] ?? ""
+    let result = try ground.run([command], settings.merging(["SERVER_TLS_CLIENT_CA_FILE": file]) { $1 })
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("'\(file)' holds no certificate but a PEM block labelled 'PRIVATE KEY'"))
+    #expect(result.stderr.contains("server.tls.clientCAFile: ") == (command == "check-config"))
+  }
+}

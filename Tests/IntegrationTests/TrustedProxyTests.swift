@@ -1,0 +1,88 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Behind trusted proxies")
+struct TrustedProxyTests {
+  private static let proxies = ["SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)', '10.0.0.0/8']"]
+
+  /// Who asked for tokens, as the access log has it, once the server has ended.
+  private static func clients(_ server: RunningServer) -> [String?] {
+    server.stop()
+    return server.accessLines.filter { $0["http.route"]?.string == "/token" }.map { $0["client.address"]?.string }
+  }
+
+  @Test("the log has the client that nginx tells, whatever that client made up")
+  func nginx() throws {
+    let server = try Ground().serve(Self.proxies)
+    let proxy = try FrontProxy.nginx(
+      server, "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;", "proxy_set_header Forwarded \"\";")
+    #expect(try proxy.request("/token", from: "127.0.0.7").status == 200)
+    #expect(try proxy.request("/token", from: "127.0.0.8", "-H", "X-Forwarded-For: 192.0.2.1").status == 200)
+    #expect(try proxy.request("/token", from: "127.0.0.9", "-H", "Forwarded: for=192.0.2.1").status == 200)
+    #expect(Self.clients(server) == ["127.0.0.7", "127.0.0.8", "127.0.0.9"])
+  }
+
+  @Test("the log has the client that HAProxy tells, in a field line of its own")
+  func haproxy() throws {
+    let server = try Ground().serve(Self.proxies)
+    let proxy = try FrontProxy.haproxy("http", server, server: "", ["option forwardfor"])
+    #expect(try proxy.request("/token", from: "127.0.0.7", "-H", "X-Forwarded-For: 192.0.2.1").status == 200)
+    #expect(Self.clients(server) == ["127.0.0.7"])
+  }
+
+  @Test("two proxies one behind the other are both skipped")
+  func chain() throws {
+    let server = try Ground().serve(Self.proxies)
+    let inner = try FrontProxy.nginx(server, "proxy_set_header X-Forwarded-For \"$http_x_forwarded_for, 10.1.2.3\";")
+    #expect(try inner.request("/token", from: "127.0.0.7", "-H", "X-Forwarded-For: 1.1.1.1, 192.0.2.9").status == 200)
+    #expect(Self.clients(server) == ["192.0.2.9"])
+  }
+
+  @Test("a proxy that lets the two fields contradict is told once, and neither counts")
+  func contradiction() throws {
+    let server = try Ground().serve(Self.proxies)
+    let proxy = try FrontProxy.nginx(server, "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
+    for _ in 0..<3 {
+      #expect(try proxy.request("/token", from: "127.0.0.7", "-H", "Forwarded: for=192.0.2.1").status == 200)
+    }
+    #expect(try MetricsPage(of: server)["musickit_forwarded_ignored_total"] == 3)
+    #expect(Self.clients(server) == Array(repeating: FrontProxy.address, count: 3))
+    let warnings = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "warning" }
+    #expect(warnings.map { $0["client.address"]?.string } == [FrontProxy.address])
+    #expect(warnings.first?["message"]?.string?.contains("name different clients") == true)
+  }
+
+  @Test("nobody else is believed: one warning for each peer, and a metric")
+  func untrusted() throws {
+    let server = try Ground().serve(Self.proxies)
+    #expect(try MetricsPage(of: server)["musickit_forwarded_ignored_total"] == 0)
+    for address in ["127.0.0.1", "127.0.0.2"] {
+      for field in ["Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.1", "X-Request-ID: mine"] {
+        #expect(try server.request("/token", "--interface", address, "-H", field)["X-Request-ID"] != "mine")
+      }
+      _ = try server.request("/token", "--interface", address)
+    }
+    #expect(try MetricsPage(of: server)["musickit_forwarded_ignored_total"] == 6)
+    let addresses = ["127.0.0.1", "127.0.0.2"].flatMap { Array(repeating: $0, count: 4) }
+    #expect(Self.clients(server) == addresses)
+    let warnings = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "warning" }
+    #expect(warnings.map { $0["client.address"]?.string } == ["127.0.0.1", "127.0.0.2"])
+    #expect(warnings.allSatisfy { $0["message"]?.string?.contains("server.trustedProxies") == true })
+    #expect(!server.log.contains("192.0.2.1"))
+  }
+
+  @Test("what whoever connects to a Unix-domain socket says counts")
+  func unixSocket() throws {
+    let ground = try Ground()
+    let path = ground.directory.path(of: "http.sock")
+    var settings = ground.settings
+    settings["SERVER_PORT"] = nil
+    settings["SERVER_UNIX_SOCKET"] = path
+    let server = try RunningServer([], environment: settings)
+    for field in ["Accept: */*", "Forwarded: for=\"[2001:db8::1]:4711\""] {
+      #expect(try HTTPAnswer(curl: ["--unix-socket", path, "-H", field, "http://localhost/token"]).status == 200)
+    }
+    #expect(Self.clients(server) == ["unix", "2001:db8::1"])
+  }
+}

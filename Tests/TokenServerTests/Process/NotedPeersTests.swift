@@ -1,0 +1,27 @@
+import EventLoop
+import Testing
+
+@testable import TokenServer
+
+@Suite("Peers that were noted")
+struct NotedPeersTests {
+  @Test("are new once")
+  func once() {
+    let peers = NotedPeers()
+    #expect(peers.note(IPAddress("192.0.2.1")) == .new)
+    #expect(peers.note(IPAddress("192.0.2.1")) == .known)
+    #expect(peers.note(IPAddress("192.0.2.2")) == .new)
+    #expect(peers.note(nil) == .new)
+    #expect(peers.note(nil) == .known)
+  }
+
+  @Test("are bounded in number, and those that were noted stay so")
+  func bound() {
+    let peers = NotedPeers()
+    let addresses = (0..<NotedPeers.maximum).map { IPAddress(v4: UInt32($0)) }
+    #expect(addresses.allSatisfy { peers.note($0) == .new })
+    #expect(peers.note(IPAddress("192.0.2.1")) == .tooMany)
+    #expect(peers.note(IPAddress("192.0.2.1")) == .tooMany)
+    #expect(addresses.allSatisfy { peers.note($0) == .known })
+  }
+}
