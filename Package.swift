@@ -35,8 +35,8 @@ let package = Package(
     .library(
       name: "ServerModules",
       targets: [
-        "Access", "HTTP1", "HTTP2", "HTTPClient", "JSON", "TLS", "DeveloperToken", "CatalogProxy", "MusicSandbox",
-        "TokenServer",
+        "Access", "HTTP1", "HTTP2", "HTTPClient", "HTTPServer", "JSON", "TLS", "DeveloperToken", "CatalogProxy",
+        "MusicSandbox", "TokenServer",
       ]),
   ],
   dependencies: [

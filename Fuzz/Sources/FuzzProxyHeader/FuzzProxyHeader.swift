@@ -1,0 +1,29 @@
+import HTTPServer
+
+/// Entry point of libFuzzer: takes the input for the beginning of a proxy's connection, and traps if what is read of it
+/// depends on how the bytes were split, or on what follows the header.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzProxyHeader(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  let whole = outcome(bytes)
+  var first: Result<ProxyHeader?, ProxyHeaderError> = .success(nil)
+  // Every beginning, until one tells.
+  for length in 0...min(bytes.count, ProxyHeader.maximumLength) {
+    first = outcome(Array(bytes[..<length]))
+    if first != .success(nil) { break }
+  }
+  precondition(first == whole, "however the bytes are split")
+  if case .success(let header?) = whole {
+    precondition(header.length <= min(bytes.count, ProxyHeader.maximumLength), "no byte too many")
+    precondition(outcome(Array(bytes[..<header.length]) + [0xff]) == whole, "what follows does not matter")
+  }
+  return 0
+}
+
+private func outcome(_ bytes: [UInt8]) -> Result<ProxyHeader?, ProxyHeaderError> {
+  do throws(ProxyHeaderError) {
+    return .success(try ProxyHeader.parse(bytes.span))
+  } catch {
+    return .failure(error)
+  }
+}
