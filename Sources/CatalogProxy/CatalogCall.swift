@@ -9,7 +9,7 @@ public struct CatalogCall: Sendable {
   /// The method.
   public let method: HTTPRequest.Method
   /// Who asks, for the fair sharing of the quota.
-  public let caller: String
+  public let caller: QuotaCaller
   /// What its `Cache-Control` asks of caches.
   public let directives: RequestDirectives
   /// What it has already.
@@ -30,7 +30,7 @@ public struct CatalogCall: Sendable {
   ///   - coding: The coding that it likes best.
   ///   - fields: What ``HeaderPolicy`` made of its fields.
   public init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: String, directives: RequestDirectives,
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
     preconditions: Preconditions, coding: ContentCoding, fields: HTTPFields
   ) {
     self.method = method

@@ -52,7 +52,7 @@ public final class CatalogProxy: @unchecked Sendable {
   struct State {
     var flights = Flights<Waiting<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
-    var limit: ConcurrencyLimit<String, Waiting<Admission>>
+    var limit: ConcurrencyLimit<Waiting<Admission>>
     var expiries = Expiries()
     /// What is being asked for anew behind its callers' backs.
     var revalidating: Set<CacheKey> = []

@@ -6,7 +6,7 @@ struct Exchange {
   /// The request, still without the credential.
   let request: UpstreamRequest
   /// Whose share of the quota it takes.
-  let caller: String
+  let caller: QuotaCaller
   /// How much of it.
   let cost: Int
   /// When it ends, retries and waits included.
@@ -19,7 +19,7 @@ struct Exchange {
   let content: WatchedContent?
 
   init(
-    _ request: UpstreamRequest, caller: String, cost: Int = 1, end: Duration, route: UpstreamRoute,
+    _ request: UpstreamRequest, caller: QuotaCaller, cost: Int = 1, end: Duration, route: UpstreamRoute,
     isForUser: Bool = false
   ) {
     var request = request

@@ -4,48 +4,36 @@
 /// The limit adapts, see `AdaptiveLimit`. Apple counts requests of the whole team, so one value serves the whole process,
 /// behind a lock.
 ///
-/// Callers share it by turns (surplus round robin: Adiseshu, Parulkar, Varghese 1996, "A reliable and scalable striping
-/// protocol"): each caller who waits is served one request a round, however many of its requests wait. A request may
-/// cost more than one; the surplus is paid in rounds missed. One caller alone gets seven eighths of the limit at most,
-/// so that somebody else's request goes at once.
+/// Clients share it by turns, and each client's callers share the client's turns (surplus round robin: Adiseshu,
+/// Parulkar, Varghese 1996, "A reliable and scalable striping protocol"): each client that waits is served one request a
+/// round, however many callers it has, and within it each caller one, however many of its requests wait. A request may
+/// cost more than one; the surplus is paid in rounds missed, by the client and by the caller.
 ///
-/// Those who wait share the waiting room, too: a caller's queue may grow to three times the room that is left (dynamic
-/// thresholds: Choudhury, Hahne 1998). A single one gets three quarters of it; there is always room for a newcomer.
+/// A client gets its share of the limit at most, and one caller seven eighths of that, so that somebody else's request
+/// goes at once. Where there is one client only, it may use everything.
 ///
-/// What is kept is bounded: a caller is known only while a request of its is under way or waits. All operations take
-/// constant time, but for the rounds that a caller in debt misses, which are as many as it was served too much.
-public struct ConcurrencyLimit<Caller: Hashable & Sendable, Waiter: Sendable>: Sendable {
+/// Those who wait share the waiting room, too: a caller's queue may grow to three times the room that is left, and a
+/// client's to seven times that (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of it,
+/// a single client among others seven eighths; there is always room for a newcomer.
+///
+/// What is kept is bounded: a client or a caller is known only while a request of its is under way or waits. All
+/// operations take constant time, but for the rounds that are missed in debt, which are as many as somebody was served
+/// too much. Who has all it may have under way is no part of the round, and comes back to it when one of these ends.
+public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The most that a request costs, and the deepest debt of a caller: 16 rounds.
   public static var highestCost: Int { 16 }
 
-  private struct Account: Sendable {
-    var inFlight = 0
-    /// Turns that it has to its credit; never more than one, in debt below zero.
-    var credit = 0
-    var queue = TicketQueues<Waiting>.Queue()
-    /// Its place among those who take turns, while something of its waits.
-    var turn: QueueTicket?
-
-    /// The caller pays for a request that goes.
-    mutating func pay(_ cost: Int) {
-      credit = max(credit - cost, -highestCost)
-      inFlight += 1
-    }
-  }
-
-  private struct Waiting: Sendable {
-    let caller: Caller
-    let cost: Int
-    let waiter: Waiter
-  }
-
-  private let limits: ConcurrencyLimits
-  private var adaptive: AdaptiveLimit
-  private var accounts: [Caller: Account] = [:]
-  private var queues = TicketQueues<Waiting>()
-  private var turns = TicketQueues<Caller>()
-  private var order = TicketQueues<Caller>.Queue()
-  private var permits: [UInt64: Caller] = [:]
+  let limits: ConcurrencyLimits
+  var adaptive: AdaptiveLimit
+  var known: [QuotaCaller: Caller] = [:]
+  var clients: [String: Client] = [:]
+  var queues = TicketQueues<Waiting>()
+  /// The callers' turns, a queue for each client.
+  var callerTurns = TicketQueues<QuotaCaller>()
+  var clientTurns = TicketQueues<String>()
+  /// Clients that have a turn, in their order.
+  var order = TicketQueues<String>.Queue()
+  private var permits: [UInt64: QuotaCaller] = [:]
   private var serial: UInt64 = 0
 
   /// A limit that nothing counts against yet.
@@ -61,30 +49,32 @@ public struct ConcurrencyLimit<Caller: Hashable & Sendable, Waiter: Sendable>: S
   /// Requests that wait.
   public var waiting: Int { queues.count }
   /// Callers of whom a request is under way or waits.
-  public var callers: Int { accounts.count }
+  public var callers: Int { known.count }
 
   /// Asks for a permit.
   ///
   /// - Parameters:
-  ///   - caller: Who pays for it.
+  ///   - name: Who pays for it. The share that it names is its client's from now on.
   ///   - cost: How many turns it takes, 1 to ``highestCost``. A caller who forces a validation of a fresh answer pays
   ///     more than one who asks for what has to be fetched anyway.
   ///   - waiter: Handed back when its turn has come; dropped here if it may go at once, or is refused.
-  public mutating func acquire(for caller: Caller, cost: Int = 1, waiter: Waiter) -> Admission {
-    var account = accounts[caller] ?? Account()
+  public mutating func acquire(for name: QuotaCaller, cost: Int = 1, waiter: Waiter) -> Admission {
+    var client = clients[name.client] ?? Client()
+    var caller = known[name] ?? Caller()
+    client.share = name.share
     let cost = min(max(cost, 1), Self.highestCost)
-    if account.queue.isEmpty, inFlight < adaptive.value, account.inFlight < adaptive.share {
-      account.credit += 1
-      account.pay(cost)
-      accounts[caller] = account
-      return .granted(permit(for: caller))
+    if caller.queue.isEmpty, inFlight < adaptive.value, mayGo(client), mayGo(caller, of: client) {
+      caller.account.earn()
+      client.account.earn()
+      let permit = begin(name, &caller, &client, cost: cost)
+      (clients[name.client], known[name]) = (client, caller)
+      return .granted(permit)
     }
-    guard account.queue.count < 3 * (limits.waiting - queues.count) else {
-      return .refused(retryAfter: limits.retryAfter)
-    }
-    let ticket = queues.append(Waiting(caller: caller, cost: cost, waiter: waiter), to: &account.queue)
-    if account.turn == nil { account.turn = turns.append(caller, to: &order) }
-    accounts[caller] = account
+    guard hasRoom(caller, of: client) else { return .refused(retryAfter: limits.retryAfter) }
+    let ticket = queues.append(Waiting(caller: name, cost: cost, waiter: waiter), to: &caller.queue)
+    client.waiting += 1
+    line(up: name, &caller, &client)
+    (clients[name.client], known[name]) = (client, caller)
     return .queued(ticket)
   }
 
@@ -94,15 +84,19 @@ public struct ConcurrencyLimit<Caller: Hashable & Sendable, Waiter: Sendable>: S
   public mutating func release(
     _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
   ) -> [Grant] {
-    guard let caller = permits[permit.serial] else { return [] }
+    guard let name = permits[permit.serial], var caller = known[name], var client = clients[name.client] else {
+      return []
+    }
     switch outcome {
-    case .answered: adaptive.succeeded(inFlight: inFlight)
+    case .answered: adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
     case .limited: adaptive.refused(inFlight: inFlight, now: now)
     case .inconclusive: break
     }
     permits[permit.serial] = nil
-    accounts[caller]?.inFlight -= 1
-    forgetIfIdle(caller)
+    caller.account.end()
+    client.account.end()
+    line(up: name, &caller, &client)
+    keep(name, caller, client)
     var grants: [Grant] = []
     while inFlight < adaptive.value, let grant = next() { grants.append(grant) }
     return grants
@@ -112,44 +106,34 @@ public struct ConcurrencyLimit<Caller: Hashable & Sendable, Waiter: Sendable>: S
   ///
   /// - Returns: The waiter; nil if its turn has come already: then its permit is to be released.
   public mutating func cancel(_ ticket: QueueTicket) -> Waiter? {
-    guard let caller = queues.element(ticket)?.caller, var account = accounts[caller] else { return nil }
-    let waiting = queues.remove(ticket, from: &account.queue)
-    if account.queue.isEmpty, let turn = account.turn {
-      _ = turns.remove(turn, from: &order)
-      account.turn = nil
-    }
-    accounts[caller] = account
-    forgetIfIdle(caller)
-    return waiting?.waiter
+    guard let name = queues.element(ticket)?.caller, var caller = known[name], var client = clients[name.client],
+      let waiting = queues.remove(ticket, from: &caller.queue)
+    else { return nil }
+    client.waiting -= 1
+    if caller.queue.isEmpty { leave(&caller, &client) }
+    keep(name, caller, client)
+    return waiting.waiter
   }
 
-  /// Serves the next caller whose turn it is. Ends: at most one caller has its whole share under way while the limit is
-  /// not reached, and every other one gets out of debt in as many rounds as it is deep.
-  private mutating func next() -> Grant? {
-    while let caller = turns.popFirst(of: &order), var account = accounts[caller] {
-      let hasShare = account.inFlight >= adaptive.share
-      let isLast = order.isEmpty
-      account.turn = nil
-      if !hasShare { account.credit += 1 }
-      let isServed = !hasShare && account.credit > 0
-      let waiting = isServed ? queues.popFirst(of: &account.queue) : nil
-      if let waiting { account.pay(waiting.cost) }
-      if !account.queue.isEmpty { account.turn = turns.append(caller, to: &order) }
-      accounts[caller] = account
-      if let waiting { return Grant(permit: permit(for: caller), waiter: waiting.waiter) }
-      if hasShare, isLast { return nil }
-    }
-    return nil
-  }
-
-  private mutating func permit(for caller: Caller) -> ConcurrencyPermit {
+  /// Counts a request that goes.
+  mutating func begin(
+    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, cost: Int
+  ) -> ConcurrencyPermit {
+    caller.account.begin(cost: cost)
+    client.account.begin(cost: cost)
     serial += 1
-    permits[serial] = caller
+    permits[serial] = name
     return ConcurrencyPermit(serial: serial)
   }
 
-  private mutating func forgetIfIdle(_ caller: Caller) {
-    guard let account = accounts[caller], account.inFlight == 0, account.queue.isEmpty else { return }
-    accounts[caller] = nil
+  /// Stores what has changed, unless there is nothing left to know.
+  mutating func keep(_ name: QuotaCaller, _ caller: Caller, _ client: Client) {
+    known[name] = caller.isIdle ? nil : caller
+    clients[name.client] = client.isIdle ? nil : client
+  }
+
+  private func hasRoom(_ caller: Caller, of client: Client) -> Bool {
+    let room = limits.waiting - queues.count
+    return caller.queue.count < 3 * room && (client.share == nil || client.waiting < 7 * room)
   }
 }

@@ -11,7 +11,8 @@ public struct ConcurrencyLimits: Sendable, Equatable {
   public var maximum = 400
 
   /// Requests that wait for their turn, of all callers: 16 384. Each costs about 100 bytes here. One caller alone may use
-  /// three quarters of it, see ``ConcurrencyLimit``, which is more than ten thousand.
+  /// three quarters of it, see ``ConcurrencyLimit``, which is more than ten thousand; one client among others seven
+  /// eighths.
   public var waiting = 16_384
 
   /// Least time between two decreases: 500 ms. What had been sent before a decrease may still be refused and says

@@ -97,9 +97,8 @@ extension CatalogCall {
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
-        method, target, caller: request.subscriber, directives: directives, preconditions: preconditions,
-        coding: coding,
-        fields: fields)
+        method, target, caller: QuotaCaller(client: "anonymous", subscriber: request.subscriber),
+        directives: directives, preconditions: preconditions, coding: coding, fields: fields)
     } catch {
       throw Refusal(.malformedRequest, error.detail)
     }

@@ -6,23 +6,48 @@ import Testing
   @Test("a round of successes with the limit in use adds one")
   func increase() {
     var limit = AdaptiveLimit(ConcurrencyLimits())
-    for _ in 0..<199 { limit.succeeded(inFlight: 175) }
+    for _ in 0..<199 { limit.succeeded(inFlight: 175, isWanted: false) }
     #expect(limit.value == 200)
-    limit.succeeded(inFlight: 175)
+    limit.succeeded(inFlight: 175, isWanted: false)
     #expect(limit.value == 201)
   }
 
   @Test("successes add nothing while the limit is not in use")
   func unused() {
     var limit = AdaptiveLimit(ConcurrencyLimits())
-    for _ in 0..<10_000 { limit.succeeded(inFlight: 174) }
+    for _ in 0..<10_000 { limit.succeeded(inFlight: 174, isWanted: false) }
     #expect(limit.value == 200)
+  }
+
+  @Test("it grows back to where it began if somebody waits, however little is under way")
+  func recovery() {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    limit.refused(inFlight: 8, now: .zero)
+    for _ in 0..<100_000 { limit.succeeded(inFlight: 1, isWanted: true) }
+    #expect(limit.value == 200)
+  }
+
+  @Test("beyond that it grows for those who wait only while half of it is in use", arguments: [(99, 200), (100, 201)])
+  func wanted(inFlight: Int, value: Int) {
+    var limit = AdaptiveLimit(ConcurrencyLimits())
+    for _ in 0..<200 { limit.succeeded(inFlight: inFlight, isWanted: true) }
+    #expect(limit.value == value)
+  }
+
+  @Test(
+    "a client's share is a part of it, one request at least",
+    arguments: [
+      (nil, 200), (1, 200), (0.875, 175), (0.25, 50), (0.01, 2), (0.004, 1), (0, 1), (-1, 1), (7, 200), (.nan, 1),
+      (.infinity, 1), (1e300, 1),
+    ] as [(Double?, Int)])
+  func most(share: Double?, most: Int) {
+    #expect(AdaptiveLimit(ConcurrencyLimits()).most(of: share) == most)
   }
 
   @Test("it does not grow beyond the most, nor fall below the least")
   func bounds() {
     var limit = AdaptiveLimit(ConcurrencyLimits())
-    for _ in 0..<1_000_000 { limit.succeeded(inFlight: 400) }
+    for _ in 0..<1_000_000 { limit.succeeded(inFlight: 400, isWanted: false) }
     #expect(limit.value == 400)
     for second in 0..<20 { limit.refused(inFlight: 400, now: .seconds(second)) }
     #expect(limit.value == 4)
@@ -75,7 +100,11 @@ import Testing
       let now = Duration.milliseconds(100 * round)
       let sent = limit.value
       for request in 0..<sent {
-        if request < 80 { limit.succeeded(inFlight: sent) } else { limit.refused(inFlight: sent, now: now) }
+        if request < 80 {
+          limit.succeeded(inFlight: sent, isWanted: false)
+        } else {
+          limit.refused(inFlight: sent, now: now)
+        }
       }
       if round >= 200 { sum += sent }
     }

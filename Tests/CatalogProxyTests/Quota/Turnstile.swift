@@ -2,7 +2,7 @@
 
 /// A concurrency limit with requests under way that can be ended one by one, in the order in which they went.
 struct Turnstile {
-  var limit: ConcurrencyLimit<String, Int>
+  var limit: ConcurrencyLimit<Int>
   private(set) var underWay: [(permit: ConcurrencyPermit, number: Int)] = []
   private(set) var tickets: [Int: QueueTicket] = [:]
   private(set) var refused = 0
@@ -17,9 +17,21 @@ struct Turnstile {
     limit = ConcurrencyLimit(limits)
   }
 
-  /// Asks for a caller; returns the request's number, and whether it goes at once.
+  /// Asks for a caller of the only client; returns the request's number, and whether it goes at once.
   @discardableResult
   mutating func ask(_ caller: String, cost: Int = 1) -> (number: Int, goes: Bool) {
+    ask(QuotaCaller(client: "only", subscriber: caller), cost: cost)
+  }
+
+  /// Asks for a caller of one of several clients.
+  @discardableResult
+  mutating func ask(
+    _ caller: String, of client: String, share: Double = QuotaCaller.usualShare, cost: Int = 1
+  ) -> (number: Int, goes: Bool) {
+    ask(QuotaCaller(client: client, share: share, subscriber: caller), cost: cost)
+  }
+
+  private mutating func ask(_ caller: QuotaCaller, cost: Int) -> (number: Int, goes: Bool) {
     count += 1
     switch limit.acquire(for: caller, cost: cost, waiter: count) {
     case .granted(let permit):
@@ -42,5 +54,12 @@ struct Turnstile {
       tickets[grant.waiter] = nil
     }
     return grants.map(\.waiter)
+  }
+
+  /// Gives up waiting; returns the number of who waited.
+  mutating func cancel(_ ticket: QueueTicket) -> Int? {
+    let number = limit.cancel(ticket)
+    if let number { tickets[number] = nil }
+    return number
   }
 }

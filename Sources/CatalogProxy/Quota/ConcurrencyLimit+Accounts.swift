@@ -1,0 +1,53 @@
+extension ConcurrencyLimit {
+  /// What a client, or one of its callers, has had and may have.
+  struct Account: Sendable {
+    /// Requests under way.
+    private(set) var inFlight = 0
+    /// Turns that it has to its credit; never more than one, in debt below zero.
+    private var credit = 0
+    /// Its place among those who take turns: it has one while something of its waits that may go as far as it goes.
+    var turn: QueueTicket?
+
+    /// Whether its turn counts, and is not a round that it misses.
+    var isSolvent: Bool { credit > 0 }
+
+    /// It is its turn.
+    mutating func earn() { credit = min(credit + 1, 1) }
+
+    /// A request goes.
+    mutating func begin(cost: Int) {
+      credit = max(credit - cost, -highestCost)
+      inFlight += 1
+    }
+
+    /// A request has ended.
+    mutating func end() { inFlight -= 1 }
+  }
+
+  /// One of a client's callers, while it has a request under way or waiting.
+  struct Caller: Sendable {
+    var account = Account()
+    var queue = TicketQueues<Waiting>.Queue()
+
+    var isIdle: Bool { account.inFlight == 0 && queue.isEmpty }
+  }
+
+  /// A client, while one of its callers has a request under way or waiting.
+  struct Client: Sendable {
+    var account = Account()
+    var share: Double?
+    /// Requests that wait.
+    var waiting = 0
+    /// Its callers of whom one has a turn, in their order.
+    var order = TicketQueues<QuotaCaller>.Queue()
+
+    var isIdle: Bool { account.inFlight == 0 && waiting == 0 }
+  }
+
+  /// A request that waits.
+  struct Waiting: Sendable {
+    let caller: QuotaCaller
+    let cost: Int
+    let waiter: Waiter
+  }
+}
