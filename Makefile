@@ -33,7 +33,7 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(ARGUMENTS)
 
 test: toolchain $(VENV)/installed ## Run every test, then each fuzz target for a few seconds
-	@.ci/need openssl curl logrotate haproxy nginx
+	@.ci/need openssl curl logrotate haproxy nginx chromium
 	swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" swift test --skip-build --disable-xctest --quiet
 	Fuzz/run $(TEST_FUZZ_SECONDS)

@@ -110,7 +110,7 @@ let package = Package(
     tests(
       "TokenServerTests",
       ["TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
-    tests("IntegrationTests", ["musickit-token-server", "JSON"]),
+    tests("IntegrationTests", ["musickit-token-server", "JSON", "Locks"]),
   ],
   swiftLanguageModes: [.v6]
 )

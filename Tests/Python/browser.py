@@ -1,0 +1,207 @@
+"""A browser for tests: headless Chromium, with pages on any origin, all of them on this machine.
+
+usage: browser.py
+
+Prints `ready`. Then it reads from standard input the URL of a page, a line's end, the body of an asynchronous function in
+JavaScript, and a zero byte; opens the page in a profile of its own, runs the function there, and prints a line of JSON:
+`value`, what it returned, or `error`. And so on. At the end of its input everything ends, the browser and its files
+included.
+
+Whatever host a URL names is on loopback. On the ports 80 and 443 there are empty pages, by a server of ours (so
+https://app.example.com is one); on any other port is what listens there. Certificates are not judged: who may read what
+is what this is for. A script has a function `ask(url, options)`: it calls fetch() and says what the page sees of it.
+"""
+
+import contextlib
+import http.server
+import json
+import os
+import select
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+
+# A net only: what is waited for comes within moments, or never.
+PATIENCE = 60
+
+PRELUDE = """
+const ask = async (url, options) => {
+  try {
+    const answer = await fetch(url, options);
+    const fields = Object.fromEntries(answer.headers);
+    return { type: answer.type, status: answer.status, fields, body: await answer.text() };
+  } catch (error) {
+    return { error: error.name };
+  }
+};
+"""
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    """An empty page at every path."""
+
+    def do_GET(self):
+        content = b"<!doctype html><title>A page</title>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def serve_pages(context=None):
+    """Starts a server of pages, over TLS if there is a context; returns its port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    if context:
+        # The handshake is left to the thread of the connection, lest one that never comes block all others.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_address[1]
+
+
+def tls(folder):
+    """A context with a certificate of its own."""
+    key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
+        check=True, stderr=subprocess.DEVNULL)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+class Browser:
+    """Chromium, told what to do by the DevTools protocol over two pipes: JSON, a zero byte behind each message."""
+
+    def __init__(self, program, folder):
+        self.log = open(f"{folder}/log", "w+b")
+        self.serial = 0
+        self.unread = b""
+        self.messages = []
+        to_browser, self.output = os.pipe()
+        self.input, from_browser = os.pipe()
+        rules = [f"MAP *:80 127.0.0.1:{serve_pages()}", f"MAP *:443 127.0.0.1:{serve_pages(tls(folder))}",
+                 "MAP * 127.0.0.1"]
+        arguments = [
+            program, "--headless=new", "--remote-debugging-pipe", f"--user-data-dir={folder}/profile",
+            # Root has no sandbox, a container little shared memory, a proxy nothing to say here.
+            "--no-sandbox", "--disable-dev-shm-usage", "--no-proxy-server", "--disable-gpu", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--ignore-certificate-errors",
+            # A page that is asked for by http is that page, and not another origin's.
+            "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable",
+            f"--host-resolver-rules={','.join(rules)}"]
+        # The protocol wants the descriptors 3 and 4. As a process group of its own it goes whole.
+        self.process = subprocess.Popen(
+            ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh", *arguments],
+            pass_fds=[to_browser, from_browser], start_new_session=True, stdin=subprocess.DEVNULL,
+            stdout=self.log, stderr=self.log, env=os.environ | {"HOME": folder, "TMPDIR": folder})
+        os.close(to_browser)
+        os.close(from_browser)
+
+    def close(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def receive(self):
+        """The next message."""
+        while b"\0" not in self.unread:
+            if not select.select([self.input], [], [], PATIENCE)[0]:
+                raise RuntimeError("Chromium says nothing.")
+            part = os.read(self.input, 65536)
+            if not part:
+                self.log.seek(0)
+                raise RuntimeError(f"Chromium has ended: {self.log.read().decode(errors='replace')[-2000:]}")
+            self.unread += part
+        message, self.unread = self.unread.split(b"\0", 1)
+        return json.loads(message)
+
+    def wait(self, wanted):
+        """The next message that is wanted, among those that have come and those to come."""
+        for index, message in enumerate(self.messages):
+            if wanted(message):
+                return self.messages.pop(index)
+        while not wanted(message := self.receive()):
+            self.messages.append(message)
+        return message
+
+    def call(self, method, session=None, **parameters):
+        """Calls a method and returns its result."""
+        self.serial += 1
+        serial = self.serial
+        message = {"id": serial, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self.output, data):]
+        answer = self.wait(lambda message: message.get("id") == serial)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']['message']}")
+        return answer["result"]
+
+    def run(self, page, script):
+        """Opens a page, and runs a script in it."""
+        self.messages.clear()
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        try:
+            target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+            session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            self.call("Page.enable", session)
+            failure = self.call("Page.navigate", session, url=page).get("errorText")
+            if failure:
+                raise RuntimeError(f"{page} cannot be opened: {failure}")
+            self.wait(lambda message: message.get("method") == "Page.loadEventFired"
+                      and message.get("sessionId") == session)
+            opened = self.call("Runtime.evaluate", session, expression="origin")["result"]["value"]
+            if opened != "/".join(page.split("/", 3)[:3]):
+                raise RuntimeError(f"The page of {page} is of {opened}.")
+            answer = self.call(
+                "Runtime.evaluate", session, expression=f"(async () => {{{PRELUDE}{script}\n}})()",
+                awaitPromise=True, returnByValue=True)
+        finally:
+            self.call("Target.disposeBrowserContext", browserContextId=context)
+        if "exceptionDetails" in answer:
+            thrown = answer["exceptionDetails"].get("exception", {})
+            raise RuntimeError(f"The script threw {thrown.get('description', thrown.get('value'))}")
+        return answer["result"].get("value")
+
+
+def requests(stream):
+    """Pages and scripts, as they come."""
+    unread = b""
+    while part := stream.read1():
+        *whole, unread = (unread + part).split(b"\0")
+        for request in whole:
+            yield request.decode().split("\n", 1)
+
+
+def main():
+    program = next(filter(None, map(shutil.which, ["chromium", "google-chrome"])), None)
+    if not program:
+        sys.exit("There is no Chromium. Debian's package is called chromium.")
+    with tempfile.TemporaryDirectory(prefix="browser.", ignore_cleanup_errors=True) as folder:
+        browser = Browser(program, folder)
+        try:
+            browser.call("Browser.getVersion")
+            print("ready", flush=True)
+            for page, script in requests(sys.stdin.buffer):
+                try:
+                    answer = {"value": browser.run(page, script)}
+                except RuntimeError as failure:
+                    answer = {"error": str(failure)}
+                print(json.dumps(answer), flush=True)
+        finally:
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
