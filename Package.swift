@@ -109,7 +109,10 @@ let package = Package(
     tests("TelemetryTests", ["Telemetry", "Locks", logging]),
     tests(
       "TokenServerTests",
-      ["TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTPServer", "JSON", "Telemetry", logging]),
+      [
+        "TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTPMessages", "HTTPServer", "JSON", "Locks",
+        "Telemetry", httpTypes, logging,
+      ]),
     tests("IntegrationTests", ["musickit-token-server", "JSON", "Locks"]),
   ],
   swiftLanguageModes: [.v6]

@@ -3,8 +3,8 @@ import JSON
 
 /// The public keys of an issuer of JWTs: a JWK Set (RFC 7517 §5), and of it what signatures can be verified by.
 ///
-/// Keys for other purposes or of other kinds are left out (§5 wants them ignored), with a finding for the operator. Keys
-/// that share a `kid`, which §4.5 advises against and rotation by hand brings about, are tried one after another.
+/// Keys for other purposes or of other kinds are left out (§5 wants them ignored), with a finding for the operator.
+/// Those that share a `kid`, which §4.5 advises against and rotation by hand brings about, are tried one after another.
 public struct JSONWebKeySet: Sendable {
   /// Longest set that is looked at, in bytes: room for the most keys of the greatest size, certificates included.
   public static let limit = 262_144

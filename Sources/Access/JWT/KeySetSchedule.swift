@@ -29,16 +29,16 @@ public struct KeySetSchedule: Sendable, Equatable {
   public private(set) var fetchedAt: Int?
 
   private var begunAt: Int?
-  private var dueAt = Int.min
+  private var dueAt = 0
   private var failures = 0
-  private var notBefore = Int.min
+  private var notBefore = 0
 
   /// Nothing fetched yet, and all that is allowed.
   public init() {}
 
   /// Begins a fetch if one is due; then `succeeded` or `failed` must follow.
   ///
-  /// - Parameter now: Seconds of a clock that never goes back.
+  /// - Parameter now: Seconds of a clock that never goes back, nor was ever below 0.
   /// - Returns: Whether it has begun.
   public mutating func begin(for occasion: Occasion, now: Int) -> Bool {
     guard !isFetching, now >= notBefore else { return false }
@@ -56,7 +56,7 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// - Parameter maxAge: How many seconds it may be used, as the provider says.
   public mutating func succeeded(now: Int, maxAge: Int? = nil) {
     let lifetime = maxAge.map { min(max($0, Self.lifetimes.lowerBound), Self.lifetimes.upperBound) }
-    (isFetching, failures, notBefore) = (false, 0, .min)
+    (isFetching, failures, notBefore) = (false, 0, 0)
     (fetchedAt, dueAt) = (now, now + (lifetime ?? Self.defaultLifetime))
   }
 
@@ -66,9 +66,6 @@ public struct KeySetSchedule: Sendable, Equatable {
     (isFetching, failures) = (false, failures + 1)
     (notBefore, dueAt) = (now + pause, now + pause)
   }
-
-  /// Notes a fetch that was given up: nothing is known of the provider.
-  public mutating func abandoned() { isFetching = false }
 
   /// When `begin(for: .age)` will be true; in the past if it is already.
   public var nextAt: Int { max(dueAt, notBefore) }

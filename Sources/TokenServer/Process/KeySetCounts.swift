@@ -1,0 +1,16 @@
+/// What has become of the key sets that are fetched, for metrics.
+struct KeySetCounts: Sendable, Equatable {
+  // Totals.
+
+  /// Fetches that have ended, one way or the other.
+  var fetches = 0
+  /// Of those, the ones that brought no key set.
+  var failures = 0
+
+  // Present numbers.
+
+  /// Providers whose keys have not come yet: nobody with a JWT of theirs is let in.
+  var missing = 0
+  /// Seconds since the oldest set in use was fetched; nil if none was.
+  var oldestAge: Int?
+}

@@ -1,0 +1,38 @@
+import DeveloperToken
+
+/// The address of a key set: `https` alone, since whoever can change the keys can sign as the issuer.
+struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
+  /// Why a text is none.
+  struct Invalid: Error, Equatable, CustomStringConvertible {
+    /// What is wrong with it, to follow the text itself: `is not https://…`.
+    let description: String
+  }
+
+  /// Scheme, host and port.
+  let origin: Origin
+  /// Path and query, in origin form (RFC 9112 §3.2.1).
+  let target: String
+
+  /// The address in one spelling.
+  var description: String { "\(origin)\(target)" }
+
+  /// Longest text that is looked at, in bytes.
+  static let limit = 2048
+
+  /// The parts of an `https` URL without credentials and fragment.
+  init(_ text: String) throws(Invalid) {
+    guard text.utf8.count <= Self.limit, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+      throw Invalid(description: "is not a URL: it has spaces or letters that must be percent-encoded, or is too long")
+    }
+    let scheme = text.prefix("https://".count)
+    guard scheme.lowercased() == "https://" else { throw Invalid(description: "does not begin with https://") }
+    guard !text.contains("#") else { throw Invalid(description: "has a fragment (“#…”), which no server sees") }
+    let rest = text[scheme.endIndex...]
+    let authority = rest.prefix { $0 != "/" && $0 != "?" }
+    do throws(OriginError) { origin = try Origin("https://\(authority)") } catch {
+      throw Invalid(description: "has no host and port that can be asked")
+    }
+    let target = rest[authority.endIndex...]
+    self.target = target.hasPrefix("/") ? String(target) : "/\(target)"
+  }
+}

@@ -1,0 +1,150 @@
+import Access
+import Dispatch
+import EventLoop
+import Locks
+import Logging
+
+/// The keys by which JWTs are verified, for the whole process: those of files as they were last read, and those of
+/// providers, fetched in the background and refreshed. Made once; a reload changes which ones there are.
+///
+/// Nothing is fetched before `begin`: a start that fails has nothing under way that could outlive it.
+final class KeySets: @unchecked Sendable {
+  // Sendable: everything mutable is touched only under `lock`.
+
+  private enum Entry {
+    case read(JSONWebKeySet)
+    case remote(RemoteKeySet)
+  }
+
+  private let loops: [EventLoop]
+  private let context: KeySetContext
+  private let queue = DispatchQueue(label: "key-sets")
+  private let lock = Mutex()
+  private var entries: [KeySetSource: Entry] = [:]
+  private var counted = KeySetCounts()
+  /// Says when a set has come of age; nil before `begin` and after `close`.
+  private var timer: (any DispatchSourceTimer)?
+
+  /// Longest that `close` waits for fetches to end, which they do when they are told.
+  private static let patience = DispatchTimeInterval.seconds(1)
+
+  /// None yet.
+  convenience init(loops: [EventLoop], logger: Logger) {
+    self.init(loops: loops, context: KeySetContext(logger: logger))
+  }
+
+  init(loops: [EventLoop], context: KeySetContext) {
+    self.loops = loops
+    self.context = context
+  }
+
+  // MARK: Which ones
+
+  /// Has these from now on and no others. What was fetched from a provider that is still named stays.
+  func use(_ named: NamedKeySets) {
+    let (dropped, hasBegun) = lock.withLock {
+      let earlier = entries
+      entries = named.entries.reduce(into: [:]) { entries, next in
+        entries[next.key] = entry(next.key, next.value, replacing: earlier[next.key])
+      }
+      return (earlier.filter { entries[$0.key] == nil }.values, timer != nil)
+    }
+    for case .remote(let keys) in dropped { keys.close() }
+    if hasBegun { refreshDue() }
+  }
+
+  private func entry(_ source: KeySetSource, _ named: NamedKeySets.Entry, replacing earlier: Entry?) -> Entry? {
+    switch named {
+    case .read(let keys): return .read(keys)
+    case .remote(let url, let configuration):
+      guard case .remote(let remote)? = earlier else {
+        guard let loop = loops.first else { return nil }
+        return .remote(
+          RemoteKeySet(url, configuration, loop: loop, context: context) { [weak self] in
+            self?.fetchEnded(hasFailed: $0)
+          })
+      }
+      // The system's authorities are in the present one already.
+      if case .url(_, .some) = source { remote.use(configuration) }
+      return .remote(remote)
+    }
+  }
+
+  /// Fetches what is to be fetched, now and from time to time.
+  func begin() {
+    let timer = DispatchSource.makeTimerSource(queue: queue)
+    timer.setEventHandler { [weak self] in self?.refreshDue() }
+    lock.withLock { self.timer = timer }
+    timer.resume()
+    refreshDue()
+  }
+
+  /// Ends all fetches, for good; returns when they have ended. Not from an event loop.
+  func close() {
+    let timer = lock.withLock {
+      defer { self.timer = nil }
+      return self.timer
+    }
+    timer?.cancel()
+    for remote in remotes { remote.close() }
+    _ = context.underWay.wait(timeout: .now() + Self.patience)
+  }
+
+  // MARK: Keys
+
+  /// The keys that there are of a source; nil if its provider has not been reached yet. Never waits.
+  func present(_ source: KeySetSource) -> JSONWebKeySet? {
+    switch lock.withLock({ entries[source] }) {
+    case .read(let keys): keys
+    case .remote(let remote): remote.present
+    case nil: nil
+    }
+  }
+
+  /// The keys of a source after a fetch, if its schedule allows one or one is under way; else those that there are, at
+  /// once. Waits for ten seconds at most.
+  func fresh(_ source: KeySetSource) async -> JSONWebKeySet? {
+    switch lock.withLock({ entries[source] }) {
+    case .read(let keys): keys
+    case .remote(let remote): await remote.fresh()
+    case nil: nil
+    }
+  }
+
+  /// What has become of them.
+  var counts: KeySetCounts {
+    var counts = lock.withLock { counted }
+    let moments = remotes.map(\.fetchedAt)
+    counts.missing = moments.count { $0 == nil }
+    counts.oldestAge = moments.compactMap { $0 }.min().map { context.clock() - $0 }
+    return counts
+  }
+
+  // MARK: Time
+
+  private var remotes: [RemoteKeySet] {
+    lock.withLock { entries.values.compactMap { if case .remote(let remote) = $0 { remote } else { nil } } }
+  }
+
+  /// Fetches the sets that have come of age, and sees to it that this is done again in time.
+  func refreshDue() {
+    for remote in remotes { remote.refresh(.age) }
+    scheduleTimer()
+  }
+
+  private func fetchEnded(hasFailed: Bool) {
+    lock.withLock {
+      counted.fetches += 1
+      counted.failures += hasFailed ? 1 : 0
+    }
+    scheduleTimer()
+  }
+
+  private func scheduleTimer() {
+    let now = context.clock()
+    guard let next = remotes.map(\.nextAt).min() else { return }
+    // One that is under way is due still: its end comes here again.
+    let pause = max(1, min(next, now + KeySetSchedule.lifetimes.upperBound) - now)
+    lock.withLock { timer?.schedule(deadline: .now() + .seconds(pause), leeway: .seconds(1)) }
+  }
+}

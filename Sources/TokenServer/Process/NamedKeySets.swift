@@ -1,0 +1,77 @@
+import Access
+import DeveloperToken
+import HTTPClient
+import TLS
+
+/// The key sets that settings name, as far as that can be told without asking anybody: files are read, addresses and
+/// certificates checked. Whatever can be wrong with them is found here, before anything of the settings is in use.
+struct NamedKeySets: Sendable {
+  /// One of them.
+  enum Entry: Sendable {
+    case read(JSONWebKeySet)
+    case remote(KeySetURL, UpstreamClient.Configuration)
+  }
+
+  let entries: [KeySetSource: Entry]
+  /// What the operator should know, each a sentence.
+  let notices: [String]
+
+  /// Reads and checks. Blocks: not for an event loop.
+  ///
+  /// - Parameter environment: Where `HTTPS_PROXY` and `NO_PROXY` are.
+  /// - Throws: All that is wrong, a sentence for each.
+  init(_ sources: Set<KeySetSource>, environment: [String: String]) throws(StartError) {
+    var entries: [KeySetSource: Entry] = [:]
+    var notices: [String] = []
+    var faults: [String] = []
+    for source in sources {
+      do throws(StartError) {
+        let entry = try Entry(source, ProxyEnvironment(environment))
+        if case (.read(let keys), .file(let path)) = (entry, source) {
+          notices += keys.findings.map { "'\(path)': \($0)" }
+        }
+        entries[source] = entry
+      } catch {
+        faults.append(error.description)
+      }
+    }
+    guard faults.isEmpty else { throw StartError(faults.sorted().joined(separator: " ")) }
+    (self.entries, self.notices) = (entries, notices)
+  }
+}
+
+extension NamedKeySets.Entry {
+  fileprivate init(_ source: KeySetSource, _ proxies: ProxyEnvironment) throws(StartError) {
+    switch source {
+    case .file(let path): self = .read(try Self.read(path))
+    case .url(let text, let caFile):
+      let url: KeySetURL
+      do { url = try KeySetURL(text) } catch { throw StartError("The key set's address '\(text)' \(error).") }
+      self = .remote(url, try Self.configuration(url, caFile, proxies))
+    }
+  }
+
+  private static func read(_ path: String) throws(StartError) -> JSONWebKeySet {
+    let json: [UInt8]
+    do { json = try SmallFile.read(path, atMost: JSONWebKeySet.limit) } catch {
+      throw StartError("The key set '\(path)' \(error).")
+    }
+    do { return try JSONWebKeySet(json) } catch { throw StartError("'\(path)': \(error)") }
+  }
+
+  private static func configuration(
+    _ url: KeySetURL, _ caFile: String?, _ proxies: ProxyEnvironment
+  ) throws(StartError) -> UpstreamClient.Configuration {
+    do {
+      let host = String(url.origin.host.drop { $0 == "[" }.prefix { $0 != "]" })
+      var configuration = UpstreamClient.Configuration(
+        .https, host: host, port: url.origin.port, tls: try TLSClientContext(caFile: caFile),
+        proxy: try proxies.proxy(for: url.origin).map { try UpstreamProxy($0) })
+      // One request, and then nothing for minutes.
+      configuration.http2 = .never
+      return configuration
+    } catch {
+      throw StartError("The key set at \(url) cannot be fetched: \(error)")
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import Access
+import Dispatch
+import EventLoop
+import HTTPClient
+import HTTPMessages
+import Locks
+import Logging
+
+/// The key set of one provider: fetched when its schedule says so, and kept for as long as the next one does not come.
+///
+/// Many callers share one fetch.
+final class RemoteKeySet: @unchecked Sendable {
+  // Sendable: everything mutable is touched only under `lock`.
+
+  private let url: KeySetURL
+  private let loop: EventLoop
+  private let clock: @Sendable () -> Int
+  private let timeouts: UpstreamTimeouts
+  private let logger: Logger
+  private let throttle = Throttle()
+  /// Told after each fetch, on the loop.
+  private let ended: @Sendable (_ hasFailed: Bool) -> Void
+  /// Whose fetches are under way, so that the end can wait for them.
+  private let underWay: DispatchGroup
+
+  private let lock = Mutex()
+  private var configuration: UpstreamClient.Configuration
+  private var schedule = KeySetSchedule()
+  private var keys: JSONWebKeySet?
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+  private var fetch: Task<Void, Never>?
+  private var isClosed = false
+
+  /// One that has fetched nothing yet.
+  ///
+  /// - Parameters:
+  ///   - clock: Seconds of a clock that never goes back.
+  ///   - ended: Told after each fetch, on the loop.
+  init(
+    _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: EventLoop, context: KeySetContext,
+    ended: @escaping @Sendable (_ hasFailed: Bool) -> Void
+  ) {
+    self.url = url
+    self.configuration = configuration
+    self.loop = loop
+    clock = context.clock
+    timeouts = context.timeouts
+    logger = context.logger
+    underWay = context.underWay
+    self.ended = ended
+  }
+
+  /// The keys that there are.
+  var present: JSONWebKeySet? { lock.withLock { keys } }
+
+  /// When the next fetch is due; in the past if one is, or is under way.
+  var nextAt: Int { lock.withLock { schedule.nextAt } }
+
+  /// When the present keys were fetched; nil if there are none.
+  var fetchedAt: Int? { lock.withLock { schedule.fetchedAt } }
+
+  /// Reaches the provider in another way from now on.
+  func use(_ configuration: UpstreamClient.Configuration) {
+    lock.withLock { self.configuration = configuration }
+  }
+
+  /// Fetches the set if its schedule allows it.
+  func refresh(_ occasion: KeySetSchedule.Occasion) {
+    lock.withLock { begin(occasion) }
+  }
+
+  /// The keys after the fetch that is under way, or that is begun now if the schedule allows it; else those that there are.
+  func fresh() async -> JSONWebKeySet? {
+    await withCheckedContinuation { continuation in
+      let isWaiting = lock.withLock {
+        begin(.unknownKey)
+        if fetch != nil { waiting.append(continuation) }
+        return fetch != nil
+      }
+      if !isWaiting { continuation.resume() }
+    }
+    return present
+  }
+
+  /// Ends a fetch under way, and begins no other.
+  func close() {
+    let fetch = lock.withLock {
+      isClosed = true
+      return self.fetch
+    }
+    fetch?.cancel()
+  }
+
+  // MARK: A fetch
+
+  /// With the lock held.
+  private func begin(_ occasion: KeySetSchedule.Occasion) {
+    guard !isClosed, schedule.begin(for: occasion, now: clock()) else { return }
+    underWay.enter()
+    let configuration = configuration
+    fetch = Task(executorPreference: loop) { [self] in
+      let client = UpstreamClient(configuration, loop: loop)
+      do throws(KeySetFetch.Failure) {
+        end(.success(try await KeySetFetch(target: url.target, timeouts: timeouts).answer(by: client)))
+      } catch {
+        end(.failure(error))
+      }
+      client.close()
+      underWay.leave()
+    }
+  }
+
+  private func end(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
+    let (waiting, earlier, isClosed) = lock.withLock {
+      defer { (self.waiting, fetch) = ([], nil) }
+      return (self.waiting, note(result), self.isClosed)
+    }
+    for continuation in waiting { continuation.resume() }
+    guard !isClosed else { return }
+    switch result {
+    case .success(let answer): tell(answer.keys, after: earlier)
+    case .failure(let failure): tell(failure, keeping: earlier)
+    }
+    if case .failure = result { ended(true) } else { ended(false) }
+  }
+
+  /// With the lock held. Returns the keys that there were.
+  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) -> JSONWebKeySet? {
+    let earlier = keys
+    switch result {
+    case .success(let answer):
+      keys = answer.keys
+      schedule.succeeded(now: clock(), maxAge: answer.maxAge)
+    case .failure: schedule.failed(now: clock())
+    }
+    return earlier
+  }
+
+  // MARK: The log
+
+  private func tell(_ keys: JSONWebKeySet, after earlier: JSONWebKeySet?) {
+    logger.debug("A key set was fetched.", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
+    guard keys.findings != earlier?.findings else { return }
+    for finding in keys.findings { logger.warning("\(url): \(finding)") }
+  }
+
+  private func tell(_ failure: KeySetFetch.Failure, keeping earlier: JSONWebKeySet?) {
+    guard let suppressed = throttle.admit("failed") else { return }
+    let consequence =
+      earlier == nil ? "Until they come, no JWT that they sign is taken." : "Those that there are stay in use."
+    logger.warning(
+      "The keys at \(url) could not be fetched. \(failure) \(consequence)",
+      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+  }
+}

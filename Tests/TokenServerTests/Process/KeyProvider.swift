@@ -1,0 +1,101 @@
+import Access
+import Glibc
+import JSON
+import TestSupport
+
+/// `jwks_provider.py`: an identity provider with HTTPS and tokens that PyJWT makes.
+final class KeyProvider {
+  let directory: TemporaryDirectory
+  /// `https://127.0.0.1:PORT`.
+  let url: String
+  private let adminURL: String
+  private let id: pid_t
+  private let output: Int32
+
+  /// Its key set, with its certificate to be trusted.
+  var source: KeySetSource { .url("\(url)/jwks.json", caFile: directory.path(of: "tls.crt")) }
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    let certificate = try Certificate(key: KeyPair())
+    let file = try directory.write(certificate.pem, to: "tls.crt")
+    let keyFile = try directory.write(certificate.key.pem, to: "tls.key")
+    let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
+    (id, output) = try Self.start(python, [Self.script("jwks_provider.py"), file, keyFile])
+    var lines = try Self.lines(of: output, count: 2)
+    adminURL = String(lines.removeLast().dropFirst("Admin on ".count))
+    url = String(lines.removeLast().dropFirst("Listening on ".count))
+  }
+
+  deinit {
+    kill(id, SIGKILL)
+    _ = waitpid(id, nil, 0)
+    close(output)
+  }
+
+  // MARK: What it does
+
+  /// What it does with a request from now on.
+  func behave(_ behaviour: String) throws { _ = try ask("PUT", "/?do=\(behaviour)") }
+
+  /// Gives it new keys.
+  func rotate(keepingOld: Bool = false) throws { _ = try ask("POST", "/rotate\(keepingOld ? "?keep=1" : "")") }
+
+  /// Lets it answer what it holds.
+  func release() throws { _ = try ask("POST", "/release") }
+
+  /// A token by its keys.
+  func mint(_ query: String = "") throws -> String { try ask("POST", "/mint?\(query)") }
+
+  /// How often its key set was asked for.
+  func requests() throws -> Int { Int(try state("requests")) ?? 0 }
+
+  /// A number or a text that it tells of itself.
+  func state(_ name: String) throws -> String {
+    switch JSONReader.read(Array(try ask("GET", "/").utf8))?[name] {
+    case .number(let text): text
+    case .string(let text): text
+    default: ""
+    }
+  }
+
+  /// Waits until it holds so many requests.
+  func waitUntilHolding(_ count: Int) throws {
+    while try state("held") != "\(count)" {}
+  }
+
+  private func ask(_ method: String, _ target: String) throws -> String {
+    let result = try run("curl", ["--silent", "--show-error", "--fail", "-X", method, "\(adminURL)\(target)"])
+    guard result.status == 0 else { throw TestFailure("The provider does not answer: \(result.stderr)") }
+    return result.stdout
+  }
+
+  // MARK: The process
+
+  /// The path of a script of ours.
+  static func script(_ name: String) -> String {
+    String("\(#filePath)".split(separator: "/").dropLast(3).map { "/" + $0 }.joined()) + "/Python/\(name)"
+  }
+
+  /// Starts a program; its output can be read from the descriptor.
+  static func start(_ program: String, _ arguments: [String]) throws -> (id: pid_t, output: Int32) {
+    // Not pipe(2): another test's child must not inherit the writing end.
+    var ends: [Int32] = [-1, -1]
+    guard unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
+      throw TestFailure("There is no pipe to be had.")
+    }
+    defer { close(ends[1]) }
+    return (try spawn(program, arguments, nil, onto: [ends[1], ends[1], 2]), ends[0])
+  }
+
+  /// The first lines of what it prints.
+  static func lines(of output: Int32, count: Int) throws -> [String] {
+    var bytes: [UInt8] = []
+    while bytes.count(where: { $0 == 0x0A }) < count {
+      var byte: UInt8 = 0
+      guard unsafe read(output, &byte, 1) == 1 else { throw TestFailure("The program has ended.") }
+      bytes.append(byte)
+    }
+    return bytes.split(separator: 0x0A).map { String(decoding: $0, as: UTF8.self) }
+  }
+}

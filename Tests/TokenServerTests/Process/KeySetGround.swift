@@ -1,0 +1,81 @@
+import Access
+import EventLoop
+import HTTPMessages
+import Locks
+import Logging
+
+@testable import TokenServer
+
+/// Key sets with a clock that the test moves and a log that it reads.
+final class KeySetGround: Sendable {
+  let keySets: KeySets
+  let log = Notes()
+  private let clock = Clock()
+  private let loop: EventLoop
+
+  /// - Parameter timeouts: How long a fetch may take.
+  init(timeouts: UpstreamTimeouts = KeySetFetch.timeouts) throws {
+    loop = try EventLoop.start(label: "test")
+    var context = KeySetContext(logger: Logger(label: "test") { [log] _ in NotingHandler(notes: log) })
+    context.clock = { [clock] in clock.now }
+    context.timeouts = timeouts
+    keySets = KeySets(loops: [loop], context: context)
+  }
+
+  deinit {
+    keySets.close()
+    loop.stop()
+  }
+
+  /// Has these sources and begins.
+  func begin(_ sources: Set<KeySetSource>, environment: [String: String] = [:]) throws {
+    try use(sources, environment: environment)
+    keySets.begin()
+  }
+
+  func use(_ sources: Set<KeySetSource>, environment: [String: String] = [:]) throws {
+    keySets.use(try NamedKeySets(sources, environment: environment))
+  }
+
+  /// Lets time pass, without more: what is due is fetched at `keySets.refreshDue()`.
+  func pass(_ seconds: Int) { clock.pass(seconds) }
+
+  private final class Clock: @unchecked Sendable {
+    // Sendable: touched only under the lock.
+    private let lock = Mutex()
+    private var seconds = 1000
+
+    var now: Int { lock.withLock { seconds } }
+
+    func pass(_ duration: Int) { lock.withLock { seconds += duration } }
+  }
+
+  final class Notes: @unchecked Sendable {
+    // Sendable: touched only under the lock.
+    private let lock = Mutex()
+    private var noted: [String] = []
+
+    /// What was logged as a warning or worse.
+    var warnings: [String] { lock.withLock { noted } }
+
+    func note(_ event: LogEvent) {
+      guard event.level >= .warning else { return }
+      lock.withLock { noted.append(event.message.description) }
+    }
+  }
+
+  private struct NotingHandler: LogHandler {
+    let notes: Notes
+    var logLevel = Logger.Level.trace
+    var metadata: Logger.Metadata = [:]
+
+    init(notes: Notes) { self.notes = notes }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { notes.note(event) }
+  }
+}

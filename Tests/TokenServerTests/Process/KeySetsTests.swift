@@ -1,0 +1,258 @@
+import Access
+import Glibc
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import TokenServer
+
+@Suite("Key sets of providers")
+struct KeySetsTests {
+  let provider: KeyProvider
+
+  init() throws { provider = try KeyProvider() }
+
+  private static let rules = JWTRules(issuer: "https://id.example.com/", audiences: ["music"])
+
+  /// Why a token is refused; nil if it is not.
+  private func refusal(_ token: String, _ keys: JSONWebKeySet?) -> JWTRefusal? {
+    guard let keys else { return .keysUnavailable }
+    do throws(JWTRefusal) {
+      _ = try JWT(compact: Array(token.utf8).span).verify(by: keys, rules: Self.rules, now: Glibc.time(nil))
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  // MARK: Fetching
+
+  @Test("are fetched when the server has begun, not before, and verify what the provider signs")
+  func fetched() async throws {
+    let ground = try KeySetGround()
+    try ground.use([provider.source])
+    #expect(try provider.requests() == 0)
+    #expect(ground.keySets.present(provider.source) == nil)
+    #expect(ground.keySets.counts == KeySetCounts(missing: 1))
+    ground.keySets.begin()
+    let keys = await ground.keySets.fresh(provider.source)
+    #expect(keys?.count == 4)
+    for algorithm in JWTAlgorithm.allCases {
+      let token = try provider.mint("alg=\(algorithm.rawValue)")
+      #expect(refusal(token, ground.keySets.present(provider.source)) == nil, "\(algorithm)")
+    }
+    #expect(refusal(try provider.mint("keys=unpublished&kid=es256-1"), keys) == .badSignature)
+    #expect(refusal(try provider.mint("keys=unpublished"), keys) == .unknownKey)
+    #expect(try provider.requests() == 1)
+    #expect(try provider.state("accept") == "application/jwk-set+json, application/json")
+    #expect(try provider.state("target") == "/jwks.json")
+    ground.pass(7)
+    #expect(ground.keySets.counts == KeySetCounts(fetches: 1, oldestAge: 7))
+    #expect(ground.log.warnings.isEmpty)
+  }
+
+  @Test("are fetched on need if the server has not begun")
+  func firstNeed() async throws {
+    let ground = try KeySetGround()
+    try ground.use([provider.source])
+    #expect(await ground.keySets.fresh(provider.source)?.count == 4)
+  }
+
+  @Test("are fetched once for all who wait for them")
+  func shared() async throws {
+    try provider.behave("hold")
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    let source = provider.source
+    let counts = try await withThrowingTaskGroup { group in
+      for _ in 0..<50 { group.addTask { await ground.keySets.fresh(source)?.count } }
+      try provider.waitUntilHolding(1)
+      try provider.release()
+      return try await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(counts == [Int?](repeating: 4, count: 50))
+    #expect(try provider.requests() == 1)
+  }
+
+  @Test("do not hold up what can be answered by the present keys while a fetch is under way")
+  func presentMeanwhile() async throws {
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    _ = await ground.keySets.fresh(provider.source)
+    try provider.behave("hold")
+    ground.pass(900)
+    ground.keySets.refreshDue()
+    try provider.waitUntilHolding(1)
+    #expect(refusal(try provider.mint(), ground.keySets.present(provider.source)) == nil)
+    try provider.release()
+  }
+
+  // MARK: Rotation
+
+  @Test("are fetched again for a key that is unknown, at most every 30 seconds")
+  func rotated() async throws {
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    let keys = await ground.keySets.fresh(provider.source)
+    let token = try provider.mint()
+    try provider.rotate()
+    let next = try provider.mint("alg=RS256")
+    #expect(refusal(next, keys) == .unknownKey)
+    ground.pass(29)
+    #expect(refusal(next, await ground.keySets.fresh(provider.source)) == .unknownKey)
+    #expect(try provider.requests() == 1)
+    ground.pass(1)
+    #expect(refusal(next, await ground.keySets.fresh(provider.source)) == nil)
+    #expect(refusal(token, ground.keySets.present(provider.source)) == .unknownKey)
+    for _ in 0..<100 { _ = await ground.keySets.fresh(provider.source) }
+    #expect(try provider.requests() == 2)
+  }
+
+  @Test("are fetched again in time, as the provider has it, and so forget keys that were withdrawn")
+  func age() async throws {
+    try provider.behave("max-age-600")
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    _ = await ground.keySets.fresh(provider.source)
+    let token = try provider.mint()
+    try provider.rotate(keepingOld: true)
+    ground.pass(599)
+    ground.keySets.refreshDue()
+    #expect(try provider.requests() == 1)
+    ground.pass(1)
+    ground.keySets.refreshDue()
+    let keys = await ground.keySets.fresh(provider.source)
+    #expect(try provider.requests() == 2)
+    #expect(refusal(token, keys) == nil)
+    #expect(refusal(try provider.mint(), keys) == nil)
+    try provider.rotate()
+    ground.pass(600)
+    ground.keySets.refreshDue()
+    #expect(refusal(token, await ground.keySets.fresh(provider.source)) == .unknownKey)
+  }
+
+  // MARK: Failures
+
+  /// What a provider does, and words of the sentence in the log.
+  static let failures = [
+    ("down", "refused"), ("close", "closed the connection"), ("status-500", "status 500"), ("status-404", "status 404"),
+    ("status-203", "status 203"), ("redirect", "write the address that it leads to"), ("rubbish", "is a web page"),
+    ("empty", "no key that can be used"), ("huge", "longer than 262144 bytes"), ("long", "could not be read"),
+    ("drip", "did not go on in time"), ("hold", "127.0.0.1"),
+  ]
+
+  @Test("stay in use whatever the provider answers, and the log says why", arguments: failures)
+  func kept(_ behaviour: String, _ words: String) async throws {
+    let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .milliseconds(500), whole: .seconds(1))
+    let ground = try KeySetGround(timeouts: timeouts)
+    try ground.begin([provider.source])
+    _ = await ground.keySets.fresh(provider.source)
+    let token = try provider.mint()
+    try provider.behave(behaviour)
+    ground.pass(900)
+    ground.keySets.refreshDue()
+    #expect(refusal(token, await ground.keySets.fresh(provider.source)) == nil)
+    #expect(ground.keySets.counts == KeySetCounts(fetches: 2, failures: 1, oldestAge: 900))
+    let sentence = try #require(ground.log.warnings.first)
+    #expect(sentence.contains(words) && sentence.hasSuffix("Those that there are stay in use."), "\(sentence)")
+    #expect(sentence.hasPrefix("The keys at \(provider.url)/jwks.json could not be fetched. "))
+
+    try provider.behave("ok")
+    try provider.release()
+    try provider.rotate()
+    #expect(refusal(token, await ground.keySets.fresh(provider.source)) == nil, "not at once")
+    ground.pass(1)
+    ground.keySets.refreshDue()
+    #expect(refusal(try provider.mint(), await ground.keySets.fresh(provider.source)) == nil)
+    #expect(ground.log.warnings.count == 1)
+  }
+
+  @Test("come when the provider does, if it was down at the start")
+  func downAtStart() async throws {
+    try provider.behave("down")
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    #expect(await ground.keySets.fresh(provider.source) == nil)
+    #expect(ground.log.warnings.first?.hasSuffix("Until they come, no JWT that they sign is taken.") == true)
+    #expect(ground.keySets.counts == KeySetCounts(fetches: 1, failures: 1, missing: 1))
+    try provider.behave("ok")
+    #expect(await ground.keySets.fresh(provider.source) == nil)
+    ground.pass(1)
+    #expect(await ground.keySets.fresh(provider.source)?.count == 4)
+  }
+
+  @Test("are not taken from a provider whose certificate nobody vouches for")
+  func untrusted() async throws {
+    let ground = try KeySetGround()
+    let source = KeySetSource.url("\(provider.url)/jwks.json", caFile: nil)
+    try ground.begin([source])
+    #expect(await ground.keySets.fresh(source) == nil)
+    #expect(try provider.requests() == 0)
+    #expect(ground.log.warnings.first?.contains("certificate") == true, "\(ground.log.warnings)")
+  }
+
+  @Test("do not hold up the end")
+  func closed() async throws {
+    try provider.behave("hold")
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    let source = provider.source
+    async let keys = ground.keySets.fresh(source)
+    try provider.waitUntilHolding(1)
+    ground.keySets.close()
+    #expect(await keys == nil)
+    #expect(await ground.keySets.fresh(source) == nil)
+    #expect(ground.log.warnings.isEmpty)
+  }
+
+  @Test("are fetched through the proxy that HTTPS_PROXY names")
+  func tunnel() async throws {
+    let (id, output) = try KeyProvider.start("python3", [KeyProvider.script("connect_proxy.py")])
+    defer {
+      kill(id, SIGKILL)
+      _ = waitpid(id, nil, 0)
+      close(output)
+    }
+    let proxy = try KeyProvider.lines(of: output, count: 1)[0].dropFirst("Listening on ".count)
+    let ground = try KeySetGround()
+    try ground.begin([provider.source], environment: ["HTTPS_PROXY": "\(proxy)"])
+    #expect(await ground.keySets.fresh(provider.source)?.count == 4)
+    #expect(try KeyProvider.lines(of: output, count: 1)[0].hasPrefix("CONNECT 127.0.0.1:"))
+  }
+
+  // MARK: Reload
+
+  @Test("stay over a reload, and go when nobody names them any more")
+  func reloaded() async throws {
+    let ground = try KeySetGround()
+    try ground.begin([provider.source])
+    _ = await ground.keySets.fresh(provider.source)
+    let other = KeySetSource.url("\(provider.url)/other.json", caFile: provider.directory.path(of: "tls.crt"))
+    try ground.use([provider.source, other])
+    #expect(ground.keySets.present(provider.source)?.count == 4)
+    #expect(await ground.keySets.fresh(other)?.count == 4)
+    #expect(try provider.requests() == 2)
+    #expect(try provider.state("target") == "/other.json")
+    try ground.use([other])
+    #expect(ground.keySets.present(provider.source) == nil)
+    #expect(await ground.keySets.fresh(provider.source) == nil)
+    #expect(ground.keySets.present(other)?.count == 4)
+    #expect(ground.keySets.counts == KeySetCounts(fetches: 2, oldestAge: 0))
+  }
+
+  @Test("may be used for as long as Cache-Control says, less what caches have used up")
+  func lifetimes() {
+    for (cacheControl, age, expected) in [
+      ("max-age=600", nil, 600), ("public, Max-Age=600, must-revalidate", nil, 600), ("max-age=\"600\"", nil, 600),
+      ("max-age=600", "500", 100), ("max-age=600", "700", -100), ("max-age=600", "x", 600), ("max-age", nil, nil),
+      ("max-age=", nil, nil), ("max-age=-1", nil, nil), ("max-age=99999999999999999999", nil, nil),
+      ("s-maxage=600", nil, nil), ("no-store", nil, nil), (nil, nil, nil),
+    ] as [(String?, String?, Int?)] {
+      var fields: HTTPFields = [:]
+      fields[.cacheControl] = cacheControl
+      fields[.age] = age
+      #expect(KeySetFetch.maxAge(fields) == expected, "\(cacheControl ?? "-")")
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import Access
+import DeveloperToken
+import TestSupport
+import Testing
+
+@testable import TokenServer
+
+@Suite("Key sets that settings name")
+struct NamedKeySetsTests {
+  private let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  /// The first example of RFC 7517 §A.1.
+  private static let key =
+    #"{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","#
+    + #""y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","use":"sig","kid":"1"}"#
+
+  private func file(_ text: String, _ name: String = "jwks.json") throws -> KeySetSource {
+    .file(try directory.write(text, to: name))
+  }
+
+  @Test("in files are read, with findings that name the file")
+  func files() async throws {
+    let source = try file(#"{"keys":[\#(Self.key),{"kty":"oct","k":"AQ"}]}"#)
+    let named = try NamedKeySets([source], environment: [:])
+    #expect(named.notices.count == 1)
+    #expect(
+      named.notices.first?.hasPrefix("'\(directory.path)/jwks.json': Key 2 is left out: IT IS NOT PUBLIC.") == true)
+    let ground = try KeySetGround()
+    ground.keySets.use(named)
+    #expect(ground.keySets.present(source)?.count == 1)
+    #expect(await ground.keySets.fresh(source)?.count == 1)
+    #expect(ground.keySets.counts == KeySetCounts())
+  }
+
+  @Test("in files are read anew at each reload")
+  func reloaded() throws {
+    let source = try file(#"{"keys":[\#(Self.key)]}"#)
+    let ground = try KeySetGround()
+    try ground.begin([source])
+    let rsa = #"{"kty":"RSA","e":"AQAB","n":""# + String(repeating: "q", count: 341) + "w" + #""}"#
+    _ = try file(#"{"keys":[\#(Self.key),\#(rsa)]}"#)
+    #expect(ground.keySets.present(source)?.count == 1)
+    try ground.use([source])
+    #expect(ground.keySets.present(source)?.count == 2)
+  }
+
+  @Test("and are faulty are all told of at once")
+  func faults() throws {
+    let sources: Set<KeySetSource> = [
+      .file(directory.path(of: "missing.json")), try file("-----BEGIN PUBLIC KEY-----", "pem.json"),
+      try file(String(repeating: " ", count: 300_000), "large.json"), .file(directory.path),
+      .url("http://id.example.com/jwks.json", caFile: nil),
+      .url("https://id.example.com/jwks.json", caFile: directory.path(of: "missing.pem")),
+    ]
+    let error = #expect(throws: StartError.self) { try NamedKeySets(sources, environment: [:]) }
+    let sentences = error?.description ?? ""
+    for words in [
+      "The key set '\(directory.path)/missing.json' does not exist.", "pem.json': The key set is PEM;",
+      "large.json' is too large.", "The key set '\(directory.path)' is a directory.",
+      "The key set's address 'http://id.example.com/jwks.json' does not begin with https://.", "missing.pem'",
+    ] {
+      #expect(sentences.contains(words), "\(words) in \(sentences)")
+    }
+  }
+
+  @Test("behind a proxy that HTTPS_PROXY does not name properly are a fault")
+  func proxy() throws {
+    let source = KeySetSource.url("https://id.example.com/", caFile: nil)
+    #expect(throws: StartError.self) { try NamedKeySets([source], environment: ["HTTPS_PROXY": "ftp://x"]) }
+    _ = try NamedKeySets([source], environment: ["HTTPS_PROXY": "ftp://x", "NO_PROXY": "example.com"])
+  }
+
+  static let addresses: [(text: String, address: String?)] = [
+    ("https://id.example.com/jwks.json", "https://id.example.com/jwks.json"),
+    ("HTTPS://ID.example.com:443/a?b=c&d", "https://id.example.com/a?b=c&d"),
+    ("https://id.example.com", "https://id.example.com/"),
+    ("https://id.example.com?p=B2C_1", "https://id.example.com/?p=B2C_1"),
+    ("https://id.example.com:8443/%7Bx%7D/", "https://id.example.com:8443/%7Bx%7D/"),
+    ("https://[2001:db8::1]/jwks", "https://[2001:db8::1]/jwks"),
+    ("http://id.example.com/", nil), ("https:///jwks", nil), ("id.example.com/jwks", nil), ("", nil),
+    ("https://user:pass@id.example.com/", nil), ("https://id.example.com/#x", nil), ("https://id.example.com/a b", nil),
+    ("https://id.example.com/\r\nX: y", nil), ("https://id.example.com/é", nil), ("https://id.example.com:0/", nil),
+    ("https://id.example.com:99999/", nil), ("https://id.example.com\\@evil.example/", nil),
+    ("https://*.example.com/", nil), ("https://id.example.com/" + String(repeating: "x", count: 2048), nil),
+  ]
+
+  @Test("are at https addresses", arguments: addresses)
+  func address(_ example: (text: String, address: String?)) {
+    #expect((try? KeySetURL(example.text))?.description == example.address)
+  }
+}
