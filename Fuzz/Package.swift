@@ -13,6 +13,8 @@ let targets = [
   "FuzzHTTP2Server",
   "FuzzInspector",
   "FuzzJSON",
+  "FuzzJWT",
+  "FuzzKeySet",
   "FuzzOrigin",
   "FuzzProxyHeader",
   "FuzzRequestHead",

@@ -1,7 +1,7 @@
 /// Why the bearer of a JWT is not believed.
-public enum JWTRefusal: Error, Sendable, Equatable {
+public enum JWTRefusal: Error, Sendable, Hashable {
   /// What is wrong with a text that is to be a JWT.
-  public enum Malformation: Sendable, Equatable, CaseIterable {
+  public enum Malformation: Sendable, Hashable, CaseIterable {
     /// Not three parts between dots; five are an encrypted one (RFC 7516).
     case parts
     /// A part that is not base64url without padding, in its only spelling (RFC 7515 §2).

@@ -13,4 +13,10 @@ struct KeySetCounts: Sendable, Equatable {
   var missing = 0
   /// Seconds since the oldest set in use was fetched; nil if none was.
   var oldestAge: Int?
+
+  /// Adds what others have done, but not how they are.
+  mutating func addTotals(of others: KeySetCounts) {
+    fetches += others.fetches
+    failures += others.failures
+  }
 }

@@ -14,6 +14,10 @@ final class KeySets: @unchecked Sendable {
   private enum Entry {
     case read(JSONWebKeySet)
     case remote(RemoteKeySet)
+
+    var remote: RemoteKeySet? {
+      if case .remote(let remote) = self { remote } else { nil }
+    }
   }
 
   private let loops: [EventLoop]
@@ -21,7 +25,8 @@ final class KeySets: @unchecked Sendable {
   private let queue = DispatchQueue(label: "key-sets")
   private let lock = Mutex()
   private var entries: [KeySetSource: Entry] = [:]
-  private var counted = KeySetCounts()
+  /// Of those that nobody names any more: totals never go back.
+  private var earlierCounts = KeySetCounts()
   /// Says when a set has come of age; nil before `begin` and after `close`.
   private var timer: (any DispatchSourceTimer)?
 
@@ -47,9 +52,11 @@ final class KeySets: @unchecked Sendable {
       entries = named.entries.reduce(into: [:]) { entries, next in
         entries[next.key] = entry(next.key, next.value, replacing: earlier[next.key])
       }
-      return (earlier.filter { entries[$0.key] == nil }.values, timer != nil)
+      let dropped = earlier.filter { entries[$0.key] == nil }.values.compactMap(\.remote)
+      for remote in dropped { earlierCounts.addTotals(of: remote.counts) }
+      return (dropped, timer != nil)
     }
-    for case .remote(let keys) in dropped { keys.close() }
+    for remote in dropped { remote.close() }
     if hasBegun { refreshDue() }
   }
 
@@ -60,9 +67,7 @@ final class KeySets: @unchecked Sendable {
       guard case .remote(let remote)? = earlier else {
         guard let loop = loops.first else { return nil }
         return .remote(
-          RemoteKeySet(url, configuration, loop: loop, context: context) { [weak self] in
-            self?.fetchEnded(hasFailed: $0)
-          })
+          RemoteKeySet(url, configuration, loop: loop, context: context) { [weak self] in self?.scheduleTimer() })
       }
       // The system's authorities are in the present one already.
       if case .url(_, .some) = source { remote.use(configuration) }
@@ -113,30 +118,22 @@ final class KeySets: @unchecked Sendable {
 
   /// What has become of them.
   var counts: KeySetCounts {
-    var counts = lock.withLock { counted }
-    let moments = remotes.map(\.fetchedAt)
-    counts.missing = moments.count { $0 == nil }
-    counts.oldestAge = moments.compactMap { $0 }.min().map { context.clock() - $0 }
-    return counts
+    remotes.map(\.counts).reduce(into: lock.withLock { earlierCounts }) { sum, counts in
+      sum.addTotals(of: counts)
+      sum.missing += counts.missing
+      sum.oldestAge = [sum.oldestAge, counts.oldestAge].compactMap { $0 }.max()
+    }
   }
 
   // MARK: Time
 
   private var remotes: [RemoteKeySet] {
-    lock.withLock { entries.values.compactMap { if case .remote(let remote) = $0 { remote } else { nil } } }
+    lock.withLock { entries.values.compactMap(\.remote) }
   }
 
   /// Fetches the sets that have come of age, and sees to it that this is done again in time.
   func refreshDue() {
     for remote in remotes { remote.refresh(.age) }
-    scheduleTimer()
-  }
-
-  private func fetchEnded(hasFailed: Bool) {
-    lock.withLock {
-      counted.fetches += 1
-      counted.failures += hasFailed ? 1 : 0
-    }
     scheduleTimer()
   }
 

@@ -19,7 +19,7 @@ final class RemoteKeySet: @unchecked Sendable {
   private let logger: Logger
   private let throttle = Throttle()
   /// Told after each fetch, on the loop.
-  private let ended: @Sendable (_ hasFailed: Bool) -> Void
+  private let ended: @Sendable () -> Void
   /// Whose fetches are under way, so that the end can wait for them.
   private let underWay: DispatchGroup
 
@@ -29,6 +29,8 @@ final class RemoteKeySet: @unchecked Sendable {
   private var keys: JSONWebKeySet?
   private var waiting: [CheckedContinuation<Void, Never>] = []
   private var fetch: Task<Void, Never>?
+  private var fetches = 0
+  private var failures = 0
   private var isClosed = false
 
   /// One that has fetched nothing yet.
@@ -38,7 +40,7 @@ final class RemoteKeySet: @unchecked Sendable {
   ///   - ended: Told after each fetch, on the loop.
   init(
     _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: EventLoop, context: KeySetContext,
-    ended: @escaping @Sendable (_ hasFailed: Bool) -> Void
+    ended: @escaping @Sendable () -> Void
   ) {
     self.url = url
     self.configuration = configuration
@@ -56,8 +58,13 @@ final class RemoteKeySet: @unchecked Sendable {
   /// When the next fetch is due; in the past if one is, or is under way.
   var nextAt: Int { lock.withLock { schedule.nextAt } }
 
-  /// When the present keys were fetched; nil if there are none.
-  var fetchedAt: Int? { lock.withLock { schedule.fetchedAt } }
+  /// What has become of it so far.
+  var counts: KeySetCounts {
+    lock.withLock {
+      let age = schedule.fetchedAt.map { clock() - $0 }
+      return KeySetCounts(fetches: fetches, failures: failures, missing: age == nil ? 1 : 0, oldestAge: age)
+    }
+  }
 
   /// Reaches the provider in another way from now on.
   func use(_ configuration: UpstreamClient.Configuration) {
@@ -110,30 +117,34 @@ final class RemoteKeySet: @unchecked Sendable {
     }
   }
 
+  /// Notes and tells what came of it before those who wait go on: they may ask for either.
   private func end(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
-    let (waiting, earlier, isClosed) = lock.withLock {
-      defer { (self.waiting, fetch) = ([], nil) }
-      return (self.waiting, note(result), self.isClosed)
-    }
-    for continuation in waiting { continuation.resume() }
-    guard !isClosed else { return }
+    let (earlier, isClosed) = lock.withLock { (keys, self.isClosed) }
     switch result {
+    case _ where isClosed: break
     case .success(let answer): tell(answer.keys, after: earlier)
     case .failure(let failure): tell(failure, keeping: earlier)
     }
-    if case .failure = result { ended(true) } else { ended(false) }
+    let waiting = lock.withLock {
+      note(result)
+      defer { (self.waiting, fetch) = ([], nil) }
+      return self.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+    ended()
   }
 
-  /// With the lock held. Returns the keys that there were.
-  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) -> JSONWebKeySet? {
-    let earlier = keys
+  /// With the lock held.
+  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
+    fetches += 1
     switch result {
     case .success(let answer):
       keys = answer.keys
       schedule.succeeded(now: clock(), maxAge: answer.maxAge)
-    case .failure: schedule.failed(now: clock())
+    case .failure:
+      failures += 1
+      schedule.failed(now: clock())
     }
-    return earlier
   }
 
   // MARK: The log

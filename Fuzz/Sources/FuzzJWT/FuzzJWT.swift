@@ -1,0 +1,87 @@
+import Access
+import DeveloperToken
+
+/// Entry point of libFuzzer: takes the input for a JWT, and for header and claims of one that is signed properly. What
+/// is signed is believed or refused for what it says; what is not is never believed.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzJWT(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  precondition(verdict(bytes) == nil, "nobody has the key")
+
+  // Up to the first NUL it is the header, from there on it is the claims.
+  let parts = bytes.split(separator: 0, maxSplits: 1, omittingEmptySubsequences: false).map { Array($0) }
+  let token = Issuer.shared.token(header: parts[0], claims: parts.count > 1 ? parts[1] : Issuer.claims)
+  guard let subject = verdict(token) else { return 0 }
+  precondition((subject ?? "-").utf8.count <= 255)
+  // A single bit of the signature, and it is nobody's.
+  var changed = token
+  changed[token.count - 10] = changed[token.count - 10] == 0x41 ? 0x42 : 0x41
+  precondition(verdict(changed) == nil)
+  return 0
+}
+
+/// The subject of a JWT that is believed, itself nil if it has none; nil for one that is refused.
+func verdict(_ compact: [UInt8]) -> String?? {
+  let rules = JWTRules(
+    issuer: "https://id.example.com/", audiences: ["music"],
+    requiredClaims: compact.count % 2 == 0 ? [] : [.init(name: "scope", values: ["a"])])
+  do throws(JWTRefusal) {
+    let jwt = try JWT(compact: compact.span)
+    let verified = try jwt.verify(by: Issuer.shared.keys, rules: rules, now: 1_795_000_000)
+    precondition(jwt.algorithm == .es256 && jwt.issuer == rules.issuer && verified.expiresAt > 1_794_999_940)
+    return .some(verified.subject)
+  } catch {
+    precondition(JWTRefusal.reasons.contains(error.reason))
+    precondition(error.description.utf8.count < 256, "a sentence, and nothing of the token's")
+    return nil
+  }
+}
+
+/// A key for the length of a run.
+struct Issuer {
+  static let shared: Issuer = {
+    do { return try Issuer() } catch { fatalError("\(error)") }
+  }()
+  static let claims = Array(#"{"iss":"https://id.example.com/","aud":"music","exp":1795000300,"scope":"a"}"#.utf8)
+
+  let keys: JSONWebKeySet
+  private let key: SigningKey
+
+  private init() throws {
+    key = try SigningKey.generate(keyID: KeyID("ABC123DEFG"))
+    // The DER of a public key on P-256 ends with its coordinates.
+    let base64 = key.publicKeyPEM.split(separator: "\n").dropFirst().dropLast().joined()
+    let point = Self.decode(base64).suffix(64)
+    let (x, y) = (Self.encode(Array(point.prefix(32))), Self.encode(Array(point.suffix(32))))
+    let jwk = #"{"kty":"EC","crv":"P-256","kid":"k","x":"\#(text(x))","y":"\#(text(y))"}"#
+    keys = try JSONWebKeySet(Array("{\"keys\":[\(jwk)]}".utf8))
+  }
+
+  func token(header: [UInt8], claims: [UInt8]) -> [UInt8] {
+    let input = Self.encode(header) + [UInt8(ascii: ".")] + Self.encode(claims)
+    var signature: [UInt8] = []
+    guard (try? key.makeSigner().sign(input.span, appendingTo: &signature)) != nil else { fatalError("no signature") }
+    return input + [UInt8(ascii: ".")] + Self.encode(signature)
+  }
+
+  /// Base64url, bit by bit: not the encoder under test.
+  private static func encode(_ bytes: [UInt8]) -> [UInt8] {
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+    return stride(from: 0, to: bytes.count * 8, by: 6).map { bit in
+      let (index, shift) = (bit / 8, bit % 8)
+      let pair = UInt16(bytes[index]) << 8 | (index + 1 < bytes.count ? UInt16(bytes[index + 1]) : 0)
+      return alphabet[Int(pair >> UInt16(10 - shift)) & 63]
+    }
+  }
+
+  private static func decode(_ text: String) -> [UInt8] {
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    let bits = text.utf8.compactMap { alphabet.firstIndex(of: $0) }.flatMap { six in (0..<6).map { six >> (5 - $0) & 1 }
+    }
+    return stride(from: 0, to: bits.count - 7, by: 8).map { start in
+      UInt8(bits[start..<(start + 8)].reduce(0) { $0 << 1 | $1 })
+    }
+  }
+}
+
+private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
