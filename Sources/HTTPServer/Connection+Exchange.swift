@@ -10,9 +10,9 @@ extension Connection {
     /// It is answered.
     case nothing
     /// The operation reads its body before it answers.
-    case body(limit: Int, @Sendable (Request) -> Response, Router)
+    case body(limit: Int, @Sendable (Request) -> Reply, Router)
     /// The handler has work to do that waits.
-    case work(@Sendable (RequestContext) async -> Response, Router)
+    case work(@Sendable (RequestContext) async -> Response, Router, bodyIsRead: Bool)
     /// The answer's content comes in parts.
     case stream(Response, any ContentReader, bodyIsRead: Bool)
     /// It is answered, but its body is still to be got out of the way.
@@ -36,11 +36,11 @@ extension Connection {
       let answer: Response
       switch try router.operation(for: request).action {
       case .respond(let respond): answer = respond(request)
-      case .read(let limit, let respond): return .body(limit: limit, respond, router)
+      case .read(let limit, let reply): return .body(limit: limit, reply, router)
       case .reply(let reply):
         switch reply(request) {
         case .now(let response): answer = response
-        case .later(let work): return .work(work, router)
+        case .later(let work): return .work(work, router, bodyIsRead: false)
         }
       }
       response = router.finished(answer, for: request)
@@ -63,13 +63,17 @@ extension Connection {
       guard let request else { return }
       try await discardBody(of: request)
       returnRequest()
-    case .body(let limit, let respond, let router):
+    case .body(let limit, let reply, let router):
       guard let request else { return }
       try await readBody(of: request, limit: limit)
-      try await finish(self.respond(router.finished(respond(request), for: request), to: request, bodyIsRead: true))
-    case .work(let work, let router):
+      switch reply(request) {
+      case .now(let answer):
+        try await finish(respond(router.finished(answer, for: request), to: request, bodyIsRead: true))
+      case .later(let work): try await finish(.work(work, router, bodyIsRead: true))
+      }
+    case .work(let work, let router, let bodyIsRead):
       guard let request else { return }
-      let (answer, bodyIsRead) = try await perform(work, for: request)
+      let (answer, bodyIsRead) = try await perform(work, for: request, bodyIsRead: bodyIsRead)
       try await finish(respond(router.finished(answer, for: request), to: request, bodyIsRead: bodyIsRead))
     case .stream(let response, let reader, let bodyIsRead):
       guard let request else { return }

@@ -10,11 +10,11 @@ import HTTPMessages
 extension Connection {
   /// Does the work behind a request. Returns the answer, and whether the request's content was read to its end.
   func perform(
-    _ work: @Sendable (RequestContext) async -> Response, for request: Request
+    _ work: @Sendable (RequestContext) async -> Response, for request: Request, bodyIsRead: Bool
   ) async throws(Ending) -> (Response, bodyIsRead: Bool) {
     // The answers to earlier requests must not wait for this one.
     try await flush()
-    let content = RequestContent(request.head, on: self)
+    let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
     settle()
     watchForInterruption()
     var response = await work(

@@ -8,8 +8,8 @@ public struct Operation: Sendable {
   enum Action: Sendable {
     /// Answers at once; a body that comes all the same is discarded.
     case respond(@Sendable (Request) -> Response)
-    /// Reads a body of at most so many bytes, and then answers at once.
-    case read(limit: Int, @Sendable (Request) -> Response)
+    /// Reads a body of at most so many bytes, and then answers, at once or after a wait.
+    case read(limit: Int, @Sendable (Request) -> Reply)
     /// Answers at once or after a wait, and may read the body meanwhile.
     case reply(@Sendable (Request) -> Reply)
   }
@@ -25,7 +25,12 @@ public struct Operation: Sendable {
   }
 
   /// An operation that reads a body of at most `bodyLimit` bytes; more is refused with 413.
+  public static func post(bodyLimit: Int, reply: @escaping @Sendable (Request) -> Reply) -> Operation {
+    Operation(method: .post, action: .read(limit: bodyLimit, reply))
+  }
+
+  /// The same, for an answer that never has to be waited for.
   public static func post(bodyLimit: Int, _ respond: @escaping @Sendable (Request) -> Response) -> Operation {
-    Operation(method: .post, action: .read(limit: bodyLimit, respond))
+    post(bodyLimit: bodyLimit, reply: { .now(respond($0)) })
   }
 }

@@ -20,12 +20,13 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   /// The length that the client has said; 0 without content, nil if it comes in chunks.
   let declaredLength: Int?
 
-  init(_ head: RequestHead, on connection: Connection) {
+  /// The content of a request with this head; none if that was read before.
+  init(_ head: RequestHead, isRead: Bool, on connection: Connection) {
     self.connection = connection
     body = MessageBody(head.framing, limits: connection.worker.limits.http1)
     end = connection.now.advanced(by: connection.worker.limits.body)
     mustContinue = head.expectsContinue
-    switch head.framing {
+    switch isRead ? .none : head.framing {
     case .none: (isFinished, declaredLength) = (true, 0)
     case .fixed(let length): (isFinished, declaredLength) = (length == 0, length)
     case .chunked: (isFinished, declaredLength) = (false, nil)

@@ -82,23 +82,29 @@ final class HTTP2Exchange: @unchecked Sendable {
     do {
       switch try router.operation(for: request).action {
       case .respond(let respond): finish(respond(request))
-      case .read(let limit, let respond):
+      case .read(let limit, let reply):
         start { () async throws(Refusal) in
           try await self.read(limit)
-          return respond(self.request)
+          switch reply(self.request) {
+          case .now(let response): return response
+          case .later(let work): return await work(self.context)
+          }
         }
       case .reply(let reply):
         switch reply(request) {
         case .now(let response): finish(response)
         case .later(let work):
-          let context = RequestContext(
-            loop: owner.connection.channel.loop, content: content, contentLength: declaredLength)
+          let context = context
           start { () async throws(Refusal) in await work(context) }
         }
       }
     } catch {
       finish(error.response(id: request.id))
     }
+  }
+
+  private var context: RequestContext {
+    RequestContext(loop: owner.connection.channel.loop, content: content, contentLength: declaredLength)
   }
 
   private func read(_ limit: Int) async throws(Refusal) {
