@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 from . import load, tools
+from .access import Access
 from .catalog import Catalog
 from .credentials import Credentials
 from .report import table
 from .tokens import Tokens
 
-SUBJECTS = {"tokens": Tokens, "catalog": Catalog}
+SUBJECTS = {"tokens": Tokens, "catalog": Catalog, "access": Access}
 
 
 def main():

@@ -40,10 +40,11 @@ class Sample:
         return self.count / self.seconds
 
 
-def requests(server, seconds, tls=False, path=TOKEN, script=None):
-    """Requests over kept connections, as fast as the answers come."""
+def requests(server, seconds, tls=False, path=TOKEN, script=None, fields=()):
+    """Requests over kept connections with these header fields, as fast as the answers come."""
     warm_up(server, tls, path)
     options = ["-s", SCRIPTS / script] if script else []
+    options += [option for field in fields for option in ("-H", field)]
     url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}{path}"
     before = server.cpu
     printed = tools.output("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options, url)
