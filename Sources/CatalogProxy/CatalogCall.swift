@@ -9,7 +9,7 @@ public struct CatalogCall: Sendable {
   /// The method.
   public let method: HTTPRequest.Method
   /// Who asks, for the fair sharing of the quota.
-  public let caller: QuotaCaller
+  public var caller: QuotaCaller
   /// What its `Cache-Control` asks of caches.
   public let directives: RequestDirectives
   /// What it has already.
@@ -17,7 +17,7 @@ public struct CatalogCall: Sendable {
   /// The coding that it likes best.
   public let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
-  public let fields: HTTPFields
+  public private(set) var fields: HTTPFields
 
   let key: CacheKey
 
@@ -42,6 +42,14 @@ public struct CatalogCall: Sendable {
     self.fields = fields
     key = CacheKey(target.cacheKey)
   }
+
+  /// Leaves the caller's music user token out: for one who may not use it.
+  public mutating func withholdUserToken() {
+    guard target.forwardsUserToken, let name = Self.userToken else { return }
+    fields[name] = nil
+  }
+
+  private static let userToken = HTTPField.Name("Music-User-Token")
 
   /// Whether the cache is for such requests at all.
   var isCacheable: Bool { target.isStorable && (method == .get || method == .head) && !directives.noStore }

@@ -10,11 +10,27 @@ public struct DeveloperToken: Sendable {
     let compact: [UInt8]
     let claims: Claims
     let mintedAt: Int
+    /// Made once for all who get the token: each grant is recorded with it.
+    let sha256: String
 
     init(compact: [UInt8], claims: Claims, mintedAt: Int) {
       self.compact = compact
       self.claims = claims
       self.mintedAt = mintedAt
+      sha256 = Self.sha256(of: compact)
+    }
+
+    private static func sha256(of bytes: [UInt8]) -> String {
+      var digest = [UInt8](repeating: 0, count: 32)
+      unsafe _ = EVP_Q_digest(nil, "SHA256", nil, bytes, bytes.count, &digest, nil)
+      let digits = Array("0123456789abcdef".utf8)
+      var text: [UInt8] = []
+      text.reserveCapacity(64)
+      for byte in digest {
+        text.append(digits[Int(byte >> 4)])
+        text.append(digits[Int(byte & 15)])
+      }
+      return String(decoding: text, as: UTF8.self)
     }
   }
 
@@ -36,12 +52,7 @@ public struct DeveloperToken: Sendable {
   /// The origins it is bound to, in the order of their bytes.
   public var origins: [Origin] { storage.claims.origins }
   /// SHA-256 of the compact form in hexadecimal: names the token where the token itself must not stand.
-  public var sha256: String {
-    var digest = [UInt8](repeating: 0, count: 32)
-    unsafe _ = EVP_Q_digest(nil, "SHA256", nil, storage.compact, storage.compact.count, &digest, nil)
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-  }
+  public var sha256: String { storage.sha256 }
 
   var mintedAt: Int { storage.mintedAt }
 }

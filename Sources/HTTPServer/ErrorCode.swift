@@ -5,6 +5,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case malformedRequest = "malformed_request"
   case invalidParameter = "invalid_parameter"
   case missingCredentials = "missing_credentials"
+  case invalidCredentials = "invalid_credentials"
   case originNotAllowed = "origin_not_allowed"
   case notPermitted = "not_permitted"
   case notFound = "not_found"
@@ -14,6 +15,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case uriTooLong = "uri_too_long"
   case expectationFailed = "expectation_failed"
   case headerFieldsTooLarge = "header_fields_too_large"
+  case rateLimited = "rate_limited"
   case internalError = "internal_error"
   case notImplemented = "not_implemented"
   case upstreamError = "upstream_error"
@@ -29,7 +31,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   public var status: HTTPResponse.Status {
     switch self {
     case .malformedRequest, .invalidParameter: .badRequest
-    case .missingCredentials: .unauthorized
+    case .missingCredentials, .invalidCredentials: .unauthorized
     case .originNotAllowed, .notPermitted: .forbidden
     case .notFound: .notFound
     case .methodNotAllowed: .methodNotAllowed
@@ -41,7 +43,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
     case .internalError: .internalServerError
     case .notImplemented: .notImplemented
     case .upstreamError, .developerTokenRejected: .badGateway
-    case .upstreamRateLimited: .tooManyRequests
+    case .rateLimited, .upstreamRateLimited: .tooManyRequests
     case .upstreamTimeout: .gatewayTimeout
     case .overloaded, .draining, .noSigningKey: .serviceUnavailable
     case .httpVersionNotSupported: .httpVersionNotSupported

@@ -7,7 +7,7 @@ struct RefusedStartTests {
   func noAccess() throws {
     let result = try Ground().run(["serve"], ["ACCESS_ANONYMOUS": ""])
     #expect(result.status == 78)
-    #expect(result.stderr.contains("nobody may have a token"))
+    #expect(result.stderr.contains("nobody may have anything"))
     #expect(result.stderr.contains("--unsafe-allow-anonymous") && result.stderr.contains("ACCESS_ANONYMOUS"))
     #expect(result.stdout.isEmpty)
   }

@@ -70,7 +70,7 @@ public enum JWTRefusal: Error, Sendable, Hashable {
 
 extension JWTRefusal {
   /// One word for the audit record and as a metric's label.
-  public var reason: String {
+  public var reason: StaticString {
     switch self {
     case .tooLong: "jwt_too_long"
     case .malformed: "jwt_malformed"
@@ -96,7 +96,7 @@ extension JWTRefusal {
   }
 
   /// All that ``reason`` can be.
-  public static let reasons: [String] = [
+  public static let reasons: [StaticString] = [
     tooLong, malformed(.parts), unsupportedAlgorithm, algorithmNotAllowed, criticalHeader, keyInHeader, wrongType,
     wrongIssuer, wrongAudience, noExpiry, expired(seconds: 0), notYetValid(seconds: 0), issuedInFuture(seconds: 0),
     invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature, keysUnavailable,

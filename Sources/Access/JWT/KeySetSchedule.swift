@@ -11,8 +11,9 @@ public struct KeySetSchedule: Sendable, Equatable {
     case unknownKey
   }
 
-  /// Seconds from one fetch to the next because of unknown keys: 30. A provider's new key is known within that time at
-  /// the latest, and made-up ones cost the provider two requests a minute.
+  /// Seconds from one fetch because of unknown keys to the next: 30. The first unknown one has the set fetched at once,
+  /// however young that is, so that a provider's new key is known the moment that it is used; made-up ones cost the
+  /// provider two requests a minute.
   public static let unknownKeyPause = 30
   /// Seconds that a set is in use if the provider says nothing of it: 900. So long a withdrawn key is still taken.
   public static let defaultLifetime = 900
@@ -28,7 +29,8 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// When the set in use was fetched; nil before the first.
   public private(set) var fetchedAt: Int?
 
-  private var begunAt: Int?
+  /// When the last fetch because of an unknown key began.
+  private var unknownKeyAt: Int?
   private var dueAt = 0
   private var failures = 0
   private var notBefore = 0
@@ -45,9 +47,12 @@ public struct KeySetSchedule: Sendable, Equatable {
     switch occasion {
     case .age: guard now >= dueAt else { return false }
     case .unknownKey:
-      if let begunAt, fetchedAt != nil { guard now - begunAt >= Self.unknownKeyPause else { return false } }
+      // Without any set, each key is unknown: then the pauses between failures are pauses enough.
+      guard fetchedAt != nil else { break }
+      if let unknownKeyAt { guard now - unknownKeyAt >= Self.unknownKeyPause else { return false } }
+      unknownKeyAt = now
     }
-    (isFetching, begunAt) = (true, now)
+    isFetching = true
     return true
   }
 

@@ -1,7 +1,7 @@
 import Bytes
 
 /// The limits of one client, compiled with the policy.
-public struct ClientRates: Sendable {
+public struct ClientRates: Sendable, Equatable {
   let key: BucketKey
   let caller: TokenBucket?
   let total: TokenBucket?

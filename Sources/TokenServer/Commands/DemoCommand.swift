@@ -1,3 +1,4 @@
+import Access
 public import DeveloperToken
 import EventLoop
 import MusicSandbox
@@ -27,7 +28,8 @@ public struct DemoCommand: Sendable {
         observer: SilentObserver())
       defer { sandbox.stop() }
       let source = Generation.Source(
-        settings: try settings(upstream: sandbox.url), key: key, warnings: findings.map(\.description))
+        settings: try settings(upstream: sandbox.url), key: key, warnings: findings.map(\.description),
+        proxies: ProxyEnvironment([:]))
       try ServerProcess(source).run(reload: nil) { addresses in
         announce(Self.guide(addresses, key, sandbox: sandbox.url))
       }
@@ -49,7 +51,7 @@ public struct DemoCommand: Sendable {
       file: nil, environment: [:], environmentKey: nil,
       flags: flags.map { SettingsInput.Flag(name: "demo", path: $0, value: $1) }, allowsAnonymous: false, host: host)
     var settings = try Settings.load(input).settings
-    settings.access.anonymous.origins = .loopback
+    settings.access.anonymous?.origins = .loopback
     return settings
   }
 

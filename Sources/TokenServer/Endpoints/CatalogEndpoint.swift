@@ -1,5 +1,6 @@
+import Access
 import CatalogProxy
-import DeveloperToken
+import EventLoop
 import HTTP1
 import HTTPServer
 import HTTPTypes
@@ -8,7 +9,7 @@ import Telemetry
 /// Everything under `/v1/`: Apple's answers, fetched with a developer token that no caller sees.
 struct CatalogEndpoint: Sendable {
   let service: CatalogService
-  let policy: AnonymousPolicy
+  let gate: AccessGate
   /// Whether `/v1/me` is forwarded.
   let allowsMe: Bool
 
@@ -18,37 +19,20 @@ struct CatalogEndpoint: Sendable {
 
   private func reply(to request: Request) -> Reply {
     do throws(Refusal) {
-      let call = try call(for: request)
-      guard let call else { return .now(Response(.noContent, fields: [.allow: "\(try target(of: request).allow)"])) }
-      let id = request.id
-      let loop = request.loop
-      if let reply = service.proxy.answerAtOnce(call, revalidate: { service.revalidate(call, on: loop) }) {
-        return .now(Self.response(reply, id: id))
+      let target = try target(of: request)
+      request.route = target.route
+      guard request.method != .options else { return .now(Response(.noContent, fields: [.allow: "\(target.allow)"])) }
+      guard let method = request.method.forwarded, target.allows(method) else {
+        throw Refusal(
+          .methodNotAllowed, "This path answers \(target.allow).", fields: [.allow: "\(target.allow)"])
       }
-      return .later { context in
-        Self.response(await service.answer(call, in: context), id: id)
-      }
+      return try reply(to: request, method, target)
     } catch {
       return .now(error.response(id: request.id))
     }
   }
 
-  /// What is asked for; nil for OPTIONS, which is the server's own.
-  private func call(for request: Request) throws(Refusal) -> CatalogCall? {
-    let target = try target(of: request)
-    request.route = target.route
-    guard request.method != .options else { return nil }
-    guard let method = request.method.forwarded, target.allows(method) else {
-      throw Refusal(
-        .methodNotAllowed, "This path answers \(target.allow).", fields: [.allow: "\(target.allow)"])
-    }
-    try policy.admitCatalog(RequestOrigin(request), me: target.kind == .me)
-    return try CatalogCall(method, target, of: request, policy: service.proxy.policy)
-  }
-
   private func target(of request: Request) throws(Refusal) -> CatalogTarget {
-    // A user's token goes along only for those who may use it; /v1/me has a refusal of its own.
-    let allowsMe = self.allowsMe && (policy.settings.me || request.path.starts(with: "/v1/me".utf8))
     do throws(TargetRefusal) {
       let path = Array(request.path)
       guard let query = request.query.map({ Array($0) }) else {
@@ -58,6 +42,64 @@ struct CatalogEndpoint: Sendable {
     } catch {
       throw Refusal(error.status == .notFound ? .notFound : .malformedRequest, error.detail)
     }
+  }
+
+  private func reply(
+    to request: Request, _ method: HTTPRequest.Method, _ target: CatalogTarget
+  ) throws(Refusal) -> Reply {
+    let visit = Visit(request)
+    let call = try CatalogCall(method, target, of: request, policy: service.proxy.policy)
+    switch gate.admit(request, visit) {
+    case .now(let verdict): return reply(to: call, verdict, on: request.loop)
+    case .later(let source, let presented):
+      return .later { context in
+        let verdict = await gate.admit(presented, visit, afterKeysOf: source)
+        switch reply(to: call, verdict, on: context.loop) {
+        case .now(let response): return response
+        case .later(let work): return await work(context)
+        }
+      }
+    }
+  }
+
+  private func reply(to call: CatalogCall, _ verdict: AccessGate.Verdict, on loop: EventLoop) -> Reply {
+    let admitted: AccessGate.Admitted
+    switch verdict {
+    case .admitted(let value): admitted = value
+    case .refused(let response): return .now(response)
+    }
+    var call = call
+    do throws(Denial) { try permit(&call, admitted) } catch { return .now(gate.refuse(Unfulfilled(error), admitted)) }
+    gate.grant(admitted)
+    let permitted = call
+    if let reply = service.proxy.answerAtOnce(
+      permitted, revalidate: { service.revalidate(permitted, on: loop) })
+    {
+      return .now(Self.response(reply, admitted))
+    }
+    return .later { context in
+      Self.response(await service.answer(permitted, in: context), admitted)
+    }
+  }
+
+  private func permit(_ call: inout CatalogCall, _ admitted: AccessGate.Admitted) throws(Denial) {
+    let caller = admitted.caller
+    if call.target.kind == .me {
+      try caller.mayUseMe()
+    } else {
+      try caller.mayHaveCatalog(storefront: call.target.storefront)
+      if !caller.client.me { call.withholdUserToken() }
+    }
+    call.caller = QuotaCaller(
+      client: caller.client.id,
+      share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
+      subscriber: caller.subject ?? admitted.visit.subscriber)
+  }
+
+  private static func response(_ reply: CatalogReply, _ admitted: AccessGate.Admitted) -> Response {
+    var response = response(reply, id: admitted.visit.id)
+    admitted.mark(&response)
+    return response
   }
 
   private static func response(_ reply: CatalogReply, id: RequestID) -> Response {
@@ -97,7 +139,7 @@ extension CatalogCall {
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
-        method, target, caller: QuotaCaller(client: "anonymous", subscriber: request.subscriber),
+        method, target, caller: QuotaCaller(client: Client.anonymousID, subscriber: request.subscriber),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields)
     } catch {
       throw Refusal(.malformedRequest, error.detail)

@@ -1,3 +1,4 @@
+import Access
 import DeveloperToken
 import HTTP1
 import HTTPServer
@@ -5,19 +6,18 @@ import HTTPTypes
 
 /// Cross-origin resource sharing (the Fetch standard, §3.3), from the same policy that gives tokens.
 struct CrossOrigin: Sendable {
-  let policy: AnonymousPolicy
+  let policy: AccessPolicy
 
   /// Adds what lets a page of an allowed origin read the response, whatever it is: a page that may not read an error
   /// sees a failure of the network instead.
   func finish(_ response: inout Response, _ request: Request) {
     // Which answer it is depends on Origin also when there is none. Prepared fields say so themselves.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }
-    guard case .present(let origin) = RequestOrigin(request), policy.admits(origin) else { return }
+    guard case .present(let origin) = Presented.RequestOrigin(request), policy.mayRead(origin) else { return }
     response.fields[.accessControlAllowOrigin] = origin.description
     if request.method == .options {
       allowPreflight(&response, request)
     } else {
-      // RateLimit and its policy are named already, so that pages need not change when they come.
       response.fields[.accessControlExposeHeaders] = Self.exposed
     }
   }
@@ -28,10 +28,14 @@ struct CrossOrigin: Sendable {
     response.fields[.accessControlAllowMethods] =
       request.route?.isUser ?? false
       ? "GET, POST, PUT, PATCH, DELETE" : request.hasPath("/token") ? "GET, POST" : "GET"
-    response.fields[.accessControlAllowHeaders] =
-      "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token"
+    response.fields[.accessControlAllowHeaders] = policy.knowsCredentials ? Self.allowed + Self.credentials : Self.allowed
     response.fields[.accessControlMaxAge] = "600"
   }
+
+  private static let allowed =
+    "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token"
+
+  private static let credentials = ", Authorization, X-API-Key"
 
   private static let exposed =
     "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy, ETag, Age, Date, Cache-Status, Proxy-Status, Location"

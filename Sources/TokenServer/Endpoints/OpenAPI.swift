@@ -22,6 +22,7 @@ enum OpenAPI {
         "summary": "Developer tokens for Apple Music, and Apple's catalog without one",
         "description": "Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches from Apple's catalog with one that callers never see. Below /v1/, paths, parameters and answers are those of the Apple Music API; the paths here, and the storefronts, are a selection: /v1/catalog, /v1/storefronts, /v1/language/{storefront}/tag and, where it is allowed, /v1/me."
       },
+      "security": [ {}, { "bearer": [] }, { "apiKey": [] } ],
       "paths": {
         "/token": {
           "get": {
@@ -150,6 +151,11 @@ enum OpenAPI {
         }
       },
       "components": {
+        "securitySchemes": {
+          "bearer": { "type": "http", "scheme": "bearer",
+            "description": "An API key, or a JSON Web Token of an identity provider that the server knows. Or a TLS client certificate; web pages are known by their Origin." },
+          "apiKey": { "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key." }
+        },
         "parameters": {
           "Storefront": { "name": "storefront", "in": "path", "required": true, "description": "A storefront's code.",
             "schema": { "type": "string", "enum": ["us", "gb", "de", "fr", "jp"] } },
@@ -230,6 +236,6 @@ enum OpenAPI {
     { "200": { "$ref": "#/components/responses/Token" }, "400": { "$ref": "#/components/responses/Errors" },
               "401": { "$ref": "#/components/responses/Errors" }, "403": { "$ref": "#/components/responses/Errors" },
               "405": { "$ref": "#/components/responses/Errors" }, "413": { "$ref": "#/components/responses/Errors" },
-              "default": { "$ref": "#/components/responses/Errors" } }
+              "429": { "$ref": "#/components/responses/Errors" }, "default": { "$ref": "#/components/responses/Errors" } }
     """#
 }

@@ -1,13 +1,15 @@
+import Access
 import DeveloperToken
 import Glibc
 import HTTP1
 import HTTPServer
 import HTTPTypes
+import Telemetry
 
 /// `GET` and `POST /token`: a developer token for whoever may have one.
 struct TokenEndpoint: Sendable {
   let minter: TokenMinter
-  let policy: AnonymousPolicy
+  let gate: AccessGate
   /// Longest body of a `POST`, in bytes.
   let bodyLimit: Int
 
@@ -15,44 +17,63 @@ struct TokenEndpoint: Sendable {
     Route(
       "/token",
       [
-        .get { respond(to: $0) },
-        .post(bodyLimit: bodyLimit) { respond(to: $0) },
+        .get(reply: { reply(to: $0) }),
+        .post(bodyLimit: bodyLimit, reply: { reply(to: $0) }),
       ])
   }
 
-  private func respond(to request: Request) -> Response {
-    do throws(Refusal) {
-      let now = Glibc.time(nil)
-      let token = try token(for: request, now: now)
-      return TokenAnswer(token, now: now, form: TokenAnswer.Form(accept: request)).response
-    } catch {
-      return error.response(id: request.id)
+  private func reply(to request: Request) -> Reply {
+    let visit = Visit(request)
+    let form = TokenAnswer.Form(accept: request)
+    let parameters = Result { () throws(Refusal) in
+      try TokenParameters(query: request.query ?? [], body: request.body)
     }
-  }
-
-  private func token(for request: Request, now: Int) throws(Refusal) -> DeveloperToken {
-    let parameters = try TokenParameters(query: request.query ?? [], body: request.body)
-    var ttl = parameters.ttl
-    if let most = policy.settings.ttl.map({ Int($0.components.seconds) }) {
-      guard (ttl ?? 0) <= most else {
-        throw Refusal(.invalidParameter, "ttl is \(ttl ?? 0) s; callers without credentials get \(most) s at most.")
+    switch gate.admit(request, visit) {
+    case .now(let verdict): return .now(respond(to: verdict, parameters, form))
+    case .later(let source, let presented):
+      return .later { _ in
+        respond(to: await gate.admit(presented, visit, afterKeysOf: source), parameters, form)
       }
-      ttl = ttl ?? min(most, minter.policy.ttl)
-    }
-    let origins = try policy.origins(header: try Self.origin(of: request), named: try Self.origins(parameters))
-    do {
-      return try minter.token(ttl: ttl, origins: origins, now: now)
-    } catch {
-      throw Refusal(error)
     }
   }
 
-  private static func origin(of request: Request) throws(Refusal) -> Origin? {
-    switch RequestOrigin(request) {
-    case .absent: nil
-    case .present(let origin): origin
-    case .unusable(let text): throw AnonymousPolicy.notAllowed(text)
+  private func respond(
+    to verdict: AccessGate.Verdict, _ parameters: Result<TokenParameters, Refusal>, _ form: TokenAnswer.Form
+  ) -> Response {
+    switch verdict {
+    case .admitted(let admitted): respond(to: admitted, parameters, form)
+    case .refused(let response): response
     }
+  }
+
+  private func respond(
+    to admitted: AccessGate.Admitted, _ parameters: Result<TokenParameters, Refusal>, _ form: TokenAnswer.Form
+  ) -> Response {
+    do throws(Unfulfilled) {
+      let now = Glibc.time(nil)
+      let token = try token(for: admitted.caller, parameters, now: now)
+      gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
+      var response = TokenAnswer(token, now: now, form: form).response
+      admitted.mark(&response)
+      return response
+    } catch {
+      return gate.refuse(error, admitted)
+    }
+  }
+
+  private func token(
+    for caller: Principal, _ parameters: Result<TokenParameters, Refusal>, now: Int
+  ) throws(Unfulfilled) -> DeveloperToken {
+    let ttl: Int?
+    let origins: [Origin]
+    do throws(Refusal) {
+      (ttl, origins) = (try parameters.get().ttl, try Self.origins(try parameters.get()))
+    } catch { throw Unfulfilled(error, "invalid_request") }
+    let grant: Principal.TokenGrant
+    do throws(Denial) { grant = try caller.token(ttl: ttl, origins: origins) } catch { throw Unfulfilled(error) }
+    do throws(TokenError) {
+      return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
+    } catch { throw Unfulfilled(Refusal(error), "not_minted") }
   }
 
   private static func origins(_ parameters: TokenParameters) throws(Refusal) -> [Origin] {
@@ -75,5 +96,13 @@ extension Refusal {
     case .ttlTooShort, .ttlTooLong, .tooManyOrigins: self.init(.invalidParameter, "\(error)")
     case .implausibleClock, .keyIDEqualsTeamID, .signing: self.init(.internalError, "No token could be made. \(error)")
     }
+  }
+}
+
+extension AuditRecord.Token {
+  fileprivate init?(_ token: DeveloperToken, key: SigningKey) {
+    guard let digest = TokenDigest(hexadecimal: token.sha256) else { return nil }
+    self.init(
+      keyID: key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt, digest: digest)
   }
 }

@@ -1,3 +1,4 @@
+import Access
 import CatalogProxy
 import DeveloperToken
 import EventLoop
@@ -25,8 +26,7 @@ final class CatalogService: Sendable {
 
   /// Works for a generation from now on: with its key, for those who may have the catalog.
   func use(_ generation: Generation, instead previous: Generation? = nil) {
-    let anonymous = generation.settings.access.anonymous
-    proxy.share(publicly: anonymous.catalog && !anonymous.origins.isRestricted)
+    proxy.share(publicly: generation.policy.catalogIsPublic)
     if generation.minter !== previous?.minter { proxy.use(CatalogTokens(minter: generation.minter)) }
   }
 

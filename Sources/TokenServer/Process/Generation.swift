@@ -1,3 +1,4 @@
+import Access
 import DeveloperToken
 import HTTPServer
 import TLS
@@ -7,6 +8,9 @@ import TLS
 struct Generation: Sendable {
   let settings: Settings
   let minter: TokenMinter
+  let policy: AccessPolicy
+  /// Where the keys of identity providers come from.
+  let keySets: NamedKeySets
   /// Nil for plain HTTP.
   let tls: TLSContext?
   let publicRouter: Router
@@ -19,16 +23,19 @@ struct Generation: Sendable {
     let settings: Settings
     let key: SigningKey
     var warnings: [String]
+    let proxies: ProxyEnvironment
 
-    init(settings: Settings, key: SigningKey, warnings: [String]) {
+    init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) {
       self.settings = settings
       self.key = key
       self.warnings = warnings
+      self.proxies = proxies
     }
 
     /// Reads the key that the settings name.
     init(_ loaded: Settings.Loaded) throws(SigningKeyError) {
-      self.init(settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings)
+      self.init(settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings,
+        proxies: loaded.proxies)
     }
   }
 
@@ -36,8 +43,8 @@ struct Generation: Sendable {
   ///
   /// Throws a sentence for the operator.
   init(
-    _ source: Source, health: Health, metrics: ServerMetrics, catalog service: CatalogService?,
-    replacing previous: Generation? = nil
+    _ source: Source, access: AccessService, health: Health, metrics: ServerMetrics,
+    catalog service: CatalogService?, replacing previous: Generation? = nil
   ) throws(StartError) {
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
     do {
@@ -47,15 +54,17 @@ struct Generation: Sendable {
           certificateFile: files.certificateFile, keyFile: files.keyFile, clientCAFile: files.clientCAFile,
           resumingTicketsOf: previous?.tls)
       }
+      policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
+      keySets = try NamedKeySets(policy.keySources, proxies: source.proxies)
     } catch {
       throw StartError("\(error)")
     }
-    notices = source.warnings + source.key.findings.map(\.description) + (tls?.findings ?? [])
-    let policy = AnonymousPolicy(settings: settings.access.anonymous)
-    let token = TokenEndpoint(minter: minter, policy: policy, bodyLimit: settings.server.limits.bodyBytes)
+    notices = source.warnings + source.key.findings.map(\.description) + (tls?.findings ?? []) + keySets.notices
+    let gate = AccessGate(policy: policy, service: access)
+    let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
     let crossOrigin = CrossOrigin(policy: policy)
     let allowsMe = settings.catalog?.me ?? false
-    let catalog = service.map { CatalogEndpoint(service: $0, policy: policy, allowsMe: allowsMe) }
+    let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
     publicRouter = Router(
       [token.route, health.liveness, health.readiness(minter, service), OpenAPI.route]
         + [catalog?.route].compactMap { $0 },

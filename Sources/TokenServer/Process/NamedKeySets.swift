@@ -18,15 +18,15 @@ struct NamedKeySets: Sendable {
 
   /// Reads and checks. Blocks: not for an event loop.
   ///
-  /// - Parameter environment: Where `HTTPS_PROXY` and `NO_PROXY` are.
+  /// - Parameter proxies: What the environment says of ways to the outside.
   /// - Throws: All that is wrong, a sentence for each.
-  init(_ sources: Set<KeySetSource>, environment: [String: String]) throws(StartError) {
+  init(_ sources: Set<KeySetSource>, proxies: ProxyEnvironment) throws(StartError) {
     var entries: [KeySetSource: Entry] = [:]
     var notices: [String] = []
     var faults: [String] = []
     for source in sources {
       do throws(StartError) {
-        let entry = try Entry(source, ProxyEnvironment(environment))
+        let entry = try Entry(source, proxies)
         if case (.read(let keys), .file(let path)) = (entry, source) {
           notices += keys.findings.map { "'\(path)': \($0)" }
         }

@@ -17,6 +17,7 @@ final class Reloader: @unchecked Sendable {
   private let metrics: ServerMetrics
   private let servers: (public: Server, admin: Server?)
   private let catalog: CatalogService?
+  private let access: AccessService
   private let logger: Logger
   private var current: Generation
   /// Of what is in use, and of what the last settings that could be read name: a key that was missing may come.
@@ -29,11 +30,12 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: How the files of `current` looked before they were read.
   init(
     _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, health: Health, metrics: ServerMetrics, logger: Logger, load: @escaping Load
+    catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger, load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
     self.catalog = catalog
+    self.access = access
     self.health = health
     self.metrics = metrics
     self.logger = logger
@@ -77,12 +79,13 @@ final class Reloader: @unchecked Sendable {
       files.watch(named)
       let source = try Generation.Source(loaded)
       let next = try Generation(
-        source, health: health, metrics: metrics, catalog: catalog, replacing: current)
+        source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }
       catalog?.use(next, instead: current)
+      access.keySets.use(next.keySets)
       servers.public.replace(router: next.publicRouter, tls: next.tls)
       servers.admin?.replace(router: next.adminRouter, tls: nil)
       current = next

@@ -11,6 +11,7 @@ extension ServerMetrics {
   /// All that there are.
   static let all: [Metric] =
     [build] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
+    + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
     + openConnections.map(\.metric) + failedConnections.map(\.metric) + tokens.map(\.metric) + certificate.map(\.metric)
     + catalog.map(\.metric) + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
@@ -52,6 +53,19 @@ extension ServerMetrics {
     MetricReading(
       .counter, "musickit_token_signatures_total", "Developer tokens signed, for callers and for the upstream.",
       \.signatureCount)
+  ]
+
+  static let keySets: [MetricReading<KeySetCounts>] = [
+    MetricReading(
+      .counter, "musickit_key_set_fetches_total", "Times that keys of an identity provider were asked for.", \.fetches),
+    MetricReading(
+      .counter, "musickit_key_set_failures_total", "Of those, the ones that brought no usable key set.", \.failures),
+    MetricReading(
+      .gauge, "musickit_key_sets_missing", "Identity providers whose keys have not come yet: their tokens get 503.",
+      \.missing),
+    MetricReading(
+      .gauge, "musickit_key_set_oldest_age_seconds", "Age of the oldest fetched key set in use; 0 without any."
+    ) { $0.oldestAge ?? 0 },
   ]
 
   static let certificate: [MetricReading<TLSContext>] = [

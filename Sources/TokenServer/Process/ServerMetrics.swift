@@ -23,6 +23,7 @@ final class ServerMetrics: @unchecked Sendable {
 
   private let sink: LogSink
   private let catalog: CatalogService?
+  private let access: AccessService
   private let startTime = Glibc.time(nil)
   private let lock = Mutex()
   /// Not owned: its router leads back here.
@@ -31,9 +32,10 @@ final class ServerMetrics: @unchecked Sendable {
   /// Pages are written here: one at a time, and not on an event loop, since the system's figures are in files.
   private let queue = DispatchQueue(label: "metrics")
 
-  init(sink: LogSink, catalog: CatalogService?) {
+  init(sink: LogSink, catalog: CatalogService?, access: AccessService) {
     self.sink = sink
     self.catalog = catalog
+    self.access = access
   }
 
   /// Tells of this server's connections from now on.
@@ -70,6 +72,9 @@ final class ServerMetrics: @unchecked Sendable {
     requests.write(to: &text)
     if let server = lock.withLock({ server }) { text.add(Self.openConnections, of: server) }
     text.add(Self.failedConnections, of: connections.counts)
+    access.tally.write(to: &text)
+    if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
+    text.add(Self.keySets, of: access.keySets.counts)
     text.add(Self.tokens, of: minter)
     if let tls { text.add(Self.certificate, of: tls) }
     if let catalog {

@@ -12,6 +12,7 @@ struct ServerProcess {
   private let loops: [EventLoop]
   /// Nil if the catalog is turned off.
   private let catalog: CatalogService?
+  private let access: AccessService
   private let health = Health()
   private let metrics: ServerMetrics
   private let sink: LogSink
@@ -30,13 +31,15 @@ struct ServerProcess {
         try EventLoop.start(label: "loop-\(index)", poller: .init(settings.server.poller))
       }
       catalog = try settings.catalog.map { try CatalogService($0, loops: loops, logger: logger) }
+      access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
       self.loops = loops
     } catch {
       throw StartError("\(error)")
     }
-    metrics = ServerMetrics(sink: sink, catalog: catalog)
-    first = try Generation(source, health: health, metrics: metrics, catalog: catalog)
+    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access)
+    first = try Generation(source, access: access, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(first)
+    access.keySets.use(first.keySets)
     (self.sink, self.logger) = (sink, logger)
   }
 
@@ -51,12 +54,13 @@ struct ServerProcess {
     for notice in first.notices { logger.warning("\(notice)") }
     let reloader = reload.map { reload in
       Reloader(
-        first, files: reload.files, servers: servers, catalog: catalog, health: health, metrics: metrics,
-        logger: logger, load: reload.load)
+        first, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
+        metrics: metrics, logger: logger, load: reload.load)
     }
     let end = DispatchSemaphore(value: 0)
     let signals = SignalSource()
     listen(signals, reloader, end)
+    access.keySets.begin()
     reloader?.watch()
     announce(
       Addresses(
@@ -65,8 +69,10 @@ struct ServerProcess {
     reloader?.stop()
     drain(servers)
     catalog?.close()
+    access.keySets.close()
     for loop in loops { loop.stop() }
     logger.info("The server has ended.")
+    access.audit?.flush()
     sink.flush()
     withExtendedLifetime(signals) {}
   }

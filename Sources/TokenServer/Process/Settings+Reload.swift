@@ -1,3 +1,5 @@
+import Access
+
 extension Settings {
   /// The files that settings were read from or name.
   var files: [String] {
@@ -5,6 +7,13 @@ extension Settings {
       configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
     ].compactMap { $0 }
     if case .file(let path, _) = musickit.key { files.append(path) }
+    for client in access.clients {
+      switch client.credential {
+      case .jwt(_, .file(let path)): files.append(path)
+      case .jwt(_, .url(_, let caFile)): files += [caFile].compactMap { $0 }
+      default: continue
+      }
+    }
     return files
   }
 
@@ -16,6 +25,7 @@ extension Settings {
     kept.server.tls = tls
     kept.admin = running.admin
     kept.catalog = running.catalog
+    kept.audit = running.audit
     kept.log = running.log
     return kept
   }
@@ -35,6 +45,7 @@ extension Settings {
       ),
       ("admin", admin != other.admin),
       ("catalog", catalog != other.catalog),
+      ("audit", audit != other.audit),
       ("log", log != other.log),
     ]
     return differences.filter(\.differs).map(\.path)

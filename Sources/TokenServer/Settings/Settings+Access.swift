@@ -1,73 +1,99 @@
+public import Access
 import DeveloperToken
 
 extension Settings {
   /// Who may have what.
   public struct Access: Sendable, Equatable {
-    /// What callers without credentials may have.
-    public struct Anonymous: Sendable, Equatable {
-      /// Whether they may have tokens.
-      public var token: Bool
-      /// The origins that their tokens may name, and whose pages may read the answers.
-      public var origins: AllowedOrigins
-      /// Whether they may have answers of Apple's catalog.
-      public var catalog: Bool
-      /// Whether they may use `/v1/me/` with their own music user token, if ``Settings/Catalog/me`` lets anybody.
-      public var me: Bool
-      /// The longest life of their tokens, if shorter than ``Settings/Token/maxTTL``.
-      public var ttl: Duration?
-
-      /// A policy as given.
-      public init(
-        token: Bool = true, catalog: Bool = false, me: Bool = false, origins: AllowedOrigins = .only([]),
-        ttl: Duration? = nil
-      ) {
-        self.token = token
-        self.catalog = catalog
-        self.me = me
-        self.origins = origins
-        self.ttl = ttl
-      }
-    }
-
-    /// What callers without credentials may have.
-    public var anonymous: Anonymous
+    /// Those who are known by something.
+    public var clients: [Client]
+    /// What callers without credentials may have; nil for nothing.
+    public var anonymous: Client?
   }
 }
 
 extension Settings.Access {
+  static let clients = Setting<JSON5Value>(
+    "access.clients",
+    .structure(
+      { if case .array = $0 { true } else { false } }, remedy: "write a list of objects such as [{ id: \"android\", … }]"),
+    default: .array([]))
   static let token = Setting("access.anonymous.token", .bool, default: true)
   static let catalog = Setting("access.anonymous.catalog", .bool, default: false)
   static let me = Setting("access.anonymous.me", .bool, default: false)
-  static let origins = Setting<[Origin]>(
-    "access.anonymous.origins", .list(of: .origin, remedy: "write a list such as [\"https://app.example.com\"]"),
-    default: [])
+  static let origins = Setting<[OriginPattern]>(
+    "access.anonymous.origins",
+    .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"), default: [])
   static let ttl = Setting("access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap))
+  static let storefronts = Setting<[String]>(
+    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"), default: [])
+  static let rateLimit = Setting<JSON5Value>(
+    "access.anonymous.rateLimit",
+    .structure(
+      { if case .object = $0 { true } else { false } }, remedy: "write an object such as { perSecond: 5, burst: 20 }"))
+  static let share = Setting("access.anonymous.share", .share)
 
   static var known: [KnownSetting] {
-    [KnownSetting(token), KnownSetting(catalog), KnownSetting(me), KnownSetting(origins), KnownSetting(ttl)]
+    [
+      KnownSetting(clients), KnownSetting(token), KnownSetting(catalog), KnownSetting(me), KnownSetting(origins),
+      KnownSetting(ttl), KnownSetting(storefronts), KnownSetting(rateLimit), KnownSetting(share),
+    ]
   }
 
-  init?(_ reader: inout SettingsReader, token settings: Settings.Token?, allowsAnonymous: Bool) {
-    let isPresent = reader.isSet("access.anonymous")
-    let origins = reader.read(Self.origins)
-    let ttl = reader.read(Self.ttl)
-    if let ttl, let settings, ttl > settings.maxTTL {
-      reader.fault(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
-    }
-    if allowsAnonymous {
-      self.init(anonymous: Anonymous(catalog: true, me: true, origins: .any))
-    } else if isPresent {
-      let token = reader.read(Self.token)
-      let catalog = reader.read(Self.catalog)
-      guard let me = reader.read(Self.me), let token, let catalog, let origins else { return nil }
-      self.init(
-        anonymous: Anonymous(token: token, catalog: catalog, me: me, origins: .only(origins), ttl: ttl))
+  /// What of the other settings bears on who may have what.
+  struct Surroundings {
+    let token: Settings.Token?
+    /// Nil if it is off.
+    let catalog: Settings.Catalog?
+    let server: Settings.Server?
+    let allowsAnonymous: Bool
+  }
+
+  init?(_ reader: inout SettingsReader, within surroundings: Surroundings) {
+    let clients = Self.readClients(&reader, within: surroundings)
+    let anonymous = Self.readAnonymous(&reader, within: surroundings)
+    if surroundings.allowsAnonymous {
+      let everything = Client(
+        id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
+      guard let clients else { return nil }
+      self.init(clients: clients, anonymous: everything)
     } else {
-      reader.missing(
-        "access", problem: "nobody may have a token",
-        remedy: "write access: { anonymous: { origins: [\"https://app.example.com\"] } } (or ACCESS_ANONYMOUS='{}' for "
-          + "callers that are no web pages), or start with --unsafe-allow-anonymous to serve everybody")
-      return nil
+      if !reader.isSet("access.anonymous"), clients?.isEmpty ?? false {
+        reader.missing(
+          "access", problem: "nobody may have anything",
+          remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
+            + "instead of origins for callers that are no web pages (new-api-key makes one), ACCESS_ANONYMOUS='{}' for "
+            + "programs that need none, or start with --unsafe-allow-anonymous to serve everybody")
+        return nil
+      }
+      guard let clients else { return nil }
+      self.init(clients: clients, anonymous: anonymous)
     }
   }
+
+  private static func readAnonymous(_ reader: inout SettingsReader, within surroundings: Surroundings) -> Client? {
+    let isPresent = reader.isSet("access.anonymous")
+    let origins = reader.read(origins)
+    let ttl = reader.read(ttl)
+    if let ttl, let token = surroundings.token, ttl > token.maxTTL {
+      reader.fault(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
+    }
+    let storefronts = reader.read(storefronts)
+    let token = reader.read(token)
+    let catalog = reader.read(catalog)
+    let me = reader.read(me)
+    let share = reader.read(share)
+    let rates = reader.read(rateLimit).flatMap { value in
+      reader.readObject(value, at: rateLimit.path) { Rates(&$0) }
+    }
+    guard isPresent, let token, let catalog, let me, let origins else { return nil }
+    return Client(
+      id: Client.anonymousID, credential: .anonymous, origins: .only(origins), token: token, catalog: catalog, me: me,
+      ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.flatMap { $0.isEmpty ? nil : Set($0) },
+      rate: rates?.each, totalRate: rates?.total, share: share)
+  }
+}
+
+extension SettingType where Value == Double {
+  /// A part of the whole.
+  static let share = number(0.01...1, remedy: "write a number from 0.01 to 1, such as 0.25 for a quarter")
 }

@@ -5,11 +5,14 @@ extension Settings {
     public let settings: Settings
     /// What is odd but harmless, each a sentence.
     public let warnings: [String]
+    /// `HTTPS_PROXY` and `NO_PROXY`, for connections that no setting names a proxy for.
+    let proxies: ProxyEnvironment
   }
 
   /// Every known setting, in the order of the documentation.
   static let known: [KnownSetting] =
-    MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Log.known
+    MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Audit.known
+    + Log.known
 
   static let schema = SettingsSchema(known)
 

@@ -1,4 +1,6 @@
+import Access
 public import DeveloperToken
+import Glibc
 import TLS
 
 extension SettingsDraft {
@@ -7,7 +9,9 @@ extension SettingsDraft {
     let key = musickit?.checkKey() ?? (faults: [], warnings: [])
     let tls = server?.tls?.check() ?? (faults: [], warnings: [])
     let catalog = self.catalog?.check() ?? []
-    return (key.faults + tls.faults + catalog, key.warnings + tls.warnings)
+    let access = self.access?.check() ?? (faults: [], warnings: [])
+    let audit = self.audit?.check() ?? []
+    return (key.faults + tls.faults + catalog + access.faults + audit, key.warnings + tls.warnings + access.warnings)
   }
 }
 
@@ -20,6 +24,56 @@ extension Settings.Catalog {
     } catch {
       return [SettingsFault(Self.caFile.path, problem: "\(error)")]
     }
+  }
+}
+
+extension Settings.Access {
+  /// Reads the keys of identity providers, as far as they are in files.
+  fileprivate func check() -> (faults: [SettingsFault], warnings: [String]) {
+    var faults: [SettingsFault] = []
+    var warnings: [String] = []
+    for (index, client) in clients.enumerated() {
+      guard case .jwt(_, let source) = client.credential else { continue }
+      let path = "\(Self.clients.path)[\(index)].jwt"
+      switch source {
+      case .file(let file):
+        let problem = Self.problem(ofKeySet: file, &warnings)
+        if let problem { faults.append(SettingsFault("\(path).jwksFile", problem: problem)) }
+      case .url(_, let caFile):
+        do throws(TLSError) { _ = try TLSClientContext(caFile: caFile) } catch {
+          faults.append(SettingsFault("\(path).caFile", problem: "\(error)"))
+        }
+      }
+    }
+    return (faults, warnings)
+  }
+
+  private static func problem(ofKeySet file: String, _ warnings: inout [String]) -> String? {
+    do {
+      let keys = try JSONWebKeySet(try SmallFile.read(file, atMost: JSONWebKeySet.limit))
+      warnings += keys.findings.map { "The key set \(quoted(file)): \($0)" }
+      return nil
+    } catch let error as SmallFile.Failure {
+      return "the file \(quoted(file)) \(error); write the path of a readable JWK Set."
+    } catch {
+      return "\(quoted(file)) is no JWK Set that can be used. \(error)"
+    }
+  }
+}
+
+extension Settings.Audit {
+  /// Looks whether the file could be opened, and leaves it as it is.
+  fileprivate func check() -> [SettingsFault] {
+    guard let file else { return [] }
+    let folder = file.lastIndex(of: "/").map { String(file[...$0]) } ?? "."
+    let exists = unsafe access(file, F_OK) == 0
+    guard unsafe access(exists ? file : folder, W_OK) != 0 else { return [] }
+    let reason = unsafe String(cString: strerror(errno))
+    return [
+      SettingsFault(
+        Self.file.path, problem: "the file \(quoted(file)) cannot be written: \(reason)",
+        remedy: "write a path in a folder that the server may write to")
+    ]
   }
 }
 

@@ -12,6 +12,8 @@ public struct Settings: Sendable {
   public var catalog: Catalog?
   /// Who may have what.
   public var access: Access
+  /// The record of what was granted and refused.
+  public var audit: Audit
   /// How the server logs.
   public var log: Log
   /// The file that some of them were read from.

@@ -33,8 +33,16 @@ final class KeySetGround: Sendable {
     keySets.begin()
   }
 
+  /// The same with one source whose keys have come: one fetch, whatever is quick and slow.
+  func begin(having source: KeySetSource) async throws -> JSONWebKeySet? {
+    try use([source])
+    let keys = await keySets.fresh(source)
+    keySets.begin()
+    return keys
+  }
+
   func use(_ sources: Set<KeySetSource>, environment: [String: String] = [:]) throws {
-    keySets.use(try NamedKeySets(sources, environment: environment))
+    keySets.use(try NamedKeySets(sources, proxies: ProxyEnvironment(environment)))
   }
 
   /// Lets time pass, without more: what is due is fetched at `keySets.refreshDue()`.

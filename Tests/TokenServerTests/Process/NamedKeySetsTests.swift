@@ -23,7 +23,7 @@ struct NamedKeySetsTests {
   @Test("in files are read, with findings that name the file")
   func files() async throws {
     let source = try file(#"{"keys":[\#(Self.key),{"kty":"oct","k":"AQ"}]}"#)
-    let named = try NamedKeySets([source], environment: [:])
+    let named = try NamedKeySets([source], proxies: ProxyEnvironment([:]))
     #expect(named.notices.count == 1)
     #expect(
       named.notices.first?.hasPrefix("'\(directory.path)/jwks.json': Key 2 is left out: IT IS NOT PUBLIC.") == true)
@@ -54,7 +54,7 @@ struct NamedKeySetsTests {
       .url("http://id.example.com/jwks.json", caFile: nil),
       .url("https://id.example.com/jwks.json", caFile: directory.path(of: "missing.pem")),
     ]
-    let error = #expect(throws: StartError.self) { try NamedKeySets(sources, environment: [:]) }
+    let error = #expect(throws: StartError.self) { try NamedKeySets(sources, proxies: ProxyEnvironment([:])) }
     let sentences = error?.description ?? ""
     for words in [
       "The key set '\(directory.path)/missing.json' does not exist.", "pem.json': The key set is PEM;",
@@ -68,8 +68,8 @@ struct NamedKeySetsTests {
   @Test("behind a proxy that HTTPS_PROXY does not name properly are a fault")
   func proxy() throws {
     let source = KeySetSource.url("https://id.example.com/", caFile: nil)
-    #expect(throws: StartError.self) { try NamedKeySets([source], environment: ["HTTPS_PROXY": "ftp://x"]) }
-    _ = try NamedKeySets([source], environment: ["HTTPS_PROXY": "ftp://x", "NO_PROXY": "example.com"])
+    #expect(throws: StartError.self) { try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x"])) }
+    _ = try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x", "NO_PROXY": "example.com"]))
   }
 
   static let addresses: [(text: String, address: String?)] = [

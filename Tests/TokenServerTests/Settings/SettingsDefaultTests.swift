@@ -3,6 +3,7 @@ import Logging
 import Telemetry
 import Testing
 
+@testable import Access
 @testable import TokenServer
 
 @Suite("Without a word about it,")
@@ -25,7 +26,9 @@ struct SettingsDefaultTests {
     #expect(settings.server.loops == 3)
     #expect(settings.server.poller == .epoll)
     #expect(settings.admin == .init(host: .address("127.0.0.1"), port: 8081))
-    #expect(settings.access.anonymous == .init(token: true, origins: .only([]), ttl: nil))
+    #expect(settings.access.anonymous == Client(id: "anonymous", credential: .anonymous))
+    #expect(settings.access.clients.isEmpty)
+    #expect(settings.audit.file == nil)
     #expect(settings.log == .init(level: .info, format: .json))
   }
 
@@ -52,7 +55,8 @@ struct SettingsDefaultTests {
   func unsafeAnonymous() throws {
     let fixture = try SettingsFixture("{ musickit: { teamID: 'TEAM123456', keyFile: 'k' } }")
     let loaded = try fixture.load(unsafeAllow: true)
-    #expect(loaded.settings.access.anonymous == .init(token: true, catalog: true, me: true, origins: .any, ttl: nil))
+    let everything = Client(id: "anonymous", credential: .anonymous, origins: .any, catalog: true, me: true)
+    #expect(loaded.settings.access.anonymous == everything)
     #expect(loaded.warnings.count == 1)
   }
 

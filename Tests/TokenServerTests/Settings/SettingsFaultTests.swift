@@ -150,10 +150,10 @@ struct SettingsFaultTests {
       "a word for a boolean in the environment", environment: ["ADMIN_ENABLED": "no"],
       fault: "admin.enabled (ADMIN_ENABLED): \"no\" is neither true nor false; write true or false."),
     Case("an unknown level", "log: { level: 'verbose' }", fault: "log.level: \"verbose\" is not among its values;"),
-    Case("nobody has access", "access: {}", fault: "access: nobody may have a token; write access: { anonymous:"),
+    Case("nobody has access", "access: {}", fault: "access: nobody may have anything; write access: { clients:"),
     Case(
       "access as true", "access: { anonymous: true }",
-      fault: "access.anonymous: is a boolean; write an object with any of catalog, me, origins, token, ttl."),
+      fault: "access.anonymous: is a boolean; write an object with any of catalog, me, origins, rateLimit, share, storefronts, token, ttl."),
     Case(
       "an anonymous life above the maximum", "access: { anonymous: { ttl: '48h' } }",
       fault: "access.anonymous.ttl: is more than token.maxTTL;"),

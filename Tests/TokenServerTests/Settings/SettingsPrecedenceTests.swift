@@ -3,6 +3,7 @@ import HTTPServer
 import Telemetry
 import Testing
 
+@testable import Access
 @testable import TokenServer
 
 @Suite("Of a setting's places")
@@ -48,6 +49,11 @@ struct SettingsPrecedenceTests {
       "access.anonymous.me": ["true", "false", "true"],
       "access.anonymous.token": ["true", "false", "true"],
       "access.anonymous.origins": ["[\"https://a.example\"]", "[]", "[\"https://c.example\"]"],
+      "access.clients": ["[]", "[{ id: \"a\" }]", "[{ id: \"b\", token: false }, { id: \"c\" }]"],
+      "access.anonymous.storefronts": ["[\"us\"]", "[]", "[\"gb\", \"us\"]"],
+      "access.anonymous.rateLimit": ["{ perSecond: 1 }", "{ burst: 2, perSecond: 0.5 }", "{}"],
+      "access.anonymous.share": ["0.5", "0.25", "1.0"],
+      "audit.file": ["\"a.log\"", "\"b.log\"", "\"c.log\""],
       "access.anonymous.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
       "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
       "log.format": ["\"json\"", "\"text\"", "\"json\""],
@@ -95,10 +101,10 @@ struct SettingsPrecedenceTests {
     let fixture = try SettingsFixture(
       "{ musickit: { teamID: 'TEAM123456', keyFile: 'k' }, access: { anonymous: { token: false, ttl: '1h' } } }")
     let replaced = try fixture.load(["ACCESS_ANONYMOUS": "{}"]).settings.access.anonymous
-    #expect(replaced == Settings.Access.Anonymous())
+    #expect(replaced == Client(id: "anonymous", credential: .anonymous))
     let both = try fixture.load(["ACCESS_ANONYMOUS": "{ ttl: '5m' }", "ACCESS_ANONYMOUS_TTL": "6m"]).settings.access
       .anonymous
-    #expect(both == Settings.Access.Anonymous(ttl: .seconds(360)))
+    #expect(both == Client(id: "anonymous", credential: .anonymous, ttl: 360))
   }
 
   @Test("the environment alone is enough")

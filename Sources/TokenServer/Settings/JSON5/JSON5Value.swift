@@ -21,3 +21,20 @@ enum JSON5Value: Sendable, Equatable {
     }
   }
 }
+
+extension JSON5Value {
+  /// As one writes it in JSON5, on one line.
+  var text: String {
+    switch self {
+    case .null: "null"
+    case .bool(let value): "\(value)"
+    case .integer(let value): "\(value)"
+    case .number(let text): text
+    case .string(let text): "\"\(text)\""
+    case .array(let elements): "[" + elements.map(\.text).joined(separator: ", ") + "]"
+    case .object(let members):
+      members.isEmpty
+        ? "{}" : "{ " + members.sorted { $0.key < $1.key }.map { "\($0): \($1.text)" }.joined(separator: ", ") + " }"
+    }
+  }
+}

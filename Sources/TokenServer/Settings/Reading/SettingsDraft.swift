@@ -6,8 +6,10 @@ struct SettingsDraft {
   let admin: Settings.Admin?
   let catalog: Settings.Catalog?
   let access: Settings.Access?
+  let audit: Settings.Audit?
   let log: Settings.Log?
   let configurationFile: String?
+  let proxies: ProxyEnvironment
   let faults: [SettingsFault]
   let warnings: [String]
 
@@ -21,10 +23,14 @@ struct SettingsDraft {
     admin = Settings.Admin(&reader)
     catalog = Settings.Catalog(
       &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
-    access = Settings.Access(&reader, token: token, allowsAnonymous: input.allowsAnonymous)
+    access = Settings.Access(
+      &reader,
+      within: .init(token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous))
+    audit = Settings.Audit(&reader)
     log = Settings.Log(&reader, host: input.host)
     Self.checkPorts(server, admin, &reader)
     configurationFile = input.configurationFile
+    proxies = ProxyEnvironment(input.environment)
     faults = reader.faults
     let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
     warnings = layers.warnings + (input.allowsAnonymous ? [everybody] : [])
@@ -32,13 +38,14 @@ struct SettingsDraft {
 
   /// The settings, if nothing is wrong with them.
   func complete() throws(InvalidSettings) -> Settings.Loaded {
-    guard faults.isEmpty, let musickit, let token, let server, let access, let log else {
+    guard faults.isEmpty, let musickit, let token, let server, let access, let audit, let log
+    else {
       throw InvalidSettings(faults: faults, warnings: warnings)
     }
     let settings = Settings(
-      musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access, log: log,
-      configurationFile: configurationFile)
-    return Settings.Loaded(settings: settings, warnings: warnings)
+      musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
+      audit: audit, log: log, configurationFile: configurationFile)
+    return Settings.Loaded(settings: settings, warnings: warnings, proxies: proxies)
   }
 
   private static func checkPorts(

@@ -36,6 +36,28 @@ struct SettingsReader {
     faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
   }
 
+  /// Notes a fault of something within the list or object at `path`.
+  mutating func fault(_ path: String, within place: String, problem: String, remedy: String) {
+    faults.append(
+      SettingsFault(path + place, source: layers.values[path]?.source, problem: problem, remedy: remedy))
+  }
+
+  /// What `body` makes of the object that stands at `path`, in a setting that was read; nil if anything is wrong with it.
+  mutating func readObject<Value>(
+    _ value: JSON5Value, at path: String, _ body: (inout ObjectReader) -> Value?
+  ) -> Value? {
+    let setting = String(path.prefix { $0 != "[" })
+    let remedy = "write an object"
+    guard
+      var reader = ObjectReader(
+        value, at: path, source: layers.values[setting]?.source, remedy: remedy, faults: &faults)
+    else { return nil }
+    let result = body(&reader)
+    reader.finish()
+    faults += reader.faults
+    return reader.faults.isEmpty ? result : nil
+  }
+
   /// Notes that a setting that must be written is missing.
   mutating func missing(_ path: String, remedy: String) {
     missing(path, problem: "is not set", remedy: "\(remedy), here or as \(variableName(of: path))")

@@ -2,7 +2,7 @@ import DeveloperToken
 import HTTPClient
 
 /// `HTTPS_PROXY` and `NO_PROXY`, as curl and most other programs honour them, in either case of letters.
-struct ProxyEnvironment {
+struct ProxyEnvironment: Sendable {
   private let environment: [String: String]
 
   init(_ environment: [String: String]) {

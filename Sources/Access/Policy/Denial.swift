@@ -1,0 +1,37 @@
+/// Why somebody does not get what they ask for.
+public struct Denial: Error, Sendable {
+  /// Which kind, as the caller is told.
+  public enum Kind: Sendable, Equatable {
+    /// There is no credential where one is needed.
+    case missingCredentials
+    /// There is one, and it does not hold; or there are several.
+    case invalidCredentials
+    /// The web origin is not one of the client's.
+    case originNotAllowed
+    /// The client may not have this.
+    case notPermitted
+    /// The client may have this, but not so.
+    case invalidParameter
+    /// Too much, too fast; when to come back, in seconds.
+    case rateLimited(retryAfter: Int)
+    /// It cannot be told at present; when to come back, in seconds.
+    case unavailable(retryAfter: Int)
+  }
+
+  /// The kind.
+  public var kind: Kind
+  /// A word for it, for records and metrics: one of a small set, never anything of the request.
+  public var reason: StaticString
+  /// What happened, why, and what to do: for the caller. Nothing of a credential.
+  public var detail: String
+  /// Whom it was refused; nil if nobody is known.
+  public var client: String?
+
+  /// A denial.
+  public init(_ kind: Kind, _ reason: StaticString, _ detail: String, client: String? = nil) {
+    self.kind = kind
+    self.reason = reason
+    self.detail = detail
+    self.client = client
+  }
+}

@@ -1,0 +1,37 @@
+public import DeveloperToken
+
+/// What a request presents to say who asks.
+public struct Presented: Sendable {
+  /// A credential as it came, not yet believed.
+  public enum Credential: Sendable {
+    /// The token of `Authorization: Bearer` (RFC 6750 §2.1): an API key or a JWT.
+    case bearer([UInt8])
+    /// The value of `X-API-Key`.
+    case apiKey([UInt8])
+    /// The names of a TLS client certificate that verifies.
+    case certificate([SubjectName])
+    /// Something that is no single credential; a sentence says why.
+    case malformed(String)
+  }
+
+  /// The `Origin` field (RFC 6454 §7).
+  public enum RequestOrigin: Sendable, Equatable {
+    /// There is none.
+    case absent
+    /// One origin.
+    case present(Origin)
+    /// `null`, several, or not an origin: as far as it may be quoted.
+    case unusable(String)
+  }
+
+  /// The one credential, nil if there is none.
+  public var credential: Credential?
+  /// The origin of the page that asks.
+  public var origin: RequestOrigin
+
+  /// What a request presents.
+  public init(credential: Credential? = nil, origin: RequestOrigin = .absent) {
+    self.credential = credential
+    self.origin = origin
+  }
+}

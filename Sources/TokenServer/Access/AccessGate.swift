@@ -1,0 +1,181 @@
+import Access
+import DeveloperToken
+import EventLoop
+import Glibc
+import HTTPServer
+import HTTPTypes
+import Telemetry
+
+/// Where every request for something of value passes, with the policy of one generation: says who asks, how often they
+/// may, and keeps a record of what came of it. What they may have is asked of the caller who is let in.
+struct AccessGate: Sendable {
+  let policy: AccessPolicy
+  let service: AccessService
+
+  /// What comes of a request.
+  enum Verdict {
+    case admitted(Admitted)
+    case refused(Response)
+  }
+
+  /// The same, as far as it can be said at once.
+  enum Admission {
+    case now(Verdict)
+    /// Keys of an identity provider have to be fetched first.
+    case later(KeySetSource, Presented)
+  }
+
+  /// Somebody who was let in, for one request.
+  struct Admitted: Sendable {
+    let caller: Principal
+    let visit: Visit
+    /// What is left to it; nil if it has no limit.
+    let limit: ServiceLimit?
+
+    /// Tells the caller how much is left to it.
+    func mark(_ response: inout Response) {
+      guard let limit else { return }
+      response.fields[.rateLimitPolicy] = caller.client.rates.policyField
+      response.fields[.rateLimit] = limit.field
+    }
+  }
+
+  /// Says who asks and counts the request, as far as that needs no wait.
+  func admit(_ request: Request, _ visit: Visit) -> Admission {
+    let presented = Presented(request, knowsCredentials: policy.knowsCredentials)
+    switch policy.identify(presented, now: Glibc.time(nil), keys: service.keySets.present) {
+    case .known(let caller): return .now(count(caller, visit))
+    case .denied(let denial): return .now(.refused(refuse(denial, visit)))
+    case .keysWanted(let source): return .later(source, presented)
+    }
+  }
+
+  /// The same for a request that had to wait: once the keys are there, or cannot be had.
+  func admit(_ presented: Presented, _ visit: Visit, afterKeysOf source: KeySetSource) async -> Verdict {
+    _ = await service.keySets.fresh(source)
+    switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: service.keySets.present) {
+    case .known(let caller): return count(caller, visit)
+    case .denied(let denial): return .refused(refuse(denial, visit))
+    case .keysWanted: return .refused(refuse(AccessPolicy.providerUnavailable, visit))
+    }
+  }
+
+  private func count(_ caller: Principal, _ visit: Visit) -> Verdict {
+    let client = caller.client
+    guard !client.rates.isUnlimited else { return .admitted(Admitted(caller: caller, visit: visit, limit: nil)) }
+    let who = caller.subject.map(Caller.subject) ?? .address(visit.subscriber)
+    switch service.limiter.take(client.rates, for: who, now: Deadline.now.nanoseconds) {
+    case .unlimited: return .admitted(Admitted(caller: caller, visit: visit, limit: nil))
+    case .allowed(let limit): return .admitted(Admitted(caller: caller, visit: visit, limit: limit))
+    case .limited(let limit):
+      let whose = limit.policy == .total ? "All callers of client \(client.id) together have" : "This caller has"
+      let denial = Denial(
+        .rateLimited(retryAfter: limit.seconds), limit.policy == .total ? "client_rate" : "caller_rate",
+        "\(whose) asked too often; come back in \(limit.seconds) s.", client: client.id)
+      var response = refuse(denial, visit)
+      Admitted(caller: caller, visit: visit, limit: limit).mark(&response)
+      return .refused(response)
+    }
+  }
+
+  // MARK: The record
+
+  /// Records that a caller got what it asked for.
+  ///
+  /// - Parameter token: The developer token that it got, if it was one.
+  func grant(_ admitted: Admitted, token: @autoclosure () -> AuditRecord.Token? = nil) {
+    record(.granted, nil, admitted.caller.client.id, admitted.visit, token: token)
+  }
+
+  /// Records that a caller did not get what it asked for, and says so.
+  func refuse(_ failure: Unfulfilled, _ admitted: Admitted) -> Response {
+    record(.refused, failure.reason, admitted.caller.client.id, admitted.visit)
+    var response = Self.response(failure.refusal, admitted.visit)
+    admitted.mark(&response)
+    return response
+  }
+
+  private func refuse(_ denial: Denial, _ visit: Visit) -> Response {
+    let denial = slowedDown(denial, visit)
+    record(denial.isLimit ? .limited : .refused, denial.reason, denial.client ?? "-", visit)
+    return Self.response(Refusal(denial), visit)
+  }
+
+  private static func response(_ refusal: Refusal, _ visit: Visit) -> Response {
+    var refusal = refusal
+    if visit.isOfApple, refusal.status == .forbidden { refusal.status = .notFound }
+    return refusal.response(id: visit.id)
+  }
+
+  /// Whoever tries one bad credential after the other is told to slow down. Only then is that counted, so that a good one
+  /// from the same address never has to wait.
+  private func slowedDown(_ denial: Denial, _ visit: Visit) -> Denial {
+    guard denial.kind == .invalidCredentials,
+      let seconds = service.limiter.takeFailure(from: visit.subscriber, now: Deadline.now.nanoseconds)
+    else { return denial }
+    return Denial(
+      .rateLimited(retryAfter: seconds), "failed_attempts",
+      "Too many credentials from this address have failed. \(denial.detail) Come back in \(seconds) s.",
+      client: denial.client)
+  }
+
+  private func record(
+    _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ visit: Visit,
+    token: () -> AuditRecord.Token? = { nil }
+  ) {
+    service.tally.count(client: client, outcome, reason: reason)
+    guard let audit = service.audit else { return }
+    audit.write(
+      AuditRecord(
+        requestID: visit.id, client: client, address: visit.address, route: visit.route, outcome: outcome,
+        reason: reason, token: token()))
+  }
+}
+
+/// Why a caller who was let in does not get what it asked for.
+struct Unfulfilled: Error {
+  let refusal: Refusal
+  /// A word for records and metrics.
+  let reason: StaticString
+
+  init(_ refusal: Refusal, _ reason: StaticString) {
+    (self.refusal, self.reason) = (refusal, reason)
+  }
+
+  init(_ denial: Denial) {
+    self.init(Refusal(denial), denial.reason)
+  }
+}
+
+extension Denial {
+  fileprivate var isLimit: Bool {
+    if case .rateLimited = kind { true } else { false }
+  }
+}
+
+extension Refusal {
+  /// A denial as the caller is told.
+  fileprivate init(_ denial: Denial) {
+    switch denial.kind {
+    case .missingCredentials:
+      self.init(.missingCredentials, denial.detail, fields: [.wwwAuthenticate: Self.challenge])
+    case .invalidCredentials:
+      // RFC 6750 §3.1
+      self.init(
+        .invalidCredentials, denial.detail, fields: [.wwwAuthenticate: "\(Self.challenge), error=\"invalid_token\""])
+    case .originNotAllowed: self.init(.originNotAllowed, denial.detail)
+    case .notPermitted: self.init(.notPermitted, denial.detail)
+    case .invalidParameter: self.init(.invalidParameter, denial.detail)
+    case .rateLimited(let seconds): self.init(.rateLimited, denial.detail, fields: [.retryAfter: "\(seconds)"])
+    case .unavailable(let seconds): self.init(.overloaded, denial.detail, fields: [.retryAfter: "\(seconds)"])
+    }
+  }
+
+  private static let challenge = "Bearer realm=\"musickit-token-server\""
+}
+
+extension HTTPField.Name {
+  /// draft-ietf-httpapi-ratelimit-headers.
+  fileprivate static let rateLimit = HTTPField.Name("RateLimit") ?? .retryAfter
+  fileprivate static let rateLimitPolicy = HTTPField.Name("RateLimit-Policy") ?? .retryAfter
+}

@@ -1,0 +1,24 @@
+import HTTPServer
+import Telemetry
+
+/// What is to be remembered of a request for the record, also when the request itself is no longer there.
+struct Visit: Sendable {
+  let id: RequestID
+  /// Where it came from.
+  let address: String
+  /// The same, as far as rates go: an IPv4 address, an IPv6 network of /64, or `unix`.
+  let subscriber: String
+  /// The route's template.
+  let route: StaticString
+
+  init(_ request: Request) {
+    id = request.id
+    address = request.client
+    subscriber = request.subscriber
+    route = request.route ?? "-"
+  }
+
+  /// Whether it is one of Apple's paths. Below `/v1/` the server's own refusals are never 403: apps take that for the sign
+  /// to fetch a new music user token.
+  var isOfApple: Bool { route.description.hasPrefix("/v1/") }
+}

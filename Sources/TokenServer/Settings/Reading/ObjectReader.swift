@@ -1,0 +1,112 @@
+/// Gives typed members of one object within a setting that holds objects, and collects what is wrong with them: each
+/// fault has the member's own path, `access.clients[1].rateLimit.burst`.
+struct ObjectReader {
+  /// Where the object stands.
+  let path: String
+  private let members: [String: JSON5Value]
+  private let source: SettingSource?
+  private var known: Set<String> = []
+  private(set) var faults: [SettingsFault] = []
+
+  /// Nil, with a fault, if `value` is no object.
+  init?(_ value: JSON5Value, at path: String, source: SettingSource?, remedy: String, faults: inout [SettingsFault]) {
+    guard case .object(let members) = value else {
+      let error = InvalidValue.wrongType(value, remedy: remedy)
+      faults.append(SettingsFault(path, source: source, problem: error.problem, remedy: error.remedy))
+      return nil
+    }
+    (self.path, self.members, self.source) = (path, members, source)
+  }
+
+  /// Whether the member was written.
+  func has(_ name: String) -> Bool { members[name] != nil }
+
+  /// The path of a member.
+  func path(of name: String) -> String { "\(path).\(name)" }
+
+  /// The member's value, else `fallback`; nil if it has neither or is faulty, which is then noted.
+  mutating func read<Value>(_ name: String, _ type: SettingType<Value>, default fallback: Value? = nil) -> Value? {
+    known.insert(name)
+    guard let value = members[name] else { return fallback }
+    return parse(value, type, at: path(of: name))
+  }
+
+  /// The elements of a list, or of one that is written without its brackets; nil if there is none or one is faulty.
+  mutating func readList<Value>(_ name: String, of type: SettingType<Value>, atMost most: Int) -> [Value]? {
+    known.insert(name)
+    guard let value = members[name] else { return nil }
+    guard case .array(let elements) = value else { return parse(value, type, at: path(of: name)).map { [$0] } }
+    guard elements.count <= most else {
+      fault(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
+      return nil
+    }
+    let values = elements.indices.map { parse(elements[$0], type, at: "\(path(of: name))[\($0)]") }
+    return values.contains { $0 == nil } ? nil : values.compactMap { $0 }
+  }
+
+  /// What `body` makes of the object of that name; nil if there is none, or it is none.
+  mutating func object<Value>(_ name: String, remedy: String, _ body: (inout ObjectReader) -> Value?) -> Value? {
+    known.insert(name)
+    return members[name].flatMap { object($0, at: path(of: name), remedy: remedy, body) }
+  }
+
+  /// The same for one object or a list of them; nil if any is faulty.
+  mutating func objects<Value>(
+    _ name: String, remedy: String, atMost most: Int, _ body: (inout ObjectReader) -> Value?
+  ) -> [Value]? {
+    known.insert(name)
+    guard let value = members[name] else { return nil }
+    guard case .array(let elements) = value else {
+      return object(value, at: path(of: name), remedy: remedy, body).map { [$0] }
+    }
+    guard elements.count <= most else {
+      fault(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
+      return nil
+    }
+    let values = elements.indices.map { object(elements[$0], at: "\(path(of: name))[\($0)]", remedy: remedy, body) }
+    return values.contains { $0 == nil } ? nil : values.compactMap { $0 }
+  }
+
+  /// The names of all members, sorted; all are known from now on.
+  mutating func takeNames() -> [String] {
+    known.formUnion(members.keys)
+    return members.keys.sorted()
+  }
+
+  /// Notes a fault of the member `name`; of the object itself if that is empty.
+  mutating func fault(_ name: String, problem: String, remedy: String) {
+    let place = name.isEmpty ? path : path(of: name)
+    faults.append(SettingsFault(place, source: source, problem: problem, remedy: remedy))
+  }
+
+  /// Notes the members that nobody has asked for. To be called last.
+  mutating func finish() {
+    for name in members.keys.sorted() where !known.contains(name) {
+      let nearest = nearest(to: name, among: known.sorted()).map { "the nearest is \(path(of: $0))" }
+      let all = known.sorted().joined(separator: ", ")
+      faults.append(
+        SettingsFault(
+          path, source: source, problem: "there is no field \(quoted(name))",
+          remedy: "\(nearest ?? "leave it out"), of \(all)"))
+    }
+  }
+
+  private mutating func parse<Value>(_ value: JSON5Value, _ type: SettingType<Value>, at path: String) -> Value? {
+    do throws(InvalidValue) {
+      return try type.parse(.json(value))
+    } catch {
+      faults.append(SettingsFault(path, source: source, problem: error.problem, remedy: error.remedy))
+      return nil
+    }
+  }
+
+  private mutating func object<Value>(
+    _ value: JSON5Value, at path: String, remedy: String, _ body: (inout ObjectReader) -> Value?
+  ) -> Value? {
+    guard var reader = ObjectReader(value, at: path, source: source, remedy: remedy, faults: &faults) else { return nil }
+    let result = body(&reader)
+    reader.finish()
+    faults += reader.faults
+    return reader.faults.isEmpty ? result : nil
+  }
+}

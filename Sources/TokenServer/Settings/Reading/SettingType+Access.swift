@@ -1,0 +1,138 @@
+import Access
+import DeveloperToken
+
+extension SettingType where Value == JSON5Value {
+  /// A list or an object that is read member by member, with faults of its own for each.
+  static func structure(_ isRight: @escaping @Sendable (JSON5Value) -> Bool, remedy: String) -> SettingType {
+    SettingType(
+      isList: true,
+      parse: { (content) throws(InvalidValue) in
+        guard case .json(let value) = content else { throw InvalidValue(problem: "is text", remedy: remedy) }
+        guard isRight(value) else { throw .wrongType(value, remedy: remedy) }
+        return value
+      },
+      write: { $0.text })
+  }
+}
+
+extension SettingType where Value == OriginPattern {
+  /// A web origin, or one with a star for its first label.
+  static let originPattern: SettingType = {
+    let remedy = "write an origin such as \"https://app.example.com\" or \"https://*.preview.example.com\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      do throws(OriginPatternError) {
+        return try OriginPattern(text)
+      } catch {
+        guard isQuotable(text) else { throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy) }
+        throw InvalidValue(problem: "\(error)", remedy: nil)
+      }
+    }
+  }()
+}
+
+extension SettingType where Value == APIKeyDigest {
+  /// The SHA-256 of an API key. What is no digest may be the key, so it is never quoted.
+  static let apiKeyDigest: SettingType = {
+    let remedy = "write the 64 hexadecimal digits that new-api-key prints"
+    return string(remedy, write: { "\"\($0.hexadecimal)\"" }) { (text) throws(InvalidValue) in
+      guard APIKeyForm(of: text) == .other else {
+        throw InvalidValue(
+          problem: "is an API key in clear where its SHA-256 belongs",
+          remedy: "take a fresh one from new-api-key, since this one has been written down, and \(remedy)")
+      }
+      guard let digest = APIKeyDigest(hexadecimal: text) else {
+        let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
+        throw InvalidValue(problem: "is no SHA-256 in hexadecimal\(kind)", remedy: remedy)
+      }
+      guard !digest.isOfEmptyKey else {
+        throw InvalidValue(problem: "is the SHA-256 of an empty key", remedy: remedy)
+      }
+      return digest
+    }
+  }()
+}
+
+extension SettingType where Value == SubjectName {
+  /// A subject alternative name of a certificate.
+  static let subjectName: SettingType = {
+    let remedy =
+      "write a URI such as \"spiffe://example.com/partner\", a DNS name without a star, or an e-mail address"
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard let name = SubjectName(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is no subject alternative name", remedy: remedy)
+      }
+      return name
+    }
+  }()
+}
+
+extension SettingType where Value == Double {
+  /// A number within `range`, whole or not.
+  static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
+    scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
+      let number: Double?
+      switch content {
+      case .json(.integer(let value)): number = Double(value)
+      case .json(.number(let text)), .text(let text): number = Double(text)
+      case .json(let other): throw .wrongType(other, remedy: remedy)
+      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
+      }
+      // Also false for what is not a number.
+      guard let number, range.contains(number) else { throw InvalidValue(problem: "is out of range", remedy: remedy) }
+      return number
+    }
+  }
+}
+
+extension SettingType where Value == String {
+  /// A short text of printable characters.
+  static func label(atMost limit: Int, _ remedy: String) -> SettingType {
+    string(remedy) { (text) throws(InvalidValue) in
+      guard (1...limit).contains(text.utf8.count), text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" })
+      else { throw InvalidValue(problem: "is empty, or too long", remedy: remedy) }
+      return text
+    }
+  }
+
+  /// The name of a client, which stands in logs and as a label of metrics.
+  static let clientID: SettingType = {
+    let remedy = "write 1 to 64 letters, digits, dots, dashes and underscores, such as \"android\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      let isName = text.utf8.allSatisfy {
+        (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
+          || $0 == 0x2E || $0 == 0x5F
+      }
+      guard (1...64).contains(text.utf8.count), isName, text != "-" else {
+        throw InvalidValue(problem: "\(quoted(text)) is no name of a client", remedy: remedy)
+      }
+      guard text != Client.anonymousID, text != "other" else {
+        throw InvalidValue(problem: "\(quoted(text)) means something else in logs and metrics", remedy: "write another")
+      }
+      return text
+    }
+  }()
+
+  /// An ISO 3166-1 alpha-2 country code, as Apple names its storefronts.
+  static let storefront: SettingType = {
+    let remedy = "write a storefront of two letters such as \"us\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard text.utf8.count == 2, text.allSatisfy({ $0.isASCII && $0.isLetter }) else {
+        throw InvalidValue(problem: "\(quoted(text)) is no storefront", remedy: remedy)
+      }
+      return text.lowercased()
+    }
+  }()
+}
+
+extension SettingType where Value == String {
+  /// An `https` URL.
+  static let secureURL: SettingType = {
+    let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
+        throw InvalidValue(problem: "\(quoted(text)) \(error)", remedy: remedy)
+      }
+      return text
+    }
+  }()
+}

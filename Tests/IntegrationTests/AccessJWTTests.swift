@@ -1,0 +1,170 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A JWT of an identity provider")
+struct AccessJWTTests {
+  @Test("lets its bearer in, whatever its algorithm, for a token and for the catalog")
+  func algorithms() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client())
+    for algorithm in ["ES256", "RS256", "PS256", "EdDSA"] {
+      let token = try provider.mint("alg=\(algorithm)")
+      #expect(try ground.request("/token", key: token).status == 200, "\(algorithm)")
+      #expect(try ground.request(AccessGround.album, key: token).status == 200, "\(algorithm)")
+      #expect(try ground.request("/token", key: token, "-d", "{\"ttl\": 600}").status == 200, "\(algorithm)")
+    }
+    ground.server.stop()
+    #expect(ground.auditLines.allSatisfy { $0.client == "members" && $0.outcome == "granted" })
+    #expect(!ground.server.log.contains("user-1"), "a user is nobody's business")
+  }
+
+  @Test(
+    "is refused with a word of its own",
+    arguments: [
+      ("keys=unpublished", "{}", "jwt_unknown_key"),
+      ("keys=unpublished&kid=es256-1", "{}", "jwt_bad_signature"),
+      ("kid=nobodys", "{}", "jwt_unknown_key"),
+      ("", "{\"exp\": 1000}", "jwt_expired"),
+      ("", "{\"exp\": null}", "jwt_no_expiry"),
+      ("", "{\"nbf\": 4000000000}", "jwt_not_yet_valid"),
+      ("", "{\"iss\": \"https://id.example.com\"}", "jwt_unknown_issuer"),
+      ("", "{\"aud\": \"films\"}", "jwt_wrong_audience"),
+      ("", "{\"aud\": []}", "jwt_wrong_audience"),
+    ])
+  func refused(_ query: String, _ claims: String, _ reason: String) throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client())
+    let answer = try ground.request("/token", key: try provider.mint(query, claims: claims))
+    #expect(answer.status == 401)
+    #expect(answer.errorCode == "invalid_credentials")
+    #expect(answer["WWW-Authenticate"]?.contains("invalid_token") == true)
+    ground.server.stop()
+    #expect(ground.auditLines.map(\.reason) == [reason])
+  }
+
+  @Test("tells clients of one provider apart by audience and by required claims")
+  func clients() throws {
+    let provider = try IdentityProvider()
+    let source = "jwksURL: \"\(provider.url)\", caFile: \"\(provider.certificateFile)\""
+    let issuer = "issuer: \"https://id.example.com/\""
+    let ground = try AccessGround(
+      """
+      { id: "films", jwt: { \(issuer), audience: "films", \(source) }, ttl: "10m" },
+      { id: "staff", jwt: { \(issuer), audience: "music", \(source), requiredClaims: { role: "staff" } }, ttl: "20m" },
+      { id: "users", jwt: { \(issuer), audience: "music", \(source), requiredClaims: { role: "user" } }, ttl: "30m" },
+      """)
+    for (claims, life) in [
+      ("{\"aud\": \"films\"}", 600), ("{\"role\": \"staff\"}", 1200), ("{\"role\": [\"x\", \"user\"]}", 1800),
+    ] {
+      #expect(try ground.request("/token", key: try provider.mint(claims: claims)).json?["expiresIn"]?.integer == life)
+    }
+    #expect(try ground.request("/token", key: try provider.mint(claims: "{\"role\": \"guest\"}")).status == 401)
+    #expect(try ground.request("/token", key: try provider.mint()).status == 401)
+  }
+
+  @Test("is counted for each user, wherever they come from")
+  func rate() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client("members", "rateLimit: { perSecond: 0.01, burst: 1 }"))
+    let one = try provider.mint(claims: "{\"sub\": \"one\"}")
+    let other = try provider.mint(claims: "{\"sub\": \"other\"}")
+    #expect(try ground.request("/token", key: one).status == 200)
+    #expect(try ground.request("/token", key: one, "--interface", "127.0.0.2").status == 429)
+    #expect(try ground.request("/token", key: other).status == 200)
+  }
+
+  @Test("by a key that is new is taken at once, and one by a key that is gone no longer")
+  func rotation() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client())
+    #expect(try ground.request("/token", key: try provider.mint()).status == 200)
+    try provider.rotate()
+    let before = try provider.mint("keys=old")
+    #expect(try ground.request("/token", key: try provider.mint()).status == 200)
+    #expect(try ground.request("/token", key: before).status == 401)
+  }
+
+  @Test("is taken while the provider is down, and a reload changes nothing about that")
+  func down() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client())
+    let token = try provider.mint()
+    #expect(try ground.request("/token", key: token).status == 200)
+    try provider.behave("down")
+    #expect(try ground.request("/token", key: token).status == 200)
+    ground.server.process.signal(SIGHUP)
+    try ground.server.process.waitForErrors("were read anew")
+    #expect(try ground.request("/token", key: token).status == 200)
+    // One whose key nobody has, meanwhile.
+    #expect(try ground.request("/token", key: try provider.mint("kid=other")).status == 401)
+    #expect(try ground.request("/token").status == 200)
+  }
+
+  @Test("gets 503 while no keys have come, without being counted as a failed attempt, and the server starts all the same")
+  func never() throws {
+    let provider = try IdentityProvider()
+    try provider.behave("down")
+    let ground = try AccessGround(provider.client())
+    let token = try provider.mint()
+    for method in ["GET", "POST"] {
+      let answer = try ground.request("/token", key: token, "-X", method)
+      #expect(answer.status == 503)
+      #expect(answer.errorCode == "overloaded")
+      #expect(answer["Retry-After"] != nil)
+    }
+    #expect(try ground.request(AccessGround.album, key: token).status == 503)
+    #expect(try ground.request("/token").status == 200)
+    try provider.behave("ok")
+    try eventually("the keys have come") { try ground.request("/token", key: token).status == 200 }
+  }
+
+  @Test("that comes with content waits for the keys with its content kept")
+  func content() throws {
+    let provider = try IdentityProvider()
+    try provider.behave("hold")
+    let ground = try AccessGround(provider.client())
+    let token = try provider.mint()
+    let connection = try ground.server.connect()
+    let content = "{\"ttl\": 777}"
+    let request = "POST /token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(token)\r\n"
+    connection.send("\(request)Content-Length: \(content.utf8.count)\r\n\r\n\(content)")
+    // Another behind it, on the same connection: in order, and with its own content.
+    connection.send("\(request)Content-Length: 12\r\nConnection: close\r\n\r\n{\"ttl\": 888}")
+    try provider.waitUntilHolding()
+    try provider.behave("ok")
+    try provider.release()
+    let answers = try connection.receiveAll()
+    #expect(answers.split(separator: "HTTP/1.1 200 OK").count == 2, "\(answers)")
+    #expect(answers.contains("\"expiresIn\":777") && answers.contains("\"expiresIn\":888"))
+  }
+
+  @Test("is verified by a file of keys, which may be replaced")
+  func file() throws {
+    let provider = try IdentityProvider()
+    let directory = try TemporaryDirectory()
+    let file = try directory.write(try provider.keySet(), to: "jwks.json")
+    let ground = try AccessGround(
+      "{ id: 'members', jwt: { issuer: 'https://id.example.com/', audience: 'music', jwksFile: '\(file)' } }")
+    #expect(try ground.request("/token", key: try provider.mint()).status == 200)
+    try provider.rotate()
+    #expect(try ground.request("/token", key: try provider.mint()).status == 401)
+    _ = try directory.write(try provider.keySet(), to: "jwks.json")
+    // No signal: the file is watched.
+    try ground.server.process.waitForErrors("were read anew")
+    #expect(try ground.request("/token", key: try provider.mint()).status == 200)
+  }
+
+  @Test("cannot be verified by a file that is no key set, which is a fault at the start")
+  func faultyFile() throws {
+    let directory = try TemporaryDirectory()
+    let file = try directory.write("{\"keys\": []}", to: "jwks.json")
+    let clients = "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '\(file)' } }]"
+    for command in ["serve", "check-config"] {
+      let result = try Ground().run([command], ["ACCESS_CLIENTS": clients])
+      #expect(result.status == 78)
+      #expect(result.stderr.contains(file))
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import Glibc
+import JSON
+import TestSupport
+import Testing
+
+@Suite("The record")
+struct AuditTests {
+  @Test("says of each grant who got what, by which key, for whom and until when, without the token")
+  func grant() throws {
+    let ground = try AccessGround()
+    let answer = try ground.request("/token", key: nil, "-H", "Origin: https://app.example.com")
+    let token = try #require(answer.token)
+    let digest = try AccessGround.sha256(token)
+    ground.server.stop()
+    let lines = ground.server.logLines.compactMap { $0 }.filter { $0["message"]?.string == "audit" }
+    #expect(lines.count == 1)
+    let line = try #require(lines.first)
+    #expect(line["request.id"]?.string == answer["X-Request-ID"])
+    #expect(line["client.id"]?.string == "web")
+    #expect(line["client.address"]?.string == "127.0.0.1")
+    #expect(line["http.route"]?.string == "/token")
+    #expect(line["audit.outcome"]?.string == "granted")
+    #expect(line["token.key_id"]?.string == Ground.keyID)
+    #expect(line["token.origins"] == .array([.string("https://app.example.com")]))
+    #expect(line["token.expiry"]?.integer == answer.json?["expiresAt"]?.integer)
+    #expect(line["token.sha256"]?.string == digest)
+    #expect(line["time"]?.string?.isEmpty == false)
+    #expect(!ground.server.log.contains("eyJ"))
+  }
+
+  @Test("goes to a file that may be moved away, and nothing of it is lost")
+  func rotation() throws {
+    let directory = try TemporaryDirectory()
+    let file = directory.path(of: "audit.log")
+    let ground = try AccessGround("", ["AUDIT_FILE": file])
+    #expect(try ground.request("/token").status == 200)
+    try eventually("the first line is there") { Self.lines(file).count == 1 }
+    #expect(rename(file, "\(file).1") == 0)
+    #expect(try ground.request("/token", key: "wrong").status == 401)
+    try eventually("the second line is there") { Self.lines(file).count == 1 }
+    ground.server.stop()
+    let all = Self.lines("\(file).1") + Self.lines(file)
+    #expect(all.map { $0["audit.outcome"]?.string } == ["granted", "refused"])
+    #expect(all.allSatisfy { $0["message"]?.string == "audit" })
+    #expect(ground.auditLines.isEmpty, "they are not in the log as well")
+  }
+
+  @Test("that cannot be written does not stop the server, and goes on when it can")
+  func lostDisk() throws {
+    let directory = try TemporaryDirectory()
+    let folder = directory.path(of: "audit")
+    #expect(mkdir(folder, 0o755) == 0)
+    let file = "\(folder)/audit.log"
+    let ground = try AccessGround("", ["AUDIT_FILE": file])
+    #expect(try ground.request("/token").status == 200)
+    try eventually("the first line is there") { Self.lines(file).count == 1 }
+    // The disk is gone, and a link to one that is full is in its place.
+    #expect(unlink(file) == 0)
+    #expect(symlink("/dev/full", file) == 0)
+    for _ in 0..<5 { #expect(try ground.request("/token").status == 200) }
+    #expect(unlink(file) == 0)
+    try eventually("a line is there again") {
+      _ = try ground.request("/token")
+      return Self.lines(file).contains { $0["audit.outcome"]?.string == "granted" }
+    }
+    #expect(ground.server.stop() == 0)
+  }
+
+  @Test("to a file that cannot be opened is a fault at the start")
+  func unwritable() throws {
+    let result = try Ground().run(["serve"], ["AUDIT_FILE": "/nonexistent/audit.log"])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("/nonexistent/audit.log"))
+    let check = try Ground().run(["check-config"], ["AUDIT_FILE": "/nonexistent/audit.log"])
+    #expect(check.status == 78)
+    #expect(check.stderr.contains("audit.file"))
+  }
+
+  @Test("is counted for each client")
+  func metrics() throws {
+    let ground = try AccessGround()
+    for _ in 0..<3 { #expect(try ground.request("/token").status == 200) }
+    #expect(try ground.request("/token?ttl=90000").status == 400)
+    #expect(try ground.request("/token", key: "wrong").status == 401)
+    #expect(try ground.request("/token", key: nil).status == 401)
+    let page = try MetricsPage(of: ground.server)
+    func count(_ client: String, _ outcome: String, _ reason: String) -> Double? {
+      page["musickit_access_decisions_total", ["client": client, "outcome": outcome, "reason": reason]]
+    }
+    #expect(count("android", "granted", "-") == 3)
+    #expect(count("android", "refused", "ttl_too_long") == 1)
+    #expect(count("-", "refused", "unknown_api_key") == 1)
+    #expect(count("-", "refused", "no_credential") == 1)
+  }
+
+  private static func lines(_ file: String) -> [JSONValue] {
+    ((try? TextFile.read(file)) ?? "").split(separator: "\n").compactMap { JSONReader.read(Array($0.utf8)) }
+  }
+}

@@ -1,0 +1,64 @@
+import JSON
+import TestSupport
+
+/// An identity provider with HTTPS, whose tokens PyJWT makes.
+final class IdentityProvider {
+  /// Where it publishes its keys.
+  let url: String
+  /// The certificate that it is to be trusted by.
+  let certificateFile: String
+  private let adminURL: String
+  private let directory: TemporaryDirectory
+  private let process: ChildProcess
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    let certificate = try Certificate(key: try KeyPair())
+    certificateFile = try directory.write(certificate.pem, to: "provider.crt")
+    let keyFile = try directory.write(certificate.key.pem, to: "provider.key")
+    process = try ChildProcess(Repository.python, [Repository.script("jwks_provider.py"), certificateFile, keyFile])
+    guard let first = try process.line(), let second = try process.line() else {
+      throw TestFailure("The provider ended: \(process.standardError)")
+    }
+    url = "\(first.dropFirst("Listening on ".count))/jwks.json"
+    adminURL = String(second.dropFirst("Admin on ".count))
+  }
+
+  deinit { process.signal(9) }
+
+  /// A client that is known by its tokens.
+  func client(_ id: String = "members", _ more: String = "") -> String {
+    """
+    { id: "\(id)", catalog: true, jwt: { issuer: "https://id.example.com/", audience: "music", jwksURL: "\(url)",
+      caFile: "\(certificateFile)" }, \(more) }
+    """
+  }
+
+  /// What it does with a request from now on.
+  func behave(_ behaviour: String) throws { _ = try ask("PUT", "/?do=\(behaviour)") }
+
+  /// Lets it answer what it holds.
+  func release() throws { _ = try ask("POST", "/release") }
+
+  /// Waits until it holds a request.
+  func waitUntilHolding() throws {
+    try eventually("it holds a request") { try ask("GET", "/").contains("\"held\": 1") }
+  }
+
+  /// Gives it new keys.
+  func rotate() throws { _ = try ask("POST", "/rotate") }
+
+  /// A token by its keys, with some claims in place of the usual ones.
+  func mint(_ query: String = "", claims: String = "{}") throws -> String {
+    try ask("POST", "/mint?\(query)", "-d", claims)
+  }
+
+  /// Its key set.
+  func keySet() throws -> String { try HTTPAnswer(curl: ["--cacert", certificateFile, url]).text }
+
+  private func ask(_ method: String, _ target: String, _ options: String...) throws -> String {
+    let answer = try HTTPAnswer(curl: ["-X", method] + options + ["\(adminURL)\(target)"])
+    guard answer.status == 200 else { throw TestFailure("The provider said \(answer.status): \(answer.text)") }
+    return answer.text
+  }
+}

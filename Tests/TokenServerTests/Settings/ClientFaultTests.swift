@@ -1,0 +1,184 @@
+import Testing
+
+@testable import Access
+@testable import TokenServer
+
+@Suite("A fault in access.clients")
+struct ClientFaultTests {
+  struct Case: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    let clients: String
+    let others: String
+    let fault: String
+
+    init(_ label: String, _ clients: String, _ others: String = "", fault: String) {
+      (testDescription, self.clients, self.others, self.fault) = (label, clients, others, fault)
+    }
+  }
+
+  private static let digest = String(repeating: "0123456789abcdef", count: 4)
+  private static let key = "apiKey: { sha256: '\(digest)' }"
+  private static let jwt = "jwt: { issuer: 'https://id.example', audience: 'music', jwksFile: 'jwks.json' }"
+
+  static let cases: [Case] = [
+    Case("no list", "{}", fault: "access.clients: is an object; write a list of objects"),
+    Case("no object", "['web']", fault: "access.clients[0]: is a string; write an object."),
+    Case("no id", "[{ \(key) }]", fault: "access.clients[0].id: is not set; write a name such as \"android\"."),
+    Case("an id with a space", "[{ id: 'a b', \(key) }]", fault: "access.clients[0].id: \"a b\" is no name of a client;"),
+    Case(
+      "an id that means everybody", "[{ id: 'anonymous', \(key) }]",
+      fault: "access.clients[0].id: \"anonymous\" means something else in logs and metrics;"),
+    Case(
+      "an id twice", "[{ id: 'a', \(key) }, { id: 'a', origins: ['https://a.example'] }]",
+      fault: "access.clients[1].id: is the id of access.clients[0], too; give each client its own."),
+    Case(
+      "an unknown field", "[{ id: 'a', \(key), catalogue: true }]",
+      fault: "access.clients[0]: there is no field \"catalogue\"; the nearest is access.clients[0].catalog, of apiKey"),
+    Case(
+      "an unknown field within", "[{ id: 'a', apiKey: { sha265: '\(digest)', sha256: '\(digest)' } }]",
+      fault: "access.clients[0].apiKey: there is no field \"sha265\"; the nearest is access.clients[0].apiKey.sha256"),
+    Case(
+      "nothing that it is known by", "[{ id: 'a' }]",
+      fault: "access.clients[0]: is a client that nothing is known by; write apiKey, jwt, clientCertificate, or origins"),
+    Case(
+      "empty origins", "[{ id: 'a', origins: [] }]", fault: "access.clients[0]: is a client that nothing is known by;"),
+    Case(
+      "two kinds of credential", "[{ id: 'a', \(key), \(jwt) }]",
+      fault: "access.clients[0].jwt: is a second kind of credential beside apiKey; write a client for each"),
+    Case(
+      "a client that may do nothing", "[{ id: 'a', \(key), token: false }]",
+      fault: "access.clients[0]: is a client that may do nothing; turn token, catalog or me on, or remove it."),
+    Case(
+      "a client that may do nothing without the catalog", "[{ id: 'a', \(key), token: false, catalog: true }]",
+      "catalog: { enabled: false }",
+      fault: "access.clients[0]: is a client that may do nothing, because catalog.enabled is false;"),
+    Case(
+      "me without catalog.me", "[{ id: 'a', \(key), me: true }]",
+      fault: "access.clients[0].me: has no effect while catalog.me is false;"),
+    Case(
+      "a key in clear", "[{ id: 'a', apiKey: { sha256: 'mkts_0123456789abcdefghij' } }]",
+      fault: "access.clients[0].apiKey.sha256: is an API key in clear where its SHA-256 belongs;"),
+    Case(
+      "a key that is no hash", "[{ id: 'a', apiKey: { sha256: 'hunter2' } }]",
+      fault: "access.clients[0].apiKey.sha256: is no SHA-256 in hexadecimal (7 characters); write the 64"),
+    Case(
+      "the hash of nothing",
+      "[{ id: 'a', apiKey: { sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855' } }]",
+      fault: "access.clients[0].apiKey.sha256: is the SHA-256 of an empty key;"),
+    Case("no hash", "[{ id: 'a', apiKey: {} }]", fault: "access.clients[0].apiKey.sha256: is not set;"),
+    Case("no keys", "[{ id: 'a', apiKey: [] }]", fault: "access.clients[0].apiKey: has no key;"),
+    Case(
+      "one key for two", "[{ id: 'a', \(key) }, { id: 'b', \(key) }]",
+      fault: "access.clients[1].apiKey: is a key of access.clients[0], too; make a key for each."),
+    Case(
+      "an origin with a path", "[{ id: 'a', origins: ['https://ok.example', 'https://app.example.com/x'] }]",
+      fault: "access.clients[0].origins[1]: "),
+    Case(
+      "a star in the middle", "[{ id: 'a', origins: ['https://app.*.example.com'] }]",
+      fault: "access.clients[0].origins[0]: A star may only stand for the whole first label of the host"),
+    Case(
+      "a star before a single label", "[{ id: 'a', origins: ['https://*.com'] }]",
+      fault: "access.clients[0].origins[0]: The star needs a domain of at least two labels"),
+    Case(
+      "one origin for two", "[{ id: 'a', origins: ['https://a.example'] }, { id: 'b', origins: ['https://A.example'] }]",
+      fault: "access.clients[1].origins: holds an origin that is known as access.clients[0], too; name it once."),
+    Case(
+      "a life above the maximum", "[{ id: 'a', \(key), ttl: '48h' }]",
+      fault: "access.clients[0].ttl: is more than token.maxTTL;"),
+    Case("a storefront", "[{ id: 'a', \(key), storefronts: ['usa'] }]", fault: "access.clients[0].storefronts[0]: \"usa\""),
+    Case("no storefronts", "[{ id: 'a', \(key), storefronts: [] }]", fault: "access.clients[0].storefronts: is empty;"),
+    Case("a share of all and more", "[{ id: 'a', \(key), share: 1.5 }]", fault: "access.clients[0].share: is out of range;"),
+    Case(
+      "a rate without its number", "[{ id: 'a', \(key), rateLimit: { burst: 5 } }]",
+      fault: "access.clients[0].rateLimit.perSecond: is not set;"),
+    Case(
+      "a rate of nothing", "[{ id: 'a', \(key), rateLimit: { perSecond: 0 } }]",
+      fault: "access.clients[0].rateLimit.perSecond: is out of range;"),
+    Case(
+      "a total burst of nothing", "[{ id: 'a', \(key), rateLimit: { total: { perSecond: 5, burst: 0 } } }]",
+      fault: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
+    Case("a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", fault: "access.clients[0].rateLimit: is a number;"),
+    Case(
+      "a certificate that nobody asks for", "[{ id: 'a', clientCertificate: { san: 'spiffe://a.example/b' } }]",
+      fault: "access.clients[0].clientCertificate: can never be shown, because no client is asked for a certificate;"),
+    Case(
+      "a name of a certificate with a star", "[{ id: 'a', clientCertificate: { san: '*.example.com' } }]",
+      "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }",
+      fault: "access.clients[0].clientCertificate.san: \"*.example.com\" is no subject alternative name;"),
+    Case(
+      "a JWT without its audience", "[{ id: 'a', jwt: { issuer: 'i', jwksFile: 'f' } }]",
+      fault: "access.clients[0].jwt.audience: is not set; write the token's aud."),
+    Case(
+      "a JWT without keys", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a' } }]",
+      fault: "access.clients[0].jwt.jwksURL: is not set;"),
+    Case(
+      "keys from two places",
+      "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', jwksURL: 'https://a.example' } }]",
+      fault: "access.clients[0].jwt.jwksURL: is set, and so is jwksFile; keep one of the two."),
+    Case(
+      "keys over plain HTTP", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'http://a.example/jwks' } }]",
+      fault: "access.clients[0].jwt.jwksURL: "),
+    Case(
+      "an algorithm that there is not",
+      "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', algorithms: ['HS256'] } }]",
+      fault: "access.clients[0].jwt.algorithms[0]: \"HS256\" is not among its values;"),
+    Case(
+      "tokens that mean two", "[{ id: 'a', \(jwt) }, { id: 'b', \(jwt) }]",
+      fault: "access.clients[1].jwt: takes tokens that access.clients[0] takes, too;"),
+  ]
+
+  @Test("is named by its path, with what is wrong and what would be right", arguments: cases)
+  func faults(_ `case`: Case) throws {
+    let faults = try Self.faults(`case`.clients, `case`.others)
+    #expect(faults.contains { $0.contains(`case`.fault) }, "\(faults)")
+    #expect(faults.allSatisfy { !$0.contains("\n") && $0.hasSuffix(".") })
+    #expect(faults.count == 1, "\(faults)")
+  }
+
+  @Test("does not hide the others")
+  func all() throws {
+    let faults = try Self.faults(
+      """
+      [ { id: "a", origins: ["https://*"], rateLimit: { perSecond: -1 }, colour: 1 },
+        { id: "b", apiKey: { sha256: "x" }, ttl: 5 },
+        { id: "b", origins: ["https://b.example"] },
+        { id: "c", origins: ["https://b.example"] } ]
+      """)
+    let places = [
+      "[0].origins[0]", "[0].rateLimit.perSecond", "[0]: there is no field \"colour\"", "[1].apiKey.sha256", "[1].ttl",
+      "[3].origins",
+    ]
+    for place in places { #expect(faults.contains { $0.contains("access.clients\(place)") }, "\(place): \(faults)") }
+  }
+
+  @Test("never quotes what may be an API key")
+  func secrecy() throws {
+    for value in ["hunter2-hunter2", "mkts_SECRETSECRETSECRET", String(repeating: "SECRET", count: 20)] {
+      let faults = try Self.faults("[{ id: 'a', apiKey: { sha256: '\(value)' } }]")
+      #expect(!faults.isEmpty && faults.allSatisfy { !$0.contains("hunter2") && !$0.contains("SECRET") })
+    }
+  }
+
+  @Test("is not there in the contract's example, which comes from the environment as well")
+  func example() throws {
+    let clients = """
+      [ { id: "android",  apiKey: { sha256: "\(Self.digest)" }, ttl: "12h", catalog: true },
+        { id: "web",      origins: ["https://app.example.com", "https://*.preview.example.com"],
+          rateLimit: { perSecond: 5, burst: 20 } },
+        { id: "backend",  jwt: { issuer: "https://id.example.com/", audience: "music", jwksFile: "jwks.json" } },
+        { id: "partner",  clientCertificate: { san: "spiffe://example.com/partner" }, token: false, catalog: true }, ]
+      """
+    let others = "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }"
+    #expect(try Self.faults(clients, others).isEmpty)
+    let musickit = #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#
+    #expect(try SettingsFixture.faults("{ \(musickit), \(others) }", ["ACCESS_CLIENTS": clients]).isEmpty)
+  }
+
+  private static func faults(_ clients: String, _ others: String = "") throws -> [String] {
+    let sections = [
+      #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#, "access: { clients: \(clients) }",
+      others,
+    ]
+    return try SettingsFixture.faults("{ \(sections.filter { !$0.isEmpty }.joined(separator: ", ")) }")
+  }
+}
