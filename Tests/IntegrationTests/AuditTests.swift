@@ -35,7 +35,7 @@ struct AuditTests {
     let ground = try AccessGround("", ["AUDIT_FILE": file])
     #expect(try ground.request("/token").status == 200)
     try eventually("the first line is there") { Self.lines(file).count == 1 }
-    #expect(rename(file, "\(file).1") == 0)
+    #expect(unsafe rename(file, "\(file).1") == 0)
     #expect(try ground.request("/token", key: "wrong").status == 401)
     try eventually("the second line is there") { Self.lines(file).count == 1 }
     ground.server.stop()
@@ -49,16 +49,16 @@ struct AuditTests {
   func lostDisk() throws {
     let directory = try TemporaryDirectory()
     let folder = directory.path(of: "audit")
-    #expect(mkdir(folder, 0o755) == 0)
+    #expect(unsafe mkdir(folder, 0o755) == 0)
     let file = "\(folder)/audit.log"
     let ground = try AccessGround("", ["AUDIT_FILE": file])
     #expect(try ground.request("/token").status == 200)
     try eventually("the first line is there") { Self.lines(file).count == 1 }
     // The disk is gone, and a link to one that is full is in its place.
-    #expect(unlink(file) == 0)
-    #expect(symlink("/dev/full", file) == 0)
+    #expect(unsafe unlink(file) == 0)
+    #expect(unsafe symlink("/dev/full", file) == 0)
     for _ in 0..<5 { #expect(try ground.request("/token").status == 200) }
-    #expect(unlink(file) == 0)
+    #expect(unsafe unlink(file) == 0)
     try eventually("a line is there again") {
       _ = try ground.request("/token")
       return Self.lines(file).contains { $0["audit.outcome"]?.string == "granted" }

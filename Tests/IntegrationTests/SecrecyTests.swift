@@ -13,7 +13,7 @@ struct SecrecyTests {
     let settings = ["LOG_FORMAT": format, "LOG_LEVEL": "trace"].merging(try ground.tlsSettings()) { $1 }
     let server = try ground.serve(settings, ["--unsafe-allow-anonymous"])
     var tokens: [CompactToken] = []
-    for query in ["", "?ttl=3601", "?origin=https://query-canary.example", "?query-canary=1", "?ttl=query-canary"] {
+    for query in ["", "?ttl=3601", "?origin=https://in-the-record.example", "?query-canary=1", "?ttl=query-canary"] {
       let options = ["-k", "-H", "Authorization: Bearer credential-canary", "-H", "X-API-Key: credential-canary"]
       let json = try HTTPAnswer(curl: options + ["-H", "Cookie: credential-canary", "\(server.url)/token\(query)"])
       if let token = json.token { tokens.append(try CompactToken(token)) }

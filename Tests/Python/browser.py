@@ -41,6 +41,16 @@ const ask = async (url, options) => {
 """
 
 
+# Runs a program with two descriptors as its 3 and 4. No shell does: some take one digit only.
+EXECUTE = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 5) for number in sys.argv[1:3]]
+for number, end in zip((3, 4), ends):
+    os.dup2(end, number)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
 class Page(http.server.BaseHTTPRequestHandler):
     """An empty page at every path."""
 
@@ -100,7 +110,7 @@ class Browser:
             f"--host-resolver-rules={','.join(rules)}"]
         # The protocol wants the descriptors 3 and 4. As a process group of its own it goes whole.
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh", *arguments],
+            [sys.executable, "-c", EXECUTE, str(to_browser), str(from_browser), *arguments],
             pass_fds=[to_browser, from_browser], start_new_session=True, stdin=subprocess.DEVNULL,
             stdout=self.log, stderr=self.log, env=os.environ | {"HOME": folder, "TMPDIR": folder})
         os.close(to_browser)

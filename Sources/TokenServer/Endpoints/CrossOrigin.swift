@@ -28,7 +28,8 @@ struct CrossOrigin: Sendable {
     response.fields[.accessControlAllowMethods] =
       request.route?.isUser ?? false
       ? "GET, POST, PUT, PATCH, DELETE" : request.hasPath("/token") ? "GET, POST" : "GET"
-    response.fields[.accessControlAllowHeaders] = policy.knowsCredentials ? Self.allowed + Self.credentials : Self.allowed
+    response.fields[.accessControlAllowHeaders] =
+      policy.knowsCredentials ? Self.allowed + Self.credentials : Self.allowed
     response.fields[.accessControlMaxAge] = "600"
   }
 

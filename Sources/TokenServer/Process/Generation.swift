@@ -34,7 +34,8 @@ struct Generation: Sendable {
 
     /// Reads the key that the settings name.
     init(_ loaded: Settings.Loaded) throws(SigningKeyError) {
-      self.init(settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings,
+      self.init(
+        settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings,
         proxies: loaded.proxies)
     }
   }

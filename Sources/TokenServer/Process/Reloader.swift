@@ -30,7 +30,8 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: How the files of `current` looked before they were read.
   init(
     _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger, load: @escaping Load
+    catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger,
+    load: @escaping Load
   ) {
     self.current = current
     self.servers = servers

@@ -15,7 +15,8 @@ extension Settings.Access {
   static let clients = Setting<JSON5Value>(
     "access.clients",
     .structure(
-      { if case .array = $0 { true } else { false } }, remedy: "write a list of objects such as [{ id: \"android\", … }]"),
+      { if case .array = $0 { true } else { false } },
+      remedy: "write a list of objects such as [{ id: \"android\", … }]"),
     default: .array([]))
   static let token = Setting("access.anonymous.token", .bool, default: true)
   static let catalog = Setting("access.anonymous.catalog", .bool, default: false)
@@ -25,7 +26,8 @@ extension Settings.Access {
     .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"), default: [])
   static let ttl = Setting("access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap))
   static let storefronts = Setting<[String]>(
-    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"), default: [])
+    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"), default: []
+  )
   static let rateLimit = Setting<JSON5Value>(
     "access.anonymous.rateLimit",
     .structure(

@@ -48,7 +48,9 @@ struct OriginPatternTests {
     let origin = try Origin(origin)
     #expect(try OriginPattern("https://*.preview.example.com").matches(origin) == isMatch)
     let policy = AccessPolicy(
-      clients: [Client(id: "web", credential: .origin, origins: .only([try OriginPattern("https://*.preview.example.com")]))],
+      clients: [
+        Client(id: "web", credential: .origin, origins: .only([try OriginPattern("https://*.preview.example.com")]))
+      ],
       anonymous: nil)
     #expect((policy.client(of: origin) != nil) == isMatch)
     #expect(policy.mayRead(origin) == isMatch)

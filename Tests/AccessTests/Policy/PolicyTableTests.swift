@@ -38,7 +38,9 @@ struct PolicyTableTests {
       // The origin alone.
       Row("from https://app.example.com", "token", "token of web for https://app.example.com"),
       Row("from https://pr-1.preview.example.com", "token", "token of web for https://pr-1.preview.example.com"),
-      Row("from https://app.example.com", "token origin=https://app.example.com", "token of web for https://app.example.com"),
+      Row(
+        "from https://app.example.com", "token origin=https://app.example.com",
+        "token of web for https://app.example.com"),
       Row("from https://app.example.com", "token origin=https://pr-1.preview.example.com", "origin_not_own"),
       Row("from https://app.example.com", "token origin=https://evil.example", "origin_not_allowed"),
       Row("from https://app.example.com", "catalog us", "no_catalog"),
@@ -47,7 +49,9 @@ struct PolicyTableTests {
       Row("from null", "token", "origin_not_allowed"),
       // Both.
       Row("key studio from https://studio.example.com", "token", "token of studio for https://studio.example.com"),
-      Row("key studio from https://studio.example.com", "token origin=https://beta.example.com", "token of studio for https://beta.example.com"),
+      Row(
+        "key studio from https://studio.example.com", "token origin=https://beta.example.com",
+        "token of studio for https://beta.example.com"),
       Row("key studio from https://app.example.com", "token", "origin_not_allowed"),
       Row("key studio from null", "token", "origin_not_allowed"),
       Row("key studio", "token", "no_origin"),

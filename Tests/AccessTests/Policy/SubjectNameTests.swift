@@ -16,7 +16,8 @@ struct SubjectNameTests {
     #expect(SubjectName(text) == name)
   }
 
-  @Test("is refused", arguments: ["", "*.example.com", "a b", "partner\u{0}.example.com", "päckchen.example", "CN=partner"])
+  @Test(
+    "is refused", arguments: ["", "*.example.com", "a b", "partner\u{0}.example.com", "päckchen.example", "CN=partner"])
   func refused(_ text: String) {
     #expect(SubjectName(text) == nil)
   }

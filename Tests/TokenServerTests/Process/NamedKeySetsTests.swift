@@ -68,7 +68,9 @@ struct NamedKeySetsTests {
   @Test("behind a proxy that HTTPS_PROXY does not name properly are a fault")
   func proxy() throws {
     let source = KeySetSource.url("https://id.example.com/", caFile: nil)
-    #expect(throws: StartError.self) { try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x"])) }
+    #expect(throws: StartError.self) {
+      try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x"]))
+    }
     _ = try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x", "NO_PROXY": "example.com"]))
   }
 

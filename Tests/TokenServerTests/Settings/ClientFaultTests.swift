@@ -24,7 +24,8 @@ struct ClientFaultTests {
     Case("no list", "{}", fault: "access.clients: is an object; write a list of objects"),
     Case("no object", "['web']", fault: "access.clients[0]: is a string; write an object."),
     Case("no id", "[{ \(key) }]", fault: "access.clients[0].id: is not set; write a name such as \"android\"."),
-    Case("an id with a space", "[{ id: 'a b', \(key) }]", fault: "access.clients[0].id: \"a b\" is no name of a client;"),
+    Case(
+      "an id with a space", "[{ id: 'a b', \(key) }]", fault: "access.clients[0].id: \"a b\" is no name of a client;"),
     Case(
       "an id that means everybody", "[{ id: 'anonymous', \(key) }]",
       fault: "access.clients[0].id: \"anonymous\" means something else in logs and metrics;"),
@@ -39,7 +40,8 @@ struct ClientFaultTests {
       fault: "access.clients[0].apiKey: there is no field \"sha265\"; the nearest is access.clients[0].apiKey.sha256"),
     Case(
       "nothing that it is known by", "[{ id: 'a' }]",
-      fault: "access.clients[0]: is a client that nothing is known by; write apiKey, jwt, clientCertificate, or origins"),
+      fault: "access.clients[0]: is a client that nothing is known by; write apiKey, jwt, clientCertificate, or origins"
+    ),
     Case(
       "empty origins", "[{ id: 'a', origins: [] }]", fault: "access.clients[0]: is a client that nothing is known by;"),
     Case(
@@ -80,14 +82,18 @@ struct ClientFaultTests {
       "a star before a single label", "[{ id: 'a', origins: ['https://*.com'] }]",
       fault: "access.clients[0].origins[0]: The star needs a domain of at least two labels"),
     Case(
-      "one origin for two", "[{ id: 'a', origins: ['https://a.example'] }, { id: 'b', origins: ['https://A.example'] }]",
+      "one origin for two",
+      "[{ id: 'a', origins: ['https://a.example'] }, { id: 'b', origins: ['https://A.example'] }]",
       fault: "access.clients[1].origins: holds an origin that is known as access.clients[0], too; name it once."),
     Case(
       "a life above the maximum", "[{ id: 'a', \(key), ttl: '48h' }]",
       fault: "access.clients[0].ttl: is more than token.maxTTL;"),
-    Case("a storefront", "[{ id: 'a', \(key), storefronts: ['usa'] }]", fault: "access.clients[0].storefronts[0]: \"usa\""),
+    Case(
+      "a storefront", "[{ id: 'a', \(key), storefronts: ['usa'] }]", fault: "access.clients[0].storefronts[0]: \"usa\""),
     Case("no storefronts", "[{ id: 'a', \(key), storefronts: [] }]", fault: "access.clients[0].storefronts: is empty;"),
-    Case("a share of all and more", "[{ id: 'a', \(key), share: 1.5 }]", fault: "access.clients[0].share: is out of range;"),
+    Case(
+      "a share of all and more", "[{ id: 'a', \(key), share: 1.5 }]", fault: "access.clients[0].share: is out of range;"
+    ),
     Case(
       "a rate without its number", "[{ id: 'a', \(key), rateLimit: { burst: 5 } }]",
       fault: "access.clients[0].rateLimit.perSecond: is not set;"),
@@ -97,7 +103,8 @@ struct ClientFaultTests {
     Case(
       "a total burst of nothing", "[{ id: 'a', \(key), rateLimit: { total: { perSecond: 5, burst: 0 } } }]",
       fault: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
-    Case("a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", fault: "access.clients[0].rateLimit: is a number;"),
+    Case(
+      "a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", fault: "access.clients[0].rateLimit: is a number;"),
     Case(
       "a certificate that nobody asks for", "[{ id: 'a', clientCertificate: { san: 'spiffe://a.example/b' } }]",
       fault: "access.clients[0].clientCertificate: can never be shown, because no client is asked for a certificate;"),

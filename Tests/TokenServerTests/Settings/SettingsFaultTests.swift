@@ -153,7 +153,9 @@ struct SettingsFaultTests {
     Case("nobody has access", "access: {}", fault: "access: nobody may have anything; write access: { clients:"),
     Case(
       "access as true", "access: { anonymous: true }",
-      fault: "access.anonymous: is a boolean; write an object with any of catalog, me, origins, rateLimit, share, storefronts, token, ttl."),
+      fault:
+        "access.anonymous: is a boolean; write an object with any of catalog, me, origins, rateLimit, share, storefronts, token, ttl."
+    ),
     Case(
       "an anonymous life above the maximum", "access: { anonymous: { ttl: '48h' } }",
       fault: "access.anonymous.ttl: is more than token.maxTTL;"),

@@ -103,7 +103,9 @@ struct ObjectReader {
   private mutating func object<Value>(
     _ value: JSON5Value, at path: String, remedy: String, _ body: (inout ObjectReader) -> Value?
   ) -> Value? {
-    guard var reader = ObjectReader(value, at: path, source: source, remedy: remedy, faults: &faults) else { return nil }
+    guard var reader = ObjectReader(value, at: path, source: source, remedy: remedy, faults: &faults) else {
+      return nil
+    }
     let result = body(&reader)
     reader.finish()
     faults += reader.faults

@@ -88,7 +88,8 @@ extension SettingType where Value == String {
   /// A short text of printable characters.
   static func label(atMost limit: Int, _ remedy: String) -> SettingType {
     string(remedy) { (text) throws(InvalidValue) in
-      guard (1...limit).contains(text.utf8.count), text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" })
+      guard (1...limit).contains(text.utf8.count),
+        text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" })
       else { throw InvalidValue(problem: "is empty, or too long", remedy: remedy) }
       return text
     }
