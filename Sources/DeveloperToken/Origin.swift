@@ -28,6 +28,9 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
     return rest[..<(nameEnd ?? rest.endIndex)]
   }
 
+  /// The host as a resolver takes it: an IPv6 address without its brackets.
+  public var hostToResolve: String { String(host.drop { $0 == "[" }.prefix { $0 != "]" }) }
+
   /// Whether the scheme is `https`.
   public var isSecure: Bool { description.hasPrefix("https:") }
 

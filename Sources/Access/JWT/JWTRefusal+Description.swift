@@ -22,7 +22,6 @@ extension JWTRefusal: CustomStringConvertible {
     case .keyMismatch: "The key that the JWT names is not for its alg."
     case .ambiguousKey: "The JWT does not say which of the issuer's keys signed it: it needs a kid of one key."
     case .badSignature: "The JWT's signature is not that of the key that it names."
-    case .keysUnavailable: "The keys of the JWT's issuer cannot be had at present."
     }
   }
 }

@@ -64,8 +64,6 @@ public enum JWTRefusal: Error, Sendable, Hashable {
   case ambiguousKey
   /// The key that it names did not make its signature.
   case badSignature
-  /// There is no key set, because the provider has not been reached yet.
-  case keysUnavailable
 }
 
 extension JWTRefusal {
@@ -91,7 +89,6 @@ extension JWTRefusal {
     case .keyMismatch: "jwt_key_mismatch"
     case .ambiguousKey: "jwt_ambiguous_key"
     case .badSignature: "jwt_bad_signature"
-    case .keysUnavailable: "jwt_keys_unavailable"
     }
   }
 
@@ -99,6 +96,6 @@ extension JWTRefusal {
   public static let reasons: [StaticString] = [
     tooLong, malformed(.parts), unsupportedAlgorithm, algorithmNotAllowed, criticalHeader, keyInHeader, wrongType,
     wrongIssuer, wrongAudience, noExpiry, expired(seconds: 0), notYetValid(seconds: 0), issuedInFuture(seconds: 0),
-    invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature, keysUnavailable,
+    invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature,
   ].map(\.reason)
 }

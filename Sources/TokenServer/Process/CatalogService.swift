@@ -72,7 +72,7 @@ extension UpstreamClient.Configuration {
   fileprivate init(_ settings: Settings.Catalog) throws {
     let upstream = settings.upstream
     self.init(
-      upstream.isSecure ? .https : .http, host: String(upstream.host), port: upstream.port,
+      upstream.isSecure ? .https : .http, host: upstream.hostToResolve, port: upstream.port,
       tls: upstream.isSecure ? try TLSClientContext(caFile: settings.caFile) : nil,
       proxy: try settings.proxy.map { try UpstreamProxy($0) })
   }

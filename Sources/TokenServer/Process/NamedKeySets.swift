@@ -63,9 +63,8 @@ extension NamedKeySets.Entry {
     _ url: KeySetURL, _ caFile: String?, _ proxies: ProxyEnvironment
   ) throws(StartError) -> UpstreamClient.Configuration {
     do {
-      let host = String(url.origin.host.drop { $0 == "[" }.prefix { $0 != "]" })
       var configuration = UpstreamClient.Configuration(
-        .https, host: host, port: url.origin.port, tls: try TLSClientContext(caFile: caFile),
+        .https, host: url.origin.hostToResolve, port: url.origin.port, tls: try TLSClientContext(caFile: caFile),
         proxy: try proxies.proxy(for: url.origin).map { try UpstreamProxy($0) })
       // One request, and then nothing for minutes.
       configuration.http2 = .never

@@ -17,7 +17,7 @@ struct KeySetsTests {
 
   /// Why a token is refused; nil if it is not.
   private func refusal(_ token: String, _ keys: JSONWebKeySet?) -> JWTRefusal? {
-    guard let keys else { return .keysUnavailable }
+    guard let keys else { return .unknownKey }
     do throws(JWTRefusal) {
       _ = try JWT(compact: Array(token.utf8).span).verify(by: keys, rules: Self.rules, now: Glibc.time(nil))
       return nil
