@@ -83,11 +83,14 @@ final class HTTP2Exchange: @unchecked Sendable {
       switch try router.operation(for: request).action {
       case .respond(let respond): finish(respond(request))
       case .read(let limit, let reply):
+        let context = context
         start { () async throws(Refusal) in
           try await self.read(limit)
+          // The stream may have gone while its content was read, and then nobody waits for an answer.
+          guard !self.isClosed else { throw .draining }
           switch reply(self.request) {
           case .now(let response): return response
-          case .later(let work): return await work(self.context)
+          case .later(let work): return await work(context)
           }
         }
       case .reply(let reply):
