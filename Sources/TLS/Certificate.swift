@@ -13,9 +13,12 @@ import Glibc
   deinit { unsafe X509_free(pointer) }
 
   /// When the certificate ends, in seconds since 1970, or nil if its date makes no sense.
-  var notAfter: Int? {
+  var notAfter: Int? { unsafe Self.notAfter(pointer) }
+
+  /// The same of one that somebody else owns.
+  static func notAfter(_ certificate: OpaquePointer) -> Int? {
     var date = unsafe tm()
-    guard unsafe ASN1_TIME_to_tm(X509_get0_notAfter(pointer), &date) == 1 else { return nil }
+    guard unsafe ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &date) == 1 else { return nil }
     return unsafe timegm(&date)
   }
 

@@ -5,7 +5,8 @@ import COpenSSL
 /// A resumed session carries the client certificate that was verified when it began. So the context is a digest of the
 /// client CAs, and to drop a CA voids the sessions that rest on it.
 struct SessionIdentity {
-  private var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+  /// The context, 32 bytes.
+  private(set) var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
 
   /// Adds a client CA. False if OpenSSL fails to digest it.
   mutating func add(_ authority: borrowing Certificate) -> Bool {

@@ -54,8 +54,9 @@ extension TLSContext {
     }
   }
 
-  /// Asks clients for certificates of the CAs in the file, and ties session tickets to exactly these CAs.
-  static func acceptClientCertificates(of path: String?, _ context: OpaquePointer) throws(TLSError) {
+  /// Asks clients for certificates of the CAs in the file, and ties session tickets to exactly these CAs. Returns what
+  /// names them.
+  static func acceptClientCertificates(of path: String?, _ context: OpaquePointer) throws(TLSError) -> [UInt8] {
     var identity = SessionIdentity()
     if let path {
       try PEMFile(path).forEachCertificate { place, authority throws(TLSError) in
@@ -69,6 +70,7 @@ extension TLSContext {
       unsafe dropTicketsOfExpiredCertificates(context)
     }
     guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL takes no session ID context.") }
+    return identity.digest
   }
 
   /// A resumed session verifies no certificate, and begets the ticket of the next: without this, one handshake before its

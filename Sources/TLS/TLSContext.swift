@@ -17,6 +17,9 @@ public final class TLSContext: @unchecked Sendable {
   /// When the certificate expires, in seconds since 1970.
   public let certificateNotAfter: Int
 
+  /// Names the client CAs: the same for the same CAs in the same order, and for none.
+  public let clientAuthorities: [UInt8]
+
   /// What a peer may cost.
   public let limits: TLSLimits
 
@@ -47,7 +50,7 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try Self.applyPolicy(to: handle.pointer)
     certificateNotAfter = unsafe try Self.loadChain(certificateFile, into: handle.pointer, &findings)
     unsafe try Self.loadKey(keyFile, of: certificateFile, into: handle.pointer, &findings)
-    unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer)
+    clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer)
     if let previous { unsafe try Self.copyTicketKeys(from: previous.handle.pointer, to: handle.pointer) }
     unsafe protocols.select(on: handle.pointer)
     self.handle = handle

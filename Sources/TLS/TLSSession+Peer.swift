@@ -34,6 +34,14 @@ extension TLSSession {
   /// The client's certificate, verified against the client CAs in this handshake or in the one of the session that it
   /// resumes; nil if it sent none. Read afresh each time.
   public var clientCertificate: ClientCertificate? {
-    unsafe SSL_get0_peer_certificate(ssl).flatMap { unsafe ClientCertificate($0) }
+    unsafe SSL_get0_peer_certificate(ssl).flatMap { unsafe ClientCertificate($0, authorities: authorities) }
+  }
+
+  /// What the session is tied to: see ``SessionIdentity``.
+  private var authorities: [UInt8] {
+    guard let session = unsafe SSL_get_session(ssl) else { return [] }
+    var length: UInt32 = 0
+    guard let identity = unsafe SSL_SESSION_get0_id_context(session, &length) else { return [] }
+    return unsafe Array(UnsafeBufferPointer(start: identity, count: Int(length)))
   }
 }
