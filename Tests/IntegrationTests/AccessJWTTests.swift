@@ -75,6 +75,18 @@ struct AccessJWTTests {
     #expect(try ground.request("/token", key: other).status == 200)
   }
 
+  @Test("is counted for each address where its sub is an app and no person")
+  func rateOfAddresses() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(
+      provider.client("members", "rateLimit: { perSecond: 0.01, burst: 1, per: \"address\" }"))
+    let token = try provider.mint(claims: "{\"sub\": \"1:123456789012:android:0a1b2c\"}")
+    for address in ["127.0.0.2", "127.0.0.3"] {
+      #expect(try ground.request("/token", key: token, "--interface", address).status == 200)
+      #expect(try ground.request("/token", key: token, "--interface", address).status == 429)
+    }
+  }
+
   @Test("by a key that is new is taken at once, and one by a key that is gone no longer")
   func rotation() throws {
     let provider = try IdentityProvider()
@@ -102,7 +114,8 @@ struct AccessJWTTests {
     #expect(try ground.request("/token").status == 200)
   }
 
-  @Test("gets 503 while no keys have come, without being counted as a failed attempt, and the server starts all the same")
+  @Test(
+    "gets 503 while no keys have come, without being counted as a failed attempt, and the server starts all the same")
   func never() throws {
     let provider = try IdentityProvider()
     try provider.behave("down")
@@ -166,5 +179,69 @@ struct AccessJWTTests {
       #expect(result.status == 78)
       #expect(result.stderr.contains(file))
     }
+  }
+
+  @Test(
+    "for one of several clients of a provider is neither refused nor held against anybody while the keys are missing")
+  func severalWithoutKeys() throws {
+    let provider = try IdentityProvider()
+    try provider.behave("down")
+    let source =
+      "issuer: \"https://id.example.com/\", jwksURL: \"\(provider.url)\", caFile: \"\(provider.certificateFile)\""
+    let ground = try AccessGround(
+      "{ id: 'one', jwt: { \(source), audience: 'one' } }, { id: 'two', jwt: { \(source), audience: 'two' } },")
+    for audience in ["one", "two"] {
+      let answer = try ground.request("/token", key: try provider.mint(claims: "{\"aud\": \"\(audience)\"}"))
+      #expect(answer.status == 503, "\(audience): \(answer.text)")
+    }
+    #expect(
+      try ground.request("/token", key: try provider.mint(claims: "{\"exp\": 1000, \"aud\": \"two\"}")).status == 401)
+    ground.server.stop()
+    #expect(ground.auditLines.map(\.reason) == ["jwt_no_keys", "jwt_no_keys", "jwt_expired"])
+  }
+
+  @Test("that is for two clients is refused, since they may have different rights")
+  func ambiguous() throws {
+    let provider = try IdentityProvider()
+    let source =
+      "issuer: \"https://id.example.com/\", jwksURL: \"\(provider.url)\", caFile: \"\(provider.certificateFile)\""
+    let ground = try AccessGround(
+      "{ id: 'one', jwt: { \(source), audience: 'one' } }, { id: 'two', jwt: { \(source), audience: 'two' } },")
+    #expect(try ground.request("/token", key: try provider.mint(claims: "{\"aud\": \"two\"}")).status == 200)
+    let both = try provider.mint(claims: "{\"aud\": [\"two\", \"one\"]}")
+    #expect(try ground.request("/token", key: both).status == 401)
+    // By another's key it is not even that.
+    let forged = try provider.mint("keys=unpublished&kid=es256-1", claims: "{\"aud\": [\"two\", \"one\"]}")
+    #expect(try ground.request("/token", key: forged).status == 401)
+    ground.server.stop()
+    #expect(ground.auditLines.map(\.reason) == [nil, "jwt_ambiguous_client", "jwt_bad_signature"])
+  }
+
+  @Test("that has just expired gets 401 as often as it comes, since 429 would keep the app from renewing it")
+  func expired() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client())
+    let token = try provider.mint(claims: "{\"exp\": 1000}")
+    let connection = try ground.server.connect()
+    let request = "GET /token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(token)\r\n\r\n"
+    connection.send(String(repeating: request, count: 150))
+    connection.finishSending()
+    #expect(try connection.receiveAll().split(separator: "HTTP/1.1 401 ").count == 150)
+  }
+
+  @Test("holds nothing up for a caller who has gone while the keys are fetched")
+  func gone() throws {
+    let provider = try IdentityProvider()
+    try provider.behave("hold")
+    let ground = try AccessGround(provider.client())
+    let token = try provider.mint()
+    for _ in 0..<3 {
+      let connection = try ground.server.connect()
+      connection.send("GET /token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(token)\r\n\r\n")
+      connection.finishSending()
+      _ = try connection.receiveAll()
+    }
+    // The provider still holds its answer.
+    try ground.server.process.waitForErrors("\"http.status\":499", count: 3)
   }
 }

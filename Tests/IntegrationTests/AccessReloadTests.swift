@@ -64,10 +64,40 @@ struct AccessReloadTests {
     let file = try ground.directory.write(
       try Self.policy("one", "key-one", 1000, "https://one.example"), to: "config.json5")
     let server = try ground.serve(["MUSICKIT_CONFIG": file, "ACCESS_ANONYMOUS": ""])
-    _ = try ground.directory.write("{ access: { clients: [{ id: 'one', apiKey: { sha256: 'x' } }] } }", to: "config.json5")
+    _ = try ground.directory.write(
+      "{ access: { clients: [{ id: 'one', apiKey: { sha256: 'x' } }] } }", to: "config.json5")
     server.process.signal(SIGHUP)
     try server.process.waitForErrors("access.clients[0].apiKey.sha256")
     let answer = try server.request("/token", "-H", "X-API-Key: key-one", "-H", "Origin: https://one.example")
     #expect(answer.status == 200)
+  }
+
+  @Test("that names the same keys by another file refuses no bearer of a JWT, however often it comes")
+  func keys() throws {
+    let provider = try IdentityProvider()
+    let ground = try Ground()
+    let keySet = try provider.keySet()
+    let policies = try ["a", "b"].map { name in
+      let file = try ground.directory.write(keySet, to: "\(name).json")
+      let jwt = "issuer: 'https://id.example.com/', jwksFile: '\(file)'"
+      return """
+        { access: { clients: [ { id: "one", jwt: { \(jwt), audience: "music" } },
+          { id: "two", jwt: { \(jwt), audience: "films" } } ] } }
+        """
+    }
+    let file = try ground.directory.write(policies[0], to: "config.json5")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file, "ACCESS_ANONYMOUS": "", "LOG_LEVEL": "notice"])
+    let load = try ChildProcess(
+      Repository.python, [Repository.script("bearer_load.py"), "\(server.port)", try provider.mint()], holdsInput: true)
+    #expect(try load.line() == "running")
+    for reload in 1...40 {
+      _ = try ground.directory.write(policies[reload % 2], to: "config.json5")
+      server.process.signal(SIGHUP)
+      try server.process.waitForErrors("were read anew", count: reload)
+    }
+    load.closeInput()
+    let report = try #require(try load.line().flatMap { JSONReader.read(Array($0.utf8)) })
+    #expect(report.members.map(\.name) == ["200"], "\(report)")
+    #expect(server.stop() == 0)
   }
 }

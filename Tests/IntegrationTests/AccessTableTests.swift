@@ -49,21 +49,28 @@ struct AccessTableTests {
     Row("a foreign page", from("https://evil.example"), "/token", 403, "origin_not_allowed"),
     Row("a foreign page, for the catalog", from("https://evil.example"), AccessGround.album, 404, "origin_not_allowed"),
     Row("a page without an origin", from("null"), "/token", 403, "origin_not_allowed"),
-    Row("two origins", from("https://app.example.com") + from("https://app.example.com"), "/token", 403, "origin_not_allowed"),
+    Row(
+      "two origins", from("https://app.example.com") + from("https://app.example.com"), "/token", 403,
+      "origin_not_allowed"),
     Row("a page, for its catalog", from("https://app.example.com"), AccessGround.album, 200),
     Row(
-      "a page, for another's token", from("https://app.example.com"), "/token?origin=https://x.preview.example.com", 403,
+      "a page, for another's token", from("https://app.example.com"), "/token?origin=https://x.preview.example.com",
+      403,
       "origin_not_allowed"),
 
     Row("key and page, for the catalog", studio + studioPage, AccessGround.album, 200),
     Row("key and page, for /v1/me", studio + studioPage + userToken, "/v1/me/library/songs", 200),
     Row("key and page, for a token", studio + studioPage, "/token", 403, "not_permitted"),
     Row("the key without its page", studio, AccessGround.album, 401, "missing_credentials"),
-    Row("the page without its key", studioPage, AccessGround.album, 404, "origin_not_allowed"),
-    Row("the key and another page", studio + from("https://app.example.com"), AccessGround.album, 404, "origin_not_allowed"),
+    Row("the page without its key", studioPage, AccessGround.album, 401, "missing_credentials"),
+    Row(
+      "the key and another page", studio + from("https://app.example.com"), AccessGround.album, 404,
+      "origin_not_allowed"),
 
     Row("an unknown key", bearer("nobodys"), "/token", 401, "invalid_credentials"),
-    Row("an unknown key on an allowed page", bearer("nobodys") + from("https://app.example.com"), "/token", 401, "invalid_credentials"),
+    Row(
+      "an unknown key on an allowed page", bearer("nobodys") + from("https://app.example.com"), "/token", 401,
+      "invalid_credentials"),
     Row("an unknown key, for the catalog", bearer("nobodys"), AccessGround.album, 401, "invalid_credentials"),
     Row("an empty key", ["-H", "Authorization: Bearer"], "/token", 401, "invalid_credentials"),
     Row("an empty field", ["-H", "X-API-Key;"], "/token", 401, "invalid_credentials"),
@@ -72,7 +79,9 @@ struct AccessTableTests {
     Row("two keys", android + apiKey(AccessGround.android), "/token", 401, "invalid_credentials"),
     Row("a key's beginning", bearer(String(AccessGround.android.dropLast())), "/token", 401, "invalid_credentials"),
     Row("a key and more", bearer("\(AccessGround.android)x"), "/token", 401, "invalid_credentials"),
-    Row("a key's hash", bearer("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"), "/token", 401, "invalid_credentials"),
+    Row(
+      "a key's hash", bearer("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"), "/token", 401,
+      "invalid_credentials"),
     Row("a JWT where nobody has one", bearer("eyJhbGciOiJub25lIn0.e30.AA"), "/token", 401, "invalid_credentials"),
 
     Row("nothing", [], "/token", 401, "missing_credentials"),
@@ -142,7 +151,8 @@ struct AccessTableTests {
 
   @Test("tells a page without Origin, and one with Apple's own token, what to do")
   func hints() throws {
-    let ground = try AccessGround("{ id: 'idp', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://localhost:1/jwks' } }")
+    let ground = try AccessGround(
+      "{ id: 'idp', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://localhost:1/jwks' } }")
     #expect(try #require(try ground.request("/token", key: nil).errorDetail).contains("POST /token"))
     let token = try #require(try ground.request("/token").token)
     let answer = try ground.request(AccessGround.album, key: token)

@@ -28,6 +28,35 @@ struct AuditTests {
     #expect(!ground.server.log.contains("eyJ"))
   }
 
+  @Test("has a line for every method that is answered, in whatever form, and none for a preflight")
+  func methods() throws {
+    let ground = try AccessGround()
+    for method in ["GET", "POST", "HEAD"] {
+      let options = (method == "HEAD" ? ["-I"] : ["-X", method]) + ["-H", "Accept: text/plain"]
+      let answer = try HTTPAnswer(
+        curl: options + ["-H", "X-API-Key: \(AccessGround.android)", "\(ground.server.url)/token"])
+      #expect(answer.status == 200)
+      #expect(answer["Content-Type"] == "text/plain")
+      if method == "HEAD" { #expect(answer.body.isEmpty) } else { _ = try CompactToken(answer.text) }
+      // A refusal is JSON all the same.
+      let refused = try HTTPAnswer(curl: options + ["-H", "X-API-Key: wrong", "\(ground.server.url)/token"])
+      #expect(refused.status == 401)
+      #expect(refused["Content-Type"] == "application/json")
+    }
+    let origin = ["-H", "Origin: https://app.example.com", "-H", "Access-Control-Request-Method: GET"]
+    for target in ["/token", AccessGround.album, "/v1/me/library/songs"] {
+      let preflight = try HTTPAnswer(curl: ["-X", "OPTIONS"] + origin + ["\(ground.server.url)\(target)"])
+      #expect(preflight.status == 204)
+      #expect(preflight["Access-Control-Allow-Origin"] == "https://app.example.com")
+      #expect(preflight["Access-Control-Allow-Headers"]?.contains("Authorization, X-API-Key") == true)
+      let plain = try HTTPAnswer(curl: ["-X", "OPTIONS", "-H", "X-API-Key: wrong", "\(ground.server.url)\(target)"])
+      #expect(plain.status == 204 && plain["Allow"] != nil)
+    }
+    ground.server.stop()
+    #expect(ground.auditLines.map(\.outcome) == (0..<3).flatMap { _ in ["granted", "refused"] })
+    #expect(ground.auditLines.allSatisfy { ($0.client == "android") == ($0.outcome == "granted") })
+  }
+
   @Test("goes to a file that may be moved away, and nothing of it is lost")
   func rotation() throws {
     let directory = try TemporaryDirectory()

@@ -10,11 +10,12 @@ struct ClientCertificateTests {
     let server: RunningServer
     let authority: Certificate
 
-    init() throws {
+    init(_ more: [String: String] = [:]) throws {
       ground = try Ground()
       authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
       let authorityFile = try ground.directory.write(authority.pem, to: "client-ca.pem")
-      server = try ground.serve(ground.tlsSettings().merging(["SERVER_TLS_CLIENT_CA_FILE": authorityFile]) { $1 })
+      let own = try ground.tlsSettings().merging(["SERVER_TLS_CLIENT_CA_FILE": authorityFile]) { $1 }
+      server = try ground.serve(own.merging(more) { $1 })
       try issue("partner", by: authority)
     }
 
@@ -113,5 +114,34 @@ struct ClientCertificateTests {
     #expect(result.status == 78)
     #expect(result.stderr.contains("'\(file)' holds no certificate but a PEM block labelled 'PRIVATE KEY'"))
     #expect(result.stderr.contains("server.tls.clientCAFile: ") == (command == "check-config"))
+  }
+
+  @Test("one whose CA is taken out counts no longer, on a connection that lives on either")
+  func authorityGone() throws {
+    let certified = try Certified([
+      "ACCESS_CLIENTS": "[{ id: 'partner', clientCertificate: { san: 'spiffe://example.com/partner' } }]",
+      "ACCESS_ANONYMOUS": "",
+    ])
+    let client = try ChildProcess(
+      "openssl", ["s_client", "-connect", "127.0.0.1:\(certified.server.port)", "-quiet"] + certified.partner,
+      holdsInput: true)
+    func status() throws -> String? {
+      client.send("HEAD /token HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      var status: String?
+      while let line = try client.line() {
+        if line.hasPrefix("HTTP/1.1 ") { status = String(line.dropFirst(9).prefix(3)) }
+        if line == "\r" { return status }
+      }
+      return status
+    }
+    #expect(try status() == "200")
+    let other = try Certificate("other CA", key: KeyPair(), isAuthority: true)
+    _ = try certified.ground.directory.write(other.pem, to: "client-ca.pem")
+    certified.server.process.signal(SIGHUP)
+    try certified.server.process.waitForErrors("were read anew")
+    #expect(try status() == "401")
+    #expect(try client.line() == nil, "the connection has ended")
+    #expect(certified.server.stop() == 0)
+    #expect(certified.server.log.contains("outdated_certificate"))
   }
 }

@@ -3,6 +3,7 @@
 usage: catalog_load.py PORT COUNT            COUNT requests at once, on a connection each
        catalog_load.py PORT COUNT forever    COUNT at a time, one after the other, until standard input ends
        catalog_load.py PORT COUNT /PATH      COUNT requests for the same at once
+       catalog_load.py PORT COUNT once KEY ADDRESS    as the first, with an API key and from an address of this machine
 
 An answer is right if it is 200 with the target in it, or 429, 502, 503 or 504 with one of our error objects. Prints
 `sent` when all of the first requests have been, and a line with the number of answers at every fiftieth that finds
@@ -18,10 +19,13 @@ from collections import Counter
 
 PORT, COUNT = int(sys.argv[1]), int(sys.argv[2])
 MODE = sys.argv[3] if len(sys.argv) > 3 else "once"
+KEY, ADDRESS = sys.argv[4:6] if len(sys.argv) > 4 else ("", "127.0.0.1")
+FIELD = f"X-API-Key: {KEY}\r\n" if KEY else ""
 PATIENCE = 120
 statuses, wrong = Counter(), []
 sent = asyncio.Event()
-counts = Counter()
+# Callers at different addresses ask for different things.
+counts = Counter(targets=int(ADDRESS.split(".")[-1]) * 1_000_000 if KEY else 0)
 
 
 def target():
@@ -31,7 +35,7 @@ def target():
 
 async def ask(reader, writer, path):
     """One request; whether the connection can take another."""
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n{FIELD}\r\n".encode())
     counts["sent"] += 1
     if counts["sent"] == COUNT:
         print("sent", flush=True)
@@ -61,7 +65,7 @@ async def work(stopping):
     while True:
         path = target()
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+            reader, writer = await asyncio.open_connection("127.0.0.1", PORT, local_addr=(ADDRESS, 0))
             while await ask(reader, writer, path) and not stopping.is_set():
                 path = target()
             writer.close()

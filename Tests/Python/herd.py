@@ -1,10 +1,10 @@
 """Sends the same request over many connections at once and sums the answers up.
 
-usage: herd.py PORT COUNT TARGET
+usage: herd.py PORT COUNT TARGET [FIELD…]
 
-Every connection is open, and every request but its last byte is sent, before the first request is whole. Prints a JSON
-object: `statuses` (how many of each), `bodies` (how many different ones), `ids` (how many different X-Request-IDs) and
-`collapsed` (how many bear a Cache-Status that says so).
+Each FIELD is a field line more. Every connection is open, and every request but its last byte is sent, before the first
+request is whole. Prints a JSON object: `statuses` (how many of each), `bodies` (how many different ones), `ids` (how many
+different X-Request-IDs) and `collapsed` (how many bear a Cache-Status that says so).
 """
 
 import collections
@@ -13,7 +13,8 @@ import socket
 import sys
 
 port, count, target = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+lines = [f"GET {target} HTTP/1.1", "Host: localhost", "Connection: close", *sys.argv[4:], "", ""]
+request = "\r\n".join(lines).encode()
 
 connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(count)]
 for connection in connections:

@@ -28,10 +28,13 @@ On the admin URL:
     POST /mint     a token: `?alg=RS256` (ES256 if not said), `?keys=old` by the keys before the last rotation or
                    `?keys=unpublished` by others, `?kid=…` (empty for none); the content, if any, is a JSON object of claims
                    that replace the usual ones, null to leave one out. Usually: iss https://id.example.com/, aud music,
-                   sub user-1, iat now, exp in five minutes
+                   sub user-1, iat now, exp in five minutes. What no provider does: `?alg=none`, `?alg=HS256` with a public
+                   key in PEM as the secret, `?header=…` with a JSON object of header members, `?embed=1` for a `jwk`
 """
 
 import asyncio
+import base64
+import hmac
 import json
 import ssl
 import sys
@@ -41,6 +44,7 @@ from urllib.parse import parse_qs, urlsplit
 try:
     import jwt
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
     from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 except ImportError as error:
     sys.exit(f"{error}; `make test` installs PyJWT and cryptography and sets TEST_PYTHON to their interpreter.")
@@ -61,12 +65,25 @@ class Keys:
             for algorithm, key in self.private.items()
         ]
 
-    def mint(self, algorithm, key_id, changes):
+    def mint(self, algorithm, key_id, changes, members):
         now = int(time.time())
         claims = {"iss": "https://id.example.com/", "aud": "music", "sub": "user-1", "iat": now, "exp": now + 300}
         claims = {name: value for name, value in (claims | changes).items() if value is not None}
-        key_id = self.names[algorithm] if key_id is None else key_id
-        return jwt.encode(claims, self.private[algorithm], algorithm, headers={"kid": key_id} if key_id else None)
+        key_id = self.names.get(algorithm, self.names["ES256"]) if key_id is None else key_id
+        header = ({"kid": key_id} if key_id else {}) | members
+        if algorithm == "HS256":
+            return self.confuse(header, claims)
+        return jwt.encode(claims, self.private.get(algorithm), algorithm, headers=header)
+
+    def confuse(self, header, claims):
+        """A token whose secret everybody knows. PyJWT refuses to make one."""
+        parts = [base64url(json.dumps(part).encode()) for part in ({"alg": "HS256", "typ": "JWT"} | header, claims)]
+        public = self.private["ES256"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return b".".join([*parts, base64url(hmac.digest(public, b".".join(parts), "sha256"))]).decode()
+
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
 class State:
@@ -165,7 +182,8 @@ def mint(query, content):
     which = query.get("keys", ["present"])[0]
     keys = {"present": State.keys, "old": State.old, "unpublished": State.unpublished}[which]
     changes = json.loads(content) if content else {}
-    return keys.mint(query.get("alg", ["ES256"])[0], query.get("kid", [None])[0], changes).encode()
+    members = json.loads(query.get("header", ["{}"])[0]) | ({"jwk": keys.public[0]} if "embed" in query else {})
+    return keys.mint(query.get("alg", ["ES256"])[0], query.get("kid", [None])[0], changes, members).encode()
 
 
 async def serve_admin(reader, writer, context):

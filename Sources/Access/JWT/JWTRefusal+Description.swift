@@ -17,7 +17,7 @@ extension JWTRefusal: CustomStringConvertible {
     case .notYetValid(let seconds): "The JWT is valid in \(seconds) seconds only (nbf)."
     case .issuedInFuture(let seconds): "The JWT's iat lies \(seconds) seconds in the future: a clock is wrong."
     case .invalidClaim(let claim): "The JWT's \(claim.rawValue) is not what RFC 7519 has there."
-    case .requiredClaim(let name): "The JWT's claim \(name) does not say what this client's tokens must say."
+    case .requiredClaim: "A claim of the JWT does not say what this client's tokens must say."
     case .unknownKey: "No key of the JWT's issuer is known that could have signed it."
     case .keyMismatch: "The key that the JWT names is not for its alg."
     case .ambiguousKey: "The JWT does not say which of the issuer's keys signed it: it needs a kid of one key."

@@ -99,3 +99,25 @@ extension JWTRefusal {
     invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature,
   ].map(\.reason)
 }
+
+extension JWTRefusal {
+  /// How near a token is that was refused so by the claims alone: of several clients that it might be for, the nearest says
+  /// what is wrong.
+  var nearness: Int {
+    switch self {
+    case .expired, .notYetValid, .issuedInFuture, .noExpiry: 4
+    case .requiredClaim: 3
+    case .invalidClaim: 2
+    case .algorithmNotAllowed: 1
+    default: 0
+    }
+  }
+
+  /// Whether somebody may have made it up: one that is too old or too young was good, or will be.
+  var isGuess: Bool {
+    switch self {
+    case .expired, .notYetValid, .issuedInFuture: false
+    default: true
+    }
+  }
+}

@@ -16,6 +16,8 @@ public struct AccessPolicy: Sendable {
   private let exactOrigins: [Origin: Int]
   private let originPatterns: [String: Int]
   private let crossOrigins: CrossOriginSet
+  /// Every origin that is written down, by its serialization: to know one is ten times as quick as to parse it.
+  private let written: [String: Origin]
 
   /// Compiles a policy. Of two clients that a credential or an origin could mean, the first one counts: that there are
   /// none is for whoever reads the configuration to see to.
@@ -48,11 +50,19 @@ public struct AccessPolicy: Sendable {
     (self.keys, self.issuers, self.certificates) = (keys, issuers, certificates)
     (exactOrigins, originPatterns) = (exact, patterns)
     catalogIsShared = (clients + [anonymous].compactMap { $0 }).count { $0.catalog || $0.me } > 1
-    crossOrigins = CrossOriginSet(clients + [anonymous].compactMap { $0 })
+    let everybody = clients + [anonymous].compactMap { $0 }
+    crossOrigins = CrossOriginSet(everybody)
+    written = everybody.reduce(into: [:]) { written, client in
+      guard case .only(let origins) = client.origins else { return }
+      for case .exact(let origin) in origins { written[origin.description] = origin }
+    }
   }
 
   /// Whether a request can say by more than its origin who asks.
   public var knowsCredentials: Bool { keys.count > 0 || !issuers.isEmpty || !certificates.isEmpty }
+
+  /// Whether anybody is known by a TLS client certificate. Else one is a matter of the connection's, and no credential.
+  public var knowsCertificates: Bool { !certificates.isEmpty }
 
   /// Whether anybody is known by the origin alone, as browsers send it.
   var knowsOrigins: Bool { !exactOrigins.isEmpty || !originPatterns.isEmpty }
@@ -65,6 +75,9 @@ public struct AccessPolicy: Sendable {
       ?? (originPatterns.isEmpty ? nil : OriginPattern.pattern(of: origin).flatMap { originPatterns[$0] })
     return index.map { clients[$0] }
   }
+
+  /// The origin that is serialised so, if it is written down.
+  public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
   /// Whether pages of this origin may read answers: whether any client may use it (the Fetch standard, §3.3).
   public func mayRead(_ origin: Origin) -> Bool { crossOrigins.contains(origin) }

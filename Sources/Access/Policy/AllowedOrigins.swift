@@ -17,7 +17,9 @@ public enum AllowedOrigins: Sendable, Equatable {
     switch self {
     case .any: true
     case .loopback: origin.isLoopback
-    case .only(let patterns): patterns.contains { $0.matches(origin) }
+    case .only(let patterns):
+      patterns.contains(.exact(origin))
+        || OriginPattern.pattern(of: origin).map { patterns.contains(.anyLabel($0)) } ?? false
     }
   }
 

@@ -1,5 +1,7 @@
 /// One of those who may ask, as the operator wrote it down: how it is known, and what it may have.
-public struct Client: Sendable, Equatable {
+///
+/// An object that never changes, since every request hands its client on a few times: that costs a reference count.
+public final class Client: Sendable {
   /// How a client is known.
   public enum Credential: Sendable, Equatable {
     /// By one of several API keys, of which only the SHA-256 is known.
@@ -15,31 +17,34 @@ public struct Client: Sendable, Equatable {
   }
 
   /// Its name, in logs and metrics.
-  public var id: String
+  public let id: String
   /// How it is known.
-  public var credential: Credential
+  public let credential: Credential
   /// Its web origins. With a credential that is not the origin itself, a list of them means that both are needed.
-  public var origins: AllowedOrigins
+  public let origins: AllowedOrigins
   /// Whether it may have developer tokens.
-  public var token: Bool
+  public let token: Bool
   /// Whether it may have answers of Apple's catalog.
-  public var catalog: Bool
+  public let catalog: Bool
   /// Whether it may use `/v1/me/` with music user tokens.
-  public var me: Bool
+  public let me: Bool
   /// The life of its tokens in seconds, and the most that it may ask for; nil for the server's own.
-  public var ttl: Int?
+  public let ttl: Int?
   /// The storefronts whose catalog it may have, in lower case; nil for all.
-  public var storefronts: Set<String>?
-  /// How often each of its callers may ask, an address or the `sub` of a JWT, and how often all of them together.
-  public var rates: ClientRates
+  public let storefronts: Set<String>?
+  /// How often each of its callers may ask, and how often all of them together.
+  public let rates: ClientRates
+  /// Whether callers are told apart by their addresses even if they are known by a JWT: where its `sub` is no person, but
+  /// an app, as in Firebase App Check.
+  public let countsAddresses: Bool
   /// How much of the upstream quota it may have at a time, above 0 and at most 1; nil for the usual.
-  public var share: Double?
+  public let share: Double?
 
   /// A client that may have tokens and nothing else, unless told otherwise.
   public init(
     id: String, credential: Credential, origins: AllowedOrigins = .none, token: Bool = true, catalog: Bool = false,
     me: Bool = false, ttl: Int? = nil, storefronts: Set<String>? = nil, rate: Rate? = nil, totalRate: Rate? = nil,
-    share: Double? = nil
+    countsAddresses: Bool = false, share: Double? = nil
   ) {
     self.id = id
     self.credential = credential
@@ -50,6 +55,7 @@ public struct Client: Sendable, Equatable {
     self.ttl = ttl
     self.storefronts = storefronts
     rates = ClientRates(client: id, perCaller: rate, total: totalRate)
+    self.countsAddresses = countsAddresses
     self.share = share
   }
 
@@ -58,4 +64,14 @@ public struct Client: Sendable, Equatable {
 
   /// Whether it may have anything at all.
   public var mayHaveAnything: Bool { token || catalog || me }
+}
+
+extension Client: Equatable {
+  /// Whether all that is written down is the same.
+  public static func == (left: Client, right: Client) -> Bool {
+    left.id == right.id && left.credential == right.credential && left.origins == right.origins
+      && left.token == right.token && left.catalog == right.catalog && left.me == right.me && left.ttl == right.ttl
+      && left.storefronts == right.storefronts && left.rates == right.rates
+      && left.countsAddresses == right.countsAddresses && left.share == right.share
+  }
 }

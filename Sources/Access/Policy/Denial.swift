@@ -24,14 +24,27 @@ public struct Denial: Error, Sendable {
   public var reason: StaticString
   /// What happened, why, and what to do: for the caller. Nothing of a credential.
   public var detail: String
+  /// A further sentence for who has asked for a token.
+  public var hint: String?
   /// Whom it was refused; nil if nobody is known.
   public var client: String?
+  /// Whether the connection is good for nothing any more.
+  public var endsConnection: Bool
+  /// Whether it may have been a guess, and so counts as a failed attempt. A token that was good until a moment ago is none:
+  /// an app renews it when it is told 401, and waits when it is told 429.
+  public var isGuess: Bool
 
-  /// A denial.
-  public init(_ kind: Kind, _ reason: StaticString, _ detail: String, client: String? = nil) {
+  /// A denial; one of invalid credentials is a guess unless told otherwise.
+  public init(
+    _ kind: Kind, _ reason: StaticString, _ detail: String, hint: String? = nil, client: String? = nil,
+    endsConnection: Bool = false, isGuess: Bool? = nil
+  ) {
     self.kind = kind
     self.reason = reason
     self.detail = detail
+    self.hint = hint
     self.client = client
+    self.endsConnection = endsConnection
+    self.isGuess = isGuess ?? (kind == .invalidCredentials)
   }
 }

@@ -5,11 +5,13 @@ public struct Presented: Sendable {
   /// A credential as it came, not yet believed.
   public enum Credential: Sendable {
     /// The token of `Authorization: Bearer` (RFC 6750 §2.1): an API key or a JWT.
-    case bearer([UInt8])
+    case bearer(ArraySlice<UInt8>)
     /// The value of `X-API-Key`.
-    case apiKey([UInt8])
+    case apiKey(ArraySlice<UInt8>)
     /// The names of a TLS client certificate that verifies.
     case certificate([SubjectName])
+    /// One that was good when the connection began, and is not any more.
+    case outdatedCertificate
     /// Something that is no single credential; a sentence says why.
     case malformed(String)
   }

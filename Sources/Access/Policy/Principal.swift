@@ -6,6 +6,13 @@ public struct Principal: Sendable {
   public let client: Client
   /// The `sub` of its JWT, if that is how it is known.
   public let subject: String?
+  /// Who it is among those of its client, as far as rates and shares go: its JWT's `sub`, or its address.
+  ///
+  /// - Parameter address: Where it asks from.
+  public func identity(at address: String) -> Caller {
+    subject.flatMap { client.countsAddresses ? nil : Caller.subject($0) } ?? .address(address)
+  }
+
   /// The web origin that counts: nil if it sent none, or is known by something that origins do not bind.
   public let origin: Origin?
 
@@ -34,7 +41,7 @@ public struct Principal: Sendable {
     guard client.token else { throw notPermitted("no_token", "gets no developer tokens", "token") }
     if let most = client.ttl, let ttl, ttl > most {
       throw Denial(
-        .invalidParameter, "ttl_too_long", "ttl is \(ttl) s; \(subjectOfSentence) \(most) s at most.",
+        .invalidParameter, "ttl_too_long", "\(subjectOfSentence) tokens of \(most) s at most, not of \(ttl) s.",
         client: client.id)
     }
     return TokenGrant(ttl: ttl ?? client.ttl, origins: try tokenOrigins(named))
@@ -56,7 +63,9 @@ public struct Principal: Sendable {
 
   /// Of callers without a credential, those count who name a listed origin, if there are any.
   private func checkOrigin() throws(Denial) {
-    if client.credential == .anonymous, client.origins.isRestricted, origin == nil { throw AccessPolicy.noOrigin }
+    if client.credential == .anonymous, client.origins.isRestricted, origin == nil {
+      throw AccessPolicy.noOrigin(client: client)
+    }
   }
 
   /// Whether a token for other origins than the page's own would be somebody else's.
@@ -99,6 +108,6 @@ public struct Principal: Sendable {
   }
 
   private var subjectOfSentence: String {
-    client.credential == .anonymous ? "callers without credentials get" : "client \(client.id) gets"
+    client.credential == .anonymous ? "Callers without credentials get" : "Client \(client.id) gets"
   }
 }

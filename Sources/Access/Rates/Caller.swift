@@ -5,3 +5,12 @@ public enum Caller: Sendable, Hashable {
   /// The `sub` of a JWT (RFC 7519 §4.1.2), wherever its bearer is.
   case subject(String)
 }
+
+extension Caller {
+  /// The address or the subject, for the shares of a quota.
+  public var text: String {
+    switch self {
+    case .address(let text), .subject(let text): text
+    }
+  }
+}

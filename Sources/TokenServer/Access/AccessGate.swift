@@ -10,6 +10,10 @@ import Telemetry
 /// may, and keeps a record of what came of it. What they may have is asked of the caller who is let in.
 struct AccessGate: Sendable {
   let policy: AccessPolicy
+  /// The keys of identity providers that the policy names.
+  let keys: KeySetTable
+  /// The CAs that client certificates are verified against; nil for plain HTTP.
+  let clientAuthorities: [UInt8]?
   let service: AccessService
 
   /// What comes of a request.
@@ -21,8 +25,8 @@ struct AccessGate: Sendable {
   /// The same, as far as it can be said at once.
   enum Admission {
     case now(Verdict)
-    /// Keys of an identity provider have to be fetched first.
-    case later(KeySetSource, Presented)
+    /// Keys of identity providers have to be fetched first.
+    case later([KeySetSource], Presented)
   }
 
   /// Somebody who was let in, for one request.
@@ -42,18 +46,18 @@ struct AccessGate: Sendable {
 
   /// Says who asks and counts the request, as far as that needs no wait.
   func admit(_ request: Request, _ visit: Visit) -> Admission {
-    let presented = Presented(request, knowsCredentials: policy.knowsCredentials)
-    switch policy.identify(presented, now: Glibc.time(nil), keys: service.keySets.present) {
+    let presented = Presented(request, to: policy, authorities: clientAuthorities)
+    switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
     case .known(let caller): return .now(count(caller, visit))
     case .denied(let denial): return .now(.refused(refuse(denial, visit)))
-    case .keysWanted(let source): return .later(source, presented)
+    case .keysWanted(let sources): return .later(sources, presented)
     }
   }
 
   /// The same for a request that had to wait: once the keys are there, or cannot be had.
-  func admit(_ presented: Presented, _ visit: Visit, afterKeysOf source: KeySetSource) async -> Verdict {
-    _ = await service.keySets.fresh(source)
-    switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: service.keySets.present) {
+  func admit(_ presented: Presented, _ visit: Visit, afterKeysOf sources: [KeySetSource]) async -> Verdict {
+    for source in sources { _ = await keys.fresh(source) }
+    switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
     case .known(let caller): return count(caller, visit)
     case .denied(let denial): return .refused(refuse(denial, visit))
     case .keysWanted: return .refused(refuse(AccessPolicy.providerUnavailable, visit))
@@ -63,8 +67,8 @@ struct AccessGate: Sendable {
   private func count(_ caller: Principal, _ visit: Visit) -> Verdict {
     let client = caller.client
     guard !client.rates.isUnlimited else { return .admitted(Admitted(caller: caller, visit: visit, limit: nil)) }
-    let who = caller.subject.map(Caller.subject) ?? .address(visit.subscriber)
-    switch service.limiter.take(client.rates, for: who, now: Deadline.now.nanoseconds) {
+    switch service.limiter.take(client.rates, for: caller.identity(at: visit.subscriber), now: Deadline.now.nanoseconds)
+    {
     case .unlimited: return .admitted(Admitted(caller: caller, visit: visit, limit: nil))
     case .allowed(let limit): return .admitted(Admitted(caller: caller, visit: visit, limit: limit))
     case .limited(let limit):
@@ -90,7 +94,7 @@ struct AccessGate: Sendable {
   /// Records that a caller did not get what it asked for, and says so.
   func refuse(_ failure: Unfulfilled, _ admitted: Admitted) -> Response {
     record(.refused, failure.reason, admitted.caller.client.id, admitted.visit)
-    var response = Self.response(failure.refusal, admitted.visit)
+    var response = Self.response(failure.refusal, failure.hint, admitted.visit)
     admitted.mark(&response)
     return response
   }
@@ -98,11 +102,14 @@ struct AccessGate: Sendable {
   private func refuse(_ denial: Denial, _ visit: Visit) -> Response {
     let denial = slowedDown(denial, visit)
     record(denial.isLimit ? .limited : .refused, denial.reason, denial.client ?? "-", visit)
-    return Self.response(Refusal(denial), visit)
+    var refusal = Refusal(denial)
+    refusal.closesConnection = denial.endsConnection
+    return Self.response(refusal, denial.hint, visit)
   }
 
-  private static func response(_ refusal: Refusal, _ visit: Visit) -> Response {
+  private static func response(_ refusal: Refusal, _ hint: String?, _ visit: Visit) -> Response {
     var refusal = refusal
+    if let hint, !visit.isOfApple { refusal.detail += " \(hint)" }
     if visit.isOfApple, refusal.status == .forbidden { refusal.status = .notFound }
     return refusal.response(id: visit.id)
   }
@@ -110,7 +117,7 @@ struct AccessGate: Sendable {
   /// Whoever tries one bad credential after the other is told to slow down. Only then is that counted, so that a good one
   /// from the same address never has to wait.
   private func slowedDown(_ denial: Denial, _ visit: Visit) -> Denial {
-    guard denial.kind == .invalidCredentials,
+    guard denial.isGuess,
       let seconds = service.limiter.takeFailure(from: visit.subscriber, now: Deadline.now.nanoseconds)
     else { return denial }
     return Denial(
@@ -137,13 +144,15 @@ struct Unfulfilled: Error {
   let refusal: Refusal
   /// A word for records and metrics.
   let reason: StaticString
+  /// A further sentence for who has asked for a token.
+  let hint: String?
 
   init(_ refusal: Refusal, _ reason: StaticString) {
-    (self.refusal, self.reason) = (refusal, reason)
+    (self.refusal, self.reason, hint) = (refusal, reason, nil)
   }
 
   init(_ denial: Denial) {
-    self.init(Refusal(denial), denial.reason)
+    (refusal, reason, hint) = (Refusal(denial), denial.reason, denial.hint)
   }
 }
 

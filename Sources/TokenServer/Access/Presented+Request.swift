@@ -1,60 +1,87 @@
 import Access
 import DeveloperToken
+import Glibc
 import HTTPServer
 import TLS
 
 extension Presented {
-  /// What a request presents.
+  /// What a request presents, as far as it means anything to this policy.
   ///
-  /// - Parameter knowsCredentials: Whether anything but the origin means anything here.
-  init(_ request: Request, knowsCredentials: Bool) {
+  /// - Parameter authorities: The CAs that client certificates are verified against today.
+  init(_ request: Request, to policy: AccessPolicy, authorities: [UInt8]?) {
     self.init(
-      credential: knowsCredentials ? Credential(request) : nil, origin: RequestOrigin(request))
+      credential: policy.clients.isEmpty ? nil : Credential(request, to: policy, authorities),
+      origin: RequestOrigin(request, known: policy))
   }
 }
 
 extension Presented.Credential {
   /// The one credential of a request; nil if there is none.
-  fileprivate init?(_ request: Request) {
-    var found: [Presented.Credential] = []
-    switch request.field("authorization") {
-    case .absent: break
-    case .repeated: found.append(.malformed("Authorization is sent twice; send one credential."))
-    case .single(let value): found.append(Self.authorization(value))
-    }
-    switch request.field("x-api-key") {
-    case .absent: break
-    case .repeated: found.append(.malformed("X-API-Key is sent twice; send one credential."))
-    case .single(let value): found.append(.apiKey(Array(value)))
-    }
-    if let certificate = request.clientCertificate { found.append(.certificate(certificate.subjectNames)) }
-    switch found.count {
-    case 0: return nil
-    case 1: self = found[0]
+  fileprivate init?(_ request: Request, to policy: AccessPolicy, _ authorities: [UInt8]?) {
+    let authorization = Self.authorization(request.field("authorization"))
+    let apiKey = Self.apiKey(request.field("x-api-key"))
+    let certificate = policy.knowsCertificates ? request.clientCertificate : nil
+    switch (authorization, apiKey, certificate) {
+    case (nil, nil, nil): return nil
+    case (let credential?, nil, nil), (nil, let credential?, nil): self = credential
+    case (nil, nil, let certificate?):
+      let holds = certificate.holds(now: Glibc.time(nil), authorities: authorities)
+      self = holds ? .certificate(certificate.subjectNames) : .outdatedCertificate
     default:
-      self = .malformed(
-        "The request has several credentials, of Authorization, X-API-Key and a TLS client certificate; send one.")
+      let fields = [
+        authorization.map { _ in "Authorization" }, apiKey.map { _ in "X-API-Key" },
+        certificate.map { _ in "a TLS client certificate" },
+      ]
+      let names = fields.compactMap { $0 }.joined(separator: " and ")
+      self = .malformed("The request has several credentials, \(names); send one.")
+    }
+  }
+
+  private static func apiKey(_ field: Request.FieldValue) -> Presented.Credential? {
+    switch field {
+    case .absent: nil
+    case .repeated: .malformed("X-API-Key is sent twice; send one credential.")
+    case .single(let value): .apiKey(value)
+    }
+  }
+
+  private static func authorization(_ field: Request.FieldValue) -> Presented.Credential? {
+    switch field {
+    case .absent: nil
+    case .repeated: .malformed("Authorization is sent twice; send one credential.")
+    case .single(let value): authorization(value)
     }
   }
 
   /// The credentials of `Authorization`: the scheme, in any case of letters, one or more spaces, and the token (RFC 9110
   /// §11.4, RFC 6750 §2.1).
   private static func authorization(_ value: ArraySlice<UInt8>) -> Presented.Credential {
-    let scheme = value.prefix { $0 != UInt8(ascii: " ") }
-    let isBearer =
-      scheme.count == 6 && zip(scheme, "bearer".utf8).allSatisfy { $0 | 0x20 == $1 }
-    guard isBearer else {
+    guard isBearer(value) else {
       return .malformed("Authorization has a scheme other than Bearer; send Authorization: Bearer KEY.")
     }
     let token = value.dropFirst(6).drop { $0 == UInt8(ascii: " ") }
     guard !token.isEmpty else { return .malformed("Authorization: Bearer has nothing behind it.") }
-    return .bearer(Array(token))
+    return .bearer(token)
+  }
+
+  /// Whether the scheme is Bearer. On the way of every request with a key, hence a plain loop.
+  private static func isBearer(_ value: ArraySlice<UInt8>) -> Bool {
+    let scheme: StaticString = "bearer"
+    let span = value.span
+    guard span.count == scheme.utf8CodeUnitCount || (span.count > 6 && span[6] == UInt8(ascii: " ")) else {
+      return false
+    }
+    for index in 0..<scheme.utf8CodeUnitCount {
+      // Safe: a static string is there for ever, and as long as it says.
+      guard unsafe span[index] | 0x20 == scheme.utf8Start[index] else { return false }
+    }
+    return true
   }
 }
 
 extension Presented.RequestOrigin {
   /// The `Origin` field of a request (RFC 6454 §7).
-  init(_ request: Request) {
+  init(_ request: Request, known policy: AccessPolicy) {
     switch request.field("origin") {
     case .absent:
       self = .absent
@@ -63,7 +90,9 @@ extension Presented.RequestOrigin {
     case .single(let value):
       let text = String(decoding: value, as: UTF8.self)
       // A browser sends it serialised. What differs from that is not from a browser, and not to be guessed at.
-      if let origin = try? Origin(text), origin.description == text {
+      if let origin = policy.writtenOrigin(text) {
+        self = .present(origin)
+      } else if let origin = try? Origin(text), origin.description == text {
         self = .present(origin)
       } else {
         self = .unusable(String(text.prefix(120)))

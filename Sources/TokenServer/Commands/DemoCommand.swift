@@ -51,7 +51,8 @@ public struct DemoCommand: Sendable {
       file: nil, environment: [:], environmentKey: nil,
       flags: flags.map { SettingsInput.Flag(name: "demo", path: $0, value: $1) }, allowsAnonymous: false, host: host)
     var settings = try Settings.load(input).settings
-    settings.access.anonymous?.origins = .loopback
+    settings.access.anonymous = Client(
+      id: Client.anonymousID, credential: .anonymous, origins: .loopback, catalog: true, me: true)
     return settings
   }
 

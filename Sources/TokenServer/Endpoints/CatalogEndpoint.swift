@@ -51,9 +51,9 @@ struct CatalogEndpoint: Sendable {
     let call = try CatalogCall(method, target, of: request, policy: service.proxy.policy)
     switch gate.admit(request, visit) {
     case .now(let verdict): return reply(to: call, verdict, on: request.loop)
-    case .later(let source, let presented):
+    case .later(let sources, let presented):
       return .later { context in
-        let verdict = await gate.admit(presented, visit, afterKeysOf: source)
+        let verdict = await gate.admit(presented, visit, afterKeysOf: sources)
         switch reply(to: call, verdict, on: context.loop) {
         case .now(let response): return response
         case .later(let work): return await work(context)
@@ -75,10 +75,10 @@ struct CatalogEndpoint: Sendable {
     if let reply = service.proxy.answerAtOnce(
       permitted, revalidate: { service.revalidate(permitted, on: loop) })
     {
-      return .now(Self.response(reply, admitted))
+      return .now(response(reply, admitted))
     }
     return .later { context in
-      Self.response(await service.answer(permitted, in: context), admitted)
+      response(await service.answer(permitted, in: context), admitted)
     }
   }
 
@@ -93,12 +93,13 @@ struct CatalogEndpoint: Sendable {
     call.caller = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      subscriber: caller.subject ?? admitted.visit.subscriber)
+      subscriber: caller.identity(at: admitted.visit.subscriber).text)
   }
 
-  private static func response(_ reply: CatalogReply, _ admitted: AccessGate.Admitted) -> Response {
-    var response = response(reply, id: admitted.visit.id)
-    admitted.mark(&response)
+  private func response(_ reply: CatalogReply, _ admitted: AccessGate.Admitted) -> Response {
+    var response = Self.response(reply, id: admitted.visit.id)
+    // An answer that anybody may keep must not tell everybody what is left to one.
+    if !gate.policy.catalogIsPublic { admitted.mark(&response) }
     return response
   }
 

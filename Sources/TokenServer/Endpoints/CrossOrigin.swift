@@ -13,7 +13,9 @@ struct CrossOrigin: Sendable {
   func finish(_ response: inout Response, _ request: Request) {
     // Which answer it is depends on Origin also when there is none. Prepared fields say so themselves.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }
-    guard case .present(let origin) = Presented.RequestOrigin(request), policy.mayRead(origin) else { return }
+    guard case .present(let origin) = Presented.RequestOrigin(request, known: policy), policy.mayRead(origin) else {
+      return
+    }
     response.fields[.accessControlAllowOrigin] = origin.description
     if request.method == .options {
       allowPreflight(&response, request)

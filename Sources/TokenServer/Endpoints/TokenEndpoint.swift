@@ -30,9 +30,9 @@ struct TokenEndpoint: Sendable {
     }
     switch gate.admit(request, visit) {
     case .now(let verdict): return .now(respond(to: verdict, parameters, form))
-    case .later(let source, let presented):
+    case .later(let sources, let presented):
       return .later { _ in
-        respond(to: await gate.admit(presented, visit, afterKeysOf: source), parameters, form)
+        respond(to: await gate.admit(presented, visit, afterKeysOf: sources), parameters, form)
       }
     }
   }
@@ -73,7 +73,10 @@ struct TokenEndpoint: Sendable {
     do throws(Denial) { grant = try caller.token(ttl: ttl, origins: origins) } catch { throw Unfulfilled(error) }
     do throws(TokenError) {
       return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
-    } catch { throw Unfulfilled(Refusal(error), "not_minted") }
+    } catch {
+      let refusal = Refusal(error)
+      throw Unfulfilled(refusal, refusal.code == .invalidParameter ? "invalid_request" : "not_minted")
+    }
   }
 
   private static func origins(_ parameters: TokenParameters) throws(Refusal) -> [Origin] {

@@ -9,8 +9,8 @@ struct Generation: Sendable {
   let settings: Settings
   let minter: TokenMinter
   let policy: AccessPolicy
-  /// Where the keys of identity providers come from.
-  let keySets: NamedKeySets
+  /// The keys of identity providers.
+  let keys: KeySetTable
   /// Nil for plain HTTP.
   let tls: TLSContext?
   let publicRouter: Router
@@ -48,6 +48,7 @@ struct Generation: Sendable {
     catalog service: CatalogService?, replacing previous: Generation? = nil
   ) throws(StartError) {
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
+    let named: NamedKeySets
     do {
       minter = try Self.minter(source, replacing: previous?.minter)
       tls = try settings.server.tls.map { files in
@@ -56,12 +57,14 @@ struct Generation: Sendable {
           resumingTicketsOf: previous?.tls)
       }
       policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
-      keySets = try NamedKeySets(policy.keySources, proxies: source.proxies)
+      named = try NamedKeySets(policy.keySources, proxies: source.proxies)
     } catch {
       throw StartError("\(error)")
     }
-    notices = source.warnings + source.key.findings.map(\.description) + (tls?.findings ?? []) + keySets.notices
-    let gate = AccessGate(policy: policy, service: access)
+    notices = source.warnings + source.key.findings.map(\.description) + (tls?.findings ?? []) + named.notices
+    keys = access.keySets.table(of: named)
+    let gate = AccessGate(
+      policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, service: access)
     let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
     let crossOrigin = CrossOrigin(policy: policy)
     let allowsMe = settings.catalog?.me ?? false

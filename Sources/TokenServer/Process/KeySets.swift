@@ -11,20 +11,11 @@ import Logging
 final class KeySets: @unchecked Sendable {
   // Sendable: everything mutable is touched only under `lock`.
 
-  private enum Entry {
-    case read(JSONWebKeySet)
-    case remote(RemoteKeySet)
-
-    var remote: RemoteKeySet? {
-      if case .remote(let remote) = self { remote } else { nil }
-    }
-  }
-
   private let loops: [EventLoop]
   private let context: KeySetContext
   private let queue = DispatchQueue(label: "key-sets")
   private let lock = Mutex()
-  private var entries: [KeySetSource: Entry] = [:]
+  private var current = KeySetTable()
   /// Of those that nobody names any more: totals never go back.
   private var earlierCounts = KeySetCounts()
   /// Says when a set has come of age; nil before `begin` and after `close`.
@@ -45,14 +36,26 @@ final class KeySets: @unchecked Sendable {
 
   // MARK: Which ones
 
-  /// Has these from now on and no others. What was fetched from a provider that is still named stays.
-  func use(_ named: NamedKeySets) {
-    let (dropped, hasBegun) = lock.withLock {
-      let earlier = entries
-      entries = named.entries.reduce(into: [:]) { entries, next in
+  /// Those in use.
+  var table: KeySetTable { lock.withLock { current } }
+
+  /// What is to be used next. A provider that is named already keeps what was fetched from it; of a new one nothing is
+  /// fetched before `use`, unless somebody needs it.
+  func table(of named: NamedKeySets) -> KeySetTable {
+    let earlier = table.entries
+    return KeySetTable(
+      named.entries.reduce(into: [:]) { entries, next in
         entries[next.key] = entry(next.key, next.value, replacing: earlier[next.key])
-      }
-      let dropped = earlier.filter { entries[$0.key] == nil }.values.compactMap(\.remote)
+      })
+  }
+
+  /// Has these from now on and no others. To be called once every request is judged by them: of those that are dropped
+  /// nothing is fetched any more.
+  func use(_ table: KeySetTable) {
+    let (dropped, hasBegun) = lock.withLock {
+      let earlier = current
+      current = table
+      let dropped = earlier.entries.filter { table.entries[$0.key] == nil }.values.compactMap(\.remote)
       for remote in dropped { earlierCounts.addTotals(of: remote.counts) }
       return (dropped, timer != nil)
     }
@@ -60,7 +63,9 @@ final class KeySets: @unchecked Sendable {
     if hasBegun { refreshDue() }
   }
 
-  private func entry(_ source: KeySetSource, _ named: NamedKeySets.Entry, replacing earlier: Entry?) -> Entry? {
+  private func entry(
+    _ source: KeySetSource, _ named: NamedKeySets.Entry, replacing earlier: KeySetTable.Entry?
+  ) -> KeySetTable.Entry? {
     switch named {
     case .read(let keys): return .read(keys)
     case .remote(let url, let configuration):
@@ -95,27 +100,6 @@ final class KeySets: @unchecked Sendable {
     _ = context.underWay.wait(timeout: .now() + Self.patience)
   }
 
-  // MARK: Keys
-
-  /// The keys that there are of a source; nil if its provider has not been reached yet. Never waits.
-  func present(_ source: KeySetSource) -> JSONWebKeySet? {
-    switch lock.withLock({ entries[source] }) {
-    case .read(let keys): keys
-    case .remote(let remote): remote.present
-    case nil: nil
-    }
-  }
-
-  /// The keys of a source after a fetch, if its schedule allows one or one is under way; else those that there are, at
-  /// once. Waits for ten seconds at most.
-  func fresh(_ source: KeySetSource) async -> JSONWebKeySet? {
-    switch lock.withLock({ entries[source] }) {
-    case .read(let keys): keys
-    case .remote(let remote): await remote.fresh()
-    case nil: nil
-    }
-  }
-
   /// What has become of them.
   var counts: KeySetCounts {
     remotes.map(\.counts).reduce(into: lock.withLock { earlierCounts }) { sum, counts in
@@ -127,9 +111,7 @@ final class KeySets: @unchecked Sendable {
 
   // MARK: Time
 
-  private var remotes: [RemoteKeySet] {
-    lock.withLock { entries.values.compactMap(\.remote) }
-  }
+  private var remotes: [RemoteKeySet] { table.remotes }
 
   /// Fetches the sets that have come of age, and sees to it that this is done again in time.
   func refreshDue() {

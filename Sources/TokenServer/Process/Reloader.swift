@@ -86,9 +86,9 @@ final class Reloader: @unchecked Sendable {
       }
       for notice in next.notices { logger.warning("\(notice)") }
       catalog?.use(next, instead: current)
-      access.keySets.use(next.keySets)
       servers.public.replace(router: next.publicRouter, tls: next.tls)
       servers.admin?.replace(router: next.adminRouter, tls: nil)
+      access.keySets.use(next.keys)
       current = next
       files.keepOnly(next.settings.files + named)
       logger.notice(

@@ -27,11 +27,16 @@ final class RemoteKeySet: @unchecked Sendable {
   private var configuration: UpstreamClient.Configuration
   private var schedule = KeySetSchedule()
   private var keys: JSONWebKeySet?
-  private var waiting: [CheckedContinuation<Void, Never>] = []
+  private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+  private var tickets = 0
   private var fetch: Task<Void, Never>?
   private var fetches = 0
   private var failures = 0
   private var isClosed = false
+
+  /// Callers that wait for a fetch at most: 1000. Further ones are told at once by the keys that there are, so that
+  /// strangers with made-up tokens cannot fill the server while a provider is slow.
+  private static let mostWaiting = 1000
 
   /// One that has fetched nothing yet.
   ///
@@ -77,14 +82,25 @@ final class RemoteKeySet: @unchecked Sendable {
   }
 
   /// The keys after the fetch that is under way, or that is begun now if the schedule allows it; else those that there are.
+  /// Whoever is cancelled waits no longer.
   func fresh() async -> JSONWebKeySet? {
-    await withCheckedContinuation { continuation in
-      let isWaiting = lock.withLock {
-        begin(.unknownKey)
-        if fetch != nil { waiting.append(continuation) }
-        return fetch != nil
+    let ticket = lock.withLock {
+      tickets += 1
+      return tickets
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isWaiting = lock.withLock {
+          begin(.unknownKey)
+          // Cancelled before it is on the list, it would wait to the end.
+          guard fetch != nil, waiting.count < Self.mostWaiting, !Task.isCancelled else { return false }
+          waiting[ticket] = continuation
+          return true
+        }
+        if !isWaiting { continuation.resume() }
       }
-      if !isWaiting { continuation.resume() }
+    } onCancel: {
+      lock.withLock { waiting.removeValue(forKey: ticket) }?.resume()
     }
     return present
   }
@@ -127,10 +143,10 @@ final class RemoteKeySet: @unchecked Sendable {
     }
     let waiting = lock.withLock {
       note(result)
-      defer { (self.waiting, fetch) = ([], nil) }
+      defer { (self.waiting, fetch) = ([:], nil) }
       return self.waiting
     }
-    for continuation in waiting { continuation.resume() }
+    for continuation in waiting.values { continuation.resume() }
     ended()
   }
 

@@ -39,7 +39,7 @@ struct ServerProcess {
     metrics = ServerMetrics(sink: sink, catalog: catalog, access: access)
     first = try Generation(source, access: access, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(first)
-    access.keySets.use(first.keySets)
+    access.keySets.use(first.keys)
     (self.sink, self.logger) = (sink, logger)
   }
 

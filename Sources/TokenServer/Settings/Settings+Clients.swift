@@ -50,7 +50,7 @@ extension Settings.Access {
     return Client(
       id: id, credential: credential, origins: .only(origins ?? []), token: token, catalog: catalog, me: me,
       ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
-      totalRate: rates?.total, share: share)
+      totalRate: rates?.total, countsAddresses: rates?.unit == .address, share: share)
   }
 
   /// Notes what a client may not have although it looks so, and one that may have nothing.
@@ -182,15 +182,25 @@ extension Settings.Access {
 
 /// `rateLimit`: how often callers may ask.
 struct Rates {
+  /// Whom `perSecond` and `burst` count by themselves.
+  enum Unit: String, Sendable, CaseIterable {
+    /// Each address.
+    case address
+    /// Each `sub` of a JWT; an address where there is none.
+    case sub
+  }
+
   var each: Rate?
   var total: Rate?
+  var unit: Unit
 
   /// Nil if it is faulty.
   init?(_ object: inout ObjectReader) {
     let isEach = object.has("perSecond") || object.has("burst")
     let each = isEach || !object.has("total") ? Self.rate(&object) : nil
     let total = object.object("total", remedy: "write { perSecond: 50, burst: 200 }") { Self.rate(&$0) }
-    (self.each, self.total) = (each, total)
+    guard let unit = object.read("per", SettingType<Unit>.word, default: .sub) else { return nil }
+    (self.each, self.total, self.unit) = (each, total, unit)
   }
 
   private static func rate(_ object: inout ObjectReader) -> Rate? {

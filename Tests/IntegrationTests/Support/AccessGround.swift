@@ -48,12 +48,5 @@ final class AccessGround {
   }
 
   /// The lines of the record so far, or all of them once the server has ended.
-  var auditLines: [(outcome: String, reason: String?, client: String, line: String)] {
-    server.logLines.compactMap { $0 }.filter { $0["message"]?.string == "audit" }.map { line in
-      (
-        line["audit.outcome"]?.string ?? "", line["audit.reason"]?.string, line["client.id"]?.string ?? "",
-        "\(line)"
-      )
-    }
-  }
+  var auditLines: [AuditLine] { server.auditLines }
 }

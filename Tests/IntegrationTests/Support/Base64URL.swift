@@ -19,4 +19,14 @@ enum Base64URL {
     }
     return bytes
   }
+
+  static func encode(_ bytes: [UInt8]) -> String {
+    var text: [UInt8] = []
+    for start in stride(from: 0, to: bytes.count, by: 3) {
+      let part = bytes[start..<min(start + 3, bytes.count)]
+      let bits = part.reduce(UInt32(0)) { $0 << 8 | UInt32($1) } << (8 * UInt32(3 - part.count))
+      for place in 0...part.count { text.append(alphabet[Int(bits >> (18 - 6 * UInt32(place)) & 63)]) }
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
 }

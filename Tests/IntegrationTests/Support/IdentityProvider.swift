@@ -45,6 +45,11 @@ final class IdentityProvider {
     try eventually("it holds a request") { try ask("GET", "/").contains("\"held\": 1") }
   }
 
+  /// How often it has been asked for its keys.
+  func requests() throws -> Int {
+    JSONReader.read(Array(try ask("GET", "/").utf8))?["requests"]?.integer ?? -1
+  }
+
   /// Gives it new keys.
   func rotate() throws { _ = try ask("POST", "/rotate") }
 

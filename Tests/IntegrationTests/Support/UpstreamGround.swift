@@ -57,6 +57,12 @@ struct UpstreamGround {
     let arguments = [Repository.script("catalog_load.py"), "\(server.port)", "\(count)"] + (mode.map { [$0] } ?? [])
     return try ChildProcess(Repository.python, arguments, holdsInput: true)
   }
+
+  /// Starts `catalog_load.py` with an API key, from an address of this machine.
+  func load(_ server: RunningServer, _ count: Int, key: String, from address: String) throws -> ChildProcess {
+    let arguments = [Repository.script("catalog_load.py"), "\(server.port)", "\(count)", "once", key, address]
+    return try ChildProcess(Repository.python, arguments, holdsInput: true)
+  }
 }
 
 extension RunningServer {

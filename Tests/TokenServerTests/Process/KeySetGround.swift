@@ -36,13 +36,13 @@ final class KeySetGround: Sendable {
   /// The same with one source whose keys have come: one fetch, whatever is quick and slow.
   func begin(having source: KeySetSource) async throws -> JSONWebKeySet? {
     try use([source])
-    let keys = await keySets.fresh(source)
+    let keys = await keySets.table.fresh(source)
     keySets.begin()
     return keys
   }
 
   func use(_ sources: Set<KeySetSource>, environment: [String: String] = [:]) throws {
-    keySets.use(try NamedKeySets(sources, proxies: ProxyEnvironment(environment)))
+    keySets.use(keySets.table(of: try NamedKeySets(sources, proxies: ProxyEnvironment(environment))))
   }
 
   /// Lets time pass, without more: what is due is fetched at `keySets.refreshDue()`.

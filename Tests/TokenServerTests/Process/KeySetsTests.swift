@@ -33,14 +33,14 @@ struct KeySetsTests {
     let ground = try KeySetGround()
     try ground.use([provider.source])
     #expect(try provider.requests() == 0)
-    #expect(ground.keySets.present(provider.source) == nil)
+    #expect(ground.keySets.table.present(provider.source) == nil)
     #expect(ground.keySets.counts == KeySetCounts(missing: 1))
     ground.keySets.begin()
-    let keys = await ground.keySets.fresh(provider.source)
+    let keys = await ground.keySets.table.fresh(provider.source)
     #expect(keys?.count == 4)
     for algorithm in JWTAlgorithm.allCases {
       let token = try provider.mint("alg=\(algorithm.rawValue)")
-      #expect(refusal(token, ground.keySets.present(provider.source)) == nil, "\(algorithm)")
+      #expect(refusal(token, ground.keySets.table.present(provider.source)) == nil, "\(algorithm)")
     }
     #expect(refusal(try provider.mint("keys=unpublished&kid=es256-1"), keys) == .badSignature)
     #expect(refusal(try provider.mint("keys=unpublished"), keys) == .unknownKey)
@@ -56,7 +56,7 @@ struct KeySetsTests {
   func firstNeed() async throws {
     let ground = try KeySetGround()
     try ground.use([provider.source])
-    #expect(await ground.keySets.fresh(provider.source)?.count == 4)
+    #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
   @Test("are fetched once for all who wait for them")
@@ -66,7 +66,7 @@ struct KeySetsTests {
     try ground.begin([provider.source])
     let source = provider.source
     let counts = try await withThrowingTaskGroup { group in
-      for _ in 0..<50 { group.addTask { await ground.keySets.fresh(source)?.count } }
+      for _ in 0..<50 { group.addTask { await ground.keySets.table.fresh(source)?.count } }
       try provider.waitUntilHolding(1)
       try provider.release()
       return try await group.reduce(into: []) { $0.append($1) }
@@ -84,7 +84,7 @@ struct KeySetsTests {
     ground.pass(900)
     ground.keySets.refreshDue()
     try provider.waitUntilHolding(1)
-    #expect(refusal(try provider.mint(), ground.keySets.present(provider.source)) == nil)
+    #expect(refusal(try provider.mint(), ground.keySets.table.present(provider.source)) == nil)
     try provider.release()
   }
 
@@ -98,17 +98,17 @@ struct KeySetsTests {
     try provider.rotate()
     let next = try provider.mint("alg=RS256")
     #expect(refusal(next, keys) == .unknownKey)
-    #expect(refusal(next, await ground.keySets.fresh(provider.source)) == nil)
-    #expect(refusal(token, ground.keySets.present(provider.source)) == .unknownKey)
-    for _ in 0..<100 { _ = await ground.keySets.fresh(provider.source) }
+    #expect(refusal(next, await ground.keySets.table.fresh(provider.source)) == nil)
+    #expect(refusal(token, ground.keySets.table.present(provider.source)) == .unknownKey)
+    for _ in 0..<100 { _ = await ground.keySets.table.fresh(provider.source) }
     let requests = try provider.requests()
     try provider.rotate()
     let last = try provider.mint("alg=RS256")
     ground.pass(29)
-    #expect(refusal(last, await ground.keySets.fresh(provider.source)) == .unknownKey)
+    #expect(refusal(last, await ground.keySets.table.fresh(provider.source)) == .unknownKey)
     #expect(try provider.requests() == requests)
     ground.pass(1)
-    #expect(refusal(last, await ground.keySets.fresh(provider.source)) == nil)
+    #expect(refusal(last, await ground.keySets.table.fresh(provider.source)) == nil)
     #expect(try provider.requests() == requests + 1)
   }
 
@@ -124,14 +124,14 @@ struct KeySetsTests {
     #expect(try provider.requests() == 1)
     ground.pass(1)
     ground.keySets.refreshDue()
-    let keys = await ground.keySets.fresh(provider.source)
+    let keys = await ground.keySets.table.fresh(provider.source)
     #expect(try provider.requests() == 2)
     #expect(refusal(token, keys) == nil)
     #expect(refusal(try provider.mint(), keys) == nil)
     try provider.rotate()
     ground.pass(600)
     ground.keySets.refreshDue()
-    #expect(refusal(token, await ground.keySets.fresh(provider.source)) == .unknownKey)
+    #expect(refusal(token, await ground.keySets.table.fresh(provider.source)) == .unknownKey)
   }
 
   // MARK: Failures
@@ -153,7 +153,7 @@ struct KeySetsTests {
     try provider.behave(behaviour)
     ground.pass(900)
     ground.keySets.refreshDue()
-    #expect(refusal(token, await ground.keySets.fresh(provider.source)) == nil)
+    #expect(refusal(token, await ground.keySets.table.fresh(provider.source)) == nil)
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, failures: 1, oldestAge: 900))
     let sentence = try #require(ground.log.warnings.first)
     #expect(sentence.contains(words) && sentence.hasSuffix("Those that there are stay in use."), "\(sentence)")
@@ -162,10 +162,10 @@ struct KeySetsTests {
     try provider.behave("ok")
     try provider.release()
     try provider.rotate()
-    #expect(refusal(token, await ground.keySets.fresh(provider.source)) == nil, "not at once")
+    #expect(refusal(token, await ground.keySets.table.fresh(provider.source)) == nil, "not at once")
     ground.pass(1)
     ground.keySets.refreshDue()
-    #expect(refusal(try provider.mint(), await ground.keySets.fresh(provider.source)) == nil)
+    #expect(refusal(try provider.mint(), await ground.keySets.table.fresh(provider.source)) == nil)
     #expect(ground.log.warnings.count == 1)
   }
 
@@ -174,13 +174,13 @@ struct KeySetsTests {
     try provider.behave("down")
     let ground = try KeySetGround()
     try ground.begin([provider.source])
-    #expect(await ground.keySets.fresh(provider.source) == nil)
+    #expect(await ground.keySets.table.fresh(provider.source) == nil)
     #expect(ground.log.warnings.first?.hasSuffix("Until they come, no JWT that they sign is taken.") == true)
     #expect(ground.keySets.counts == KeySetCounts(fetches: 1, failures: 1, missing: 1))
     try provider.behave("ok")
-    #expect(await ground.keySets.fresh(provider.source) == nil)
+    #expect(await ground.keySets.table.fresh(provider.source) == nil)
     ground.pass(1)
-    #expect(await ground.keySets.fresh(provider.source)?.count == 4)
+    #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
   @Test("are not taken from a provider whose certificate nobody vouches for")
@@ -188,7 +188,7 @@ struct KeySetsTests {
     let ground = try KeySetGround()
     let source = KeySetSource.url("\(provider.url)/jwks.json", caFile: nil)
     try ground.begin([source])
-    #expect(await ground.keySets.fresh(source) == nil)
+    #expect(await ground.keySets.table.fresh(source) == nil)
     #expect(try provider.requests() == 0)
     #expect(ground.log.warnings.first?.contains("certificate") == true, "\(ground.log.warnings)")
   }
@@ -199,11 +199,11 @@ struct KeySetsTests {
     let ground = try KeySetGround()
     try ground.begin([provider.source])
     let source = provider.source
-    async let keys = ground.keySets.fresh(source)
+    async let keys = ground.keySets.table.fresh(source)
     try provider.waitUntilHolding(1)
     ground.keySets.close()
     #expect(await keys == nil)
-    #expect(await ground.keySets.fresh(source) == nil)
+    #expect(await ground.keySets.table.fresh(source) == nil)
     #expect(ground.log.warnings.isEmpty)
   }
 
@@ -218,7 +218,7 @@ struct KeySetsTests {
     let proxy = try KeyProvider.lines(of: output, count: 1)[0].dropFirst("Listening on ".count)
     let ground = try KeySetGround()
     try ground.begin([provider.source], environment: ["HTTPS_PROXY": "\(proxy)"])
-    #expect(await ground.keySets.fresh(provider.source)?.count == 4)
+    #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
     #expect(try KeyProvider.lines(of: output, count: 1)[0].hasPrefix("CONNECT 127.0.0.1:"))
   }
 
@@ -230,14 +230,14 @@ struct KeySetsTests {
     _ = try await ground.begin(having: provider.source)
     let other = KeySetSource.url("\(provider.url)/other.json", caFile: provider.directory.path(of: "tls.crt"))
     try ground.use([provider.source, other])
-    #expect(ground.keySets.present(provider.source)?.count == 4)
-    #expect(await ground.keySets.fresh(other)?.count == 4)
+    #expect(ground.keySets.table.present(provider.source)?.count == 4)
+    #expect(await ground.keySets.table.fresh(other)?.count == 4)
     #expect(try provider.requests() == 2)
     #expect(try provider.state("target") == "/other.json")
     try ground.use([other])
-    #expect(ground.keySets.present(provider.source) == nil)
-    #expect(await ground.keySets.fresh(provider.source) == nil)
-    #expect(ground.keySets.present(other)?.count == 4)
+    #expect(ground.keySets.table.present(provider.source) == nil)
+    #expect(await ground.keySets.table.fresh(provider.source) == nil)
+    #expect(ground.keySets.table.present(other)?.count == 4)
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, oldestAge: 0))
   }
 

@@ -28,9 +28,9 @@ struct NamedKeySetsTests {
     #expect(
       named.notices.first?.hasPrefix("'\(directory.path)/jwks.json': Key 2 is left out: IT IS NOT PUBLIC.") == true)
     let ground = try KeySetGround()
-    ground.keySets.use(named)
-    #expect(ground.keySets.present(source)?.count == 1)
-    #expect(await ground.keySets.fresh(source)?.count == 1)
+    ground.keySets.use(ground.keySets.table(of: named))
+    #expect(ground.keySets.table.present(source)?.count == 1)
+    #expect(await ground.keySets.table.fresh(source)?.count == 1)
     #expect(ground.keySets.counts == KeySetCounts())
   }
 
@@ -41,9 +41,9 @@ struct NamedKeySetsTests {
     try ground.begin([source])
     let rsa = #"{"kty":"RSA","e":"AQAB","n":""# + String(repeating: "q", count: 341) + "w" + #""}"#
     _ = try file(#"{"keys":[\#(Self.key),\#(rsa)]}"#)
-    #expect(ground.keySets.present(source)?.count == 1)
+    #expect(ground.keySets.table.present(source)?.count == 1)
     try ground.use([source])
-    #expect(ground.keySets.present(source)?.count == 2)
+    #expect(ground.keySets.table.present(source)?.count == 2)
   }
 
   @Test("and are faulty are all told of at once")

@@ -104,6 +104,9 @@ struct ClientFaultTests {
       "a total burst of nothing", "[{ id: 'a', \(key), rateLimit: { total: { perSecond: 5, burst: 0 } } }]",
       fault: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
     Case(
+      "a rate per nobody", "[{ id: 'a', \(key), rateLimit: { perSecond: 5, per: 'user' } }]",
+      fault: "access.clients[0].rateLimit.per: \"user\" is not among its values; write one of \"address\", \"sub\"."),
+    Case(
       "a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", fault: "access.clients[0].rateLimit: is a number;"),
     Case(
       "a certificate that nobody asks for", "[{ id: 'a', clientCertificate: { san: 'spiffe://a.example/b' } }]",
