@@ -1,3 +1,4 @@
+import Access
 import HTTPServer
 import Testing
 
@@ -11,14 +12,30 @@ struct ExampleConfigTests {
     return String(decoding: try SmallFile.read("\(root)/config/\(name)", atMost: 1 << 20), as: UTF8.self)
   }
 
-  /// The example with every `// name: value,` that stands alone on its line taken at its word.
+  /// The example with every `// name: value,` that stands alone on its line taken at its word, and every object between
+  /// `// name: {` and `// },` whole.
   static func everything() throws -> String {
+    var isInObject = false
     let lines = try text("example.json5").split(separator: "\n").map { line in
-      let isSetting = line.contains(/^ *\/\/ [a-zA-Z]+: .*,$/)
-      return isSetting ? String(line).replacing("// ", with: "", maxReplacements: 1) : String(line)
+      let begins = line.contains(/^ *\/\/ [a-zA-Z]+: \{$/)
+      let isTaken = isInObject || begins || line.contains(/^ *\/\/ [a-zA-Z]+: .*,$/)
+      isInObject = begins || isInObject && !line.contains(/^ *\/\/ \},$/)
+      return isTaken ? String(line).replacing(/\/\/ ?/, with: "", maxReplacements: 1) : String(line)
     }
+    #expect(!isInObject, "an object is not closed")
     return lines.joined(separator: "\n")
   }
+
+  /// The paths of what a file sets.
+  private static func pathsSet(by text: String) throws -> [String] {
+    let fixture = try SettingsFixture(text)
+    let layers = withExtendedLifetime(fixture) { SettingsLayers(fixture.input(), schema: Settings.schema) }
+    #expect(layers.faults.isEmpty)
+    return layers.values.keys.sorted()
+  }
+
+  /// What a copy has to change.
+  private static let own = ["access.clients", "musickit.keyFile", "musickit.teamID"]
 
   @Test("loads as it is, to the defaults", arguments: ["minimal.json5", "example.json5"])
   func loads(_ name: String) throws {
@@ -27,15 +44,20 @@ struct ExampleConfigTests {
     #expect(settings.token == defaults.token)
     #expect(settings.server.limits == ServerLimits())
     #expect(settings.admin == defaults.admin)
-    if name == "example.json5" { #expect(settings.access == defaults.access) }
     #expect(settings.log == defaults.log)
   }
 
-  @Test("has three settings at the least")
-  func minimal() throws {
-    let fixture = try SettingsFixture(Self.text("minimal.json5"))
-    let layers = withExtendedLifetime(fixture) { SettingsLayers(fixture.input(), schema: Settings.schema) }
-    #expect(layers.values.keys.sorted() == ["access.clients", "musickit.keyFile", "musickit.teamID"])
+  @Test("sets three things and no others", arguments: ["minimal.json5", "example.json5"])
+  func minimal(_ name: String) throws {
+    #expect(try Self.pathsSet(by: Self.text(name)) == Self.own)
+  }
+
+  @Test("lets one web page in, and nobody without a credential", arguments: ["minimal.json5", "example.json5"])
+  func access(_ name: String) throws {
+    let access = try SettingsFixture(Self.text(name)).load().settings.access
+    #expect(access.clients.map(\.id) == ["web"])
+    #expect(access.clients.map(\.credential) == [.origin])
+    #expect(access.anonymous == nil)
   }
 
   @Test("shows every setting with its true default", arguments: Settings.known.map(\.path))
@@ -47,14 +69,11 @@ struct ExampleConfigTests {
       value = try #require(members[String(name)], "config/example.json5 does not show it")
     }
     let canonical = try #require(setting.canonical(.json(value)))
-    if let fallback = setting.fallback { #expect(canonical == fallback) }
+    if let fallback = setting.fallback, !Self.own.contains(path) { #expect(canonical == fallback) }
   }
 
   @Test("shows nothing that is no setting")
   func unknown() throws {
-    let fixture = try SettingsFixture(Self.everything())
-    let layers = withExtendedLifetime(fixture) { SettingsLayers(fixture.input(), schema: Settings.schema) }
-    #expect(layers.faults.isEmpty)
-    #expect(Set(layers.values.keys) == Set(Settings.known.map(\.path)))
+    #expect(try Self.pathsSet(by: Self.everything()) == Settings.known.map(\.path).sorted())
   }
 }
