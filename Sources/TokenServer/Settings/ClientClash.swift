@@ -8,12 +8,10 @@ struct ClientClash: Equatable {
   let problem: String
   let remedy: String
 
-  /// Every such pair, at the second of its clients. Nils are clients that could not be read.
-  static func all(in clients: [Client?]) -> [ClientClash] {
+  /// Every such pair, at the second of its clients.
+  static func all(in clients: [ClientCandidate]) -> [ClientClash] {
     var search = Search()
-    for (index, client) in clients.enumerated() {
-      if let client { search.add(client, at: index) }
-    }
+    for (index, client) in clients.enumerated() { search.add(client, at: index) }
     return search.clashes
   }
 
@@ -25,44 +23,53 @@ struct ClientClash: Equatable {
     private var names: [SubjectName: Int] = [:]
     private var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
 
-    mutating func add(_ client: Client, at index: Int) {
-      note(client.id, in: \.ids, at: index, ".id", "is the id of", "give each client its own")
-      switch client.credential {
-      case .apiKeys(let list):
-        for digest in list { note(digest, in: \.digests, at: index, ".apiKey", "is a key of", "make a key for each") }
-      case .certificate(let list):
-        for name in list {
-          note(name, in: \.names, at: index, ".clientCertificate.san", "is a name of", "name it once")
-        }
-      case .origin:
-        guard case .only(let list) = client.origins else { return }
-        for origin in list {
-          note(origin, in: \.origins, at: index, ".origins", "holds an origin that is known as", "name it once")
-        }
-      case .jwt(let rules, _): add(rules, at: index)
-      case .anonymous: break
+    mutating func add(_ client: ClientCandidate, at index: Int) {
+      if let id = client.id, let first = note(id, in: \.ids, at: index) {
+        let problem = "\(quoted(id)) is the id of \(Self.name(first)), too"
+        add(".id", of: index, problem, remedy: "give each client its own")
       }
+      for digest in client.digests {
+        guard let first = note(digest, in: \.digests, at: index) else { continue }
+        // Which one is not said: it stands for a credential.
+        let problem = first == index ? "has one key twice" : "is a key of \(Self.name(first)), too"
+        add(".apiKey", of: index, problem, remedy: first == index ? "name it once" : "make a key for each")
+      }
+      for name in client.names {
+        hold("\(name)", first: note(name, in: \.names, at: index), at: index, ".clientCertificate.san")
+      }
+      for origin in client.knownOrigins {
+        hold("\(origin)", first: note(origin, in: \.origins, at: index), at: index, ".origins")
+      }
+      if let rules = client.rules { add(rules, at: index) }
     }
 
+    /// Who has had the key before; nil if it is new, and from now on this client's.
     private mutating func note<Key: Hashable>(
-      _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int, _ place: String, _ verb: String,
-      _ remedy: String
-    ) {
-      guard let first = self[keyPath: table][key] else {
-        self[keyPath: table][key] = index
-        return
-      }
-      let whose = first == index ? "the same client, twice" : "access.clients[\(first)], too"
-      clashes.append(ClientClash(place: "[\(index)]\(place)", problem: "\(verb) \(whose)", remedy: remedy))
+      _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int
+    ) -> Int? {
+      if let first = self[keyPath: table][key] { return first }
+      self[keyPath: table][key] = index
+      return nil
     }
+
+    private mutating func hold(_ text: String, first: Int?, at index: Int, _ place: String) {
+      guard let first else { return }
+      let whose = first == index ? " twice" : ", which \(Self.name(first)) has, too"
+      add(place, of: index, "holds \(shown(text))\(whose)", remedy: "name it once")
+    }
+
+    private mutating func add(_ place: String, of index: Int, _ problem: String, remedy: String) {
+      clashes.append(ClientClash(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
+    }
+
+    private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
 
     /// Tokens of one provider tell clients apart by audience or by a claim that both require.
     private mutating func add(_ rules: JWTRules, at index: Int) {
       for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
-        clashes.append(
-          ClientClash(
-            place: "[\(index)].jwt", problem: "takes tokens that access.clients[\(other.index)] takes, too",
-            remedy: "let them differ in audience, or in the values of a claim in requiredClaims"))
+        add(
+          ".jwt", of: index, "takes tokens that \(Self.name(other.index)) takes, too",
+          remedy: "let them differ in audience, or in the values of a claim in requiredClaims")
         break
       }
       issuers[rules.issuer, default: []].append((index, rules))

@@ -8,6 +8,8 @@ extension Settings {
     public var clients: [Client]
     /// What callers without credentials may have; nil for nothing.
     public var anonymous: Client?
+    /// How often they may ask, by their ids, as it was written.
+    var rates: [String: Rates] = [:]
   }
 }
 
@@ -50,14 +52,16 @@ extension Settings.Access {
     let allowsAnonymous: Bool
   }
 
-  init?(_ reader: inout SettingsReader, within surroundings: Surroundings) {
-    let clients = Self.readClients(&reader, within: surroundings)
-    let anonymous = Self.readAnonymous(&reader, within: surroundings)
+  /// - Parameter clients: What ``readClients(_:within:)`` made of them.
+  init?(_ reader: inout SettingsReader, clients read: ReadClients, within surroundings: Surroundings) {
+    let clients = read.whole
+    var rates = read.rates
+    let anonymous = Self.readAnonymous(&reader, noting: &rates, within: surroundings)
     if surroundings.allowsAnonymous {
       let everything = Client(
         id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
       guard let clients else { return nil }
-      self.init(clients: clients, anonymous: everything)
+      self.init(clients: clients, anonymous: everything, rates: read.rates)
     } else {
       if !reader.isSet("access.anonymous"), clients?.isEmpty ?? false {
         reader.missing(
@@ -68,11 +72,13 @@ extension Settings.Access {
         return nil
       }
       guard let clients else { return nil }
-      self.init(clients: clients, anonymous: anonymous)
+      self.init(clients: clients, anonymous: anonymous, rates: rates)
     }
   }
 
-  private static func readAnonymous(_ reader: inout SettingsReader, within surroundings: Surroundings) -> Client? {
+  private static func readAnonymous(
+    _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: Surroundings
+  ) -> Client? {
     let isPresent = reader.isSet("access.anonymous")
     let origins = reader.read(origins)
     let ttl = reader.read(ttl)
@@ -88,6 +94,7 @@ extension Settings.Access {
       reader.readObject(value, at: rateLimit.path) { Rates(&$0) }
     }
     guard isPresent, let token, let catalog, let me, let origins else { return nil }
+    allRates[Client.anonymousID] = rates
     return Client(
       id: Client.anonymousID, credential: .anonymous, origins: .only(origins), token: token, catalog: catalog, me: me,
       ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.flatMap { $0.isEmpty ? nil : Set($0) },

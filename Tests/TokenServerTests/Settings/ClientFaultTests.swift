@@ -31,7 +31,7 @@ struct ClientFaultTests {
       fault: "access.clients[0].id: \"anonymous\" means something else in logs and metrics;"),
     Case(
       "an id twice", "[{ id: 'a', \(key) }, { id: 'a', origins: ['https://a.example'] }]",
-      fault: "access.clients[1].id: is the id of access.clients[0], too; give each client its own."),
+      fault: "access.clients[1].id: \"a\" is the id of access.clients[0], too; give each client its own."),
     Case(
       "an unknown field", "[{ id: 'a', \(key), catalogue: true }]",
       fault: "access.clients[0]: there is no field \"catalogue\"; the nearest is access.clients[0].catalog, of apiKey"),
@@ -84,7 +84,16 @@ struct ClientFaultTests {
     Case(
       "one origin for two",
       "[{ id: 'a', origins: ['https://a.example'] }, { id: 'b', origins: ['https://A.example'] }]",
-      fault: "access.clients[1].origins: holds an origin that is known as access.clients[0], too; name it once."),
+      fault: "access.clients[1].origins: holds https://a.example, which access.clients[0] has, too; name it once."),
+    Case(
+      "one origin twice", "[{ id: 'a', origins: ['https://*.a.example.com', 'https://*.a.example.com:443'] }]",
+      fault: "access.clients[0].origins: holds https://*.a.example.com twice; name it once."),
+    Case(
+      "one name of a certificate for two",
+      "[{ id: 'a', clientCertificate: { san: 'A.example' } }, { id: 'b', clientCertificate: { san: 'a.example' } }]",
+      "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }",
+      fault: "access.clients[1].clientCertificate.san: holds a.example, which access.clients[0] has, too; name it once."
+    ),
     Case(
       "a life above the maximum", "[{ id: 'a', \(key), ttl: '48h' }]",
       fault: "access.clients[0].ttl: is more than token.maxTTL;"),
@@ -92,14 +101,15 @@ struct ClientFaultTests {
       "a storefront", "[{ id: 'a', \(key), storefronts: ['usa'] }]", fault: "access.clients[0].storefronts[0]: \"usa\""),
     Case("no storefronts", "[{ id: 'a', \(key), storefronts: [] }]", fault: "access.clients[0].storefronts: is empty;"),
     Case(
-      "a share of all and more", "[{ id: 'a', \(key), share: 1.5 }]", fault: "access.clients[0].share: is out of range;"
+      "a share of all and more", "[{ id: 'a', \(key), share: 1.5 }]",
+      fault: "access.clients[0].share: 1.5 is out of range;"
     ),
     Case(
       "a rate without its number", "[{ id: 'a', \(key), rateLimit: { burst: 5 } }]",
       fault: "access.clients[0].rateLimit.perSecond: is not set;"),
     Case(
       "a rate of nothing", "[{ id: 'a', \(key), rateLimit: { perSecond: 0 } }]",
-      fault: "access.clients[0].rateLimit.perSecond: is out of range;"),
+      fault: "access.clients[0].rateLimit.perSecond: 0 is out of range;"),
     Case(
       "a total burst of nothing", "[{ id: 'a', \(key), rateLimit: { total: { perSecond: 5, burst: 0 } } }]",
       fault: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
@@ -159,6 +169,88 @@ struct ClientFaultTests {
       "[3].origins",
     ]
     for place in places { #expect(faults.contains { $0.contains("access.clients\(place)") }, "\(place): \(faults)") }
+  }
+
+  @Test("is not hidden by another one of the same client")
+  func clashes() throws {
+    let faults = try Self.faults(
+      """
+      [ { id: "a", colour: 1, origins: ["https://a.example", "https://x/y"] },
+        { id: "a", apiKey: { sha256: ["\(Self.digest)", "x"] }, share: 2 },
+        { id: "c", apiKey: { sha256: "\(Self.digest)" }, token: 1 },
+        { id: "d e", origins: ["https://a.example"] },
+        { id: "f", token: false, jwt: { issuer: "i", audience: "a", jwksFile: "f", algorithms: ["none"] } },
+        { id: "g", jwt: { issuer: "i", audience: "a" } },
+        { id: "h", clientCertificate: { san: ["a.example", "*"] } },
+        { id: "i", clientCertificate: { san: ["a.example"] }, ttl: "1y" } ]
+      """)
+    for clash in [
+      "[1].id: \"a\" is the id of access.clients[0], too", "[2].apiKey: is a key of access.clients[1], too",
+      "[3].origins: holds https://a.example, which access.clients[0] has, too",
+      "[5].jwt: takes tokens that access.clients[4] takes, too",
+      "[7].clientCertificate.san: holds a.example, which access.clients[6] has, too",
+    ] {
+      #expect(faults.contains { $0.contains("access.clients\(clash)") }, "\(clash): \(faults)")
+    }
+  }
+
+  @Test("never comes of claims that could not be read: two providers' tokens may well differ in them")
+  func unreadClaims() throws {
+    let provider = "issuer: 'i', audience: 'a', jwksFile: 'f'"
+    let faults = try Self.faults(
+      """
+      [ { id: "a", jwt: { \(provider), requiredClaims: { scope: 1 } } },
+        { id: "b", jwt: { \(provider), requiredClaims: { scope: "b" } } } ]
+      """)
+    #expect(faults.count == 1 && faults[0].contains("access.clients[0].jwt.requiredClaims.scope"), "\(faults)")
+  }
+
+  /// An API key wherever a client could have one by mistake.
+  static let misplacedKeys: [String] = [
+    "[{ id: 'KEY', origins: ['https://a.example'] }]", "[{ id: 'a', KEY: true }]", "[{ id: 'a', 'Bearer KEY': true }]",
+    "[{ id: 'a', apiKey: 'KEY' }]", "[{ id: 'a', apiKey: { KEY: '' } }]", "[{ id: 'a', apiKey: { sha256: 'KEY' } }]",
+    "[{ id: 'a', apiKey: { sha256: ['Bearer KEY'] } }]", "[{ id: 'a', origins: 'KEY' }]",
+    "[{ id: 'a', origins: ['https://KEY/x', 'KEY'], ttl: 'KEY' }]",
+    "[{ id: 'a', origins: ['https://a.example'], ttl: 'KEY', storefronts: ['KEY'], token: 'KEY' }]",
+    "[{ id: 'a', origins: ['https://a.example'], rateLimit: { perSecond: 'KEY', burst: 'KEY', KEY: 1 }, share: 'KEY' }]",
+    "[{ id: 'a', jwt: { issuer: 'KEY', audience: 'KEY', jwksURL: 'KEY' } }]",
+    "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://id.example/?key=KEY' } }]",
+    "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'KEY' } }]",
+    "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://id.example/', caFile: 'Bearer KEY' } }]",
+    "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', algorithms: ['KEY'], KEY: 1 } }]",
+    "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', requiredClaims: { KEY: 1, b: { KEY: 1 } } } }]",
+    "[{ id: 'a', clientCertificate: { san: 'KEY' } }]", "[{ id: 'a', clientCertificate: { san: 'KEY/' } }]",
+    "[{ id: 'a', clientCertificate: { KEY: 'KEY' } }]",
+    "[{ id: 'a', clientCertificate: { san: 'urn:KEY' } }, { id: 'b', clientCertificate: { san: 'urn:KEY' } }]",
+    "[{ id: 'a', origins: ['https://KEY.x'] }, { id: 'b', origins: ['https://KEY.x'] }]", "['KEY']", "'KEY'",
+  ]
+
+  @Test("never quotes an API key, wherever it stands", arguments: misplacedKeys)
+  func misplacedKey(_ clients: String) throws {
+    // Whole, and cut off.
+    for key in ["mkts_0123456789SECRETSECRETSECRET0123456789SECRETSECRET", "mkts_SECRETSECRETSECRET"] {
+      let text = clients.replacing("KEY", with: key)
+      let fixture = try SettingsFixture(
+        "{ musickit: { teamID: 'TEAM123456', keyFile: '/nonexistent.p8' }, access: { clients: \(text) } }")
+      let result = CheckConfigCommand(fixture.input()).run()
+      withExtendedLifetime(fixture) {}
+      #expect(result.status == .configuration)
+      #expect(result.diagnostics.contains { $0.hasPrefix("access.clients") }, "\(result.diagnostics)")
+      let said = result.diagnostics.joined(separator: "\n").lowercased()
+      #expect(!said.contains("secret") && !said.contains("mkts_"), "\(said)")
+    }
+  }
+
+  @Test("is an id that is an API key, whatever else it could be")
+  func keyAsID() throws {
+    for id in ["mkts_a", "my-mkts_0123456789abcdefghij"] {
+      let faults = try Self.faults("[{ id: '\(id)', origins: ['https://a.example'] }]")
+      #expect(
+        faults == [
+          "access.clients[0].id: is an API key, or holds one; write a name, such as \"android\", and take "
+            + "a fresh key from new-api-key, since this one has been written down."
+        ])
+    }
   }
 
   @Test("never quotes what may be an API key")

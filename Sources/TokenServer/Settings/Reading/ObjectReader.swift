@@ -22,7 +22,7 @@ struct ObjectReader {
   func has(_ name: String) -> Bool { members[name] != nil }
 
   /// The path of a member.
-  func path(of name: String) -> String { "\(path).\(name)" }
+  func path(of name: String) -> String { "\(path).\(shown(name))" }
 
   /// The member's value, else `fallback`; nil if it has neither or is faulty, which is then noted.
   mutating func read<Value>(_ name: String, _ type: SettingType<Value>, default fallback: Value? = nil) -> Value? {
@@ -33,15 +33,19 @@ struct ObjectReader {
 
   /// The elements of a list, or of one that is written without its brackets; nil if there is none or one is faulty.
   mutating func readList<Value>(_ name: String, of type: SettingType<Value>, atMost most: Int) -> [Value]? {
+    readElements(name, of: type, atMost: most)?.whole()
+  }
+
+  /// The same with nil for each that is faulty.
+  mutating func readElements<Value>(_ name: String, of type: SettingType<Value>, atMost most: Int) -> [Value?]? {
     known.insert(name)
     guard let value = members[name] else { return nil }
-    guard case .array(let elements) = value else { return parse(value, type, at: path(of: name)).map { [$0] } }
+    guard case .array(let elements) = value else { return [parse(value, type, at: path(of: name))] }
     guard elements.count <= most else {
       fault(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
       return nil
     }
-    let values = elements.indices.map { parse(elements[$0], type, at: "\(path(of: name))[\($0)]") }
-    return values.contains { $0 == nil } ? nil : values.compactMap { $0 }
+    return elements.indices.map { parse(elements[$0], type, at: "\(path(of: name))[\($0)]") }
   }
 
   /// What `body` makes of the object of that name; nil if there is none, or it is none.
@@ -63,8 +67,7 @@ struct ObjectReader {
       fault(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
       return nil
     }
-    let values = elements.indices.map { object(elements[$0], at: "\(path(of: name))[\($0)]", remedy: remedy, body) }
-    return values.contains { $0 == nil } ? nil : values.compactMap { $0 }
+    return elements.indices.map { object(elements[$0], at: "\(path(of: name))[\($0)]", remedy: remedy, body) }.whole()
   }
 
   /// The names of all members, sorted; all are known from now on.
@@ -110,5 +113,13 @@ struct ObjectReader {
     reader.finish()
     faults += reader.faults
     return reader.faults.isEmpty ? result : nil
+  }
+}
+
+extension Array {
+  /// The elements, if none of them is nil.
+  func whole<Wrapped>() -> [Wrapped]? where Element == Wrapped? {
+    let present = compactMap { $0 }
+    return present.count == count ? present : nil
   }
 }

@@ -70,15 +70,20 @@ extension SettingType where Value == Double {
   /// A number within `range`, whole or not.
   static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
     scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
-      let number: Double?
+      let text: String
       switch content {
-      case .json(.integer(let value)): number = Double(value)
-      case .json(.number(let text)), .text(let text): number = Double(text)
+      case .json(.integer(let value)): text = "\(value)"
+      case .json(.number(let value)), .text(let value): text = value
       case .json(let other): throw .wrongType(other, remedy: remedy)
       case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
       }
-      // Also false for what is not a number.
-      guard let number, range.contains(number) else { throw InvalidValue(problem: "is out of range", remedy: remedy) }
+      guard let number = Double(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not a number", remedy: remedy)
+      }
+      // Also false for what is called NaN.
+      guard range.contains(number) else {
+        throw InvalidValue(problem: "\(shown(text)) is out of range", remedy: remedy)
+      }
       return number
     }
   }
@@ -99,6 +104,12 @@ extension SettingType where Value == String {
   static let clientID: SettingType = {
     let remedy = "write 1 to 64 letters, digits, dots, dashes and underscores, such as \"android\""
     return string(remedy) { (text) throws(InvalidValue) in
+      guard APIKeyForm(of: text) == .other, !holdsAPIKey(text) else {
+        throw InvalidValue(
+          problem: "is an API key, or holds one",
+          remedy: "write a name, such as \"android\", and take a fresh key from new-api-key, since this one has been "
+            + "written down")
+      }
       let isName = text.utf8.allSatisfy {
         (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
           || $0 == 0x2E || $0 == 0x5F
@@ -130,6 +141,8 @@ extension SettingType where Value == String {
   static let secureURL: SettingType = {
     let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
     return string(remedy) { (text) throws(InvalidValue) in
+      // It would stand in the log with every fetch that fails.
+      guard !holdsAPIKey(text) else { throw InvalidValue(problem: "holds an API key", remedy: remedy) }
       do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
         throw InvalidValue(problem: "\(quoted(text)) \(error)", remedy: remedy)
       }

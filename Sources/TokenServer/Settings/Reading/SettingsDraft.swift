@@ -6,6 +6,8 @@ struct SettingsDraft {
   let admin: Settings.Admin?
   let catalog: Settings.Catalog?
   let access: Settings.Access?
+  /// What could be read of each of its clients.
+  let clients: [ClientCandidate]
   let audit: Settings.Audit?
   let log: Settings.Log?
   let configurationFile: String?
@@ -23,9 +25,11 @@ struct SettingsDraft {
     admin = Settings.Admin(&reader)
     catalog = Settings.Catalog(
       &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
-    access = Settings.Access(
-      &reader,
-      within: .init(token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous))
+    let surroundings = Settings.Access.Surroundings(
+      token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous)
+    let read = Settings.Access.readClients(&reader, within: surroundings)
+    clients = read.candidates
+    access = Settings.Access(&reader, clients: read, within: surroundings)
     audit = Settings.Audit(&reader)
     log = Settings.Log(&reader, host: input.host)
     Self.checkPorts(server, admin, &reader)
