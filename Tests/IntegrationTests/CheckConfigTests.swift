@@ -48,6 +48,31 @@ struct CheckConfigTests {
     #expect(result.stderr.contains("server.tls"))
   }
 
+  @Test("says the same as serve of an audit file that is a directory", arguments: ["check-config", "serve"])
+  func auditDirectory(_ command: String) throws {
+    let ground = try Ground()
+    let result = try ground.run([command], ["AUDIT_FILE": ground.directory.path])
+    #expect(result.status == 78)
+    #expect(
+      result.stderr.hasPrefix("audit.file: the file \"\(ground.directory.path)\" is a directory; write "),
+      "\(result.stderr)")
+    #expect(result.stderr.split(separator: "\n").count == 1)
+  }
+
+  @Test("says the same as serve of a key set's file that is none", arguments: ["check-config", "serve"])
+  func keySetFile(_ command: String) throws {
+    let ground = try Ground()
+    let page = try ground.directory.write("<html>", to: "page")
+    let result = try ground.run(
+      [command],
+      ["ACCESS_CLIENTS": "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '\(page)' } }]"])
+    #expect(result.status == 78)
+    #expect(
+      result.stderr.hasPrefix("access.clients[0].jwt.jwksFile: the file \"\(page)\" holds a web page; write "),
+      "\(result.stderr)")
+    #expect(result.stderr.split(separator: "\n").count == 1)
+  }
+
   @Test("takes the examples that come with the project", arguments: ["minimal", "example"])
   func examples(_ name: String) throws {
     let directory = try TemporaryDirectory()

@@ -113,7 +113,7 @@ struct ClientCertificateTests {
     let result = try ground.run([command], settings.merging(["SERVER_TLS_CLIENT_CA_FILE": file]) { $1 })
     #expect(result.status == 78)
     #expect(result.stderr.contains("'\(file)' holds no certificate but a PEM block labelled 'PRIVATE KEY'"))
-    #expect(result.stderr.contains("server.tls.clientCAFile: ") == (command == "check-config"))
+    #expect(result.stderr.hasPrefix("server.tls.clientCAFile: "))
   }
 
   @Test("one whose CA is taken out counts no longer, on a connection that lives on either")

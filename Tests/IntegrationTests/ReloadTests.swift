@@ -61,6 +61,55 @@ struct ReloadTests {
     #expect(server.server.log.split(separator: "\n").count { $0.contains(Self.refused) } == 1)
   }
 
+  @Test(
+    "changes nothing if the next start would fail on a file, even one that waits for a restart",
+    arguments: [
+      ("catalog: { caFile: '/nonexistent/ca.pem' }", "catalog.caFile: "),
+      ("audit: { file: '/tmp' }", "audit.file: the file \\\"/tmp\\\" is a directory; write "),
+      (
+        "access: { clients: [{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '/etc/hostname' } }] }",
+        "access.clients[0].jwt.jwksFile: "
+      ),
+    ])
+  func files(_ broken: String, _ fault: String) throws {
+    let server = try Reloadable("{ token: { ttl: '1h' } }")
+    try server.write("{ token: { ttl: '2h' }, \(broken) }")
+    try server.reload(expecting: Self.refused)
+    #expect(try server.lifetime() == 3600)
+    #expect(server.server.stop() == 0)
+    #expect(server.server.log.contains(#""reason":"\#(fault)"#), "\(server.server.log)")
+  }
+
+  @Test("is not held up by an audit file in use that could not be opened again")
+  func auditInUse() throws {
+    let ground = try Ground()
+    let folder = ground.directory.path(of: "audit")
+    unsafe mkdir(folder, 0o700)
+    let audit = "audit: { file: '\(folder)/audit.log' }"
+    let file = try ground.directory.write("{ \(audit) }", to: "config.json5")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file])
+    unsafe rename(folder, folder + "-moved")
+    _ = try ground.directory.write("{ token: { ttl: '1h' }, \(audit) }", to: "config.json5")
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors(Self.done)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("takes the authorities that new settings name as soon as they can be read")
+  func authoritiesLater() throws {
+    let ground = try Ground()
+    let file = try ground.directory.write("{}", to: "config.json5")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file])
+    let authorities = ground.directory.path(of: "tls.crt")
+    _ = try ground.directory.write("{ catalog: { caFile: '\(authorities)' } }", to: "config.json5")
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors(Self.refused)
+    // From here on no signal.
+    _ = try ground.certificate()
+    try server.process.waitForErrors(Self.done)
+    #expect(server.stop() == 0)
+  }
+
   @Test("signs with a new key from the moment that its file is swapped")
   func key() throws {
     let server = try Reloadable("{}")

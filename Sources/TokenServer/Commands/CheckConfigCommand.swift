@@ -10,7 +10,7 @@ public struct CheckConfigCommand: Sendable {
   /// One line of summary on standard output; or every fault, one a line, on standard error.
   public func run() -> CommandResult {
     let draft = SettingsDraft(input)
-    let files = draft.checkFiles()
+    let files = draft.files.check()
     let faults = (draft.faults + files.faults).lines
     let warnings = (draft.warnings + files.warnings).map { "Warning: \($0)" }
     guard faults.isEmpty, let loaded = try? draft.complete() else {

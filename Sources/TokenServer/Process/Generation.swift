@@ -32,8 +32,15 @@ struct Generation: Sendable {
       self.proxies = proxies
     }
 
-    /// Reads the key that the settings name.
-    init(_ loaded: Settings.Loaded) throws(SigningKeyError) {
+    /// Looks at the files that the settings name, and reads the key.
+    ///
+    /// - Parameter running: What is in use already, if anything is.
+    /// - Throws: `InvalidSettings` with all that is wrong with the files.
+    init(_ loaded: Settings.Loaded, replacing running: Settings? = nil) throws {
+      let files = running.map { loaded.files.leavingOutFixed(of: $0, comparedWith: loaded.settings) } ?? loaded.files
+      // What there is to warn of is told when they are read to be used.
+      let faults = files.check().faults
+      guard faults.isEmpty else { throw InvalidSettings(faults: faults, warnings: loaded.warnings) }
       self.init(
         settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings,
         proxies: loaded.proxies)

@@ -77,8 +77,9 @@ final class Reloader: @unchecked Sendable {
       let loaded = try load()
       let named = loaded.settings.files
       files.keepOnly(current.settings.files + named)
-      files.watch(named)
-      let source = try Generation.Source(loaded)
+      // A file that waits for a restart is watched only as long as it keeps the rest from being taken.
+      files.watch(named + [loaded.settings.catalog?.caFile].compactMap { $0 })
+      let source = try Generation.Source(loaded, replacing: current.settings)
       let next = try Generation(
         source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {

@@ -3,6 +3,8 @@ extension Settings {
   public struct Loaded: Sendable {
     /// The settings.
     public let settings: Settings
+    /// The files that they name, which nobody has looked at yet.
+    let files: NamedFiles
     /// What is odd but harmless, each a sentence.
     public let warnings: [String]
     /// `HTTPS_PROXY` and `NO_PROXY`, for connections that no setting names a proxy for.

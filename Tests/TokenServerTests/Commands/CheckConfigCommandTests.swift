@@ -23,6 +23,39 @@ struct CheckConfigCommandTests {
     withExtendedLifetime(key) {}
   }
 
+  @Test("looks at the files of a client that has another fault, too")
+  func filesOfFaultyClients() throws {
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
+      "ACCESS_CLIENTS": """
+      [ { id: "a b", jwt: { issuer: "i", jwksFile: "/nonexistent/a", colour: 1 } },
+        { id: "b", jwt: { issuer: "i", audience: "b", jwksURL: "http://x", caFile: "/nonexistent/b" } },
+        { id: "c", jwt: { issuer: "i", audience: "c", jwksFile: "/nonexistent/c" } } ]
+      """,
+    ])
+    for place in [
+      "[0].jwt.jwksFile: the file \"/nonexistent/a\" does not exist", "[1].jwt.caFile: ", "[2].jwt.jwksFile: ",
+    ] {
+      #expect(result.diagnostics.contains { $0.hasPrefix("access.clients\(place)") }, "\(place): \(result.diagnostics)")
+    }
+  }
+
+  @Test("says of a key set's file what is in it instead")
+  func keySetFile() throws {
+    let key = try KeyFixture()
+    let page = try SettingsFixture("\n<!DOCTYPE html>")
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path,
+      "ACCESS_CLIENTS": "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '\(page.path)' } }]",
+    ])
+    #expect(
+      result.diagnostics == [
+        "access.clients[0].jwt.jwksFile: the file \"\(page.path)\" holds a web page; write the path of a JWK Set, JSON "
+          + "of the form {\"keys\": […]}."
+      ])
+    withExtendedLifetime((key, page)) {}
+  }
+
   @Test("reports the faults of the settings and those of the files that they name, each in a line")
   func faults() {
     let result = Self.run([

@@ -49,7 +49,12 @@ struct SettingsDraft {
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
       audit: audit, log: log, configurationFile: configurationFile)
-    return Settings.Loaded(settings: settings, warnings: warnings, proxies: proxies)
+    return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies)
+  }
+
+  /// The files that they name, as far as they could be read.
+  var files: NamedFiles {
+    NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
   }
 
   private static func checkPorts(

@@ -1,0 +1,106 @@
+import Access
+import Glibc
+import TLS
+
+/// The files that settings name. A start and a reload look at all of them before anything of the settings is in use, and
+/// so does `check-config`: what one of them finds wrong, the others do.
+struct NamedFiles: Sendable {
+  var musickit: Settings.MusicKit?
+  var tls: Settings.Server.TLSFiles?
+  var catalog: Settings.Catalog?
+  var clients: [ClientCandidate]
+  var audit: Settings.Audit?
+
+  /// Opens them: what a start would fail on, and what it would warn of. Blocks: not for an event loop.
+  func check() -> (faults: [SettingsFault], warnings: [String]) {
+    let key = musickit?.checkKey() ?? (faults: [], warnings: [])
+    let tls = tls?.check() ?? (faults: [], warnings: [])
+    let catalog = catalog?.check() ?? []
+    let clients = clients.enumerated().map { $1.check(at: "\(Settings.Access.clients.path)[\($0)]") }
+    let audit = audit?.check() ?? []
+    return (
+      key.faults + tls.faults + catalog + clients.flatMap(\.faults) + audit,
+      key.warnings + tls.warnings + clients.flatMap(\.warnings)
+    )
+  }
+
+  /// These but for those that `running` has in use and that a reload leaves alone: what has become of them since is no
+  /// reason to go on with an old key or an old list of clients.
+  func leavingOutFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
+    var files = self
+    if settings.catalog == running.catalog { files.catalog = nil }
+    if settings.audit == running.audit { files.audit = nil }
+    return files
+  }
+}
+
+extension Settings.Catalog {
+  /// Reads the certificates that the upstream is trusted by.
+  fileprivate func check() -> [SettingsFault] {
+    do throws(TLSError) {
+      _ = try TLSClientContext(caFile: caFile)
+      return []
+    } catch {
+      return [SettingsFault(Self.caFile.path, problem: "\(error)")]
+    }
+  }
+}
+
+extension ClientCandidate {
+  /// Reads the keys of its identity provider, if they are in a file, and whom to trust for them, if they are not.
+  fileprivate func check(at path: String) -> (faults: [SettingsFault], warnings: [String]) {
+    var faults: [SettingsFault] = []
+    var warnings: [String] = []
+    if let keySetFile, let (problem, remedy) = Self.fault(ofKeySet: keySetFile, &warnings) {
+      faults.append(SettingsFault("\(path).jwt.jwksFile", problem: problem, remedy: remedy))
+    }
+    if fetchesKeySet {
+      do throws(TLSError) { _ = try TLSClientContext(caFile: caFile) } catch {
+        faults.append(SettingsFault("\(path).jwt.caFile", problem: "\(error)"))
+      }
+    }
+    return (faults, warnings)
+  }
+
+  private static func fault(
+    ofKeySet file: String, _ warnings: inout [String]
+  ) -> (problem: String, remedy: String?)? {
+    let json: [UInt8]
+    do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
+      return ("the file \(quoted(file)) \(error)", "write the path of a readable JWK Set")
+    }
+    if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
+      return (
+        "the file \(quoted(file)) holds a web page",
+        "write the path of a JWK Set, JSON of the form {\"keys\": […]}"
+      )
+    }
+    do { warnings += try JSONWebKeySet(json).findings.map { "The key set \(quoted(file)): \($0)" } } catch {
+      return ("\(quoted(file)) is no JWK Set that can be used. \(error)", nil)
+    }
+    return nil
+  }
+}
+
+extension Settings.Audit {
+  /// Looks whether the file could be opened, and leaves it as it is.
+  fileprivate func check() -> [SettingsFault] {
+    guard let file else { return [] }
+    guard let reason = Self.obstacle(file) else { return [] }
+    return [
+      SettingsFault(
+        Self.file.path, problem: "the file \(quoted(file)) \(reason)",
+        remedy: "write the path of a file in a folder that the server may write to")
+    ]
+  }
+
+  private static func obstacle(_ file: String) -> String? {
+    var status = stat()
+    let exists = unsafe stat(file, &status) == 0
+    // A folder may be writable, too, but not in this way.
+    if exists, status.st_mode & S_IFMT == S_IFDIR { return "is a directory" }
+    let folder = file.lastIndex(of: "/").map { String(file[...$0]) } ?? "."
+    guard unsafe access(exists ? file : folder, W_OK) != 0 else { return nil }
+    return "cannot be written: \(unsafe String(cString: strerror(errno)))"
+  }
+}
