@@ -1,3 +1,5 @@
+import Logging
+
 /// Checks everything that `serve` would, and starts nothing.
 public struct CheckConfigCommand: Sendable {
   private let input: SettingsInput
@@ -7,7 +9,7 @@ public struct CheckConfigCommand: Sendable {
     self.input = input
   }
 
-  /// One line of summary on standard output; or every fault, one a line, on standard error.
+  /// One line of summary and one for each of those who may ask, on standard output; or every fault, one a line, on standard error.
   public func run() -> CommandResult {
     let draft = SettingsDraft(input)
     let files = draft.files.check()
@@ -16,7 +18,10 @@ public struct CheckConfigCommand: Sendable {
     guard faults.isEmpty, let loaded = try? draft.complete() else {
       return CommandResult(.configuration, diagnostics: faults + warnings)
     }
-    return CommandResult(.good, output: [loaded.settings.summary], diagnostics: warnings)
+    let settings = loaded.settings
+    return CommandResult(
+      .good, output: [settings.summary] + settings.grants,
+      diagnostics: warnings + [settings.missingRecord].compactMap { $0 }.map { "Warning: \($0)" })
   }
 }
 
@@ -31,5 +36,13 @@ extension Settings {
       }
     let operators = admin.map { "admin on \($0.host) port \($0.port)" } ?? "no admin listener"
     return "The configuration is good: team \(musickit.teamID), \(address), \(operators)."
+  }
+
+  /// Why nothing will be known of grants and refusals; nil if there is a record of them.
+  var missingRecord: String? {
+    guard log.level > .info, audit.file == nil else { return nil }
+    return
+      "Nothing records who was granted or refused what: log.level is \(quoted(log.level.rawValue)), and audit.file "
+      + "is not set."
   }
 }

@@ -17,9 +17,81 @@ struct CheckConfigCommandTests {
     #expect(result.status == .good)
     #expect(
       result.output == [
-        "The configuration is good: team TEAM123456, http on 127.0.0.1 port 8080, admin on 127.0.0.1 port 8081."
+        "The configuration is good: team TEAM123456, http on 127.0.0.1 port 8080, admin on 127.0.0.1 port 8081.",
+        "anonymous: tokens of 12h for any origin; no rate limit",
       ])
     #expect(result.diagnostics.count == 1 && result.diagnostics[0].hasPrefix("Warning: "))
+    withExtendedLifetime(key) {}
+  }
+
+  private static let digest = String(repeating: "0123456789abcdef", count: 4)
+
+  /// The lines behind the first for a list of clients, with the catalog as `settings` have it.
+  private static func grants(_ clients: String, _ settings: [String: String] = [:]) throws -> [String] {
+    let key = try KeyFixture()
+    let own = ["MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_CLIENTS": clients]
+    let result = run(own.merging(settings) { $1 })
+    #expect(result.status == .good, "\(result.diagnostics)")
+    withExtendedLifetime(key) {}
+    return Array(result.output.dropFirst())
+  }
+
+  @Test("says who gets what")
+  func grants() throws {
+    let clients = """
+      [ { id: "android", apiKey: { sha256: "\(Self.digest)" }, ttl: "90m", catalog: true, storefronts: ["us", "gb"],
+          rateLimit: { perSecond: 5, burst: 20, total: { perSecond: 0.5 } } },
+        { id: "web", origins: ["https://a.example", "https://*.b.example.com"] },
+        { id: "both", apiKey: { sha256: ["\(Self.digest.replacing("f", with: "e"))", "\(Self.digest.replacing("f", with: "d"))"] },
+          origins: ["https://a.example"], token: false, catalog: true, me: true },
+        { id: "many", origins: ["https://1.example", "https://2.example", "https://3.example", "https://4.example"] },
+        { id: "members", jwt: { issuer: "i", audience: "a", jwksURL: "https://id.example/" }, catalog: true } ]
+      """
+    #expect(
+      try Self.grants(clients, ["CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{ token: false, catalog: true }"]) == [
+        "android (API key): tokens of 90m for any origin, the catalog of gb, us; 5/s, 20 at once, 0.5/s in all",
+        "web (origin): tokens of 12h for https://a.example, https://*.b.example.com; no rate limit",
+        "both (2 API keys, and origin): the catalog, /v1/me; no rate limit",
+        "many (origin): tokens of 12h for 4 origins; no rate limit",
+        "members (JWT): tokens of 12h for any origin, the catalog; no rate limit",
+        "anonymous: the catalog; no rate limit",
+      ])
+    #expect(
+      try Self.grants("[{ id: 'a', origins: ['https://a.example'], catalog: true }]", ["CATALOG_ENABLED": "false"])
+        == ["a (origin): tokens of 12h for https://a.example; no rate limit"])
+  }
+
+  @Test("says of twenty who gets what, of anonymous in any case, and how many more there are")
+  func manyGrants() throws {
+    func clients(_ count: Int) -> String {
+      "[" + (0..<count).map { "{ id: 'c\($0)', origins: ['https://c\($0).example'] }" }.joined(separator: ",") + "]"
+    }
+    #expect(try Self.grants(clients(20)).count == 20)
+    #expect(
+      try Self.grants(clients(30)).suffix(2) == [
+        "c19 (origin): tokens of 12h for https://c19.example; no rate limit", "and 10 more clients",
+      ])
+    let withAnonymous = try Self.grants(clients(20), ["ACCESS_ANONYMOUS": "{}"])
+    #expect(withAnonymous.count == 21)
+    #expect(withAnonymous.suffix(2) == ["and 1 more client", "anonymous: tokens of 12h for any origin; no rate limit"])
+  }
+
+  @Test(
+    "warns when grants and refusals are recorded nowhere",
+    arguments: [("warning", "", true), ("notice", "", true), ("info", "", false), ("error", "/tmp/audit.log", false)])
+  func noRecord(_ level: String, _ file: String, _ isWarned: Bool) throws {
+    let key = try KeyFixture()
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{}", "LOG_LEVEL": level,
+      "AUDIT_FILE": file,
+    ])
+    #expect(result.status == .good)
+    #expect(
+      result.diagnostics
+        == (isWarned
+          ? [
+            "Warning: Nothing records who was granted or refused what: log.level is \"\(level)\", and audit.file is not set."
+          ] : []))
     withExtendedLifetime(key) {}
   }
 
