@@ -26,6 +26,27 @@ struct HealthTests {
     #expect(try server.request("/readyz").json?.names == ["status"])
   }
 
+  @Test("is degraded while the keys of an identity provider have not come, and says so for operators")
+  func identityProviders() throws {
+    let provider = try IdentityProvider()
+    try provider.behave("hold")
+    let ground = try Ground()
+    let server = try ground.serve(["ACCESS_CLIENTS": "[\(provider.client())]"])
+    try provider.waitUntilHolding()
+    let answer = try server.request("/readyz")
+    #expect(answer.status == 200)
+    #expect(answer.json?["status"]?.string == "degraded")
+    let checks = try #require(try server.admin("/readyz").json?["checks"])
+    #expect(checks.names == ["appleMusic", "identityProviders", "signingKey", "token"])
+    #expect(checks["identityProviders"]?["status"]?.string == "degraded")
+    #expect(checks["identityProviders"]?["detail"]?.string == "the keys of 1 have not come yet; the log says why")
+    try provider.behave("ok")
+    try provider.release()
+    try eventually("the keys have come") { try server.request("/readyz").json?["status"]?.string == "ready" }
+    let detail = try server.admin("/readyz").json?["checks"]?["identityProviders"]?["detail"]?.string
+    #expect(detail == "all keys have come")
+  }
+
   @Test("and metrics are all that the admin listener has: no tokens there")
   func adminOnly() throws {
     #expect(try Ground().serve().admin("/token").status == 404)

@@ -26,39 +26,49 @@ final class Health: @unchecked Sendable {
     Route("/healthz", [.get { _ in Self.answer(.ok, #"{"status":"ok"}"#) }])
   }
 
+  /// What a generation of settings has to do its job with.
+  struct Job: Sendable {
+    let minter: TokenMinter
+    /// Nil if it is turned off.
+    let catalog: CatalogService?
+    /// Nil if no keys of identity providers are fetched.
+    let keySets: KeySets?
+  }
+
   /// The public `/readyz`: the verdict alone.
-  func readiness(_ minter: TokenMinter, _ catalog: CatalogService?) -> Route {
+  func readiness(_ job: Job) -> Route {
     Route(
       "/readyz",
       [
         .get { _ in
-          let report = self.report(minter, catalog)
+          let report = self.report(job)
           return Self.answer(report.isReady ? .ok : .serviceUnavailable, #"{"status":"\#(report.verdict)"}"#)
         }
       ])
   }
 
   /// The operators' `/readyz`: an entry for each check.
-  func detailedReadiness(_ minter: TokenMinter, _ catalog: CatalogService?) -> Route {
+  func detailedReadiness(_ job: Job) -> Route {
     Route(
       "/readyz",
       [
         .get { _ in
-          let report = self.report(minter, catalog)
+          let report = self.report(job)
           return Self.answer(report.isReady ? .ok : .serviceUnavailable, report.json)
         }
       ])
   }
 
-  private func report(_ minter: TokenMinter, _ catalog: CatalogService?) -> ReadinessReport {
-    var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(minter.key.keyID)", result: .good)]
+  private func report(_ job: Job) -> ReadinessReport {
+    var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
     do {
-      _ = try minter.token(now: Glibc.time(nil))
+      _ = try job.minter.token(now: Glibc.time(nil))
       checks.append(.init(name: "token", detail: "a token can be minted", result: .good))
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
-    if let catalog { checks.append(.init(catalog.proxy.status)) }
+    if let catalog = job.catalog { checks.append(.init(catalog.proxy.status)) }
+    if let keySets = job.keySets { checks.append(.init(keySets.counts)) }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
   }
@@ -112,6 +122,16 @@ struct ReadinessReport {
 }
 
 extension ReadinessReport.Check {
+  /// The identity providers whose keys are fetched. Those of JWTs alone wait, and another replica would not do better.
+  fileprivate init(_ counts: KeySetCounts) {
+    name = "identityProviders"
+    if counts.missing > 0 {
+      (detail, result) = ("the keys of \(counts.missing) have not come yet; the log says why", .degraded)
+    } else {
+      (detail, result) = ("all keys have come", .good)
+    }
+  }
+
   /// Apple Music, as the last requests found it.
   fileprivate init(_ status: CatalogStatus) {
     name = "appleMusic"

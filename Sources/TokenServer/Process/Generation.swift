@@ -76,11 +76,12 @@ struct Generation: Sendable {
     let crossOrigin = CrossOrigin(policy: policy)
     let allowsMe = settings.catalog?.me ?? false
     let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
+    let doing = Health.Job(minter: minter, catalog: service, keySets: named.areFetched ? access.keySets : nil)
     publicRouter = Router(
-      [token.route, health.liveness, health.readiness(minter, service), OpenAPI.route]
+      [token.route, health.liveness, health.readiness(doing), OpenAPI.route]
         + [catalog?.route].compactMap { $0 },
       finish: { crossOrigin.finish(&$0, $1) })
-    adminRouter = Router([health.liveness, health.detailedReadiness(minter, service), metrics.route(minter, tls)])
+    adminRouter = Router([health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls)])
   }
 
   private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {

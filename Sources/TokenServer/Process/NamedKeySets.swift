@@ -16,6 +16,11 @@ struct NamedKeySets: Sendable {
   /// What the operator should know, each a sentence.
   let notices: [String]
 
+  /// Whether any of them are to be fetched.
+  var areFetched: Bool {
+    entries.values.contains { if case .remote = $0 { true } else { false } }
+  }
+
   /// Reads and checks. Blocks: not for an event loop.
   ///
   /// - Parameter proxies: What the environment says of ways to the outside.
