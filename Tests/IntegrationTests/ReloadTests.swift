@@ -110,6 +110,27 @@ struct ReloadTests {
     #expect(server.stop() == 0)
   }
 
+  @Test("is counted, and the metrics say while the server runs on older settings than the files hold")
+  func metrics() throws {
+    let server = try Reloadable("{}")
+    func expect(_ reloads: Double, refused: Double, isStale: Double) throws {
+      let page = try MetricsPage(of: server.server)
+      #expect(page["musickit_reloads_total"] == reloads)
+      #expect(page["musickit_reloads_refused_total"] == refused)
+      #expect(page["musickit_settings_stale"] == isStale)
+    }
+    try expect(0, refused: 0, isStale: 0)
+    try server.write("{ token: { ttl: '1y' } }")
+    try server.reload(expecting: Self.refused)
+    try expect(1, refused: 1, isStale: 1)
+    try server.reload(expecting: Self.refused, count: 2)
+    try expect(2, refused: 2, isStale: 1)
+    try server.write("{ token: { ttl: '1h' } }")
+    try server.reload(expecting: Self.done)
+    try expect(3, refused: 2, isStale: 0)
+    #expect(server.server.stop() == 0)
+  }
+
   @Test("signs with a new key from the moment that its file is swapped")
   func key() throws {
     let server = try Reloadable("{}")

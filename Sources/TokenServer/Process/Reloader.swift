@@ -92,10 +92,12 @@ final class Reloader: @unchecked Sendable {
       access.keySets.use(next.keys)
       current = next
       files.keepOnly(next.settings.files + named)
+      metrics.reloads.count(isRefused: false)
       logger.notice(
         "Settings, key and certificate were read anew.",
         metadata: ["cause": "\(cause)", "key.id": "\(next.minter.key.keyID)"])
     } catch {
+      metrics.reloads.count(isRefused: true)
       for sentence in (error as? InvalidSettings)?.faults.lines ?? ["\(error)"] {
         logger.error("The new settings cannot be used; the old ones stay.", metadata: ["reason": "\(sentence)"])
       }

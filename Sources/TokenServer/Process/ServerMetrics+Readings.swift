@@ -12,6 +12,7 @@ extension ServerMetrics {
   static let all: [Metric] =
     [build] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
+    + reloads.map(\.metric)
     + openConnections.map(\.metric) + failedConnections.map(\.metric) + tokens.map(\.metric) + certificate.map(\.metric)
     + catalog.map(\.metric) + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
@@ -66,6 +67,16 @@ extension ServerMetrics {
     MetricReading(
       .gauge, "musickit_key_set_oldest_age_seconds", "Age of the oldest fetched key set in use; 0 without any."
     ) { $0.oldestAge ?? 0 },
+  ]
+
+  static let reloads: [MetricReading<ReloadTally.Counts>] = [
+    MetricReading(
+      .counter, "musickit_reloads_total", "Times that settings, key and certificates were read anew.", \.reloads),
+    MetricReading(
+      .counter, "musickit_reloads_refused_total", "Of those, the ones after which all of the old stayed.", \.refused),
+    MetricReading(
+      "musickit_settings_stale",
+      "1 while the last reload was refused: the server runs on older settings than its files hold.", \.lastWasRefused),
   ]
 
   static let certificate: [MetricReading<TLSContext>] = [

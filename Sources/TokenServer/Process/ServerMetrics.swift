@@ -20,6 +20,8 @@ final class ServerMetrics: @unchecked Sendable {
   let requests = RequestMetrics()
   /// What went wrong with connections.
   let connections = ConnectionTally()
+  /// What became of changed settings.
+  let reloads = ReloadTally()
 
   private let sink: LogSink
   private let catalog: CatalogService?
@@ -75,6 +77,7 @@ final class ServerMetrics: @unchecked Sendable {
     access.tally.write(to: &text)
     if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
     text.add(Self.keySets, of: access.keySets.counts)
+    text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)
     if let tls { text.add(Self.certificate, of: tls) }
     if let catalog {
