@@ -13,8 +13,8 @@ struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
   /// Path and query, in origin form (RFC 9112 §3.2.1).
   let target: String
 
-  /// The address in one spelling.
-  var description: String { "\(origin)\(target)" }
+  /// The address in one spelling, without its query, which may hold a secret.
+  var description: String { "\(origin)\(target.prefix { $0 != "?" })" }
 
   /// Longest text that is looked at, in bytes.
   static let limit = 2048

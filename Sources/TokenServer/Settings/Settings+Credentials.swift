@@ -70,9 +70,11 @@ extension Settings.Access {
     if algorithms?.isEmpty ?? false { object.fault("algorithms", problem: "is empty", remedy: "leave it out for all") }
     let claims = object.object("requiredClaims", remedy: "write { scope: \"music\" }") { claims in
       claims.takeNames().compactMap { name in
-        claims.readList(name, of: .label(atMost: 1024, "write \(text)"), atMost: 100).map {
-          JWTRules.RequiredClaim(name: name, values: $0)
+        let values = claims.readList(name, of: .label(atMost: 1024, "write \(text)"), atMost: 100)
+        if values?.isEmpty ?? false {
+          claims.fault(name, problem: "is empty", remedy: "write \(text), or leave it out")
         }
+        return values.map { JWTRules.RequiredClaim(name: name, values: $0) }
       }
     }
     let source = readKeySource(&object, noting: &candidate)

@@ -36,7 +36,9 @@ struct KeySetsTests {
     #expect(ground.keySets.table.present(provider.source) == nil)
     #expect(ground.keySets.counts == KeySetCounts(missing: 1))
     ground.keySets.begin()
-    let keys = await ground.keySets.table.fresh(provider.source)
+    // Nobody needs them: they come all the same.
+    while ground.keySets.table.present(provider.source) == nil { await Task.yield() }
+    let keys = ground.keySets.table.present(provider.source)
     #expect(keys?.count == 4)
     for algorithm in JWTAlgorithm.allCases {
       let token = try provider.mint("alg=\(algorithm.rawValue)")

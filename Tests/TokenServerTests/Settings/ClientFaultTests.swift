@@ -139,6 +139,14 @@ struct ClientFaultTests {
       "keys over plain HTTP", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'http://a.example/jwks' } }]",
       fault: "access.clients[0].jwt.jwksURL: "),
     Case(
+      "a password in the address of keys",
+      "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://user:hunter2@a.example/jwks' } }]",
+      fault: "access.clients[0].jwt.jwksURL: the URL has no host and port that can be asked;"),
+    Case(
+      "a claim without a value",
+      "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', requiredClaims: { scope: [] } } }]",
+      fault: "access.clients[0].jwt.requiredClaims.scope: is empty;"),
+    Case(
       "an algorithm that there is not",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', algorithms: ['HS256'] } }]",
       fault: "access.clients[0].jwt.algorithms[0]: \"HS256\" is not among its values;"),

@@ -144,7 +144,9 @@ extension SettingType where Value == String {
       // It would stand in the log with every fetch that fails.
       guard !holdsAPIKey(text) else { throw InvalidValue(problem: "holds an API key", remedy: remedy) }
       do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
-        throw InvalidValue(problem: "\(quoted(text)) \(error)", remedy: remedy)
+        // What stands before an @ may be a password.
+        let name = text.contains("@") ? "the URL" : quoted(text)
+        throw InvalidValue(problem: "\(name) \(error)", remedy: remedy)
       }
       return text
     }
