@@ -47,9 +47,11 @@ extension Listener {
   private static let unacknowledged: Int32 = 30_000
 
   private static func openTCP(_ host: String, port: UInt16, loops: Int) throws -> [[Listener]] {
+    // IPv4 first, where ports are scarce: a closed connection of any program's keeps its port from a listener on all
+    // addresses for a minute. What the system finds there is mostly free for IPv6, the other way round it is not.
     let any = [
-      SocketAddress.ip(IPAddress(bits: 0), port: port, family: .v6),
-      .ip(IPAddress(in_addr(s_addr: 0)), port: port, family: .v4),
+      SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: port, family: .v4),
+      .ip(IPAddress(bits: 0), port: port, family: .v6),
     ]
     let addresses = host == "*" ? any : try resolve(host, port: port)
     // A port that the system picks for the first address may be taken on the next: then it is to pick another.
