@@ -1,12 +1,14 @@
-/// A generator whose failures can be repeated: SplitMix64.
-struct SplitMix: RandomNumberGenerator {
+/// A generator whose failures can be repeated: SplitMix64 (Steele, Lea, Flood 2014).
+public struct SplitMix: RandomNumberGenerator {
   private var state: UInt64
 
-  init(seed: UInt64) {
+  /// One whose numbers hang on the seed alone.
+  public init(seed: UInt64) {
     state = seed
   }
 
-  mutating func next() -> UInt64 {
+  /// The next number.
+  public mutating func next() -> UInt64 {
     state &+= 0x9e37_79b9_7f4a_7c15
     var word = state
     word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9

@@ -1,5 +1,6 @@
 import Dispatch
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -70,7 +71,7 @@ struct AnswerStoreTests {
 
   @Test("never holds more than its bytes, and counts them right, whatever is done", arguments: 0..<4)
   func accounting(seed: UInt64) throws {
-    var random = CacheRandom(seed: seed)
+    var random = SplitMix(seed: seed)
     let maxBytes = [60_000, 300_000, 1_000_000, 10_000][Int(seed)]
     var store = AnswerStore(maxBytes: maxBytes)
     let answers = try [0, 10, 900, 5000, 20_000, 60_000].map {
@@ -156,7 +157,7 @@ struct AnswerStoreTests {
     let cache = ResponseCache(settings: settings)
     let answer = try Sample.answer(.ok, [.contentType: "text/plain"], body: Sample.json(2000), settings: settings)
     DispatchQueue.concurrentPerform(iterations: 8) { thread in
-      var random = CacheRandom(seed: UInt64(thread))
+      var random = SplitMix(seed: UInt64(thread))
       for _ in 0..<2000 {
         let key = Self.key(Int.random(in: 0..<100, using: &random))
         let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(0))

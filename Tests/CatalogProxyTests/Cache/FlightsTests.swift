@@ -1,4 +1,5 @@
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -59,7 +60,7 @@ struct FlightsTests {
 
   @Test("hand out every waiter exactly once, whatever happens in which order", arguments: 0..<20)
   func random(seed: UInt64) {
-    var random = CacheRandom(seed: seed)
+    var random = SplitMix(seed: seed)
     var flights = Flights<Int>()
     var waiting: [FlightID: [Int: FlightTicket]] = [:]
     var answered: [Int: Int] = [:]

@@ -1,4 +1,5 @@
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -108,7 +109,7 @@ struct FreshnessTests {
 
   @Test("is what a plain reading of RFC 9111 §4.2 says, whatever is combined")
   func againstModel() throws {
-    var random = CacheRandom(seed: 1)
+    var random = SplitMix(seed: 1)
     func maybe(_ range: Range<Int>) -> Int? {
       Bool.random(using: &random) ? Int.random(in: range, using: &random) : nil
     }

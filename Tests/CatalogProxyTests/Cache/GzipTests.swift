@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -14,7 +15,7 @@ struct GzipTests {
 
   @Test("is not made of what it would make no smaller")
   func inVain() {
-    var random = CacheRandom(seed: 1)
+    var random = SplitMix(seed: 1)
     #expect(Gzip.deflate((0..<2000).map { _ in UInt8.random(in: 0...255, using: &random) }) == nil)
     #expect(Gzip.deflate([]) == nil)
     #expect(Gzip.deflate([1]) == nil)

@@ -1,5 +1,6 @@
 import HTTPMessages
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
