@@ -6,13 +6,6 @@ public struct Principal: Sendable {
   public let client: Client
   /// The `sub` of its JWT, if that is how it is known.
   public let subject: String?
-  /// Who it is among those of its client, as far as rates and shares go: its JWT's `sub`, or its address.
-  ///
-  /// - Parameter address: Where it asks from.
-  public func identity(at address: String) -> Caller {
-    subject.flatMap { client.countsAddresses ? nil : Caller.subject($0) } ?? .address(address)
-  }
-
   /// The web origin that counts: nil if it sent none, or is known by something that origins do not bind.
   public let origin: Origin?
 
@@ -21,6 +14,13 @@ public struct Principal: Sendable {
     self.client = client
     self.subject = subject
     self.origin = origin
+  }
+
+  /// Who it is among those of its client, as far as rates and shares go: its JWT's `sub`, or its address.
+  ///
+  /// - Parameter address: Where it asks from.
+  public func identity(at address: String) -> Caller {
+    subject.flatMap { client.countsAddresses ? nil : Caller.subject($0) } ?? .address(address)
   }
 
   /// What a token for this caller is to be.

@@ -62,6 +62,9 @@ struct PolicyTableTests {
       Row("certificate spiffe://example.com/partner", "token", "no_token"),
       Row("certificate spiffe://example.com/other", "catalog us", "unknown_certificate"),
       Row("certificate", "catalog us", "unknown_certificate"),
+      Row(
+        "certificate spiffe://example.com/partner+spiffe://example.com/printer", "catalog us", "ambiguous_certificate"),
+      Row("certificate spiffe://example.com/partner+spiffe://example.com/x", "catalog us", "catalog of partner"),
       // What does not hold is refused, although the origin or nothing at all would have done.
       Row("key nobody", "token", "unknown_api_key"),
       Row("key mistyped", "token", "mistyped_api_key"),
@@ -203,6 +206,8 @@ struct PolicyTableTests {
         Client(
           id: "partner", credential: .certificate([.uri("spiffe://example.com/partner")]), token: false, catalog: true,
           me: true),
+        Client(
+          id: "printer", credential: .certificate([.uri("spiffe://example.com/printer")]), token: false, catalog: true),
       ], anonymous: anonymous)
   }
 
@@ -220,7 +225,8 @@ struct PolicyTableTests {
     switch words.first {
     case "key": presented.credential = .apiKey(key)
     case "bearer": presented.credential = .bearer(key)
-    case "certificate": presented.credential = .certificate(SubjectName(name).map { [$0] } ?? [])
+    case "certificate":
+      presented.credential = .certificate(name.split(separator: "+").compactMap { SubjectName(String($0)) })
     case "several": presented.credential = .malformed("There are several.")
     default: break
     }
