@@ -36,6 +36,7 @@ import asyncio
 import base64
 import hmac
 import json
+import socket
 import ssl
 import sys
 import time
@@ -165,14 +166,35 @@ async def serve(reader, writer):
         writer.close()
 
 
+def bind(port):
+    """A socket that keeps its port while it does not listen, so that nobody else gets it meanwhile.
+
+    Only a port that is asked for by its number is kept so (Linux), hence one that is free is found first.
+    """
+    while True:
+        number = port
+        if not number:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                number = free.getsockname()[1]
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind(("127.0.0.1", number))
+            return bound
+        except OSError:
+            bound.close()
+            if port:
+                raise
+
+
 async def behave(behaviour, context):
     State.behaviour = behaviour
     if behaviour == "down" and State.server:
         State.server.close()
+        State.socket.shutdown(socket.SHUT_RDWR)
         State.server = None
     elif behaviour != "down" and not State.server:
-        State.server = await asyncio.start_server(serve, "127.0.0.1", State.port, ssl=context)
-        State.port = State.server.sockets[0].getsockname()[1]
+        State.server = await asyncio.start_server(serve, sock=State.socket.dup(), ssl=context)
 
 
 # What the test says and asks
@@ -217,10 +239,10 @@ async def main():
     context.load_cert_chain(certificate, key)
     rotate()
     State.unpublished = Keys(0)
-    State.port = int(rest[0]) if rest else 0
+    State.socket = bind(int(rest[0]) if rest else 0)
     await behave("ok", context)
     admin = await asyncio.start_server(lambda *streams: serve_admin(*streams, context), "127.0.0.1", 0)
-    print(f"Listening on https://127.0.0.1:{State.port}", flush=True)
+    print(f"Listening on https://127.0.0.1:{State.socket.getsockname()[1]}", flush=True)
     print(f"Admin on http://127.0.0.1:{admin.sockets[0].getsockname()[1]}", flush=True)
     await asyncio.Event().wait()
 
