@@ -95,7 +95,6 @@ class State:
     keeps_old = False
     release = asyncio.Event()
     server = None
-    port = 0
 
 
 def rotate(keeps_old=False):
