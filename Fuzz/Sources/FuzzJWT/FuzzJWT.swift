@@ -31,7 +31,7 @@ func verdict(_ compact: [UInt8]) -> String?? {
     precondition(jwt.algorithm == .es256 && jwt.issuer == rules.issuer && verified.expiresAt > 1_794_999_940)
     return .some(verified.subject)
   } catch {
-    precondition(JWTRefusal.reasons.contains(error.reason))
+    precondition(JWTRefusal.reasons.contains { $0.description == error.reason.description })
     precondition(error.description.utf8.count < 256, "a sentence, and nothing of the token's")
     return nil
   }
