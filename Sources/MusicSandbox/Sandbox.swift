@@ -24,8 +24,9 @@ public final class Sandbox: @unchecked Sendable {
     self.options = options
     self.clock = clock
     judge = TokenJudge(keys: options.keys)
-    meter = RateMeter(options.rate)
-    board = FaultBoard(standing: options.faults, clockSkew: options.clockSkew)
+    meter = RateMeter(options.limit)
+    board = FaultBoard(
+      standing: options.faults, clockSkew: options.clockSkew, latency: options.delay, retryAfter: options.retryAfter)
     libraries = Dictionary(options.userTokens.map { ($0, UserLibrary()) }) { first, _ in first }
   }
 
@@ -35,7 +36,7 @@ public final class Sandbox: @unchecked Sendable {
     switch segments?.first {
     case "sandbox":
       return caught { () throws(AppleError) in
-        try ControlEndpoint(board: board, meter: meter, log: log, rate: options.rate).answer(request, segments ?? [])
+        try ControlEndpoint(board: board, meter: meter, log: log, options: options).answer(request, segments ?? [])
       }
     case "image":
       return caught { () throws(AppleError) in
@@ -59,7 +60,7 @@ public final class Sandbox: @unchecked Sendable {
         if let mistake { throw mistake }
         return try respond(to: request, segments, verdict, user, now: now)
       }
-    answer.delivery.delay = options.delay
+    answer.delivery.delay = board.latency
     for fault in faults { fault.apply(to: &answer) }
     finish(&answer)
     log.note(request, token: verdict.summary, user: user.summary, status: answer.status, faults: faults)
@@ -71,7 +72,7 @@ public final class Sandbox: @unchecked Sendable {
   ) throws(AppleError) -> SandboxAnswer {
     if request.method == "OPTIONS" { return .preflight }
     guard case .accepted(let team, _, _) = verdict else { return .unauthorized }
-    guard meter.admits(team, now: clock.now()) else { return .rateLimited }
+    if let wait = meter.refusal(team, now: clock.now()) { return rateLimited(wait, now: now) }
     guard segments.first == "v1" else { throw .pathNotFound }
     let api = APIRequest(
       method: request.method, segments: segments.dropFirst(), query: try Query(request.query),
@@ -83,6 +84,18 @@ public final class Sandbox: @unchecked Sendable {
       return SandboxAnswer(200)
     default: return try cacheable(request, api)
     }
+  }
+
+  private func rateLimited(_ wait: Duration, now: Int) -> SandboxAnswer {
+    var answer = SandboxAnswer.rateLimited
+    let (seconds, rest) = wait.components
+    let delay = max(Int(clamping: seconds) + (rest > 0 ? 1 : 0), 1)
+    switch board.retryAfter {
+    case .none: break
+    case .seconds: answer.fields.append(SandboxField("Retry-After", "\(delay)"))
+    case .date: answer.fields.append(SandboxField("Retry-After", IMFFixdate.text(now + delay)))
+    }
+    return answer
   }
 
   /// What depends on nothing but the request, so that it is made once.

@@ -7,7 +7,9 @@ public struct SandboxOptions: Sendable {
   /// Music user tokens of users without a subscription, who get 403 with code 40015.
   public var unsubscribedUserTokens = ["sandbox-user-token-without-subscription"]
   /// How many requests a team may make before it gets 429; nil for any number, since Apple's is not known.
-  public var rate: RequestRate?
+  public var limit: RequestLimit?
+  /// What a 429 of that limit says about when to come back.
+  public var retryAfter = RetryAfterForm.none
   /// How long nothing happens before each answer; none, so that tests are fast.
   public var delay = Duration.zero
   /// Seconds that the emulator's clock, and so its `Date`, is ahead of the machine's; behind if negative.

@@ -32,6 +32,17 @@ struct Sandbox: ParsableCommand {
   @Option(help: ArgumentHelp("Requests a second, beyond which there is 429.", valueName: "number"))
   var rate: Int?
 
+  @Option(
+    help: ArgumentHelp(
+      "As bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s: beyond, there is 429.", valueName: "limit"))
+  var limit: String?
+
+  @Option(help: ArgumentHelp("none, seconds or date: the Retry-After of that 429.", valueName: "form"))
+  var retryAfter = "none"
+
+  @Option(help: ArgumentHelp("The time before each response, as in 100ms.", valueName: "time"))
+  var latency: String?
+
   @Option(help: ArgumentHelp("What goes wrong with every request, as in delay=1s,status=503.", valueName: "faults"))
   var fault: String?
 
@@ -52,6 +63,9 @@ struct Sandbox: ParsableCommand {
     options.certificateFile = certificateFile
     options.hasWrongCertificate = wrongCertificate
     options.rate = rate
+    options.limit = limit
+    options.retryAfter = retryAfter
+    options.latency = latency
     options.faults = fault
     options.clockSkew = clockSkew
     options.cacheFields = cacheFields

@@ -103,7 +103,7 @@ import Testing
 
   @Test("over the rate of its team every token gets 429, in no documented shape and without Retry-After")
   func rate() throws {
-    let ground = try Ground { $0.rate = RequestRate(perSecond: 2, burst: 3) }
+    let ground = try Ground { $0.limit = RequestLimit(perSecond: 2, burst: 3) }
     #expect((0..<5).map { _ in ground.answer("/v1/test").status } == [200, 200, 200, 429, 429])
     let answer = ground.answer("/v1/test")
     #expect(String(decoding: answer.content, as: UTF8.self) == #"{"message":"API capacity exceeded"}"#)
@@ -118,7 +118,7 @@ import Testing
 
   @Test("requests without a good token cost the team nothing")
   func rateOfStrangers() throws {
-    let ground = try Ground { $0.rate = RequestRate(perSecond: 1, burst: 1) }
+    let ground = try Ground { $0.limit = RequestLimit(perSecond: 1, burst: 1) }
     for _ in 0..<3 { _ = ground.answer("/v1/test", fields: [SandboxField("Authorization", "Bearer x")]) }
     #expect(ground.answer("/v1/test").status == 200)
   }

@@ -3,8 +3,8 @@ struct ControlEndpoint {
   let board: FaultBoard
   let meter: RateMeter
   let log: RequestLog
-  /// The rate that holds unless another is set.
-  let rate: RequestRate?
+  /// What holds unless something else is set.
+  let options: SandboxOptions
 
   /// - Parameter segments: Those of the whole path.
   func answer(_ request: SandboxRequest, _ segments: [String]) throws(AppleError) -> SandboxAnswer {
@@ -21,14 +21,19 @@ struct ControlEndpoint {
     case "GET", "HEAD": break
     case "PUT":
       let order = try FaultOrder(request.content)
-      board.set(order.rules, clockSkew: order.clockSkew)
-      meter.set(order.rate ?? rate)
+      board.set(
+        order.rules, clockSkew: order.clockSkew, latency: order.latency, retryAfter: order.retryAfter)
+      meter.set(order.limit ?? options.limit)
     case "DELETE":
       board.set([], clockSkew: nil)
-      meter.set(rate)
+      meter.set(options.limit)
     default: throw .methodNotAllowed("GET, HEAD, PUT, DELETE")
     }
-    return .json(["faults": .array(board.rules.map(\.document)), "clockSkew": .number(board.clockSkew)])
+    let counts = meter.current
+    return .json([
+      "faults": .array(board.rules.map(\.document)), "clockSkew": .number(board.clockSkew),
+      "admitted": .number(counts.admitted), "limited": .number(counts.limited),
+    ])
   }
 
   private func log(_ request: SandboxRequest) throws(AppleError) -> SandboxAnswer {

@@ -41,7 +41,7 @@ public enum Fault: Sendable, Equatable {
 
   private static func one(_ name: Substring, _ value: Substring?) -> Fault? {
     switch (name, value) {
-    case ("delay", let value?): duration(value).map { .delay($0) }
+    case ("delay", let value?): milliseconds(value).map { .delay(.milliseconds($0)) }
     case ("status", let value?): number(value, 400...599).map { .status($0) }
     case ("empty-401", nil): .unauthorized
     case ("rate-limit", nil): .rateLimited
@@ -56,13 +56,13 @@ public enum Fault: Sendable, Equatable {
     }
   }
 
-  /// `2s` or `250ms`.
-  private static func duration(_ text: Substring) -> Duration? {
+  /// The milliseconds of `2s` or `250ms`.
+  static func milliseconds(_ text: Substring) -> Int? {
     let isMilliseconds = text.hasSuffix("ms")
     guard isMilliseconds || text.hasSuffix("s") else { return nil }
     let digits = text.dropLast(isMilliseconds ? 2 : 1)
     guard let count = number(digits, 0...(isMilliseconds ? 600_000 : 600)) else { return nil }
-    return isMilliseconds ? .milliseconds(count) : .seconds(count)
+    return isMilliseconds ? count : count * 1000
   }
 
   private static func number(_ text: Substring, _ range: ClosedRange<Int>) -> Int? {

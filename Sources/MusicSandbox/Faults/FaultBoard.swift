@@ -9,25 +9,44 @@ final class FaultBoard: @unchecked Sendable {
 
   private let mutex = Mutex()
   private let standing: [Fault]
-  private let initialSkew: Int
+  private let initial: Manner
   private var ruleList: [FaultRule] = []
-  private var skew: Int
+  private var manner: Manner
+
+  /// How all requests are answered.
+  private struct Manner {
+    var clockSkew: Int
+    var latency: Duration
+    var retryAfter: RetryAfterForm
+  }
 
   /// - Parameters:
   ///   - standing: What every request has.
   ///   - clockSkew: Seconds that the emulator's clock is ahead.
-  init(standing: [Fault], clockSkew: Int) {
-    (self.standing, initialSkew, skew) = (standing, clockSkew, clockSkew)
+  ///   - latency: The time before each response.
+  ///   - retryAfter: What a 429 of the limit says about when to come back.
+  init(
+    standing: [Fault], clockSkew: Int, latency: Duration = .zero, retryAfter: RetryAfterForm = .none
+  ) {
+    self.standing = standing
+    initial = Manner(clockSkew: clockSkew, latency: latency, retryAfter: retryAfter)
+    manner = initial
   }
 
-  var clockSkew: Int { mutex.withLock { skew } }
+  var clockSkew: Int { mutex.withLock { manner.clockSkew } }
+  var latency: Duration { mutex.withLock { manner.latency } }
+  var retryAfter: RetryAfterForm { mutex.withLock { manner.retryAfter } }
   var rules: [FaultRule] { mutex.withLock { ruleList } }
 
-  /// Replaces the rules and the skew; nil is what it was at the start.
-  func set(_ rules: [FaultRule], clockSkew: Int?) {
+  /// Replaces the rules and the rest; nil is what it was at the start.
+  func set(
+    _ rules: [FaultRule], clockSkew: Int?, latency: Duration? = nil, retryAfter: RetryAfterForm? = nil
+  ) {
     mutex.withLock {
       ruleList = rules
-      skew = clockSkew ?? initialSkew
+      manner = Manner(
+        clockSkew: clockSkew ?? initial.clockSkew, latency: latency ?? initial.latency,
+        retryAfter: retryAfter ?? initial.retryAfter)
     }
   }
 

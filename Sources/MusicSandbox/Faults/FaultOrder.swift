@@ -4,12 +4,14 @@ import JSON
 ///
 /// ```json
 /// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
-///  "clockSkew": 60, "rate": {"perSecond": 5, "burst": 10}}
+///  "clockSkew": 60, "limit": "fixed-window:20/1s", "retryAfter": "seconds", "latency": "100ms"}
 /// ```
 struct FaultOrder {
   private(set) var rules: [FaultRule] = []
   private(set) var clockSkew: Int?
-  private(set) var rate: RequestRate?
+  private(set) var limit: RequestLimit?
+  private(set) var latency: Duration?
+  private(set) var retryAfter: RetryAfterForm?
 
   init(_ content: [UInt8]) throws(AppleError) {
     guard let object = JSONReader.read(content), object.isObject else {
@@ -19,8 +21,16 @@ struct FaultOrder {
       switch member.name {
       case "faults": rules = try Self.rules(member.value)
       case "clockSkew": clockSkew = try Self.number(member, -1_000_000_000...1_000_000_000)
-      case "rate": rate = try Self.rate(member.value)
-      default: throw .invalidContent("There is no member '\(member.name.prefix(64))': faults, clockSkew and rate are")
+      case "rate" where limit == nil: limit = try Self.rate(member.value)
+      case "limit" where limit == nil: limit = try Self.limit(member.value)
+      case "latency": latency = try Self.latency(member.value)
+      case "retryAfter": retryAfter = try Self.retryAfter(member.value)
+      default:
+        throw .invalidContent(
+          """
+          There is no member '\(member.name.prefix(64))', or there are two: faults, clockSkew, latency, retryAfter, and \
+          limit or rate are
+          """)
       }
     }
   }
@@ -51,12 +61,33 @@ struct FaultOrder {
     return FaultRule(faults: faults, path: path, query: query, remaining: count)
   }
 
-  private static func rate(_ value: JSONValue) throws(AppleError) -> RequestRate {
+  private static func rate(_ value: JSONValue) throws(AppleError) -> RequestLimit {
     guard case .number(let perSecond)? = value["perSecond"], case .number(let burst)? = value["burst"],
       let perSecond = Int(perSecond), let burst = Int(burst),
-      let rate = RequestRate(perSecond: perSecond, burst: burst)
+      let rate = RequestLimit(perSecond: perSecond, burst: burst)
     else { throw .invalidContent("rate must have perSecond and burst, whole numbers from 1 to 1000000") }
     return rate
+  }
+
+  private static func limit(_ value: JSONValue) throws(AppleError) -> RequestLimit {
+    guard case .string(let text) = value, let limit = RequestLimit(text) else {
+      throw .invalidContent("limit must be such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
+    }
+    return limit
+  }
+
+  private static func latency(_ value: JSONValue) throws(AppleError) -> Duration {
+    guard case .string(let text) = value, let milliseconds = Fault.milliseconds(text[...]) else {
+      throw .invalidContent("latency must be such as 100ms or 1s")
+    }
+    return .milliseconds(milliseconds)
+  }
+
+  private static func retryAfter(_ value: JSONValue) throws(AppleError) -> RetryAfterForm {
+    guard case .string(let text) = value, let form = RetryAfterForm(rawValue: text) else {
+      throw .invalidContent("retryAfter must be none, seconds or date")
+    }
+    return form
   }
 
   private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int>) throws(AppleError) -> Int {

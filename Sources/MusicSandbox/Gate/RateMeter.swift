@@ -1,54 +1,124 @@
 import EventLoop
 import Locks
 
-/// Counts what each team asks for: Apple's limit is per team, so another token of the same key does not help.
+/// Counts the requests of each team: Apple's limit is per team, so another token of the same key does not help.
 final class RateMeter: @unchecked Sendable {
   // Sendable: everything mutable is only touched inside the mutex.
-  private let mutex = Mutex()
-  private var rate: RequestRate?
-  /// One for each team of a trusted key, so as many as the options have.
-  private var buckets: [String: Bucket] = [:]
 
-  private struct Bucket {
-    /// In billionths of a request, so that a rate per second is one per nanosecond.
-    var level: UInt64
-    var updated: Deadline
+  /// Requests since the limit was set.
+  struct Counts: Sendable {
+    var admitted = 0
+    var limited = 0
   }
 
+  private let mutex = Mutex()
+  private var limit: RequestLimit?
+  /// One for each team of a trusted key, so as many as the options have.
+  private var teams: [String: RequestCount] = [:]
+  private var counts = Counts()
+
+  init(_ limit: RequestLimit?) {
+    self.limit = limit
+  }
+
+  /// What has been counted.
+  var current: Counts { mutex.withLock { counts } }
+
+  /// Sets another limit, nil for none, and forgets earlier requests.
+  func set(_ limit: RequestLimit?) {
+    mutex.withLock {
+      guard limit != self.limit else { return }
+      self.limit = limit
+      teams.removeAll()
+      counts = Counts()
+    }
+  }
+
+  /// Counts a request of a team.
+  ///
+  /// - Returns: Nil if the limit admits it; otherwise the time until it admits one.
+  func refusal(_ team: String, now: Deadline) -> Duration? {
+    mutex.withLock {
+      guard let limit else {
+        counts.admitted += 1
+        return nil
+      }
+      var count = teams[team] ?? RequestCount(limit, now: now)
+      let refusal = count.refusal(limit, now: now)
+      teams[team] = count
+      if refusal == nil { counts.admitted += 1 } else { counts.limited += 1 }
+      return refusal
+    }
+  }
+}
+
+/// What one team has used of its limit. Refused requests use nothing.
+struct RequestCount: Sendable {
+  /// A request in a bucket: the level is in billionths, so that the arithmetic is exact.
   private static let request: UInt64 = 1_000_000_000
 
-  init(_ rate: RequestRate?) {
-    self.rate = rate
+  /// Of a bucket.
+  private var level: UInt64
+  private var updated: UInt64
+  /// Of a fixed window: which one, and its requests.
+  private var window: UInt64 = 0
+  private var used = 0
+  /// Of a sliding window: when its requests came, oldest first from `first`.
+  private var times: [UInt64] = []
+  private var first = 0
+
+  init(_ limit: RequestLimit, now: Deadline) {
+    level = if case .bucket(let burst) = limit.algorithm { UInt64(burst) * Self.request } else { 0 }
+    updated = now.nanoseconds
   }
 
-  /// Sets another rate, nil for none, and forgets what was asked for.
-  func set(_ rate: RequestRate?) {
-    mutex.withLock {
-      self.rate = rate
-      buckets.removeAll()
+  mutating func refusal(_ limit: RequestLimit, now: Deadline) -> Duration? {
+    let length = UInt64(limit.milliseconds) * 1_000_000
+    let now = now.nanoseconds
+    switch limit.algorithm {
+    case .bucket(let burst): return bucket(limit, length, UInt64(burst) * Self.request, now)
+    case .fixedWindow:
+      if now / length != window { (window, used) = (now / length, 0) }
+      guard used >= limit.requests else {
+        used += 1
+        return nil
+      }
+      return .nanoseconds(Int64(clamping: length - now % length))
+    case .slidingWindow:
+      while first < times.count, now >= times[first] + length { first += 1 }
+      guard times.count - first >= limit.requests else {
+        if first > limit.requests {
+          times.removeFirst(first)
+          first = 0
+        }
+        times.append(now)
+        return nil
+      }
+      return .nanoseconds(Int64(clamping: times[first] + length - now))
     }
   }
 
-  /// Whether the team may make another request, which is then counted.
-  func admits(_ team: String, now: Deadline) -> Bool {
-    mutex.withLock {
-      guard let rate else { return true }
-      let full = UInt64(rate.burst) * Self.request
-      var bucket = buckets[team] ?? Bucket(level: full, updated: now)
-      bucket.level = Self.refilled(bucket, now, rate, full)
-      bucket.updated = max(bucket.updated, now)
-      let admits = bucket.level >= Self.request
-      if admits { bucket.level -= Self.request }
-      buckets[team] = bucket
-      return admits
+  private mutating func bucket(_ limit: RequestLimit, _ length: UInt64, _ full: UInt64, _ now: UInt64) -> Duration? {
+    // A request is a billionth for each nanosecond of a window of one second: gain = time × requests × 1 s / length.
+    let rate = UInt64(limit.requests)
+    if now > updated {
+      let (product, overflow) = (now - updated).multipliedReportingOverflow(by: rate)
+      let seconds = product / length
+      let gain = overflow || seconds >= full / Self.request + 1 ? full : Self.scaled(product, by: length)
+      level = min(level + gain, full)
+      updated = now
     }
+    guard level < Self.request else {
+      level -= Self.request
+      return nil
+    }
+    let missing = (Self.request - level).multipliedFullWidth(by: length)
+    let (time, rest) = (rate * Self.request).dividingFullWidth(missing)
+    return .nanoseconds(Int64(clamping: time + (rest > 0 ? 1 : 0)))
   }
 
-  private static func refilled(_ bucket: Bucket, _ now: Deadline, _ rate: RequestRate, _ full: UInt64) -> UInt64 {
-    guard now > bucket.updated else { return bucket.level }
-    let elapsed = now.nanoseconds - bucket.updated.nanoseconds
-    let (gain, overflow) = elapsed.multipliedReportingOverflow(by: UInt64(rate.perSecond))
-    let (sum, carried) = bucket.level.addingReportingOverflow(gain)
-    return overflow || carried ? full : min(sum, full)
+  /// `product` × 1 s / `length`, which the caller has found to fit.
+  private static func scaled(_ product: UInt64, by length: UInt64) -> UInt64 {
+    length.dividingFullWidth(product.multipliedFullWidth(by: request)).quotient
   }
 }

@@ -24,6 +24,12 @@ public struct SandboxCommand: Sendable {
     public var hasWrongCertificate = false
     /// Requests a second before the team gets 429; nil for any number.
     public var rate: Int?
+    /// The limit before the team gets 429, as in `fixed-window:20/1s`.
+    public var limit: String?
+    /// What a 429 of it says about when to come back: `none`, `seconds` or `date`.
+    public var retryAfter = "none"
+    /// The time before each response, as in `100ms`; nil for none.
+    public var latency: String?
     /// Faults of every request, as in `delay=1s,status=503`.
     public var faults: String?
     /// Seconds by which its clock is ahead.
@@ -87,10 +93,31 @@ public struct SandboxCommand: Sendable {
     }
     sandbox.cacheFields = cacheFields
     if let rate = options.rate {
-      guard let rate = RequestRate(perSecond: rate, burst: rate) else {
+      guard options.limit == nil else { throw StartError("--rate and --limit exclude each other.") }
+      guard let limit = RequestLimit(perSecond: rate, burst: rate) else {
         throw StartError("--rate is not a number of requests from 1 to 1000000.")
       }
-      sandbox.rate = rate
+      sandbox.limit = limit
+    }
+    if let text = options.limit {
+      guard let limit = RequestLimit(text) else {
+        throw StartError(
+          """
+          --limit \(quoted(text)) is not known: write one such as bucket:20/1s, bucket:20/1s,burst=5, fixed-window:20/1s \
+          or sliding-window:20/1s.
+          """)
+      }
+      sandbox.limit = limit
+    }
+    guard let retryAfter = RetryAfterForm(rawValue: options.retryAfter) else {
+      throw StartError("--retry-after \(quoted(options.retryAfter)) is not none, seconds or date.")
+    }
+    sandbox.retryAfter = retryAfter
+    if let text = options.latency {
+      guard case .delay(let latency)? = Fault.parse("delay=\(text)")?.first, !text.contains(",") else {
+        throw StartError("--latency \(quoted(text)) is not a time such as 100ms or 1s.")
+      }
+      sandbox.delay = latency
     }
     if let text = options.faults {
       guard let faults = Fault.parse(text) else {

@@ -1,0 +1,109 @@
+import JSON
+import Testing
+
+@testable import MusicSandbox
+
+@Suite("The emulator's limits")
+struct LimitTests {
+  @Test(
+    "are read as they are written",
+    arguments: [
+      ("bucket:20/1s", RequestLimit.Algorithm.bucket(burst: 20), 20, 1000),
+      ("bucket:20/1s,burst=5", .bucket(burst: 5), 20, 1000), ("fixed-window:300/60s", .fixedWindow, 300, 60_000),
+      ("sliding-window:5/500ms", .slidingWindow, 5, 500),
+    ])
+  func reading(text: String, algorithm: RequestLimit.Algorithm, requests: Int, milliseconds: Int) {
+    #expect(RequestLimit(text) == RequestLimit(algorithm, requests: requests, milliseconds: milliseconds))
+  }
+
+  @Test(
+    "are refused unless they are written exactly so",
+    arguments: [
+      "", "bucket", "bucket:", "bucket:20", "bucket:20/", "bucket:20/1", "bucket:0/1s", "bucket:+2/1s", "bucket:2/0s",
+      "bucket:20/1s,", "bucket:20/1s,burst=", "bucket:20/1s,burst=0", "bucket:20/1s,burst=1,burst=2",
+      "fixed-window:20/1s,burst=2", "sliding-window:20/1s,burst=2", "window:20/1s", "fixed-window:1000001/1s",
+      "sliding-window:100001/1s", "fixed-window:20/1s/1s", " bucket:20/1s", "bucket:20/-1s", "bucket:20:1s",
+      "bucket:99999999999999999999/1s", "Bucket:20/1s",
+    ])
+  func refusing(text: String) {
+    #expect(RequestLimit(text) == nil)
+  }
+
+  private func statuses(_ ground: Ground, _ count: Int) -> [Int] {
+    (0..<count).map { _ in ground.answer("/v1/test").status }
+  }
+
+  @Test("by a fixed window admit its requests at any moment of it, and as many again in the next")
+  func fixedWindow() throws {
+    let ground = try Ground { $0.limit = RequestLimit("fixed-window:2/1s") }
+    ground.clock.advance(milliseconds: 900)
+    #expect(statuses(ground, 3) == [200, 200, 429])
+    ground.clock.advance(milliseconds: 99)
+    #expect(statuses(ground, 1) == [429])
+    ground.clock.advance(milliseconds: 1)
+    #expect(statuses(ground, 3) == [200, 200, 429])
+  }
+
+  @Test("by a sliding window admit its requests in any time of that length")
+  func slidingWindow() throws {
+    let ground = try Ground { $0.limit = RequestLimit("sliding-window:2/1s") }
+    #expect(statuses(ground, 1) == [200])
+    ground.clock.advance(milliseconds: 900)
+    #expect(statuses(ground, 2) == [200, 429])
+    ground.clock.advance(milliseconds: 99)
+    #expect(statuses(ground, 1) == [429])
+    ground.clock.advance(milliseconds: 1)
+    #expect(statuses(ground, 2) == [200, 429])
+    ground.clock.advance(milliseconds: 899)
+    #expect(statuses(ground, 1) == [429])
+    ground.clock.advance(milliseconds: 1)
+    #expect(statuses(ground, 2) == [200, 429])
+    for _ in 0..<100 {
+      ground.clock.advance(milliseconds: 1000)
+      #expect(statuses(ground, 3) == [200, 200, 429])
+    }
+  }
+
+  @Test("by a bucket refill evenly, whatever the window")
+  func bucket() throws {
+    let ground = try Ground { $0.limit = RequestLimit("bucket:10/5s,burst=2") }
+    #expect(statuses(ground, 3) == [200, 200, 429])
+    ground.clock.advance(milliseconds: 499)
+    #expect(statuses(ground, 1) == [429])
+    ground.clock.advance(milliseconds: 1)
+    #expect(statuses(ground, 2) == [200, 429])
+    ground.clock.advance(milliseconds: 3_600_000_000)
+    #expect(statuses(ground, 3) == [200, 200, 429])
+  }
+
+  @Test("say when to come back if they are asked to, in seconds or as a date")
+  func retryAfter() throws {
+    let ground = try Ground {
+      $0.limit = RequestLimit("fixed-window:1/5s")
+      $0.retryAfter = .seconds
+    }
+    ground.clock.advance(milliseconds: 2500)
+    #expect(statuses(ground, 1) == [200])
+    #expect(ground.answer("/v1/test").fields.single("retry-after") == "3")
+    _ = ground.answer(
+      "/sandbox/faults", "PUT", content: #"{"limit":"fixed-window:2/5s","retryAfter":"date","latency":"100ms"}"#)
+    #expect(statuses(ground, 2) == [200, 200])
+    let answer = ground.answer("/v1/test")
+    #expect(answer.fields.single("retry-after") == IMFFixdate.text(Ground.now + 3))
+    #expect(answer.delivery.delay == .milliseconds(100))
+    #expect(try ground.json("/sandbox/faults").at("admitted") == .number("2"))
+    #expect(try ground.json("/sandbox/faults").at("limited") == .number("1"))
+  }
+
+  @Test(
+    "are not changed by an order that is not understood",
+    arguments: [
+      #"{"limit":"bucket:0/1s"}"#, #"{"limit":5}"#, #"{"latency":"1"}"#, #"{"latency":100}"#, #"{"retryAfter":"no"}"#,
+      #"{"limit":"bucket:1/1s","rate":{"perSecond":1,"burst":1}}"#,
+    ])
+  func badOrder(content: String) throws {
+    let ground = try Ground { $0.limit = RequestLimit("fixed-window:1/1s") }
+    #expect(ground.answer("/sandbox/faults", "PUT", content: content).status == 400)
+    #expect(statuses(ground, 2) == [200, 429])
+  }
+}
