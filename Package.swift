@@ -54,6 +54,7 @@ let package = Package(
     module("Bytes"),
     module("Locks"),
     module("JSON"),
+    module("Memory", ["Locks"]),
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["COpenSSL", "Locks"]),
@@ -61,9 +62,10 @@ let package = Package(
     module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
     module(
       "HTTPServer",
-      ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "TLS", "Telemetry", httpTypes]),
-    module("HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "TLS", httpTypes]),
-    module("CatalogProxy", ["Bytes", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", httpTypes]),
+      ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),
+    module(
+      "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes]),
+    module("CatalogProxy", ["Bytes", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", "Memory", httpTypes]),
     module(
       "MusicSandbox",
       [
@@ -77,7 +79,7 @@ let package = Package(
       "TokenServer",
       [
         "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages",
-        "HTTPServer", "JSON", "Locks", "MusicSandbox", "TLS", "Telemetry", httpTypes, logging,
+        "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "TLS", "Telemetry", httpTypes, logging,
       ]),
     .executableTarget(
       name: "musickit-token-server",
@@ -90,20 +92,23 @@ let package = Package(
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL"]),
     tests(
-      "HTTPServerTests", ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "TLS", "Telemetry", httpTypes]),
+      "HTTPServerTests",
+      ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),
     tests("HTTP2Tests", ["HTTP2", "CNghttp2", httpTypes]),
     tests(
       "HTTPClientTests",
       [
-        "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "TLS", "Telemetry",
-        httpTypes,
+        "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "Memory", "TLS",
+        "Telemetry", httpTypes,
       ]),
-    tests("CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", httpTypes]),
+    tests(
+      "CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", "Memory", httpTypes]),
     tests(
       "MusicSandboxTests",
       ["MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS"]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
+    tests("MemoryTests", ["Memory"]),
     tests("DeveloperTokenTests", ["DeveloperToken"]),
     tests("AccessTests", ["Access", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     tests("TelemetryTests", ["Telemetry", "Locks", logging]),

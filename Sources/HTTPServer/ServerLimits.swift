@@ -4,6 +4,9 @@ public import HTTP1
 public struct ServerLimits: Sendable, Equatable {
   /// Connections open at once, in all. Each may hold a descriptor, a receive buffer and a TLS session.
   public var connections = 10_000
+  /// Bytes that peers and the upstream may make the server hold, see `MemoryBudget`. The response cache has a limit of its
+  /// own.
+  public var memory = 512 << 20
   /// Connections open at once from one IPv4 address or IPv6 /64. High, because many users may stand behind one (NAT).
   public var connectionsPerAddress = 4_096
 

@@ -3,6 +3,7 @@ import DeveloperToken
 import Glibc
 import HTTPClient
 import HTTPServer
+import Memory
 import TLS
 import Telemetry
 
@@ -13,7 +14,8 @@ extension ServerMetrics {
     [build] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
     + reloads.map(\.metric)
-    + openConnections.map(\.metric) + failedConnections.map(\.metric) + tokens.map(\.metric) + certificate.map(\.metric)
+    + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
+    + tokens.map(\.metric) + certificate.map(\.metric)
     + catalog.map(\.metric) + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
 
@@ -26,6 +28,14 @@ extension ServerMetrics {
       $0.connections.accepted
     },
   ]
+
+  static let memory: [MetricReading<MemoryBudget>] = [
+    MetricReading(.gauge, "musickit_memory_budget_bytes", "The budget of memory, server.limits.memory.", \.limit),
+    MetricReading(.gauge, "musickit_memory_budget_used_bytes", "What is charged to it at present.", \.used),
+  ]
+
+  static let memoryRefusals = Metric(
+    .counter, "musickit_memory_refusals_total", "Times that memory was refused for want of budget.", labels: ["cause"])
 
   static let failedConnections: [MetricReading<ConnectionTally.Counts>] = [
     MetricReading(

@@ -6,6 +6,7 @@ import HTTP1
 import HTTPServer
 import HTTPTypes
 import Locks
+import Memory
 import TLS
 import Telemetry
 
@@ -26,6 +27,7 @@ final class ServerMetrics: @unchecked Sendable {
   private let sink: LogSink
   private let catalog: CatalogService?
   private let access: AccessService
+  private let memory: MemoryBudget
   private let startTime = Glibc.time(nil)
   private let lock = Mutex()
   /// Not owned: its router leads back here.
@@ -34,7 +36,8 @@ final class ServerMetrics: @unchecked Sendable {
   /// Pages are written here: one at a time, and not on an event loop, since the system's figures are in files.
   private let queue = DispatchQueue(label: "metrics")
 
-  init(sink: LogSink, catalog: CatalogService?, access: AccessService) {
+  init(sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget) {
+    self.memory = memory
     self.sink = sink
     self.catalog = catalog
     self.access = access
@@ -73,6 +76,11 @@ final class ServerMetrics: @unchecked Sendable {
     text.sample(of: Self.build, 1, [.word(Release.version)])
     requests.write(to: &text)
     if let server = lock.withLock({ server }) { text.add(Self.openConnections, of: server) }
+    text.add(Self.memory, of: memory)
+    text.begin(Self.memoryRefusals)
+    for purpose in MemoryBudget.Purpose.allCases {
+      text.sample(of: Self.memoryRefusals, Double(memory.refusals(for: purpose)), [.word(purpose.label)])
+    }
     text.add(Self.failedConnections, of: connections.counts)
     access.tally.write(to: &text)
     if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
@@ -88,5 +96,17 @@ final class ServerMetrics: @unchecked Sendable {
     text.add(Self.start, of: startTime)
     text.add(Self.process, of: ProcessFigures())
     return text
+  }
+}
+
+extension MemoryBudget.Purpose {
+  fileprivate var label: StaticString {
+    switch self {
+    case .connection: "connection"
+    case .request: "request"
+    case .response: "response"
+    case .waiting: "waiting"
+    case .upstream: "upstream"
+    }
   }
 }

@@ -4,6 +4,7 @@ import Glibc
 import HTTPServer
 import Locks
 import Logging
+import Memory
 import Telemetry
 
 /// A server with its listeners, from start to drain: the composition root.
@@ -13,6 +14,7 @@ struct ServerProcess {
   /// Nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let access: AccessService
+  private let memory: MemoryBudget
   private let health = Health()
   private let metrics: ServerMetrics
   private let sink: LogSink
@@ -36,7 +38,8 @@ struct ServerProcess {
     } catch {
       throw StartError("\(error)")
     }
-    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access)
+    memory = MemoryBudget(limit: settings.server.limits.memory)
+    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
     first = try Generation(source, access: access, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(first)
     access.keySets.use(first.keys)

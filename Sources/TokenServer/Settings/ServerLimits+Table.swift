@@ -27,6 +27,10 @@ extension ServerLimits {
   /// Every limit.
   public static let table: [Row] = [
     Row(
+      name: "memory", unit: .bytes(\.memory), range: (8 << 20)...(1 << 40),
+      reason: "What peers and the upstream can make the server hold, the cache aside. Half of the cgroup's limit, "
+        + "if there is one. Beyond it the newest and greediest get 503."),
+    Row(
       name: "connections", unit: .count(\.connections), range: 1...1_000_000,
       reason: "Each open connection holds a descriptor and some memory. Less if the system's descriptor limit is."),
     Row(
@@ -95,6 +99,7 @@ extension ServerLimits {
     self.init()
     let most = max(1, host.openFiles - Self.descriptorReserve)
     connections = min(connections, most)
+    if let memory = host.memory { self.memory = memory / 2 }
     for row in Self.table {
       switch row.unit {
       case .count(let limit): read(row.path, .integer(row.range), into: limit, from: &reader)

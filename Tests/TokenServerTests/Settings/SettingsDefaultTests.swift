@@ -46,6 +46,25 @@ struct SettingsDefaultTests {
     #expect(settings.log.format == .text)
   }
 
+  @Test("the budget of memory is half of what the control group allows")
+  func memory() throws {
+    let host = HostFacts(openFiles: 1024, cores: 1, memory: 256 << 20, logsToTerminal: false)
+    let loaded = try SettingsFixture().load(host: host)
+    #expect(loaded.settings.server.limits.memory == 128 << 20)
+    #expect(loaded.warnings.isEmpty)
+  }
+
+  @Test(
+    "a budget that exceeds the control group's limit together with the cache is warned of",
+    arguments: [("SERVER_LIMITS_MEMORY", "180MB"), ("CATALOG_CACHE_MAX_BYTES", "128MB")])
+  func memoryWarning(_ variable: String, _ value: String) throws {
+    let host = HostFacts(openFiles: 1024, cores: 1, memory: 256 << 20, logsToTerminal: false)
+    let loaded = try SettingsFixture().load([variable: value], host: host)
+    #expect(loaded.warnings.count == 1)
+    #expect(loaded.warnings.first?.contains("exceed the 256MB that its cgroup allows") == true)
+    #expect(try SettingsFixture().load([variable: value]).warnings.isEmpty)
+  }
+
   @Test("the admin listener can be off")
   func admin() throws {
     #expect(try SettingsFixture().load(["ADMIN_ENABLED": "false"]).settings.admin == nil)

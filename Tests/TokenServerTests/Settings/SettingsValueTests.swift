@@ -50,6 +50,40 @@ struct SettingsValueTests {
   }
 
   @Test(
+    "is a limit of memory",
+    arguments: [
+      ("268435456\n", 268_435_456), ("max\n", nil), ("9223372036854771712\n", nil), ("", nil), ("0", nil), ("x", nil),
+    ])
+  func memoryLimit(_ text: String, _ bytes: Int?) {
+    #expect(MemoryQuota.bytes(in: text) == bytes)
+  }
+
+  private static let mounts = """
+    14 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+    15 31 0:33 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu
+    16 31 0:34 / /sys/fs/cgroup/unified rw,relatime shared:7 - cgroup2 cgroup2 rw
+    """
+
+  @Test(
+    "counts the limits of memory of every cgroup above",
+    arguments: [
+      (
+        "5:cpu:/a\n4:memory:/a/b\n", mounts,
+        ["/a/b", "/a", ""].map { "/sys/fs/cgroup/memory\($0)/memory.limit_in_bytes" }
+      ),
+      ("0::/a\n", mounts, ["/a", ""].map { "/sys/fs/cgroup/unified\($0)/memory.max" }),
+      // A container sees its own cgroup as the root of the mount.
+      (
+        "4:memory:/docker/1\n", "14 31 0:32 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
+        ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+      ),
+      ("4:memory:/a\n", "", []), ("", mounts, []), ("4:cpu:/a\nnonsense", mounts, []),
+    ])
+  func memoryFiles(_ membership: String, _ mounts: String, _ files: [String]) {
+    #expect(MemoryQuota.files(membership: membership, mounts: mounts) == files)
+  }
+
+  @Test(
     "counts the cores that the affinity allows",
     arguments: [
       ("Name:\tx\nCpus_allowed:\tff,0000000f\nCpus_allowed_list:\t0-3\n", 12), ("Cpus_allowed:\t3\n", 2),

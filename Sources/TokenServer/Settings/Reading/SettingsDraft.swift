@@ -1,3 +1,5 @@
+import HTTPServer
+
 /// Settings as far as they could be read, and all that is wrong with them.
 struct SettingsDraft {
   let musickit: Settings.MusicKit?
@@ -37,7 +39,9 @@ struct SettingsDraft {
     proxies = ProxyEnvironment(input.environment)
     faults = reader.faults
     let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
-    warnings = layers.warnings + (input.allowsAnonymous ? [everybody] : [])
+    warnings =
+      layers.warnings + (input.allowsAnonymous ? [everybody] : [])
+      + [Self.memoryWarning(server, catalog, input.host)].compactMap { $0 }
   }
 
   /// The settings, if nothing is wrong with them.
@@ -56,6 +60,24 @@ struct SettingsDraft {
   var files: NamedFiles {
     NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
   }
+
+  /// What to say if the budget, the cache and the process itself together exceed what its control groups allow: the
+  /// kernel would end the process before the budget refuses anything.
+  private static func memoryWarning(
+    _ server: Settings.Server?, _ catalog: Settings.Catalog?, _ host: HostFacts
+  ) -> String? {
+    guard let allowed = host.memory, let server else { return nil }
+    let budget = server.limits.memory
+    let cache = catalog?.cache.maxBytes ?? 0
+    guard budget + cache + processMemory > allowed else { return nil }
+    return
+      "server.limits.memory (\(sizeText(budget))), catalog.cache.maxBytes (\(sizeText(cache))) and about "
+      + "\(sizeText(processMemory)) for the process exceed the \(sizeText(allowed)) that its cgroup allows: the kernel "
+      + "may end the process. Lower one of the two, or raise the cgroup's limit."
+  }
+
+  /// What the process takes without connections and cache: 17 MB resident, and a little for the allocator.
+  private static let processMemory = 24 << 20
 
   private static func checkPorts(
     _ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader

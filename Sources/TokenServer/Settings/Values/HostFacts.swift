@@ -6,13 +6,16 @@ public struct HostFacts: Sendable, Equatable {
   public var openFiles: Int
   /// The cores that this process may use: its affinity within its container's quota, at least 1.
   public var cores: Int
+  /// The bytes of memory that its control groups allow it; nil if they set no limit.
+  public var memory: Int?
   /// Whether standard error is a terminal.
   public var logsToTerminal: Bool
 
   /// Facts as given.
-  public init(openFiles: Int, cores: Int, logsToTerminal: Bool) {
+  public init(openFiles: Int, cores: Int, memory: Int? = nil, logsToTerminal: Bool) {
     self.openFiles = openFiles
     self.cores = cores
+    self.memory = memory
     self.logsToTerminal = logsToTerminal
   }
 
@@ -21,6 +24,8 @@ public struct HostFacts: Sendable, Equatable {
     var limit = rlimit()
     let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
     let openFiles = isKnown ? Int(clamping: limit.rlim_max) : 1024
-    return HostFacts(openFiles: openFiles, cores: CPUQuota.usableCores(), logsToTerminal: isatty(STDERR_FILENO) == 1)
+    return HostFacts(
+      openFiles: openFiles, cores: CPUQuota.usableCores(), memory: MemoryQuota.limit(),
+      logsToTerminal: isatty(STDERR_FILENO) == 1)
   }
 }

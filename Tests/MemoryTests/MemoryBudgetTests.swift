@@ -1,0 +1,86 @@
+import Memory
+import Testing
+
+@Suite("A memory budget")
+struct MemoryBudgetTests {
+  private static let greedy: MemoryBudget.Holder = 1
+  private static let modest: MemoryBudget.Holder = 2
+
+  @Test("grants until it is used up, and again what was released")
+  func bound() {
+    let budget = MemoryBudget(limit: 800)
+    #expect(budget.charge(700, to: nil, for: .response))
+    #expect(!budget.charge(1, to: nil, for: .response))
+    #expect(budget.used == 700)
+    budget.release(300, of: nil)
+    #expect(budget.charge(300, to: nil, for: .response))
+    #expect(budget.refusals(for: .response) == 1)
+  }
+
+  @Test("refuses the holder of most of it first")
+  func greediest() {
+    let budget = MemoryBudget(limit: 8000)
+    while budget.charge(10, to: Self.greedy, for: .request) {}
+    // Two thirds of what is not reserved.
+    #expect((4600...4670).contains(budget.held(by: Self.greedy)))
+    #expect(budget.charge(1000, to: Self.modest, for: .request))
+    #expect(!budget.charge(10, to: Self.greedy, for: .response))
+  }
+
+  @Test("keeps a reserve for connections, which the greedy do not get")
+  func reserve() {
+    let budget = MemoryBudget(limit: 8000)
+    while budget.charge(10, to: Self.greedy, for: .request) {}
+    while budget.charge(10, to: nil, for: .upstream) {}
+    #expect(budget.used == 7000)
+    #expect(!budget.charge(10, to: Self.modest, for: .request))
+    #expect(budget.charge(10, to: Self.modest, for: .connection))
+    #expect(budget.charge(10, to: nil, for: .connection))
+    #expect(!budget.charge(10, to: Self.greedy, for: .connection))
+  }
+
+  @Test("charges an array that several hold once, until the last has released it")
+  func shared() {
+    let budget = MemoryBudget(limit: 8000)
+    let array = [UInt8](repeating: 1, count: 3000)
+    for _ in 0..<100 { #expect(budget.charge(shared: array, to: Self.greedy)) }
+    #expect(budget.used == 3000)
+    for _ in 0..<99 { budget.release(shared: array) }
+    #expect(budget.used == 3000)
+    budget.release(shared: array)
+    #expect(budget.used == 0)
+    #expect(budget.held(by: Self.greedy) == 0)
+    #expect(!budget.charge(shared: [UInt8](repeating: 1, count: 7001), to: Self.greedy))
+  }
+
+  @Test("gets back what an owner held when the owner goes")
+  func hold() {
+    let budget = MemoryBudget(limit: 8000)
+    do {
+      let hold = MemoryHold(budget, for: Self.modest)
+      #expect(hold.resize(to: 2000, for: .request))
+      #expect(hold.resize(to: 500, for: .request))
+      #expect(!hold.resize(to: 8000, for: .request))
+      #expect(hold.bytes == 500)
+      #expect(budget.used == 500)
+      hold.force(to: 9000)
+      #expect(budget.used == 9000)
+    }
+    #expect(budget.used == 0)
+  }
+
+  @Test("tells when its use has fallen below half of the peak, once for each fall")
+  func fall() {
+    nonisolated(unsafe) var falls = 0
+    let budget = MemoryBudget(limit: 1 << 30) { unsafe falls += 1 }
+    for _ in 0..<3 {
+      #expect(budget.charge(100 << 20, to: nil, for: .response))
+      for _ in 0..<100 { budget.release(1 << 20, of: nil) }
+    }
+    // From 100 MB at 50, 25, 12 and 4 MB; below that a fall is too small to count.
+    #expect(unsafe falls == 12)
+    #expect(budget.charge(1 << 20, to: nil, for: .response))
+    budget.release(1 << 20, of: nil)
+    #expect(unsafe falls == 12)
+  }
+}
