@@ -92,19 +92,17 @@ extension CatalogProxy {
     case 401:
       return await judgeRefusedToken(response, exchange, permit, token, &progress)
     case 429:
-      accepted(token)
       response.content.cancel()
       permit.release(.limited)
       return judgeLimit(response, exchange, &progress)
     case 500...:
-      accepted(token)
       response.content.cancel()
       permit.release(.inconclusive)
       withState { $0.counts.failures += 1 }
       observer.noticed(.upstreamStatus(response.status.code))
       return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
     default:
-      accepted(token)
+      if response.status.provesToken { accepted(token) }
       withState { $0.budget.succeeded() }
       return .done(.response(response, permit))
     }

@@ -12,7 +12,7 @@ extension CatalogProxy {
     // A caller who wants an answer of its own where there may be one for all pays for that.
     let exchange = Exchange(
       request, caller: call.caller, cost: call.target.isStorable ? Self.forcedCost : 1, end: end, route: route,
-      isForUser: call.target.kind == .me)
+      isForUser: call.target.wantsUserToken)
     let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
     switch await perform(exchange) {
     case .response(let response, let permit):

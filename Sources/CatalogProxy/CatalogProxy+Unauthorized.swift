@@ -1,37 +1,61 @@
 import HTTPMessages
 import HTTPTypes
 
-/// 401: whose it is, and what can be done about it.
+/// 401: whether it is about the developer token, and what can be done about it.
 extension CatalogProxy {
-  /// Tries once more with another token, or says why that is in vain. Under `/v1/me` it may be the user's.
+  /// Tries once more with another token, says why that is in vain, or passes the 401 through if it is about the user.
   func judgeRefusedToken(
     _ response: UpstreamResponse, _ exchange: Exchange, _ permit: HeldPermit, _ token: ProxyToken,
     _ progress: inout Progress
   ) async -> Step {
-    withState { $0.counts.tokenRejections += 1 }
+    // A token from before the clock was set is refused for a reason that has passed: the current one is another.
+    if token.isFromAnotherClock(at: clock.now) {
+      _ = currentToken()
+      progress.hasFreshToken = false
+    }
     if exchange.isForUser {
-      switch await whose(token, exchange) {
-      case .users: return .done(.response(response, permit))
-      case .nobodys:
-        response.content.cancel()
-        permit.release(.inconclusive)
-        return .done(.cancelled)
-      case .ours: break
+      switch await verdict(on: token, exchange) {
+      case .accepted, .unknown: return .done(.response(response, permit))
+      case .abandoned: return end(response, permit, .cancelled)
+      case .refused: break
       }
     }
-    response.content.cancel()
-    permit.release(.answered)
     if hasTokenAgain(after: token, isRetry: progress.hasFreshToken), exchange.isUntouched,
       withState({ $0.budget.withdraw() })
     {
+      withState { $0.counts.tokenRejections += 1 }
+      response.content.cancel()
+      permit.release(.answered)
       progress.hasFreshToken = true
       return .again(after: .zero)
+    }
+    if !exchange.isForUser {
+      switch await verdict(on: token, exchange) {
+      case .accepted:
+        return end(response, permit, .failure(.status(response.status, nextHop: configuration.nextHop)))
+      case .abandoned: return end(response, permit, .cancelled)
+      case .refused, .unknown: break
+      }
+    }
+    return end(response, permit, .failure(rejected(token, by: response)))
+  }
+
+  private func end(_ response: UpstreamResponse, _ permit: HeldPermit, _ result: Exchange.Result) -> Step {
+    response.content.cancel()
+    permit.release(.answered)
+    return .done(result)
+  }
+
+  private func rejected(_ token: ProxyToken, by response: UpstreamResponse) -> UpstreamFailure {
+    withState { state in
+      state.counts.tokenRejections += 1
+      if let version = token.version { state.remint.rejected(version) }
     }
     let now = clock.now.wall
     let date = response.fields[.date].flatMap { FieldDate.seconds($0, now: now) }
     let rejection = TokenRejection(upstreamDate: date, now: now, key: .active)
     observer.noticed(.tokenRejected(rejection))
-    return .done(.failure(.tokenRejected(rejection, nextHop: configuration.nextHop)))
+    return .tokenRejected(rejection, nextHop: configuration.nextHop)
   }
 
   /// Whether there is another token to try with.
@@ -41,53 +65,51 @@ extension CatalogProxy {
     switch withState({ $0.remint.unauthorized(version, isRetry: isRetry, now: now) }) {
     case .mint: return currentToken() != nil
     case .retryWithCurrent: return true
-    case .rejected: return false
+    case .exhausted: return false
     }
   }
 
-  private enum Whose {
-    case ours, users
-    /// Nobody waits any more.
-    case nobodys
-  }
-
-  /// Whose token a 401 under `/v1/me` is about: if Apple takes ours at `/v1/test`, which is asked once in a while, it must
-  /// be the user's.
-  private func whose(_ token: ProxyToken, _ exchange: Exchange) async -> Whose {
-    guard let version = token.version else { return .ours }
+  /// Whether Apple accepts the developer token of a request that got 401, as far as `/v1/test` can say.
+  private func verdict(on token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.Verdict {
+    guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {
       let now = clock.elapsed
       switch withState({ $0.remint.suspected(version, now: now) }) {
-      case .theirs: return .users
-      case .ours: return .ours
+      case .accepted: return .accepted
+      case .refused: return .refused
+      case .unknown: return .unknown
       case .wait(let delay):
-        guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .nobodys }
+        guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .abandoned }
       case .askTest:
         let verdict = await test(token, exchange)
         let end = clock.elapsed
         withState { $0.remint.tested(verdict, version, now: end) }
-        if Task.isCancelled { return .nobodys }
-        return verdict == .refused ? .ours : .users
+        return verdict
       }
     }
-    return .users
+    return .unknown
   }
 
-  private func test(_ token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.TestOutcome {
+  private func test(_ token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.Verdict {
     var fields: HTTPFields = [.accept: "application/json"]
     HeaderPolicy.authorize(&fields, with: token.credential)
     withState { $0.counts.attempts += 1 }
     var timeouts = configuration.timeouts
     timeouts.whole = max(exchange.end - clock.elapsed, .milliseconds(1))
     let request = UpstreamRequest(.get, "/v1/test", fields: fields)
-    guard let response = try? await exchange.route.upstream.send(request, limits: timeouts) else {
-      return .inconclusive
-    }
-    response.content.cancel()
-    switch response.status.code {
+    let response = try? await exchange.route.upstream.send(request, limits: timeouts)
+    response?.content.cancel()
+    guard !Task.isCancelled else { return .abandoned }
+    switch response?.status.code {
     case 401: return .refused
-    case 200..<300: return .accepted
-    default: return .inconclusive
+    case .some(200..<300): return .accepted
+    default: return .unknown
     }
   }
+}
+
+extension HTTPResponse.Status {
+  /// Whether Apple gives it only after it has accepted the developer token. 429 and 5xx may come before that is looked
+  /// at, and so may what is wrong with the request itself, which the caller wrote.
+  var provesToken: Bool { (200..<400).contains(code) || code == 403 || code == 404 }
 }

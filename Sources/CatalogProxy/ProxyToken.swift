@@ -11,12 +11,23 @@ public struct ProxyToken: Sendable {
   public let refreshAt: Int
   /// Which one it is, for the 401 that may come.
   var version: TokenVersion?
+  /// When it was made.
+  var madeAt: CacheTime?
 
   /// A token that is good until well after `refreshAt`.
   public init(text: String, refreshAt: Int) {
     self.text = text
     credential = HeaderPolicy.credential(text)
     self.refreshAt = refreshAt
+  }
+
+  /// The least step of the wall clock after which a token counts as made by another clock: 5 s. Whole seconds and the
+  /// rate that NTP may adjust (500 ppm) make up less between two tokens.
+  static let leastClockStep = 5
+
+  /// Whether the wall clock has been set since it was made: then its times are wrong, or were before.
+  func isFromAnotherClock(at now: CacheTime) -> Bool {
+    madeAt.map { now.wallClockStep(since: $0).magnitude >= Self.leastClockStep } ?? false
   }
 }
 
@@ -30,39 +41,42 @@ public protocol TokenSource: Sendable {
 }
 
 extension CatalogProxy {
-  /// The token to send with, made if there is none, it is half used up, or another is due after a 401. Nil if none can be
-  /// made.
+  /// The token to send with, made if there is none, it is half used up, another is due after a 401, or the wall clock
+  /// has been set since. Nil if none can be made.
   ///
   /// It is made once, however many event loops miss it: they wait for the signature of the one that came first, which
   /// takes less time than one of their own.
   func currentToken() -> ProxyToken? {
-    let now = clock.now.wall
+    let now = clock.now
     return usableToken(now: now) ?? minting.withLock { usableToken(now: now) ?? mintToken(now: now) }
   }
 
   /// The token that is there, if it is the current one and less than half used up.
-  private func usableToken(now: Int) -> ProxyToken? {
+  private func usableToken(now: CacheTime) -> ProxyToken? {
     withState { state in
-      guard let token = state.token, token.version == state.remint.current, now < token.refreshAt else { return nil }
+      guard let token = state.token, token.version == state.remint.current, now.wall < token.refreshAt,
+        !token.isFromAnotherClock(at: now)
+      else { return nil }
       return token
     }
   }
 
   /// Makes the token that is missing. Under `minting`.
-  private func mintToken(now: Int) -> ProxyToken? {
+  private func mintToken(now: CacheTime) -> ProxyToken? {
     while true {
       let (source, serial, version) = withState { state in
         // Else a 401 has begun another version.
         if state.token == nil || state.token?.version == state.remint.current {
-          _ = state.remint.renewed(hasNewKey: state.hasNewKey)
+          let isFromAnotherClock = state.token?.isFromAnotherClock(at: now) ?? false
+          _ = state.remint.renewed(isUnjudged: state.hasNewKey || isFromAnotherClock)
           state.hasNewKey = false
         }
         return (state.tokens, state.tokensSerial, state.remint.current)
       }
       guard let source else { return nil }
       do {
-        var token = try source.mint(now: now)
-        token.version = version
+        var token = try source.mint(now: now.wall)
+        (token.version, token.madeAt) = (version, now)
         let made = token
         let isOfPresentKey = withState { state in
           guard state.tokensSerial == serial else { return false }

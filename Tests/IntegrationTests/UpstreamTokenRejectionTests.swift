@@ -71,7 +71,7 @@ struct UpstreamTokenRejectionTests {
     #expect(answer.status == 502)
     #expect(answer.errorCode == "developer_token_rejected")
     #expect(try #require(answer.errorDetail).contains(words))
-    #expect(try sandbox.requestsSeen() == 2)
+    #expect(try sandbox.requestsSeen() == 3, "with the old token, with a fresh one, and at /v1/test")
     try server.process.waitForErrors(words)
   }
 
@@ -88,6 +88,28 @@ struct UpstreamTokenRejectionTests {
     let paths = try upstream.admin("/").json?["paths"]
     #expect(paths?["/v1/test"]?.integer == 1)
     #expect(paths?["/v1/me/library/songs"]?.integer == 1)
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+  }
+
+  @Test("to a made-up user token, it says nothing about the developer token, before or after Apple refuses that")
+  func madeUpUser() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(upstream)
+    func ask() throws -> Int? {
+      try server.request("\(Self.song)?relate=library", "-H", "Music-User-Token: made-up").status
+    }
+    try upstream.behave("user-401")
+    for _ in 0..<3 { #expect(try ask() == 401) }
+    #expect(try upstream.count("tokens") == 1)
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+
+    try upstream.behave("status-401")
+    #expect(try server.request("/v1/catalog/us/songs/1").status == 502)
+    #expect(try server.request("/readyz").json?["status"]?.string == "degraded")
+    try upstream.behave("user-401")
+    #expect(try server.request("/v1/catalog/us/songs/2").status == 200)
+    for _ in 0..<3 { #expect(try ask() == 401) }
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")
   }
 

@@ -8,7 +8,7 @@ query, or was set for all by `PUT /?do=…` on the admin URL:
 
     ok             200 and the target in JSON (the default)
     status-N       the status N; 401 without content
-    user-401       401 under /v1/me/, 200 elsewhere
+    user-401       401 under /v1/me/ and to a Music-User-Token, 200 elsewhere
     hold           answers when told so by `POST /` on the admin URL
     close          closes the connection without an answer
     long           says that the content is longer than it is, and closes
@@ -52,7 +52,7 @@ class State:
     release = asyncio.Event()
 
 
-def receive(path, token):
+def receive(path, token, user):
     """Notes a request, and says what is to be done with it."""
     target = urlsplit(path)
     State.requests += 1
@@ -63,7 +63,7 @@ def receive(path, token):
         behaviour = "ok" if path in State.refused else behaviour
         State.refused.add(path)
     if behaviour == "user-401":
-        behaviour = "status-401" if path.startswith("/v1/me/") else "ok"
+        behaviour = "status-401" if user or path.startswith("/v1/me/") else "ok"
     return behaviour
 
 
@@ -100,7 +100,7 @@ async def serve_http1(reader, writer):
             method, path, _ = lines[0].split(" ")
             fields = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines[1:-2])}
             await reader.readexactly(int(fields.get("content-length", 0)))
-            behaviour = receive(path, fields.get("authorization"))
+            behaviour = receive(path, fields.get("authorization"), fields.get("music-user-token"))
             if not await answer_http1(reader, writer, behaviour, path, method):
                 return
     except (OSError, asyncio.IncompleteReadError):
@@ -192,7 +192,7 @@ class Connection:
 
     def respond(self, stream, request):
         path = request[":path"]
-        behaviour = receive(path, request.get("authorization"))
+        behaviour = receive(path, request.get("authorization"), request.get("music-user-token"))
         if behaviour == "close":
             self.writer.transport.abort()
         elif behaviour == "refuse":

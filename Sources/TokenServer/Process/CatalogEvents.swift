@@ -13,15 +13,18 @@ struct CatalogEvents: CatalogObserver {
   func noticed(_ notice: CatalogNotice) {
     switch notice {
     case .tokenRejected(let rejection): warn("tokenRejected", .error, "\(rejection)")
-    case .tokenAccepted: logger.notice("Apple Music takes this server's developer tokens again.")
+    case .tokenAccepted:
+      if throttle.end("tokenRejected") { logger.notice("Apple Music takes this server's developer tokens again.") }
     case .tokenFailed(let reason): warn("tokenFailed", .error, "No developer token can be made. \(reason)")
     case .exchangeFailed(let error): warn("exchangeFailed", .warning, "\(error)")
     case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music answered with status \(status).")
     case .limited(let limit):
       warn("limited", .warning, "Apple Music limits the team's requests. At most \(limit) are sent at once for now.")
     case .circuitOpened:
-      logger.warning("Apple Music has failed repeatedly, and is asked only now and then until it answers again.")
-    case .circuitClosed: logger.notice("Apple Music answers again.")
+      warn(
+        "circuitOpened", .warning,
+        "Apple Music has failed repeatedly, and is asked only now and then until it answers again.")
+    case .circuitClosed: if throttle.end("circuitOpened") { logger.notice("Apple Music answers again.") }
     }
   }
 

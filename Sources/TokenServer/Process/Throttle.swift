@@ -5,7 +5,14 @@ import Locks
 final class Throttle: @unchecked Sendable {
   // Sendable: `kinds` is touched only under `lock`.
   private let lock = Mutex()
-  private var kinds: [String: (quietUntil: Deadline, suppressed: Int)] = [:]
+  private var kinds: [String: Entry] = [:]
+
+  private struct Entry {
+    var quietUntil: Deadline
+    var suppressed = 0
+    /// Whether a message has gone through whose end has not been told.
+    var isOpen = true
+  }
 
   private static let pause = Duration.seconds(10)
 
@@ -14,11 +21,20 @@ final class Throttle: @unchecked Sendable {
     let now = Deadline.now
     return lock.withLock {
       if let entry = kinds[kind], now < entry.quietUntil {
-        kinds[kind] = (entry.quietUntil, entry.suppressed + 1)
+        kinds[kind]?.suppressed = entry.suppressed + 1
         return nil
       }
-      defer { kinds[kind] = (now.advanced(by: Self.pause), 0) }
+      defer { kinds[kind] = Entry(quietUntil: now.advanced(by: Self.pause)) }
       return kinds[kind]?.suppressed ?? 0
+    }
+  }
+
+  /// Whether to tell that what messages of this kind were about is over: so if one has gone through since the last time.
+  /// So a state that flaps is told as often as its beginning is, and the last line is true.
+  func end(_ kind: String) -> Bool {
+    lock.withLock {
+      defer { kinds[kind]?.isOpen = false }
+      return kinds[kind]?.isOpen ?? false
     }
   }
 }

@@ -19,11 +19,13 @@ import Testing
     #expect(!policy.isDegraded)
   }
 
-  @Test("when the fresh token is refused, too, everybody is told, and no other is made for a while")
+  @Test("when the fresh token is refused, too, no other is made for a while")
   func rejected() {
     var policy = RemintPolicy()
     _ = policy.unauthorized(policy.current, isRetry: false, now: .zero)
-    #expect(policy.unauthorized(policy.current, isRetry: true, now: .milliseconds(1)) == .rejected)
+    #expect(policy.unauthorized(policy.current, isRetry: true, now: .milliseconds(1)) == .exhausted)
+    #expect(!policy.isDegraded, "a 401 alone proves nothing")
+    policy.rejected(policy.current)
     #expect(policy.isDegraded)
     var minted = 0
     for second in 1...300 {
@@ -34,101 +36,115 @@ import Testing
     #expect(minted == 10 && policy.isDegraded)
   }
 
-  @Test("a request is sent again once only")
+  @Test("a request is sent again once only, and an old token says nothing about the current one")
   func onlyOnce() {
     var policy = RemintPolicy()
     let old = policy.current
-    _ = policy.renewed(hasNewKey: false)
-    #expect(policy.unauthorized(old, isRetry: true, now: .zero) == .rejected)
-    #expect(!policy.isDegraded, "the current one may be good")
-    #expect(policy.unauthorized(policy.current, isRetry: true, now: .zero) == .rejected)
-    #expect(policy.isDegraded)
+    _ = policy.renewed(isUnjudged: false)
+    #expect(policy.unauthorized(old, isRetry: true, now: .zero) == .exhausted)
+    policy.rejected(old)
+    #expect(!policy.isDegraded)
+    #expect(policy.unauthorized(policy.current, isRetry: true, now: .zero) == .exhausted)
   }
 
-  @Test("it is well again with the first request that the current token is good for")
+  @Test("a rejection ends with the first request that the current token is good for")
   func recovery() {
     var policy = RemintPolicy()
     let old = policy.current
     _ = policy.unauthorized(old, isRetry: false, now: .zero)
-    _ = policy.unauthorized(policy.current, isRetry: true, now: .zero)
+    policy.rejected(policy.current)
     policy.accepted(old, now: .seconds(1))
-    #expect(policy.isDegraded, "an answer that comes late says nothing about it")
+    #expect(policy.isDegraded, "a late response to the old token says nothing about the current one")
     policy.accepted(policy.current, now: .seconds(1))
     #expect(!policy.isDegraded)
   }
 
-  @Test("another key may be tried at once")
+  @Test("another key, or another clock, may be tried at once")
   func newKey() {
     var policy = RemintPolicy()
     _ = policy.unauthorized(policy.current, isRetry: false, now: .zero)
-    let renewed = policy.renewed(hasNewKey: false)
-    #expect(policy.unauthorized(renewed, isRetry: false, now: .seconds(1)) == .rejected)
-    let other = policy.renewed(hasNewKey: true)
+    let renewed = policy.renewed(isUnjudged: false)
+    #expect(policy.unauthorized(renewed, isRetry: false, now: .seconds(1)) == .exhausted)
+    let other = policy.renewed(isUnjudged: true)
     guard case .mint = policy.unauthorized(other, isRetry: false, now: .seconds(2)) else {
       Issue.record("not made")
       return
     }
   }
 
-  @Test("a 401 under /v1/me is looked into by one request, and the others wait for what it hears")
+  @Test("a suspicion is looked into by one request, and the others wait for its result")
   func suspicion() {
     var policy = RemintPolicy()
     let version = policy.current
     #expect(policy.suspected(version, now: .zero) == .askTest)
     #expect(policy.suspected(version, now: .milliseconds(100)) == .wait(.milliseconds(50)))
     policy.tested(.accepted, version, now: .milliseconds(200))
-    #expect(policy.suspected(version, now: .milliseconds(250)) == .theirs)
+    #expect(policy.suspected(version, now: .milliseconds(250)) == .accepted)
     #expect(policy.suspected(version, now: .milliseconds(10_200)) == .askTest, "trust does not last")
   }
 
-  @Test("it is the user's while the catalog takes the token, and nobody has to ask")
+  @Test("a token that the catalog accepts is above suspicion, and /v1/test is not asked")
   func trusted() {
     var policy = RemintPolicy()
     policy.accepted(policy.current, now: .zero)
-    #expect(policy.suspected(policy.current, now: .seconds(9)) == .theirs)
+    #expect(policy.suspected(policy.current, now: .seconds(9)) == .accepted)
     #expect(!policy.isDegraded)
   }
 
-  @Test("it is our token's if /v1/test refuses that, too, and then a fresh one is made")
-  func ours() {
+  @Test("a token that /v1/test refuses counts as refused for ten seconds, and a fresh one is another matter")
+  func refused() {
     var policy = RemintPolicy()
     let version = policy.current
     policy.accepted(version, now: .zero)
     #expect(policy.suspected(version, now: .seconds(11)) == .askTest)
     policy.tested(.refused, version, now: .seconds(12))
-    #expect(policy.suspected(version, now: .seconds(12)) == .ours)
-    guard case .mint(let fresh) = policy.unauthorized(version, isRetry: false, now: .seconds(12)) else {
+    #expect(policy.suspected(version, now: .seconds(21)) == .refused)
+    #expect(policy.suspected(version, now: .seconds(22)) == .askTest)
+    policy.tested(.refused, version, now: .seconds(22))
+    guard case .mint(let fresh) = policy.unauthorized(version, isRetry: false, now: .seconds(22)) else {
       Issue.record("not made")
       return
     }
-    #expect(policy.suspected(version, now: .seconds(13)) == .ours)
-    #expect(policy.suspected(fresh, now: .seconds(13)) == .askTest, "the fresh one is another matter")
+    #expect(policy.suspected(version, now: .seconds(23)) == .refused)
+    #expect(policy.suspected(fresh, now: .seconds(23)) == .askTest)
   }
 
-  @Test("a 401 of the catalog takes the trust away")
-  func distrust() {
+  @Test("a token that is accepted after /v1/test refused it is cleared")
+  func cleared() {
     var policy = RemintPolicy()
     let version = policy.current
-    policy.accepted(version, now: .zero)
-    _ = policy.unauthorized(version, isRetry: false, now: .seconds(1))
-    #expect(policy.suspected(version, now: .seconds(1)) == .ours)
+    policy.tested(.refused, version, now: .zero)
+    policy.rejected(version)
+    policy.accepted(version, now: .seconds(1))
+    #expect(!policy.isDegraded)
+    #expect(policy.suspected(version, now: .seconds(1)) == .accepted)
   }
 
-  @Test("what /v1/test cannot say counts as the user's for a moment, so that not everybody asks in turn")
+  @Test("a 401 that leads to a fresh token takes the trust away")
+  func distrust() {
+    var policy = RemintPolicy()
+    policy.accepted(policy.current, now: .zero)
+    _ = policy.unauthorized(policy.current, isRetry: false, now: .seconds(1))
+    #expect(policy.suspected(policy.current, now: .seconds(1)) == .askTest)
+  }
+
+  @Test("what /v1/test cannot say is not asked again for a moment")
   func inconclusive() {
     var policy = RemintPolicy()
     let version = policy.current
     #expect(policy.suspected(version, now: .zero) == .askTest)
-    policy.tested(.inconclusive, version, now: .seconds(1))
-    #expect(policy.suspected(version, now: .milliseconds(1500)) == .theirs)
+    policy.tested(.unknown, version, now: .seconds(1))
+    #expect(policy.suspected(version, now: .milliseconds(1500)) == .unknown)
     #expect(policy.suspected(version, now: .seconds(2)) == .askTest)
   }
 
-  @Test("a test that nobody hears of is asked again")
+  @Test("a test that was cancelled is asked again at once, and one without a report after five seconds")
   func lostTest() {
     var policy = RemintPolicy()
     #expect(policy.suspected(policy.current, now: .zero) == .askTest)
-    #expect(policy.suspected(policy.current, now: .milliseconds(4999)) == .wait(.milliseconds(50)))
-    #expect(policy.suspected(policy.current, now: .seconds(5)) == .askTest)
+    policy.tested(.abandoned, policy.current, now: .seconds(1))
+    #expect(policy.suspected(policy.current, now: .seconds(1)) == .askTest)
+    #expect(policy.suspected(policy.current, now: .milliseconds(5999)) == .wait(.milliseconds(50)))
+    #expect(policy.suspected(policy.current, now: .seconds(6)) == .askTest)
   }
 }

@@ -1,0 +1,97 @@
+import HTTPMessages
+import HTTPTypes
+import Locks
+
+@testable import CatalogProxy
+
+/// A proxy between callers that a test makes up and an upstream that it scripts, by clocks that it moves.
+final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
+  // Sendable: what changes is touched only under `mutex`, or before the first request.
+  let time = ManualTime()
+  let upstream: ScriptedUpstream
+  private(set) var proxy: CatalogProxy!
+  private let mutex = Mutex()
+  private var heard: [CatalogNotice] = []
+  private var minted = 0
+
+  init(
+    _ configure: (inout CatalogProxy.Configuration) -> Void = { _ in }, _ script: @escaping ScriptedUpstream.Script
+  ) {
+    upstream = ScriptedUpstream(time, script)
+    var configuration = CatalogProxy.Configuration(upstream: "http://localhost", nextHop: "localhost")
+    configure(&configuration)
+    proxy = CatalogProxy(configuration, observer: self, clock: time.clock)
+    proxy.use(self)
+  }
+
+  var route: UpstreamRoute { UpstreamRoute(upstream, executor: globalConcurrentExecutor) }
+
+  // MARK: What the proxy says
+
+  var notices: [CatalogNotice] { mutex.withLock { heard } }
+
+  func noticed(_ notice: CatalogNotice) {
+    mutex.withLock { heard.append(notice) }
+  }
+
+  // MARK: Tokens: the number of the token and the second in which it was made
+
+  func mint(now: Int) throws -> ProxyToken {
+    let number = mutex.withLock {
+      minted += 1
+      return minted
+    }
+    return ProxyToken(text: "\(number).\(now)", refreshAt: now + 1800)
+  }
+
+  // MARK: Callers
+
+  /// A call of a client's, with a music user token if it has one.
+  func call(
+    _ target: String, by client: String = "client", user: String? = nil,
+    directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get
+  ) throws -> CatalogCall {
+    let target = try CatalogTarget(target)
+    let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
+    return CatalogCall(
+      method, target, caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, subscriber: client),
+      directives: directives, preconditions: Preconditions(), coding: .identity,
+      fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)))
+  }
+
+  /// What a call gets.
+  func ask(
+    _ target: String, by client: String = "client", user: String? = nil,
+    directives: RequestDirectives = RequestDirectives()
+  ) async throws -> CatalogReply {
+    await proxy.answer(try call(target, by: client, user: user, directives: directives), by: route)
+  }
+}
+
+extension UpstreamRequest {
+  /// The second in which the developer token was made that it bears.
+  var tokenTime: Int { fields[.authorization]?.split(separator: ".").last.flatMap { Int($0) } ?? 0 }
+}
+
+extension CatalogReply {
+  /// The status that the caller gets.
+  var status: Int? {
+    switch self {
+    case .answer(let answer): answer.status.code
+    case .failure(let failure, _): failure.code.status.code
+    case .cancelled: nil
+    }
+  }
+
+  var failure: UpstreamFailure? {
+    if case .failure(let failure, _) = self { failure } else { nil }
+  }
+
+  var cacheStatus: String? {
+    switch self {
+    case .answer(let answer): answer.fields[.cacheStatus]
+    case .failure(_, let status): status?.fieldValue
+    case .cancelled: nil
+    }
+  }
+}

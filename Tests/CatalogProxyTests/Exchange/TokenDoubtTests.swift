@@ -1,0 +1,124 @@
+import HTTPMessages
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite("A 401 of Apple's")
+struct TokenDoubtTests {
+  private static let song = "/v1/catalog/us/songs/1"
+
+  /// Apple refuses a user token, whatever the developer token is worth.
+  private static func refusesUsers(_ request: UpstreamRequest) -> UpstreamResponse {
+    let hasUserToken = request.fields.contains { $0.name.canonicalName == "music-user-token" }
+    return .scripted(hasUserToken ? .unauthorized : .ok)
+  }
+
+  @Test("to an invalid user token is the user's", arguments: ["/v1/me/library/songs", "\(song)?relate=library"])
+  func users(_ target: String) async throws {
+    let ground = ProxyGround { Self.refusesUsers($0) }
+    for _ in 0..<3 {
+      #expect(try await ground.ask(target, user: "invalid").status == 401)
+      #expect(!ground.proxy.status.isTokenRejected)
+    }
+    #expect(ground.upstream.targets == [target, "/v1/test", target, target], "/v1/test is asked once")
+    #expect(try await ground.ask(Self.song).status == 200)
+    #expect(ground.notices.isEmpty)
+  }
+
+  @Test("counts no more once Apple has accepted the same token")
+  func cleared() async throws {
+    let ground = ProxyGround { _ in .scripted(.unauthorized) }
+    #expect(try await ground.ask(Self.song).failure?.code == .tokenRejected)
+    #expect(ground.proxy.status.isTokenRejected)
+    ground.upstream.answer { Self.refusesUsers($0) }
+    #expect(try await ground.ask(Self.song).status == 200)
+    #expect(!ground.proxy.status.isTokenRejected)
+    for _ in 0..<2 { #expect(try await ground.ask("/v1/me/library/songs", user: "invalid").status == 401) }
+  }
+
+  @Test("to one path or one set of parameters says nothing about the token, if /v1/test accepts that")
+  func path() async throws {
+    let ground = ProxyGround { .scripted($0.target.hasPrefix(Self.song) ? .unauthorized : .ok) }
+    for index in 0..<50 {
+      let failure = try await ground.ask("\(Self.song)?x=\(index)").failure
+      #expect(failure?.code == .upstreamError)
+      #expect(failure?.proxyStatus.receivedStatus == 401)
+      #expect(!ground.proxy.status.isTokenRejected)
+    }
+    #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 1)
+    #expect(ground.proxy.status.counts.tokensMinted == 2)
+    #expect(ground.notices.isEmpty)
+  }
+
+  @Test(
+    "is not made up for by a response that may come before the token is looked at",
+    arguments: [400, 413, 414, 429, 431, 500, 503])
+  func early(_ status: Int) async throws {
+    let ground = ProxyGround { _ in .scripted(.unauthorized) }
+    _ = try await ground.ask(Self.song)
+    #expect(ground.proxy.status.isTokenRejected)
+    ground.upstream.answer { _ in .scripted(.init(code: status)) }
+    let call = try ground.call("/v1/me/ratings/songs/1", user: "user", method: .delete)
+    _ = await ground.proxy.answer(call, by: ground.route)
+    #expect(ground.proxy.status.isTokenRejected)
+  }
+
+  @Test("is asked about at /v1/test by one of many requests, and its cancellation settles nothing")
+  func shared() async throws {
+    let ground = ProxyGround { request async throws(UpstreamError) in
+      guard request.target == "/v1/test" else { return .scripted(.unauthorized) }
+      while !Task.isCancelled { await Task.yield() }
+      throw UpstreamError(.cancelled, .unanswered, "cancelled")
+    }
+    let call = try ground.call("/v1/me/library/songs", user: "user")
+    let first = Task { await ground.proxy.answer(call, by: ground.route) }
+    try await eventually("/v1/test is asked") { ground.upstream.targets.contains("/v1/test") }
+    let others = (0..<20).map { _ in Task { await ground.proxy.answer(call, by: ground.route) } }
+    try await eventually("the others wait") { ground.time.pauses == 20 }
+    #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 1)
+    ground.upstream.answer { .scripted($0.target == "/v1/test" ? .ok : .unauthorized) }
+    first.cancel()
+    #expect(await first.value.status == nil)
+    try await eventually("they have the result") {
+      ground.time.advance(by: .milliseconds(50))
+      return ground.upstream.targets.count { $0 == "/v1/test" } == 2
+    }
+    try await eventually("all are answered") {
+      ground.time.advance(by: .milliseconds(50))
+      return ground.time.pauses == 0
+    }
+    for other in others { #expect(await other.value.status == 401) }
+    #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 2)
+  }
+
+  @Test("to tokens of a wrong clock ends with the first request after that is set", arguments: [400, -4000])
+  func clock(_ seconds: Int) async throws {
+    let ground = ProxyGround { request in
+      let date = Sample.date(0)
+      return .scripted(abs(request.tokenTime - Sample.start) < 30 ? .ok : .unauthorized, [.date: date])
+    }
+    ground.time.setWallClock(by: seconds)
+    for _ in 0..<2 {
+      let detail = try #require(try await ground.ask(Self.song).failure?.detail)
+      #expect(detail.contains(seconds > 0 ? "400 s ahead" : "4000 s behind"))
+    }
+    ground.time.setWallClock(by: -seconds)
+    ground.time.advance(by: .seconds(1))
+    #expect(try await ground.ask(Self.song).status == 200)
+    #expect(!ground.proxy.status.isTokenRejected)
+  }
+
+  @Test("that was under way while the clock was set is not blamed on key and team")
+  func clockSetMeanwhile() async throws {
+    let ground = ProxyGround { _ in .scripted(.unauthorized) }
+    ground.upstream.answer { [time = ground.time] request in
+      guard abs(request.tokenTime - Sample.start) > 30 else { return .scripted() }
+      if time.clock.now.wall > Sample.start + 100 { time.setWallClock(by: -400) }
+      return .scripted(.unauthorized, [.date: Sample.date(0)])
+    }
+    ground.time.setWallClock(by: 400)
+    #expect(try await ground.ask(Self.song).status == 200)
+    #expect(ground.notices.isEmpty)
+  }
+}

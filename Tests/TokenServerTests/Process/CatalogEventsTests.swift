@@ -1,0 +1,45 @@
+import CatalogProxy
+import Locks
+import Logging
+import Testing
+
+@testable import TokenServer
+
+@Suite("The log of what happens with the upstream")
+struct CatalogEventsTests {
+  /// Keeps the messages.
+  private final class Lines: LogHandler, @unchecked Sendable {
+    // Sendable: `written` is touched only under `mutex`.
+    private let mutex = Mutex()
+    private var written: [String] = []
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    var messages: [String] { mutex.withLock { written } }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+      mutex.withLock { written.append("\(event.message)") }
+    }
+  }
+
+  @Test("has a line or two in ten seconds for a state that flaps, and the last one is true")
+  func flapping() {
+    let lines = Lines()
+    let events = CatalogEvents(logger: Logger(label: "test") { _ in lines })
+    let rejection = TokenRejection(upstreamDate: nil, now: 0, key: .active)
+    for _ in 0..<1000 {
+      events.noticed(.tokenRejected(rejection))
+      events.noticed(.tokenAccepted)
+      events.noticed(.circuitOpened)
+      events.noticed(.circuitClosed)
+    }
+    #expect(lines.messages.count == 4, "\(lines.messages.prefix(10))")
+    #expect(lines.messages.count { $0.contains("takes this server's developer tokens again") } == 1)
+    #expect(lines.messages.count { $0 == "Apple Music answers again." } == 1)
+  }
+}
