@@ -40,11 +40,15 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
   public let progress: Progress
   /// One sentence for the operator: what happened, with whom, and what to do if that is known. No secret is in it.
   public let description: String
+  /// The connection whose end failed this request together with all others on it; nil if the failure is the request's
+  /// own. No two connections of the process have the same number.
+  public let connection: UInt64?
 
   /// An error.
-  public init(_ cause: Cause, _ progress: Progress, _ description: String) {
+  public init(_ cause: Cause, _ progress: Progress, _ description: String, connection: UInt64? = nil) {
     self.cause = cause
     self.progress = progress
     self.description = description
+    self.connection = connection
   }
 }

@@ -31,4 +31,9 @@ public struct Attempt: Sendable {
     self.number = number
     self.timeLeft = timeLeft
   }
+
+  /// The connection whose end failed it together with others; nil if it failed by itself.
+  var brokenConnection: UInt64? {
+    if case .failed(let error) = ending { error.connection } else { nil }
+  }
 }

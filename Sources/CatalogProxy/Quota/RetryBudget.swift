@@ -2,7 +2,10 @@
 ///
 /// Every request brings a tenth of a retry, every success another tenth; each retry costs one. So over any time at most
 /// 1.2 attempts are made a request, and 1.1 while everything fails, beside the few that are there to begin with and those
-/// saved while all went well, which get the requests of a broken connection over it.
+/// saved while all went well.
+///
+/// A connection that breaks fails all requests on it at once. That is one event and costs one retry, however many of
+/// them are sent again: each only once, and the circuit opens when connections break repeatedly.
 public struct RetryBudget: Sendable {
   /// Retries that are there to begin with: 10. A server that is hardly used can retry as well as a busy one.
   public static let initial = 10
@@ -13,6 +16,11 @@ public struct RetryBudget: Sendable {
 
   /// In tenths of a retry.
   private var tenths = initial * 10
+  /// The connections whose end was paid for last.
+  private var paid: [UInt64] = []
+
+  /// How many connections are remembered: 64. More than break at once where each loop has four.
+  private static let remembered = 64
 
   /// As at the start.
   public init() {}
@@ -31,9 +39,15 @@ public struct RetryBudget: Sendable {
   }
 
   /// Pays for a retry; false if there is nothing left.
-  public mutating func withdraw() -> Bool {
+  /// - Parameter connection: The connection whose end is the reason; its other requests have paid for this one.
+  public mutating func withdraw(for connection: UInt64? = nil) -> Bool {
+    if let connection, paid.contains(connection) { return true }
     guard tenths >= 10 else { return false }
     tenths -= 10
+    if let connection {
+      if paid.count == Self.remembered { paid.removeFirst() }
+      paid.append(connection)
+    }
     return true
   }
 

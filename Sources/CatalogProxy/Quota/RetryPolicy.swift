@@ -39,7 +39,7 @@ public struct RetryPolicy: Sendable {
     after attempt: Attempt, budget: inout RetryBudget, using random: inout some RandomNumberGenerator
   ) -> Decision {
     guard let retry = retry(after: attempt, using: &random), retry.pause < attempt.timeLeft else { return .giveUp }
-    guard retry.isFree || budget.withdraw() else { return .giveUp }
+    guard retry.isFree || budget.withdraw(for: attempt.brokenConnection) else { return .giveUp }
     return .retry(after: retry.pause)
   }
 
@@ -78,6 +78,7 @@ public struct RetryPolicy: Sendable {
   }
 
   /// It may have reached Apple. What only asks is asked once more if the connection broke; what took too long is not.
+  /// All requests of one broken connection are paid for together.
   private func retry(unanswered cause: UpstreamError.Cause, _ attempt: Attempt) -> Retry? {
     guard attempt.method == .get || attempt.method == .head, attempt.number == 1 else { return nil }
     switch cause {
