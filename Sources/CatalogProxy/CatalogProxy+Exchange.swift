@@ -25,7 +25,9 @@ extension CatalogProxy {
       case .again(let delay):
         progress.number += 1
         withState { $0.counts.retries += 1 }
-        if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil { return .cancelled }
+        if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil {
+          return givenUp(exchange)
+        }
       }
     }
   }
@@ -112,13 +114,20 @@ extension CatalogProxy {
     _ error: UpstreamError, of exchange: Exchange, _ permit: HeldPermit, _ progress: Progress
   ) -> Step {
     permit.release(.inconclusive)
-    guard error.cause != .cancelled else { return .done(.cancelled) }
+    guard error.cause != .cancelled else { return .done(givenUp(exchange)) }
     withState { $0.counts.failures += 1 }
     observer.noticed(.exchangeFailed(error))
     switch decision(.failed(error), of: exchange, progress) {
     case .retry(let delay): return .again(after: delay)
     case .giveUp: return .done(.failure(UpstreamFailure(error, nextHop: configuration.nextHop)))
     }
+  }
+
+  /// What an exchange comes to that was given up on this side. Its caller has gone if the task is cancelled or the
+  /// request's content broke off. Otherwise the caller is still there, because the server ends, and gets an error.
+  func givenUp(_ exchange: Exchange) -> Exchange.Result {
+    if Task.isCancelled || exchange.content?.isBroken == true { return .cancelled }
+    return .failure(.givenUp(nextHop: configuration.nextHop))
   }
 
   private func judgeLimit(

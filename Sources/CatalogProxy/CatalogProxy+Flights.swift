@@ -124,7 +124,9 @@ extension CatalogProxy {
   }
 
   private func broken(_ error: ContentError) -> Outcome {
-    guard error != .cancelled else { return .cancelled }
+    guard error != .cancelled else {
+      return Task.isCancelled ? .cancelled : .failure(.givenUp(nextHop: configuration.nextHop))
+    }
     let error = UpstreamError(
       error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "An answer broke off. \(error)")
     observer.noticed(.exchangeFailed(error))

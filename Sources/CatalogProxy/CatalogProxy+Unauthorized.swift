@@ -16,7 +16,7 @@ extension CatalogProxy {
     if exchange.isForUser {
       switch await verdict(on: token, exchange) {
       case .accepted, .unknown: return .done(.response(response, permit))
-      case .abandoned: return end(response, permit, .cancelled)
+      case .abandoned: return end(response, permit, givenUp(exchange))
       case .refused: break
       }
     }
@@ -33,7 +33,7 @@ extension CatalogProxy {
       switch await verdict(on: token, exchange) {
       case .accepted:
         return end(response, permit, .failure(.status(response.status, nextHop: configuration.nextHop)))
-      case .abandoned: return end(response, permit, .cancelled)
+      case .abandoned: return end(response, permit, givenUp(exchange))
       case .refused, .unknown: break
       }
     }

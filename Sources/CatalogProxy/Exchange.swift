@@ -41,15 +41,16 @@ struct Exchange {
     /// An answer, and the turn that is to be given back when it is read or given up.
     case response(UpstreamResponse, HeldPermit)
     case failure(UpstreamFailure)
-    /// Nobody waits any more.
+    /// The caller has gone.
     case cancelled
   }
 
-  /// Content that knows whether anything of it has been asked for.
+  /// Content that knows whether anything of it has been asked for, and whether it broke off.
   final class WatchedContent: ContentReader, @unchecked Sendable {
     // Sendable by confinement, as the content itself.
     private let reader: any ContentReader
     private(set) var isTouched = false
+    private(set) var isBroken = false
 
     init(_ reader: any ContentReader) {
       self.reader = reader
@@ -57,7 +58,12 @@ struct Exchange {
 
     func read() async throws(ContentError) -> [UInt8]? {
       isTouched = true
-      return try await reader.read()
+      do throws(ContentError) {
+        return try await reader.read()
+      } catch {
+        isBroken = true
+        throw error
+      }
     }
 
     func cancel() {

@@ -14,6 +14,8 @@ public enum HTTP2Error: Error, Sendable, Equatable {
   case fieldSectionTooLarge(limit: Int)
   /// The message to be sent has control data that no HTTP message may have.
   case malformedMessage
+  /// The owner has said that the connection is gone.
+  case connectionLost
   /// The library gave up: no memory, or a fault of ours. Its words.
   case internalFailure(String)
 

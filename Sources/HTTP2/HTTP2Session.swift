@@ -123,15 +123,25 @@ import HTTPTypes
   }
 
   /// Reports every stream that is still open as closed: the connection is gone, or given up. What was never sent is
-  /// reported as unprocessed.
+  /// reported as unprocessed. `failure` is known by then, also if its GOAWAY was never collected.
   public func connectionLost(delegate: some HTTP2SessionDelegate) {
-    isBroken = true
-    if failure == nil { failure = .internalFailure("The connection is gone.") }
-    for stream in streams.values.sorted(by: { $0.id < $1.id }) where !stream.isClosed {
-      if stream.cause == nil { stream.cause = role == .server || stream.isSent ? .connectionLost : .unprocessed }
-      close(stream, .noError)
+    let open = streams.values.sorted { $0.id < $1.id }.filter { !$0.isClosed }
+    for stream in open where stream.cause == nil {
+      stream.cause = role == .server || stream.isSent ? .connectionLost : .unprocessed
     }
+    discardOutput()
+    isBroken = true
+    if failure == nil { failure = .connectionLost }
+    for stream in open where !stream.isClosed { close(stream, .noError) }
     deliver(to: delegate, Span())
+  }
+
+  /// Drops what waits to be sent, up to the GOAWAY, by which alone the library tells that the peer broke the protocol.
+  private func discardOutput() {
+    while failure == nil, !isBroken {
+      var frame: UnsafePointer<UInt8>?
+      guard unsafe nghttp2_session_mem_send(session, &frame) > 0 else { return }
+    }
   }
 
   /// Has the library do what follows from `slice`, and judges the peer by it.

@@ -12,6 +12,8 @@ final class HTTP2Connection: Carrier, LinkOwner {
   let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
   private weak var pool: (any ConnectionPool)?
+  /// Tells it from every other connection of the process.
+  private let number: UInt64
 
   private var exchanges: [HTTP2StreamID: Exchange] = [:]
   private var uploads: [HTTP2StreamID: Upload] = [:]
@@ -21,10 +23,10 @@ final class HTTP2Connection: Carrier, LinkOwner {
   /// Whether the peer's settings are here, and with them how many streams it allows.
   private var knowsSettings = false
   private var liveness: Liveness
-  /// How the link ended, for the streams that end with it.
-  private var linkEnd = LinkEnd.ended
-  /// Why the session ended, if the peer was to blame for it.
-  private var violation: HTTP2Error?
+  /// The peer's last GOAWAY.
+  private var goAway: HTTP2GoAway?
+  /// How the link ended; nil while it is open, and if this end closed it because the session is over.
+  private var linkEnd: LinkEnd?
 
   /// Streams to open before the peer has said how many it allows: it is likely to allow as many, and what is beyond its
   /// limit comes back unprocessed.
@@ -34,7 +36,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
   private static let backlog = 131_072
 
   init(
-    _ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool
+    _ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool, number: UInt64
   ) throws(HTTP2Error) {
     var limits = HTTP2Limits()
     limits.concurrentStreams = configuration.limits.concurrentStreams
@@ -43,6 +45,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
     self.link = link
     self.configuration = configuration
     self.pool = pool
+    self.number = number
     liveness = Liveness(configuration.limits, since: link.now)
     link.owner = self
     link.deadline = liveness.deadline
@@ -113,7 +116,6 @@ final class HTTP2Connection: Carrier, LinkOwner {
     do {
       try session.receive(bytes.span, delegate: self)
     } catch {
-      violation = error
       return leave()
     }
     link.consume(bytes.count)
@@ -159,6 +161,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
   }
 
   func close() {
+    linkEnd = .ended
     session.goAway()
     leave()
   }
@@ -170,15 +173,16 @@ final class HTTP2Connection: Carrier, LinkOwner {
     session.collectOutput(into: &last, limit: Self.backlog, delegate: self)
     link.write { $0 += last }
     link.close()
-    end(wasUseless: false)
+    end()
   }
 
   func linkEnded(_ link: Link, _ end: LinkEnd) {
     linkEnd = end
-    self.end(wasUseless: hasCarried && !hasAnswered)
+    self.end()
   }
 
-  private func end(wasUseless: Bool) {
+  private func end() {
+    let wasUseless = hasCarried && !hasAnswered && (linkEnd != nil || session.failure != nil)
     session.connectionLost(delegate: self)
     pool?.connectionEnded(self, wasUseless: wasUseless)
   }
@@ -232,6 +236,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   }
 
   func receivedGoAway(_ goAway: HTTP2GoAway) {
+    self.goAway = goAway
     guard !isDraining else { return }
     isDraining = true
     pool?.connectionDrains(self)
@@ -249,10 +254,11 @@ extension HTTP2Connection: HTTP2SessionDelegate {
       let words = "\(peer) did not process the request (\(closure.code))."
       return UpstreamError(.connectionTerminated, .unprocessed, words)
     case .connectionLost:
-      guard let violation else { return UpstreamError(linkEnd, progress, with: peer) }
-      return UpstreamError(.protocolError, progress, "\(peer) broke the HTTP/2 protocol (\(violation)).")
+      let end = HTTP2ConnectionEnd(session.failure, goAway, link: linkEnd)
+      return end.error(progress, with: peer, connection: number)
     case .malformed:
-      return UpstreamError(.protocolError, .answered, "The response of \(peer) breaks the HTTP/2 protocol.")
+      let words = "The response of \(peer) breaks the HTTP/2 protocol (\(closure.code))."
+      return UpstreamError(.protocolError, .answered, words)
     case .fieldSectionTooLarge:
       return UpstreamError(.responseHeaderSectionSize, .answered, "The header section of \(peer) is too large.")
     case .finished, .resetByPeer, .resetLocally:

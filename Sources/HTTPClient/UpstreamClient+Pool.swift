@@ -79,7 +79,8 @@ extension UpstreamClient {
     }
     if !isHTTP2 { return connections.append(HTTP1Connection(link, configuration, pool: self)) }
     do {
-      connections.append(try HTTP2Connection(link, configuration, pool: self))
+      connectionNumber &+= 1
+      connections.append(try HTTP2Connection(link, configuration, pool: self, number: connectionNumber))
     } catch {
       count { $0.connectionsOpen -= 1 }
       link.close()

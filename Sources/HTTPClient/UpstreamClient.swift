@@ -31,6 +31,8 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Why the last attempt at a connection failed; nil if it did not.
   var lastFailure: UpstreamError?
   var isClosed = false
+  /// Of the last HTTP/2 connection. Each client begins somewhere else, so that no two share a number.
+  var connectionNumber = UInt64.random(in: 0...UInt64.max)
 
   private let lock = Mutex()
   private var tally = UpstreamCounters()

@@ -17,6 +17,9 @@ query, or was set for all by `PUT /?do=…` on the admin URL:
     big            ok with 3 MB, as are big-long and big-cut
     refuse         refuses the first request for the target as unprocessed (HTTP/2: REFUSED_STREAM; HTTP/1.1: closes)
     goaway         ok, and says of the connection that it takes no more requests
+    break-NAME     breaks the HTTP/2 protocol in place of an answer: `settings`, `hpack`, `continuation`, or closes the
+                   connection: `end`. In a query, only for the first request for the target
+    headless       the same without SETTINGS at the beginning of a connection
     mute           nothing any more on this connection, no answer, no PING, after the first request for the target (HTTP/2)
 
 `GET /` on the admin URL answers with a JSON object: `connections` so far, `requests` so far, `held` at present, `tokens`
@@ -43,6 +46,18 @@ except ImportError as error:
     sys.exit(f"{error}; `make test` installs h2 and sets TEST_PYTHON to its interpreter.")
 
 
+def frame(kind, flags, stream, payload=b""):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+VIOLATIONS = {
+    "settings": frame(4, 0, 0, b"12345"),
+    "hpack": frame(1, 4, 1, b"\xff\xff\xff\xff\xff\x7f"),
+    "continuation": frame(1, 0, 1, b"\x88") + frame(9, 0, 1) * 2000,
+    "headless": frame(1, 4, 1, b"\x88"),
+}
+
+
 class State:
     behaviour = "ok"
     streams = 0
@@ -58,8 +73,9 @@ def receive(path, token, user):
     State.requests += 1
     State.paths[target.path] += 1
     State.tokens.add(token)
-    behaviour = parse_qs(target.query).get("do", [State.behaviour])[0]
-    if behaviour in ("refuse", "mute"):
+    asked = parse_qs(target.query).get("do", [None])[0]
+    behaviour = asked or State.behaviour
+    if behaviour in ("refuse", "mute") or asked and asked.startswith("break-"):
         behaviour = "ok" if path in State.refused else behaviour
         State.refused.add(path)
     if behaviour == "user-401":
@@ -151,6 +167,9 @@ class Connection:
         self.is_mute = False
 
     async def serve(self):
+        if State.behaviour == "headless":
+            self.writer.write(VIOLATIONS["headless"])
+            self.is_mute = True
         self.h2.initiate_connection()
         await self.flush()
         try:
@@ -197,6 +216,10 @@ class Connection:
             self.writer.transport.abort()
         elif behaviour == "refuse":
             self.h2.reset_stream(stream, h2.errors.ErrorCodes.REFUSED_STREAM)
+        elif behaviour == "break-end":
+            self.writer.transport.abort()
+        elif behaviour.startswith("break-"):
+            self.writer.write(self.h2.data_to_send() + VIOLATIONS[behaviour[6:]])
         elif behaviour == "mute":
             self.is_mute = True
         elif behaviour == "hold":

@@ -95,6 +95,11 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
       ProxyStatus(error: "connection_limit_reached", nextHop: nextHop))
   }
 
+  /// The server ends, and with it the request.
+  static func givenUp(nextHop: String) -> UpstreamFailure {
+    UpstreamFailure(UpstreamError(.cancelled, .unanswered, ""), nextHop: nextHop)
+  }
+
   /// There is no developer token to send with.
   static let noToken = UpstreamFailure(
     .noSigningKey, "This server cannot make a developer token at present. Its log says why.",

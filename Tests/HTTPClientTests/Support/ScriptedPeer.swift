@@ -97,6 +97,13 @@ final class PeerConnection: @unchecked Sendable {
     }
   }
 
+  /// The next `count` bytes.
+  func bytes(_ count: Int) throws -> [UInt8] {
+    while received.count < count { try receive() }
+    defer { received.removeFirst(count) }
+    return Array(received.prefix(count))
+  }
+
   private func receive() throws {
     var bytes = [UInt8](repeating: 0, count: 65_536)
     let count = unsafe recv(descriptor, &bytes, bytes.count, 0)

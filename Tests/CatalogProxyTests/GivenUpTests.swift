@@ -1,0 +1,62 @@
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite("A request that is given up")
+struct GivenUpTests {
+  /// Fails every request as cancelled, as an upstream does whose client is closed.
+  private struct ClosedUpstream: Upstream {
+    func send(
+      _ request: UpstreamRequest, limits: UpstreamTimeouts
+    ) async throws(UpstreamError) -> UpstreamResponse {
+      throw UpstreamError(.cancelled, .unanswered, "The client was closed.")
+    }
+
+    func pause(for duration: Duration) async throws(CancellationError) {}
+  }
+
+  private struct Silent: CatalogObserver {
+    func noticed(_ notice: CatalogNotice) {}
+  }
+
+  private struct Tokens: TokenSource {
+    func mint(now: Int) throws -> ProxyToken { ProxyToken(text: "token", refreshAt: .max) }
+  }
+
+  private func answer() async throws -> CatalogReply {
+    // A clock that stands still: the threads that tasks share may be busy for long.
+    let clock = CatalogClock { CacheTime(monotonic: 1_000_000_000, wall: 1_795_000_000) }
+    let proxy = CatalogProxy(
+      .init(upstream: "https://a.example", nextHop: "a.example"), observer: Silent(), clock: clock)
+    proxy.use(Tokens())
+    let target = try CatalogTarget(path: Array("/v1/catalog/us/songs/1".utf8).span, query: nil, allowsMe: false)
+    let call = CatalogCall(
+      .get, target, caller: QuotaCaller(client: "a", share: nil, subscriber: "b"), directives: RequestDirectives(),
+      preconditions: Preconditions(), coding: .identity, fields: [:])
+    return await proxy.answer(call, by: UpstreamRoute(ClosedUpstream(), executor: globalConcurrentExecutor))
+  }
+
+  @Test("by the server is an error for its caller, who is still there")
+  func byTheServer() async throws {
+    guard case .failure(let failure, _) = try await answer() else {
+      Issue.record("The caller is told nothing.")
+      return
+    }
+    #expect(failure.code == .upstreamError)
+    #expect(failure.proxyStatus.error == "proxy_internal_error")
+  }
+
+  @Test("by its caller, who has gone, has no outcome")
+  func byTheCaller() async throws {
+    let task = Task { () -> Bool in
+      while !Task.isCancelled { await Task.yield() }
+      if case .cancelled = try await answer() { return true }
+      return false
+    }
+    task.cancel()
+    #expect(try await task.value)
+  }
+}
