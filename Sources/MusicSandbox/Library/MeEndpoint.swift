@@ -2,6 +2,8 @@
 struct MeEndpoint {
   /// Where every user of the emulator lives.
   private static let storefront = "us"
+  /// The identifier of the one recommendation.
+  private static let recommendation = "6-27s5hU6azhJY"
 
   private let request: APIRequest
   private let library: UserLibrary
@@ -25,7 +27,7 @@ struct MeEndpoint {
     case ("ratings", _): return try RatingsEndpoint(request, library, place).answer()
     case ("recent", "played"), ("history", "heavy-rotation"), ("recent", "radio-stations"):
       return try recent()
-    case ("recommendations", nil): return try get(recommendations())
+    case ("recommendations", _): return try get(recommendations())
     default: throw .pathNotFound
     }
   }
@@ -54,27 +56,40 @@ struct MeEndpoint {
       ]))
   }
 
+  /// All recommendations, which is one; that one; or its contents.
   private func recommendations() throws(AppleError) -> Document {
+    let rest = segments.dropFirst()
+    guard rest.first == nil || rest.first == Self.recommendation else { throw .resourceNotFound }
+    let playlists = Array(place.catalog.all(.playlists, in: place.storefront.id).prefix(3))
+    let path = "/v1/me/recommendations/\(Self.recommendation)"
+    switch (rest.count, rest.last) {
+    case (0...1, _): return ["data": [try recommendation(path, playlists)]]
+    case (2, "contents"):
+      let writer = ResourceWriter(place: place, selection: try Selection(request.query, for: [.playlists]))
+      let paging = try Paging(request.query, standard: 10, maximum: 30)
+      return .object([
+        ("next", place.next("\(path)/contents", paging, count: playlists.count)),
+        ("data", try writer.resources(paging.page(of: playlists))),
+      ])
+    case (2, let name?): throw .relationshipNotFound(name)
+    default: throw .pathNotFound
+    }
+  }
+
+  private func recommendation(_ path: String, _ playlists: [Item]) throws(AppleError) -> Document {
     let writer = ResourceWriter(place: place, selection: .standard)
-    let playlists = place.catalog.all(.playlists, in: place.storefront.id).prefix(3)
-    let id = "6-27s5hU6azhJY"
     return [
-      "data": [
-        [
-          "id": .string(id), "type": "personal-recommendation", "href": .string("/v1/me/recommendations/\(id)"),
-          "attributes": [
-            "isGroupRecommendation": false, "kind": "music-recommendations",
-            "nextUpdateDate": .string(RFC3339.text(now + 86_400)), "resourceTypes": ["playlists"],
-            "title": ["stringForDisplay": "Made for Testers"],
-          ],
-          "relationships": [
-            "contents": [
-              "href": .string("/v1/me/recommendations/\(id)/contents"),
-              "data": try writer.resources(playlists, depth: 1),
-            ]
-          ],
+      "id": .string(Self.recommendation), "type": "personal-recommendation", "href": .string(path),
+      "attributes": [
+        "isGroupRecommendation": false, "kind": "music-recommendations",
+        "nextUpdateDate": .string(RFC3339.text(now + 86_400)), "resourceTypes": ["playlists"],
+        "title": ["stringForDisplay": "Made for Testers"],
+      ],
+      "relationships": [
+        "contents": [
+          "href": .string("\(path)/contents"), "data": try writer.resources(playlists, depth: 1),
         ]
-      ]
+      ],
     ]
   }
 }

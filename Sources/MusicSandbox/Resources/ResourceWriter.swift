@@ -52,7 +52,7 @@ struct ResourceWriter {
     let page = paging.page(of: related)
     let data = if let depth { try resources(page, depth: depth) } else { Document.array(page.map(identifier)) }
     return .object([
-      ("href", .string(path)), ("next", place.next(path, paging, count: related.count)), ("data", data),
+      ("href", link(path, related)), ("next", place.next(path, paging, count: related.count)), ("data", data),
     ])
   }
 
@@ -61,11 +61,14 @@ struct ResourceWriter {
     let path = "\(place.href(item.key))/view/\(view.name)"
     let paging = try selection.paging(.view(view.name))
     return .object([
-      ("href", .string(path)), ("next", place.next(path, paging, count: related.count)),
+      ("href", link(path, related)), ("next", place.next(path, paging, count: related.count)),
       ("attributes", ["title": .string(view.title)]),
       ("data", try resources(paging.page(of: related), depth: 1)),
     ])
   }
+
+  /// Where the related resources are; nil if there are none, because that path answers 404.
+  private func link(_ path: String, _ related: [Item]) -> Document? { related.isEmpty ? nil : .string(path) }
 
   // MARK: Attributes
 
