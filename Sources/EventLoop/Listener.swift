@@ -23,16 +23,16 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Connections accepted in one go, so that a flood of new ones does not starve those being served.
   private static let batch = 64
 
-  /// Whether it is the one of several on a Unix-domain socket that removes the file.
-  private let ownsPath: Bool
+  /// The file of a Unix-domain socket, for the one of its listeners that removes it.
+  private let file: SocketFile?
   private var descriptor: Descriptor?
   private var channel: Channel?
   private weak var owner: (any Owner)?
 
-  init(_ descriptor: consuming Descriptor, at address: SocketAddress, ownsPath: Bool) {
+  init(_ descriptor: consuming Descriptor, at address: SocketAddress, file: SocketFile?) {
     self.descriptor = consume descriptor
     self.address = address
-    self.ownsPath = ownsPath
+    self.file = file
   }
 
   /// Begins to accept, on `loop`'s thread.
@@ -64,7 +64,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     guard let channel else { return }
     switch address {
     case .ip: _ = cplatform_drop_connection_requests(channel.raw)
-    case .unix(let path): if ownsPath { unsafe unlink(path) }
+    case .unix: file?.remove()
     }
   }
 

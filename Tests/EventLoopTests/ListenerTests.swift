@@ -60,8 +60,8 @@ import Testing
   func partial() throws {
     let missing = SocketAddress.ip(try #require(IPAddress("192.0.2.1")), port: 0, family: .v4)
     let loopback = SocketAddress.ip(try #require(IPAddress("127.0.0.1")), port: 0, family: .v4)
-    #expect(try Listener.openTCP([missing, loopback], loops: 2).count == 1)
-    #expect(throws: SocketError(call: "bind", code: EADDRNOTAVAIL)) { try Listener.openTCP([missing], loops: 1) }
+    #expect(try Listener.openTCP([missing, loopback], .init(loops: 2)).count == 1)
+    #expect(throws: SocketError(call: "bind", code: EADDRNOTAVAIL)) { try Listener.openTCP([missing], .init(loops: 1)) }
   }
 
   @Test("an address in use is named, with what would mend it", arguments: [1, 2], [1, 2])
@@ -124,12 +124,40 @@ import Testing
     #expect(client.descriptor >= 0)
   }
 
-  @Test("a file that is no socket is left alone")
-  func otherFile() throws {
+  @Test(
+    "whatever else is at the path of a Unix-domain socket stays, and the error says what it is",
+    arguments: [
+      ("echo precious > \"$0\"", "a regular file"), ("mkdir \"$0\"", "a directory"), ("mkfifo \"$0\"", "a FIFO"),
+      ("ln -s nowhere \"$0\"", "a symbolic link to nothing"), ("ln -s / \"$0\"", "a symbolic link"),
+    ])
+  func otherFile(command: String, kind: String) throws {
     let directory = try TemporaryDirectory()
-    let path = try directory.write("precious", to: "server.sock")
-    #expect(throws: ListenError.self) { try Listener.open(.unix(path: path), loops: 1) }
-    #expect(try run("cat", [path]).stdout == "precious")
+    let path = directory.path(of: "server.sock")
+    #expect(try run("sh", ["-c", command, path]).status == 0)
+    let before = try run("stat", ["-c", "%F %i", path]).stdout
+    let error = #expect(throws: ListenError.self) { try Listener.open(.unix(path: path), loops: 1) }
+    #expect(error?.reason == "there is \(kind) at this path; remove it, or choose another path")
+    #expect(try run("stat", ["-c", "%F %i", path]).stdout == before)
+  }
+
+  @Test(
+    "a drain removes only the socket file that its own listener bound",
+    arguments: ["echo precious > \"$0\"", "ln -s / \"$0\"", "successor"])
+  func foreignFile(command: String) throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path(of: "server.sock")
+    let host = try Host(.unix(path: path), .poll, loops: 2)
+    unsafe unlink(path)
+    var successor: Host?
+    if command == "successor" {
+      successor = try Host(.unix(path: path), .poll)
+    } else {
+      #expect(try run("sh", ["-c", command, path]).status == 0)
+    }
+    let before = try run("stat", ["-c", "%F %i", path]).stdout
+    host.drain()
+    #expect(try run("stat", ["-c", "%F %i", path]).stdout == before)
+    withExtendedLifetime(successor) {}
   }
 
   @Test("connections that wait when a listener closes are all accepted", arguments: EventLoop.PollerKind.allCases)
