@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #ifdef __linux__
@@ -37,6 +40,19 @@ int cplatform_accept(int listener, struct sockaddr *address, socklen_t *length) 
     return -1;
   }
   return descriptor;
+#endif
+}
+
+long cplatform_round_trip(int connection) {
+#ifdef __linux__
+  struct tcp_info info;
+  socklen_t length = sizeof info;
+  memset(&info, 0, sizeof info);
+  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
+  return info.tcpi_rtt > 0 ? (long)info.tcpi_rtt : -1;
+#else
+  (void)connection;
+  return -1;
 #endif
 }
 

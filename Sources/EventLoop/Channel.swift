@@ -1,3 +1,4 @@
+import CPlatform
 import Glibc
 
 /// What a wait on a channel came to.
@@ -26,7 +27,11 @@ public final class Channel: @unchecked Sendable {
   public let loop: EventLoop
 
   let token: SlotToken
-  private(set) var deadline = Deadline.never
+  /// Whether a peer is at the other end, for which the loop must never wait without a deadline.
+  let isConnection: Bool
+  private(set) var deadline = Deadline.never {
+    didSet { if isConnection, isOpen { loop.noteDeadline(from: oldValue, to: deadline) } }
+  }
   /// The earliest moment for which the loop's heap holds an entry of this channel.
   var queuedDeadline = Deadline.never
 
@@ -42,14 +47,22 @@ public final class Channel: @unchecked Sendable {
     case delegate(any ChannelDelegate)
   }
 
-  init(_ descriptor: consuming Descriptor?, loop: EventLoop, token: SlotToken) {
+  init(_ descriptor: consuming Descriptor?, isConnection: Bool, loop: EventLoop, token: SlotToken) {
     self.descriptor = consume descriptor
+    self.isConnection = isConnection
     self.loop = loop
     self.token = token
   }
 
   /// The kernel's number, -1 once closed. For socket options; nobody else may close it.
   public var raw: Int32 { descriptor?.raw ?? -1 }
+
+  /// The round trip to the peer as the kernel has measured it (TCP_INFO); nil if it has not. A relay hides what is behind
+  /// it.
+  public var roundTrip: Duration? {
+    let microseconds = cplatform_round_trip(raw)
+    return microseconds > 0 ? .microseconds(microseconds) : nil
+  }
 
   // MARK: Waiting
 
@@ -91,9 +104,10 @@ public final class Channel: @unchecked Sendable {
     if !arm(interest, until: deadline) { end(.cancelled) }
   }
 
-  /// Forgets the delegate that waits: it hears no more.
+  /// Forgets the delegate that waits: it hears no more. A task that waits keeps its deadline.
   public func unwatch() {
-    if case .delegate = waiter { waiter = .nobody }
+    guard case .delegate = waiter else { return }
+    waiter = .nobody
     deadline = .never
   }
 
@@ -222,6 +236,7 @@ public final class Channel: @unchecked Sendable {
     guard isOpen else { return }
     _ = register([])
     descriptor = nil
+    if isConnection { loop.noteClose(at: deadline) }
     isOpen = false
     loop.free(self)
     end(.cancelled)

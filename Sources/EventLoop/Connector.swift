@@ -24,6 +24,9 @@ public final class Connector: ChannelDelegate {
   /// How long a look-up may take until addresses past their lifetime are tried all the same.
   static let patience = Duration.seconds(1)
 
+  /// How much longer than the timer each attempt waits: the timer is to end them all.
+  private static let margin = Duration.seconds(1)
+
   private let loop: EventLoop
   private let resolver: NameResolver
   private let host: String
@@ -107,9 +110,9 @@ public final class Connector: ChannelDelegate {
   private func tryNext() {
     while let address = order.next() {
       do throws(SocketError) {
-        let channel = loop.open(try Descriptor.connecting(to: address))
+        let channel = loop.openConnection(try Descriptor.connecting(to: address))
         attempts.append((channel, address))
-        channel.watch(for: .write, until: .never, self)
+        channel.watch(for: .write, until: deadline.advanced(by: Self.margin), self)
         break
       } catch {
         failures.append((address, error))

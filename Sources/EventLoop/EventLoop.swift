@@ -40,6 +40,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   private var endings: [() -> Void] = []
   private var isStopped = false
 
+  /// Counts the connections for which the loop would wait for ever.
+  let deadlineCount = DeadlineCount()
+
+  /// Connections that had no deadline at the end of the last turn: always 0, unless this program has a defect. From any
+  /// thread.
+  public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
+
   /// How often the loop has waited: tells a loop that spins from one that rests.
   private(set) var turns = 0
   /// Entries in the heap, those of channels that are gone included.
@@ -125,12 +132,18 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
   /// Takes a descriptor, which must be non-blocking, into the loop's care.
   public func open(_ descriptor: consuming Descriptor) -> Channel {
-    makeChannel(consume descriptor)
+    makeChannel(consume descriptor, isConnection: false)
+  }
+
+  /// Takes the socket of a connection into the loop's care. From the end of the present turn to its close it must always
+  /// wait for something with a deadline.
+  public func openConnection(_ descriptor: consuming Descriptor) -> Channel {
+    makeChannel(consume descriptor, isConnection: true)
   }
 
   /// A channel without a descriptor, for waits that only a deadline or `cancel` ends. To be closed like any other.
   public func openTimer() -> Channel {
-    makeChannel(nil)
+    makeChannel(nil, isConnection: false)
   }
 
   /// Runs `action` at the end of the present turn, when all that was ready is dealt with and no job is left: what many
@@ -140,7 +153,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     endings.append(action)
   }
 
-  private func makeChannel(_ descriptor: consuming Descriptor?) -> Channel {
+  private func makeChannel(_ descriptor: consuming Descriptor?, isConnection: Bool) -> Channel {
     assertCurrent()
     let index = freeSlots.popLast() ?? UInt32(slots.count)
     if index == slots.count {
@@ -148,9 +161,18 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
       generations.append(0)
     }
     let token = SlotToken(index: index, generation: generations[Int(index)])
-    let channel = Channel(consume descriptor, loop: self, token: token)
+    let channel = Channel(consume descriptor, isConnection: isConnection, loop: self, token: token)
+    if isConnection { deadlineCount.opened() }
     slots[Int(index)] = channel
     return channel
+  }
+
+  func noteDeadline(from old: Deadline, to new: Deadline) {
+    deadlineCount.changed(from: old, to: new)
+  }
+
+  func noteClose(at deadline: Deadline) {
+    deadlineCount.closed(at: deadline)
   }
 
   func free(_ channel: Channel) {
@@ -236,6 +258,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
       for action in actions { action() }
       runJobs()
     }
+    deadlineCount.endTurn()
   }
 
   private func fireTimers() {

@@ -144,8 +144,8 @@ final class Dialer: LinkOwner {
   private func finish(_ outcome: Outcome) {
     guard let report else { return }
     self.report = nil
+    // A link that is ready gets a deadline from its new owner.
     if case .failure = outcome { link?.close() }
-    link?.deadline = .never
     link = nil
     report(outcome)
   }

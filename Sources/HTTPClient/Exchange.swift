@@ -45,7 +45,8 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   private let limits: UpstreamTimeouts
   private let loop: EventLoop
   private let timer: Channel
-  private let wholeDeadline: Deadline
+  /// When all of it must be over.
+  let wholeDeadline: Deadline
   private var phase = Phase.new
   private var waiter = Waiter<Outcome>()
 

@@ -60,7 +60,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
     hasCarried = true
     parser = ResponseHeadParser(answering: request.method, limits: configuration.limits.http1)
     sentBefore = link.bytesSent
-    link.deadline = .never
+    link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
     link.write { $0 += head }
     guard let content = request.content else { return exchange.sent(by: self) }
     isChunked = framing == .chunked
@@ -148,7 +148,12 @@ final class HTTP1Connection: Carrier, LinkOwner {
 
   func close() { link.end(.ended) }
 
-  func linkTimedOut(_ link: Link) { end(nil) }
+  func linkTimedOut(_ link: Link) {
+    end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not whole in time."))
+  }
+
+  /// How much longer than its exchange's timer a connection waits: the timer is to end the exchange.
+  private static let margin = Duration.seconds(1)
 
   func linkEnded(_ link: Link, _ end: LinkEnd) {
     let exchange = leave(wasUseless: hasCarried && !hasAnswered)

@@ -31,23 +31,21 @@ extension Connection {
     identify(request)
     // The one that it begins with, whatever is swapped in meanwhile.
     let router = worker.router
-    let response: Response
+    let action: Operation.Action
     do {
-      let answer: Response
-      switch try router.operation(for: request).action {
-      case .respond(let respond): answer = respond(request)
-      case .read(let limit, let reply): return .body(limit: limit, reply, router)
-      case .reply(let reply):
-        switch reply(request) {
-        case .now(let response): answer = response
-        case .later(let work): return .work(work, router, bodyIsRead: false)
-        }
-      }
-      response = router.finished(answer, for: request)
+      action = try router.operation(for: request).action
     } catch {
-      response = router.finished(error.response(id: request.id), for: request)
+      try checkArrivedBody(of: request)
+      return try respond(router.finished(error.response(id: request.id), for: request), to: request, bodyIsRead: false)
     }
-    return try respond(response, to: request, bodyIsRead: false)
+    if case .read(let limit, let reply) = action { return .body(limit: limit, reply, router) }
+    try checkArrivedBody(of: request)
+    let answer: Response
+    switch action.reply(to: request) {
+    case .now(let response): answer = response
+    case .later(let work): return .work(work, router, bodyIsRead: false)
+    }
+    return try respond(router.finished(answer, for: request), to: request, bodyIsRead: false)
   }
 
   /// Does what `answerAtOnce` left.
@@ -82,6 +80,7 @@ extension Connection {
   }
 
   private func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(Ending) -> Remainder {
+    let bodyIsRead = bodyIsRead || (!response.closesConnection && skipArrivedBody(of: request))
     if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
     let keepAlive = goesOn(after: response, to: request, bodyIsRead: bodyIsRead)
     write(response, to: request, keepAlive: keepAlive)
@@ -111,8 +110,10 @@ extension Connection {
     if hasUnreadBody {
       // A client that waits for 100 may send the body or not when it gets another status: what comes next is unclear.
       if request.head.expectsContinue { return false }
-      if case .fixed(let length) = request.head.framing, length > worker.limits.unreadBody { return false }
+      // What comes in chunks may yet turn out to be too long or malformed, and then its end could not be announced.
+      guard case .fixed(let length) = request.head.framing, length <= worker.limits.unreadBody else { return false }
     }
+    if peerHasFinished, hasUnreadBody || consumed == input.count { return false }
     // A server that is going says so with the last answer to what has arrived, not before.
     return worker.stage == .serving || isFollowed(request, hasUnreadBody: hasUnreadBody)
   }
@@ -164,17 +165,12 @@ extension Connection {
     }
   }
 
-  /// Consumes a body that nobody reads. The answer is given: if the body is too long or malformed, only the connection
-  /// ends.
+  /// Consumes content that no operation reads, and whose length is within the limit. The answer is given: if it stops
+  /// coming, only the connection ends.
   private func discardBody(of request: Request) async throws(Ending) {
     var body = MessageBody(request.head.framing, limits: worker.limits.http1)
-    let limit = worker.limits.unreadBody
-    var discarded = 0
     do {
-      try await consume(&body) { part throws(Ending) in
-        discarded += part.count
-        guard discarded <= limit else { throw .finished(lingers: true) }
-      }
+      try await consume(&body) { _ throws(Ending) in }
     } catch .refused {
       throw .finished(lingers: true)
     }

@@ -34,10 +34,14 @@ extension Connection {
   /// What logs show for an answer that nobody was there to receive; nginx's number for it.
   static let clientClosedRequest = 499
 
-  /// From now on the client's going away, or the server's, cancels the connection's task.
+  /// From now on the client's going away, the server's, or the end of the time for work cancels the connection's task.
   func watchForInterruption() {
     watchesHangup = false
-    channel.watch(until: .never, self)
+    if interruption == nil {
+      channel.watch(until: now.advanced(by: worker.limits.work), self)
+    } else {
+      waitForCancelledWork()
+    }
   }
 
   func stopWatching() {
@@ -46,19 +50,31 @@ extension Connection {
 
   /// The connection was watched while its task waits for something else.
   func interrupt(_ readiness: Readiness) {
+    guard channel.raw >= 0 else { return }
     switch readiness {
-    case .ready where watchesHangup || channel.isAtEnd:
+    case _ where interruption != nil && readiness != .ready:
+      // The handler goes on although it was cancelled. The request is still its own: the pool must not lend it again.
       interruption = .gone
-      task?.cancel()
+      request = nil
+      close()
+    case .ready where watchesHangup || channel.isAtEnd: cancelWork(.gone)
     case .ready:
       // A pipelined request, or bytes of TLS: they wait. Only the end is of interest now.
       watchesHangup = true
-      channel.watch(for: .hangup, until: .never, self)
-    case .cancelled:
-      interruption = .refused(.draining)
-      task?.cancel()
-    case .timedOut:
-      break
+      channel.watch(for: .hangup, until: now.advanced(by: worker.limits.work), self)
+    case .cancelled: cancelWork(.refused(.draining))
+    case .timedOut: cancelWork(.refused(.workTimeout))
     }
+  }
+
+  private func cancelWork(_ ending: Ending) {
+    interruption = ending
+    waitForCancelledWork()
+    task?.cancel()
+  }
+
+  /// A handler that was cancelled ends soon. Until then nothing that the peer does is of interest.
+  func waitForCancelledWork() {
+    channel.sleep(until: now.advanced(by: worker.limits.cancelledWork), self)
   }
 }

@@ -102,6 +102,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .timedOut where headDeadline != nil: begin(.refused(.headTimeout))
     case .cancelled where headDeadline != nil: begin(.refused(.draining))
     case .timedOut where awaitsProxyHeader: begin(refused(.incomplete))
+    case .timedOut where http2?.mustSayGoodbye == true: sayGoodbye()
     case .timedOut, .cancelled: close()
     }
   }
@@ -110,41 +111,33 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// dripped TLS record, do not.
   private func restDeadline() -> Deadline {
     if let deadline = handshakeDeadline ?? headDeadline { return deadline }
-    let deadline = idleDeadline ?? now.advanced(by: worker.limits.idle)
+    let deadline = idleDeadline ?? now.advanced(by: worker.stage == .closing ? drainGrace : worker.limits.idle)
     idleDeadline = deadline
     return deadline
   }
 
   /// Gives back what was borrowed, and waits for bytes without a task.
   func rest() {
-    if headDeadline == nil {
-      returnRequest()
-      if worker.stage == .closing, !isAwaited { return close() }
-    }
+    if headDeadline == nil { returnRequest() }
     settle()
     isResting = true
     channel.watch(until: restDeadline(), self)
   }
 
-  /// Closes it unless a request is under way; for a server that is going.
+  /// Closes it unless a request is under way or comes soon; for a server that is going.
   ///
-  /// A connection that has carried no request was made for one, which may still be on its way: it gets a little longer.
+  /// A client may be about to send, or have sent: a close that crosses a request loses it. The answer to that request
+  /// says that it is the last.
   func closeIfIdle() {
-    if let http2 { return endHTTP2(http2) }
-    guard isResting, headDeadline == nil, !isAwaited else { return }
-    if hasCarriedRequest {
-      close()
-    } else {
-      channel.watch(until: now.advanced(by: Self.firstRequestGrace), self)
-    }
+    if let http2 { return announceEnd(of: http2) }
+    guard isResting, headDeadline == nil, handshakeDeadline == nil else { return }
+    idleDeadline = min(idleDeadline ?? .never, now.advanced(by: drainGrace))
+    channel.watch(until: restDeadline(), self)
   }
 
-  /// How long a server that is going waits for the first request of a connection: a client on a busy machine, or behind
-  /// a lost packet, takes that long from connecting to sending.
-  private static let firstRequestGrace = Duration.seconds(1)
-
-  /// Whether a request is to be expected although none of it was read: it has arrived, or its handshake is under way.
-  private var isAwaited: Bool { handshakeDeadline != nil || channel.hasUnread }
+  /// How long a connection at rest is kept by a server that is going: four round trips, and never less than a second,
+  /// because a relay hides the client's round trip, and a busy machine or a lost packet delays a request as well.
+  var drainGrace: Duration { max(.seconds(1), (channel.roundTrip ?? .zero) * 4) }
 
   /// Ends whatever it waits for; for a server that has waited long enough.
   func abandon() {

@@ -12,6 +12,14 @@ public struct Operation: Sendable {
     case read(limit: Int, @Sendable (Request) -> Reply)
     /// Answers at once or after a wait, and may read the body meanwhile.
     case reply(@Sendable (Request) -> Reply)
+
+    /// What it answers to a request whose body, if it reads one before, has been read.
+    func reply(to request: Request) -> Reply {
+      switch self {
+      case .respond(let respond): .now(respond(request))
+      case .read(_, let reply), .reply(let reply): reply(request)
+      }
+    }
   }
 
   /// An operation without request content: a body that comes all the same is discarded.

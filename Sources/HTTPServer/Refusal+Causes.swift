@@ -14,6 +14,9 @@ extension Refusal {
   static let bodyTimeout = Refusal(
     .requestTimeout, "The content did not arrive in time.", closesConnection: true)
 
+  static let workTimeout = Refusal(
+    .upstreamTimeout, "The response took longer than this server waits for one.", closesConnection: true)
+
   static let draining = Refusal(
     .draining, "This server is shutting down; send the request again.", fields: [.retryAfter: "1"],
     closesConnection: true)

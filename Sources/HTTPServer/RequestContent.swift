@@ -41,10 +41,14 @@ final class RequestContent: ContentReader, @unchecked Sendable {
 
   func read() async throws(ContentError) -> [UInt8]? {
     guard !isFinished else { return nil }
+    // The work is over, and the connection waits for something else: an upload may outlive its answer (RFC 9113 §8.1).
+    guard !isCancelled else { throw .cancelled }
     isBegun = true
     // Whoever reads notices by itself that the client has gone.
     connection.stopWatching()
-    defer { if failure == nil, !isCancelled { connection.watchForInterruption() } }
+    defer {
+      if !isCancelled { failure == nil ? connection.watchForInterruption() : connection.waitForCancelledWork() }
+    }
     do throws(Ending) {
       return try await part()
     } catch {

@@ -22,8 +22,8 @@ public final class Server: Sendable {
     /// Whether trusted proxies begin each connection with a PROXY header: one that does not is closed. Nobody else's is
     /// read.
     public var requiresProxyHeader = false
-    /// How long a connection request or a request may be on its way when the server drains; nil for what does on
-    /// loopback, or on a slow round trip elsewhere.
+    /// How long a connection request may be on its way when the server drains; nil for what does on loopback, or on a
+    /// slow round trip elsewhere.
     public var roundTrip: Duration?
     /// Who hears of every answer.
     public var observer: any ExchangeObserver
@@ -44,7 +44,8 @@ public final class Server: Sendable {
 
   /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.
   public init(_ configuration: Configuration, router: Router, loops: [EventLoop]) throws(ListenError) {
-    let listeners = try Listener.open(configuration.endpoint, loops: loops.count)
+    let listeners = try Listener.open(
+      configuration.endpoint, loops: loops.count, writeProgress: configuration.limits.writeProgress)
     let count = ConnectionCount(limits: configuration.limits)
     let workers = loops.map { Worker(loop: $0, configuration: configuration, router: router, count: count) }
     self.addresses = listeners.compactMap(\.first?.address)
@@ -77,14 +78,14 @@ public final class Server: Sendable {
   /// those still under way are refused with 503.
   ///
   /// The order matters (each step was measured to lose connections without the one before it): connection requests
-  /// are ignored, then, a round trip later, all that wait are accepted and the listeners close; then, after another
-  /// round trip for the requests of those, idle connections close.
+  /// are ignored, then, a round trip later, all that wait are accepted and the listeners close. From then on each
+  /// connection at rest is kept until it has carried one more request, whose answer says `Connection: close`, or for
+  /// four round trips, at least 1 s; over HTTP/2 as long passes between the two GOAWAY frames (RFC 9113 §6.8).
   public func drain(timeout: Duration) {
     beginDrain()
     onEachLoop { $0.refuseConnectionRequests() }
     pause(roundTrip)
     onEachLoop { $0.acceptRestAndCloseListeners() }
-    pause(roundTrip)
     onEachLoop { $0.closeIdleConnections() }
     guard !count.waitForNone(timeout: timeout) else { return }
     onEachLoop { $0.abandonConnections() }
@@ -94,6 +95,12 @@ public final class Server: Sendable {
 
   /// How many connections are open, and how many there were since the start, these included.
   public var connections: (open: Int, accepted: Int) { count.totals }
+
+  /// How many connections of its loops had no deadline when the loops last had nothing to do, those to an upstream
+  /// included. Always 0, unless this program has a defect.
+  public var connectionsWithoutDeadline: Int {
+    workers.map(\.loop.connectionsWithoutDeadline).reduce(0, +)
+  }
 
   private func onEachLoop(_ action: @escaping @Sendable (Worker) -> Void) {
     for worker in workers { worker.loop.performAndWait { action(worker) } }

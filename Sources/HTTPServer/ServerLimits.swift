@@ -20,6 +20,11 @@ public struct ServerLimits: Sendable, Equatable {
   public var body = Duration.seconds(120)
   /// Time without progress in writing a response: a client that never reads.
   public var writeProgress = Duration.seconds(30)
+  /// Time for a handler that waits, until its answer or the next part of it: an upstream that never answers must not hold
+  /// a caller's connection. Longer than any timeout that handlers have themselves, which say more.
+  public var work = Duration.seconds(120)
+  /// Time for a handler to end after it was cancelled; then its connection closes under it.
+  public var cancelledWork = Duration.seconds(10)
   /// Time between two requests of a connection, and before the first one.
   public var idle = Duration.seconds(75)
   /// Time for the peer to close its side after a refusal, so that the refusal reaches it (RFC 9112 §9.6).

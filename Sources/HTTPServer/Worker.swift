@@ -80,7 +80,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       observer.noticed(.tooManyConnectionsFromAddress(peer))
       return turnAway(descriptor, "There are too many connections from this address; close some, or try again later.")
     }
-    let channel = loop.open(descriptor)
+    let channel = loop.openConnection(descriptor)
     let connection = Connection(channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, worker: self)
     connections[ObjectIdentifier(connection)] = connection
     connection.start(tls)
@@ -126,7 +126,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     listeners = []
   }
 
-  /// Closes what rests; what is busy closes when it is done.
+  /// Closes what rests once no request can be on its way to it; what is busy closes when it is done.
   func closeIdleConnections() {
     stage = .closing
     for connection in Array(connections.values) { connection.closeIfIdle() }

@@ -37,12 +37,19 @@ final class Pair: Sendable {
   let channel: Channel
   let other: Int32
 
-  init(on loop: TestLoop) throws {
+  /// - Parameters:
+  ///   - isConnection: Whether the channel counts as a connection, which needs a deadline.
+  ///   - isFatal: Whether the loop stops if it has none.
+  init(on loop: TestLoop, isConnection: Bool = false, isFatal: Bool = false) throws {
     var ends: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
     guard unsafe socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw TestFailure("There is no socket pair.") }
     let (own, other) = (ends[0], ends[1])
-    channel = try loop.get { loop.loop.open(Descriptor(owning: own)) }
+    channel = try loop.get {
+      loop.loop.deadlineCount.isFatal = isFatal
+      let descriptor = Descriptor(owning: own)
+      return isConnection ? loop.loop.openConnection(descriptor) : loop.loop.open(descriptor)
+    }
     self.other = other
   }
 

@@ -62,7 +62,8 @@ import Testing
     for (path, status) in [("/hello", 405), ("/nowhere", 404)] {
       for request in [
         Self.post(path, "Content-Length: 65536", content),
-        Self.post(path, "Transfer-Encoding: chunked", Self.chunked([content])),
+        // As much as arrives with the head: of more in chunks the end is not known when the answer is due.
+        Self.post(path, "Transfer-Encoding: chunked", Self.chunked([String(content.prefix(4096))])),
       ] {
         try client.send(request + Self.next)
         #expect(try client.response()?.status == status)
@@ -81,13 +82,15 @@ import Testing
     let chunked = try server.answers(
       to: Self.post("/hello", "Transfer-Encoding: chunked", Self.chunked([content])) + Self.next)
     #expect(chunked.map(\.status) == [405])
+    #expect(chunked.first?.isLast == true)
   }
 
-  @Test("unread content that is malformed closes the connection behind the answer", arguments: Variant.all)
+  @Test("unread content that is malformed is refused, and closes the connection", arguments: Variant.all)
   func malformedUnread(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let answers = try server.answers(to: Self.post("/hello", "Transfer-Encoding: chunked", "zz\r\n" + Self.next))
-    #expect(answers.map(\.status) == [405])
+    #expect(answers.map(\.status) == [400])
+    #expect(answers.first?.isLast == true)
   }
 
   @Test("a client that waits for 100 gets it when its content is wanted", arguments: Variant.all)

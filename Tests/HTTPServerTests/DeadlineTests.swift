@@ -1,3 +1,4 @@
+import EventLoop
 import Glibc
 import HTTP1
 import TestSupport
@@ -70,6 +71,24 @@ import Testing
     server.waitForConnections(0)
     let received = try client.restUndecrypted()
     #expect(received.count < Router.large.count)
+  }
+
+  @Test("the kernel gives a client that takes nothing up later than the server does", arguments: [1, 30, 3600])
+  func userTimeout(seconds: Int) throws {
+    let limits = Self.limits { $0.writeProgress = .seconds(seconds) }
+    let server = try TestServer(try #require(Variant.plain.first), limits: limits)
+    let client = try server.connect()
+    server.waitForConnections(1)
+    let milliseconds = server.workers { worker in
+      worker.connections.values.map { connection in
+        var value: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        _ = unsafe getsockopt(connection.channel.raw, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &value, &length)
+        return value
+      }
+    }
+    #expect(milliseconds == [[Int32(seconds + 5) * 1000]])
+    client.finishSending()
   }
 
   @Test("an idle connection closes without a word", arguments: Variant.all)

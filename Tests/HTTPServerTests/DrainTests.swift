@@ -83,6 +83,19 @@ import Testing
     #expect(try client.response() == nil)
   }
 
+  @Test("an idle connection is kept for a request that is on its way", arguments: Variant.all)
+  func onItsWay(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send(Self.get)
+    #expect(try client.response()?.isLast == false)
+    // All that the server can know: nothing has arrived.
+    _ = server.workers { $0.closeIdleConnections() }
+    try client.send(Self.get)
+    #expect(try client.response()?.isLast == true)
+    #expect(try client.response() == nil)
+  }
+
   @Test("a handshake that is under way may end, and its request is answered", arguments: Variant.tls)
   func handshake(_ variant: Variant) throws {
     let server = try TestServer(variant)

@@ -136,4 +136,41 @@ import Testing
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
     #expect(output.wait() == "late")
   }
+
+  @Test(
+    "a server that drains says goodbye twice, and answers what comes in between",
+    arguments: EventLoop.PollerKind.allCases)
+  func twoGoAways(_ kind: EventLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    let client = try RawClient(port: server.port)
+    // The preface and empty settings; later GET /hello on stream 1 (RFC 9113 §3.4, §6.2, RFC 7541 appendix A).
+    try client.send(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0])
+    server.waitForConnections(1) { $0.http2 != nil }
+    _ = server.workers { $0.closeIdleConnections() }
+    let fields: [UInt8] = [0x82, 0x86, 0x04, 6] + Array("/hello".utf8) + [0x01, 1, 0x61]
+    try client.send([0, 0, UInt8(fields.count), 1, 5, 0, 0, 0, 1] + fields)
+    let frames = Frame.all(in: try client.restUndecrypted())
+    let goodbyes = frames.filter { $0.type == 7 }
+    #expect(goodbyes.map { Array($0.content.prefix(4)) } == [[0x7f, 0xff, 0xff, 0xff], [0, 0, 0, 1]])
+    #expect(frames.filter { $0.type == 0 }.flatMap(\.content) == Array("hello".utf8))
+    #expect(server.recorder.statuses == [200])
+  }
+
+  /// A frame as it comes over the wire (RFC 9113 §4.1).
+  private struct Frame {
+    let type: UInt8
+    let content: [UInt8]
+
+    static func all(in bytes: [UInt8]) -> [Frame] {
+      var frames: [Frame] = []
+      var rest = bytes[...]
+      while rest.count >= 9 {
+        let header = Array(rest.prefix(9))
+        let length = Int(header[0]) << 16 | Int(header[1]) << 8 | Int(header[2])
+        frames.append(Frame(type: header[3], content: Array(rest.dropFirst(9).prefix(length))))
+        rest = rest.dropFirst(9 + length)
+      }
+      return frames
+    }
+  }
 }

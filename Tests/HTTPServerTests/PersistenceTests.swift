@@ -58,6 +58,45 @@ import Testing
     #expect(try client.response()?.text == "hello")
   }
 
+  @Test(
+    "content that no operation reads is checked as far as it has arrived", arguments: Variant.all,
+    ["GET /hello", "POST /hello", "GET /nothing", "DELETE /echo"])
+  func malformedContent(_ variant: Variant, _ request: String) throws {
+    let server = try TestServer(variant)
+    for content in ["ZZ\r\n", "3\r\nabcd\r\n0\r\n\r\n", "1\r\na\r\n-1\r\n"] {
+      let answers = try server.answers(
+        to: "\(request) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\(content)\(Self.get)")
+      #expect(answers.map(\.status) == [400], "\(content)")
+      #expect(answers.map(\.isLast) == [true], "\(content)")
+    }
+  }
+
+  @Test(
+    "an answer to a request of which content is still to come in chunks announces the close", arguments: Variant.all)
+  func partialContent(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    try client.send("GET /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab")
+    let answer = try #require(try client.response())
+    #expect(answer.status == 200)
+    #expect(answer.isLast)
+    try client.send("c\r\n0\r\n\r\n" + Self.get)
+    #expect(try client.response() == nil)
+  }
+
+  @Test("content that has arrived as a whole does not end the connection", arguments: Variant.all)
+  func wholeContent(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let client = try server.connect()
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    for framing in [chunked, "Content-Length: 3\r\n\r\nabc"] {
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\(framing)")
+      let answer = try #require(try client.response())
+      #expect(answer.status == 200)
+      #expect(!answer.isLast, "\(framing)")
+    }
+  }
+
   @Test("a client that has finished sending still gets its answers", arguments: Variant.all)
   func halfClose(_ variant: Variant) throws {
     let server = try TestServer(variant)

@@ -1,4 +1,5 @@
 import EventLoop
+import Glibc
 import HTTP1
 import HTTPMessages
 import HTTPTypes
@@ -107,10 +108,12 @@ import Testing
 
   @Test("a client that goes away within its content breaks it off", arguments: Variant.all)
   func contentCut(_ variant: Variant) throws {
+    let begun = Signal<Void>()
     let failures = Signal<ContentError?>()
     let server = try TestServer(
       variant,
       router: Self.router { context in
+        begun.send(())
         do throws(ContentError) {
           while try await context.content.read() != nil {}
           failures.send(nil)
@@ -121,10 +124,13 @@ import Testing
       let client = try server.connect()
       try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
       client.finishSending()
+      begun.wait()
       #expect(failures.wait() == .broken("The client has gone away."))
     }
     let client = try server.connect()
-    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    begun.wait()
+    try client.send("zz\r\n")
     #expect(try client.response()?.status == 400)
     #expect(try client.response() == nil)
     guard case .broken = failures.wait() else { throw TestFailure("The handler was told nothing.") }
@@ -156,6 +162,81 @@ import Testing
     try client.send(Self.hello + Self.hello)
     #expect(try client.response() == nil)
     #expect(server.recorder.statuses == [200])
+  }
+
+  @Test("content that is read on after the answer leaves its connection its deadline", arguments: Variant.all)
+  func readAfterAnswer(_ variant: Variant) throws {
+    let goesOn = Signal<Void>()
+    let endings = Signal<ContentError?>()
+    let server = try TestServer(
+      variant, limits: Self.limits { $0.linger = .milliseconds(500) },
+      router: Self.router { context in
+        let isBegun = Signal<Void>()
+        // As an upload does whose upstream answers before it has the whole of it.
+        Task(executorPreference: context.loop) {
+          _ = try? await context.content.read()
+          isBegun.send(())
+          _ = await goesOn.next()
+          do throws(ContentError) {
+            _ = try await context.content.read()
+            endings.send(nil)
+          } catch { endings.send(error) }
+        }
+        _ = await isBegun.next()
+        return Response(.ok)
+      })
+    let client = try server.connect()
+    try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+    #expect(try client.response()?.isLast == true)
+    goesOn.send(())
+    #expect(endings.wait() == .cancelled)
+    // The client neither sends nor closes.
+    server.waitForConnections(0)
+    #expect(try client.response() == nil)
+  }
+
+  @Test("work that takes too long is cancelled, and its caller told so", arguments: Variant.all)
+  func tooLong(_ variant: Variant) throws {
+    let server = try TestServer(
+      variant, limits: Self.limits { $0.work = .milliseconds(50) },
+      router: Self.router { _ in Response(await Signal<Void>().next() == nil ? .ok : .accepted) })
+    let client = try server.connect()
+    try client.send(Self.get)
+    let answer = try #require(try client.response())
+    try expectError(answer, code: "upstream_timeout")
+    #expect(answer.isLast)
+    #expect(try client.response() == nil)
+  }
+
+  @Test("a handler that goes on after it was cancelled does not keep the connection", arguments: Variant.all)
+  func stubborn(_ variant: Variant) throws {
+    let begun = Signal<Void>()
+    let released = Signal<Void>()
+    let server = try TestServer(
+      variant, limits: Self.limits { $0.cancelledWork = .milliseconds(50) },
+      router: Self.router { context in
+        begun.send(())
+        // Cancelling a task does not cancel one that it waits for.
+        _ = await Task(executorPreference: context.loop) { await released.next() }.value
+        return Response(.ok)
+      })
+    do {
+      let client = try server.connect()
+      try client.send(Self.get)
+      begun.wait()
+      client.finishSending()
+      server.waitForConnections(0)
+    }
+    released.send(())
+    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    while server.recorder.statuses.count < 2 { sched_yield() }
+    #expect(server.recorder.statuses.sorted() == [200, 499])
+  }
+
+  private static func limits(_ change: (inout ServerLimits) -> Void) -> ServerLimits {
+    var limits = ServerLimits()
+    change(&limits)
+    return limits
   }
 
   @Test("a server that drains waits for work under way, and refuses it when its time is up", arguments: Variant.all)

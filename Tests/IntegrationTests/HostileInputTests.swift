@@ -30,6 +30,17 @@ struct HostileInputTests {
     }
   }
 
+  @Test("learns that its content is malformed, also where nothing reads it", arguments: ["/healthz", "/token", "/x"])
+  func malformedContent(path: String) throws {
+    let connection = try Ground().serve().connect()
+    connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
+    let answer = try connection.response()
+    #expect(answer.status == 400)
+    #expect(answer.errorCode == "malformed_request")
+    #expect(answer["Connection"] == "close")
+    #expect(try connection.isClosedByPeer())
+  }
+
   @Test("does not bring the server down with noise")
   func noise() throws {
     let server = try Ground().serve()

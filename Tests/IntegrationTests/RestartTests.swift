@@ -31,6 +31,34 @@ struct RestartTests {
     #expect(try #require(counts["answered"]?.integer) >= 4000)
   }
 
+  @Test("loses no request through a relay that takes 80 ms in each direction")
+  func relay() throws {
+    let ground = try Ground()
+    let settings = [
+      "SERVER_PORT": "\(UInt16.random(in: 20_000..<30_000))", "SERVER_LOOPS": "2", "LOG_LEVEL": "warning",
+    ]
+    var server = try ground.serve(settings)
+    let relay = try ChildProcess(
+      Repository.python, [Repository.script("relay.py"), "\(server.port)", "80"], holdsInput: true)
+    let port = try #require(try relay.line())
+    let load = try ChildProcess(Repository.python, [Repository.script("load.py"), port, "32"], holdsInput: true)
+    for _ in 0..<3 {
+      #expect(try load.line() != nil)
+      #expect(server.stop() == 0)
+      server = try ground.serve(settings)
+    }
+    #expect(try load.line() != nil)
+    load.closeInput()
+    var last: String?
+    while let line = try load.line() { last = line }
+    let counts = try #require(last.flatMap { JSONReader.read(Array($0.utf8)) })
+    #expect(counts["lost"] == .array([]))
+    #expect(counts["idle"]?.integer == 0)
+    #expect(counts["late"]?.integer == 0)
+    relay.closeInput()
+    #expect(relay.wait() == 0)
+  }
+
   @Test("closes idle connections and ends with 0", arguments: [SIGTERM, SIGINT])
   func idle(_ signal: Int32) throws {
     let server = try Ground().serve()

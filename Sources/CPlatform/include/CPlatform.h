@@ -19,6 +19,9 @@ short cplatform_poll_hangup(void);
 // accept(2) of a descriptor that is non-blocking and closed on exec from its first moment.
 int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t *_Nonnull length);
 
+// The round trip of a TCP connection as the kernel has measured it, in microseconds; -1 if it has not.
+long cplatform_round_trip(int connection);
+
 // Makes a listener ignore connection requests (TCP SYN) from now on; those already queued stay.
 // 0, or -1 with errno where the platform has no socket filters.
 int cplatform_drop_connection_requests(int listener);

@@ -20,6 +20,7 @@ extension Connection {
       case true?:
         headDeadline = nil
         do { http2 = try HTTP2Connection(self) } catch { throw .gone }
+        if worker.stage == .closing { http2?.announceEnd(after: drainGrace) }
       }
     }
     guard let http2 else { return false }
@@ -65,7 +66,7 @@ extension Connection {
       isFlushed = try flushAtOnce()
       rounds += 1
     }
-    let isDone = http2.session.isOver || !goesOn || (worker.stage == .closing && http2.isIdle)
+    let isDone = http2.session.isOver || !goesOn
     if peerHasFinished || (isDone && isFlushed) { return close() }
     settle()
     isResting = true
@@ -78,13 +79,20 @@ extension Connection {
   private static let roundsInOneGo = 16
 
   private func deadline(of http2: HTTP2Connection, isPending: Bool) -> Deadline {
-    if isPending { return now.advanced(by: worker.limits.writeProgress) }
-    return now.advanced(by: http2.isIdle ? worker.limits.idle : worker.limits.body)
+    let limit = isPending ? worker.limits.writeProgress : http2.isIdle ? worker.limits.idle : worker.limits.body
+    return min(now.advanced(by: limit), http2.goodbyeDeadline)
+  }
+
+  /// Asks the client to open no more streams. Those that it has opened before it hears of that are still served: the
+  /// GOAWAY that names the last one follows when they have had the time to arrive (RFC 9113 §6.8).
+  func announceEnd(of http2: HTTP2Connection) {
+    http2.announceEnd(after: drainGrace)
+    flushHTTP2()
   }
 
   /// Lets the streams that are open end, and takes no others.
-  func endHTTP2(_ http2: HTTP2Connection) {
-    http2.sayGoodbye()
+  func sayGoodbye() {
+    http2?.sayGoodbye()
     flushHTTP2()
   }
 }

@@ -13,6 +13,8 @@ final class HTTP2Connection {
   unowned let connection: Connection
   private(set) var exchanges: [HTTP2StreamID: HTTP2Exchange] = [:]
   private var hasSaidGoodbye = false
+  /// When the GOAWAY that names the last stream is due; `never` unless the end has been announced.
+  private(set) var goodbyeDeadline = Deadline.never
 
   /// The preface by which a client says that it speaks HTTP/2 without having asked (RFC 9113 §3.4).
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
@@ -40,8 +42,19 @@ final class HTTP2Connection {
     session.collectOutput(into: &output, limit: limit, delegate: self)
   }
 
+  /// Whether the GOAWAY that names the last stream is due.
+  var mustSayGoodbye: Bool { connection.now >= goodbyeDeadline }
+
+  /// Asks the client to open no more streams, and takes those that it opens for so much longer.
+  func announceEnd(after grace: Duration) {
+    guard !hasSaidGoodbye, goodbyeDeadline == .never else { return }
+    goodbyeDeadline = connection.now.advanced(by: grace)
+    session.announceGoAway()
+  }
+
   /// Takes no new streams; those that are open go on.
   func sayGoodbye() {
+    goodbyeDeadline = .never
     guard !hasSaidGoodbye else { return }
     hasSaidGoodbye = true
     session.goAway()

@@ -24,6 +24,8 @@ struct SandboxServer {
     configuration.speaksHTTP2 = true
     // All of its callers are on this machine, and may well be one.
     configuration.limits.connectionsPerAddress = configuration.limits.connections
+    // A fault may delay a response for as long as a test likes.
+    configuration.limits.work = .seconds(3600)
     scheme = certificate == nil ? "http" : "https"
     server = try Server(configuration, router: Sandbox(options).router, loops: [loop])
   }

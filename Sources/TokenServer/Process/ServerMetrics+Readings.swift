@@ -27,6 +27,10 @@ extension ServerMetrics {
     MetricReading(.counter, "musickit_connections_accepted_total", "Connections that were let in.") {
       $0.connections.accepted
     },
+    MetricReading(
+      .gauge, "musickit_connections_without_deadline",
+      "Connections, of callers and to upstreams, that would wait for ever. Always 0: anything else is a defect."
+    ) { $0.connectionsWithoutDeadline },
   ]
 
   static let memory: [MetricReading<MemoryBudget>] = [

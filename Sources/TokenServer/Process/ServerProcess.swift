@@ -109,10 +109,15 @@ struct ServerProcess {
       observer: ServerEvents(sink: sink, logger: logger, metrics: first.settings.admin == nil ? nil : metrics))
     configuration.tls = first.tls
     configuration.limits = settings.limits
+    if let timeouts = first.settings.catalog?.timeouts { configuration.limits.work = timeouts.whole + Self.workMargin }
     configuration.isTrustedProxy = settings.isTrustedProxy
     configuration.requiresProxyHeader = settings.proxyProtocol
     return try Server(configuration, router: first.publicRouter, loops: loops)
   }
+
+  /// How much longer than the catalog's own timeout a caller's connection waits for its response: a key set may have to
+  /// be fetched first.
+  private static let workMargin = Duration.seconds(60)
 
   private func adminServer() throws -> Server? {
     guard let admin = first.settings.admin else { return nil }
