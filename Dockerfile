@@ -2,11 +2,11 @@
 # and nothing else. No shell, no package manager, no root.
 #
 #   docker build -t musickit-token-server .
-#   docker run --rm --read-only -p 127.0.0.1:8080:8080 -e MUSICKIT_TEAM_ID=… -e ACCESS_ANONYMOUS={} \
+#   docker run --rm --read-only -p 127.0.0.1:8080:8080 -e MUSICKIT_TEAM_ID=… -e ACCESS_ANONYMOUS='{ token: true }' \
 #     -e MUSICKIT_KEY_FILE=/run/secrets/AuthKey_ABC1234567.p8 \
 #     -v ./AuthKey_ABC1234567.p8:/run/secrets/AuthKey_ABC1234567.p8:ro musickit-token-server
 #
-# With -e ACCESS_ANONYMOUS='{ catalog: true }' it serves the catalog as well, which takes a way out to Apple.
+# With -e ACCESS_ANONYMOUS='{ token: true, catalog: true }' it serves the catalog as well, which takes a way out to Apple.
 # User 65532 must be able to read the key. deploy/compose.yaml is the fuller way. With buildah or podman, build with
 # `--format docker`: the OCI format has no place for HEALTHCHECK.
 

@@ -32,8 +32,8 @@ def clients(last):
     return {"ACCESS_CLIENTS": f"[{OTHERS}{last}]"}
 
 
-EVERYBODY = {"ACCESS_ANONYMOUS": "{}"}
-PAGES = {"ACCESS_ANONYMOUS": f'{{ origins: ["{ORIGIN}"] }}'}
+EVERYBODY = {"ACCESS_ANONYMOUS": "{ token: true }"}
+PAGES = {"ACCESS_ANONYMOUS": f'{{ token: true, origins: ["{ORIGIN}"] }}'}
 BEARER = f"Authorization: Bearer {KEY}"
 FROM = f"Origin: {ORIGIN}"
 
@@ -44,7 +44,7 @@ PAIRS = [
     (Caller("an origin", clients(f'{{ id: "web", origins: ["{ORIGIN}"] }}'), FROM),
      Caller("anonymous from that origin", PAGES, FROM)),
     (Caller("an API key with a rate", clients(f'{{ id: "app", apiKey: {{ sha256: "{DIGEST}" }}, {RATE} }}'), BEARER),
-     Caller("anonymous with a rate", {"ACCESS_ANONYMOUS": f"{{ {RATE} }}"})),
+     Caller("anonymous with a rate", {"ACCESS_ANONYMOUS": f"{{ token: true, {RATE} }}"})),
 ]
 
 

@@ -110,7 +110,7 @@ class Catalog(Comparison):
 
     def _ours(self, upstream, settings):
         return Ours(self.binary, self.credentials, {
-            "ACCESS_ANONYMOUS": "{catalog: true}", "CATALOG_UPSTREAM": upstream} | settings)
+            "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": upstream} | settings)
 
     def _proxy(self, port, fields="", directives=""):
         """nginx before an upstream, as ours is set up: connections kept, a credential added."""

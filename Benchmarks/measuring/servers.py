@@ -25,7 +25,7 @@ class Ours:
         environment = {
             "MUSICKIT_TEAM_ID": "TEAM123456",
             "MUSICKIT_KEY_FILE": str(self.credentials.signing_key),
-            "ACCESS_ANONYMOUS": "{}",
+            "ACCESS_ANONYMOUS": "{ token: true }",
             "SERVER_PORT": str(port),
             "SERVER_LOOPS": "1",
             "SERVER_LIMITS_CONNECTIONS": str(connections),

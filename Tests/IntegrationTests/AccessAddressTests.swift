@@ -9,7 +9,7 @@ struct AccessAddressTests {
 
   /// Buckets that stay in use for a hundred seconds for each request, so that none makes room for another.
   private static let rate = "rateLimit: { perSecond: 0.01, burst: 5 }"
-  private static let anonymous = ["ACCESS_ANONYMOUS": "{ \(rate) }"]
+  private static let anonymous = ["ACCESS_ANONYMOUS": "{ token: true, \(rate) }"]
 
   /// A server that believes this machine what it says of others.
   private static func serve(_ more: [String: String], proxies: String = "['127.0.0.1']") throws -> RunningServer {

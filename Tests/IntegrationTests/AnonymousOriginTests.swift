@@ -4,7 +4,9 @@ import Testing
 
 @Suite("Callers without credentials")
 struct AnonymousOriginTests {
-  private static let listed = ["ACCESS_ANONYMOUS": "{ origins: ['https://app.example.com', 'https://b.example'] }"]
+  private static let listed = [
+    "ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com', 'https://b.example'] }"
+  ]
 
   @Test("are asked for an origin if there is a list of those, and told why a page may lack one")
   func noOrigin() throws {
@@ -51,7 +53,7 @@ struct AnonymousOriginTests {
 
   @Test("get nothing if they are not permitted tokens")
   func notPermitted() throws {
-    let answer = try Ground().serve(["ACCESS_ANONYMOUS": "{ token: false }"]).request("/token")
+    let answer = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"]).request("/token")
     #expect(answer.status == 403)
     #expect(answer.errorCode == "not_permitted")
   }

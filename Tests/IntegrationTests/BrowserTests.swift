@@ -7,7 +7,7 @@ import Testing
 struct BrowserTests {
   private static let app = "https://app.example.com"
   private static let local = "http://localhost"
-  private static let allowed = ["ACCESS_ANONYMOUS": "{ origins: ['\(app)', '\(local)'] }"]
+  private static let allowed = ["ACCESS_ANONYMOUS": "{ token: true, origins: ['\(app)', '\(local)'] }"]
 
   private static func serve(_ more: [String: String] = [:]) throws -> RunningServer {
     try Ground().serve(allowed.merging(more) { $1 })

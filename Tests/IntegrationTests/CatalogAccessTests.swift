@@ -5,11 +5,12 @@ import Testing
 struct CatalogAccessTests {
   private static let page = "Origin: https://app.example.com"
   private static let listed = [
-    "ACCESS_ANONYMOUS": "{ catalog: true, me: true, origins: ['https://app.example.com', 'https://b.example'] }",
+    "ACCESS_ANONYMOUS":
+      "{ token: true, catalog: true, me: true, origins: ['https://app.example.com', 'https://b.example'] }",
     "CATALOG_ME": "true",
   ]
 
-  @Test("nobody, if it does not say so", arguments: ["{}", "{ token: true }", "{ me: true }"])
+  @Test("nobody, if it does not say so", arguments: ["{}", "{ token: true }", "{ token: true, me: true }"])
   func notPermitted(_ policy: String) throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": policy])
     for path in [CatalogGround.album, "/v1/storefronts", "/v1/test"] {

@@ -9,7 +9,7 @@ struct CatalogUserTests {
 
   @Test("there is nothing unless it is turned on")
   func disabled() throws {
-    let ground = try CatalogGround(["ACCESS_ANONYMOUS": "{ catalog: true, me: true }"])
+    let ground = try CatalogGround(["ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }"])
     let answer = try ground.request(Self.playlists, "-H", Self.token)
     #expect(answer.status == 404)
     #expect(answer.errorCode == "not_found")

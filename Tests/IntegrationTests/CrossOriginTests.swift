@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Pages of other origins")
 struct CrossOriginTests {
-  private static let listed = ["ACCESS_ANONYMOUS": "{ origins: ['https://app.example.com'] }"]
+  private static let listed = ["ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com'] }"]
   private static let page = "Origin: https://app.example.com"
 
   @Test("may read the token if their origin is allowed")

@@ -7,7 +7,7 @@ import Testing
 struct HealthTests {
   @Test("is told on both listeners, without credentials", arguments: ["/healthz", "/readyz"])
   func both(_ path: String) throws {
-    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ token: false }"])
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"])
     for answer in [try server.request(path), try server.admin(path), try server.request(path, "-I")] {
       #expect(answer.status == 200)
       #expect(answer["Cache-Control"] == "no-store")

@@ -74,7 +74,8 @@ struct MetricsTests {
   func hostile() throws {
     let ground = try Ground()
     let server = try ground.serve([
-      "ACCESS_ANONYMOUS": "{ catalog: true, me: true }", "CATALOG_ME": "true", "CATALOG_UPSTREAM": "http://127.0.0.1:1",
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }", "CATALOG_ME": "true",
+      "CATALOG_UPSTREAM": "http://127.0.0.1:1",
     ])
     for target in [
       "/evil", "/token/evil", "/token%22evil", "/token?evil=%22", "/evil\"}", "/v1/evil", "/v1/me/evil",
@@ -132,7 +133,7 @@ struct CatalogMetricsTests {
       Program.path, ["sandbox", "--port", "0", "--key-file", ground.keyFile, "--team-id", Ground.teamID],
       environment: [:], hasAdmin: false)
     let server = try ground.serve([
-      "ACCESS_ANONYMOUS": "{ catalog: true }", "CATALOG_UPSTREAM": sandbox.url, "SERVER_LOOPS": "2",
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": sandbox.url, "SERVER_LOOPS": "2",
     ])
     for _ in 0..<3 { #expect(try server.request(Self.album).status == 200) }
     let page = try MetricsPage(of: server)
@@ -156,7 +157,9 @@ struct CatalogMetricsTests {
   func rejected() throws {
     let sandbox = try RunningServer(
       Program.path, ["sandbox", "--port", "0"], environment: [:], hasAdmin: false)
-    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }", "CATALOG_UPSTREAM": sandbox.url])
+    let server = try Ground().serve([
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": sandbox.url,
+    ])
     #expect(try server.request(Self.album).errorCode == "developer_token_rejected")
     let page = try MetricsPage(of: server)
     #expect(page["musickit_upstream_token_rejections_total"] == 2)

@@ -12,6 +12,29 @@ struct RefusedStartTests {
     #expect(result.stdout.isEmpty)
   }
 
+  /// What is wrong in each case, and with it whether the value says true or false.
+  @Test(
+    "with a variable for callers without credentials and no policy to change",
+    arguments: [
+      ["ACCESS_ANONYMOUS_CATALOG": "false"], ["ACCESS_ANONYMOUS_CATALOG": "true"], ["ACCESS_ANONYMOUS_ME": "false"],
+      ["ACCESS_ANONYMOUS_TTL": "1h"], ["ACCESS_ANONYMOUS_TOKEN": "false"],
+    ])
+  func variableWithoutPolicy(_ variable: [String: String]) throws {
+    let result = try Ground().run(["serve"], variable.merging(["ACCESS_ANONYMOUS": ""]) { $1 })
+    #expect(result.status == 78)
+    let name = try #require(variable.keys.first)
+    #expect(
+      result.stderr.contains("(\(name)): changes a policy for callers without credentials, and there is none; write"))
+    #expect(result.stdout.isEmpty)
+  }
+
+  @Test("with a policy for callers without credentials that grants nothing")
+  func worthlessPolicy() throws {
+    let result = try Ground().run(["serve"], ["ACCESS_ANONYMOUS": "{ catalog: false }"])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("access.anonymous (ACCESS_ANONYMOUS): grants nothing; write token: true"))
+  }
+
   @Test("on an address in use, and says so")
   func addressInUse() throws {
     let ground = try Ground()

@@ -21,7 +21,7 @@ struct StartTests {
       // JSON5: comments, unquoted names and trailing commas.
       {
         musickit: { teamID: "\(Ground.teamID)", keyFile: "\(ground.keyFile)" },
-        access: { anonymous: {} },
+        access: { anonymous: { token: true } },
         server: { port: 0, }, admin: { port: 0 },
       }
       """, to: "config.json5")

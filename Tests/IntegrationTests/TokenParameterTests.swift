@@ -114,7 +114,7 @@ struct TokenParameterTests {
 
   @Test("may not be more than access.anonymous.ttl")
   func anonymousTTL() throws {
-    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ ttl: '1h' }"])
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ token: true, ttl: '1h' }"])
     #expect(try server.request("/token?ttl=3601").errorCode == "invalid_parameter")
     let json = try #require(try server.request("/token").json)
     #expect(try #require(json["expiresIn"]?.integer) <= 3600)

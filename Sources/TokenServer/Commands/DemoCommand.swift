@@ -44,7 +44,7 @@ public struct DemoCommand: Sendable {
   private func settings(upstream: String) throws -> Settings {
     let flags = [
       ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("musickit.teamID", Self.team),
-      ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ catalog: true, me: true }"),
+      ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),
       ("catalog.upstream", upstream), ("catalog.me", "true"),
     ]
     let input = SettingsInput(

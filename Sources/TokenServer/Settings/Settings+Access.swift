@@ -20,16 +20,15 @@ extension Settings.Access {
       { if case .array = $0 { true } else { false } },
       remedy: "write a list of objects such as [{ id: \"android\", … }]"),
     default: .array([]))
-  static let token = Setting("access.anonymous.token", .bool, default: true)
+  static let token = Setting("access.anonymous.token", .bool, default: false)
   static let catalog = Setting("access.anonymous.catalog", .bool, default: false)
   static let me = Setting("access.anonymous.me", .bool, default: false)
   static let origins = Setting<[OriginPattern]>(
     "access.anonymous.origins",
-    .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"), default: [])
+    .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"))
   static let ttl = Setting("access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap))
   static let storefronts = Setting<[String]>(
-    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"), default: []
-  )
+    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"))
   static let rateLimit = Setting<JSON5Value>(
     "access.anonymous.rateLimit",
     .structure(
@@ -63,42 +62,18 @@ extension Settings.Access {
       guard let clients else { return nil }
       self.init(clients: clients, anonymous: everything, rates: read.rates)
     } else {
-      if !reader.isSet("access.anonymous"), clients?.isEmpty ?? false {
+      if !reader.isSet(Self.anonymousPath), clients?.isEmpty ?? false {
         reader.missing(
           "access", problem: "nobody may have anything",
           remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
-            + "instead of origins for callers that are no web pages (new-api-key makes one), ACCESS_ANONYMOUS='{}' for "
-            + "programs that need none, or start with --unsafe-allow-anonymous to serve everybody")
+            + "instead of origins for callers that are no web pages (new-api-key makes one), "
+            + "ACCESS_ANONYMOUS='{ token: true }' for programs that need none, or start with --unsafe-allow-anonymous to serve everybody"
+        )
         return nil
       }
       guard let clients else { return nil }
       self.init(clients: clients, anonymous: anonymous, rates: rates)
     }
-  }
-
-  private static func readAnonymous(
-    _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: Surroundings
-  ) -> Client? {
-    let isPresent = reader.isSet("access.anonymous")
-    let origins = reader.read(origins)
-    let ttl = reader.read(ttl)
-    if let ttl, let token = surroundings.token, ttl > token.maxTTL {
-      reader.fault(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
-    }
-    let storefronts = reader.read(storefronts)
-    let token = reader.read(token)
-    let catalog = reader.read(catalog)
-    let me = reader.read(me)
-    let share = reader.read(share)
-    let rates = reader.read(rateLimit).flatMap { value in
-      reader.readObject(value, at: rateLimit.path) { Rates(&$0) }
-    }
-    guard isPresent, let token, let catalog, let me, let origins else { return nil }
-    allRates[Client.anonymousID] = rates
-    return Client(
-      id: Client.anonymousID, credential: .anonymous, origins: .only(origins), token: token, catalog: catalog, me: me,
-      ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.flatMap { $0.isEmpty ? nil : Set($0) },
-      rate: rates?.each, totalRate: rates?.total, share: share)
   }
 }
 

@@ -51,6 +51,10 @@ extension Settings.Access {
     candidate.id = id
     let origins = object.readElements("origins", of: .originPattern, atMost: 1000)
     if credentials.allSatisfy({ !object.has($0) }) { candidate.knownOrigins = origins?.compactMap { $0 } ?? [] }
+    if origins?.isEmpty ?? false, credentials.contains(where: object.has) {
+      // Taken at its word it would lift the restriction to web origins.
+      object.fault("origins", problem: "is empty", remedy: "name some, or leave it out for callers from anywhere")
+    }
     // Faulty ones are a fault already.
     let hasOrigins = origins.map { !$0.isEmpty } ?? object.has("origins")
     let credential = readCredential(&object, noting: &candidate, hasOrigins: hasOrigins)

@@ -3,7 +3,7 @@ import TestSupport
 /// A server, and the Apple Music emulator behind it. Both end with it.
 final class CatalogGround {
   /// The settings of a server that forwards `/v1/me` for everybody.
-  static let forEverybody = ["CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{ catalog: true, me: true }"]
+  static let forEverybody = ["CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }"]
 
   static let album = "/v1/catalog/us/albums/1200868601"
 
@@ -23,7 +23,7 @@ final class CatalogGround {
   ) throws {
     ground = try Ground()
     emulator = try Emulator(ground, arguments, isSecure: isSecure)
-    let own = emulator.settings.merging(["ACCESS_ANONYMOUS": "{ catalog: true }"]) { $1 }
+    let own = emulator.settings.merging(["ACCESS_ANONYMOUS": "{ token: true, catalog: true }"]) { $1 }
     server = try ground.serve(own.merging(settings) { $1 }, flags)
   }
 

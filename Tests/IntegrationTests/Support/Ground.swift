@@ -17,7 +17,7 @@ struct Ground {
 
   /// The three settings that a server cannot do without.
   var required: [String: String] {
-    ["MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{}"]
+    ["MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{ token: true }"]
   }
 
   /// These on free ports.

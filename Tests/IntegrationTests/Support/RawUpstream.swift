@@ -35,7 +35,7 @@ final class RawUpstream {
 
   /// A server that takes it for Apple Music.
   func serve(_ ground: Ground, _ settings: [String: String] = [:], _ flags: [String] = []) throws -> RunningServer {
-    let own = ["CATALOG_UPSTREAM": url, "ACCESS_ANONYMOUS": "{ catalog: true }"]
+    let own = ["CATALOG_UPSTREAM": url, "ACCESS_ANONYMOUS": "{ token: true, catalog: true }"]
     return try ground.serve(own.merging(settings) { $1 }, flags)
   }
 }

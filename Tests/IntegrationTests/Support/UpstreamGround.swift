@@ -18,7 +18,8 @@ struct UpstreamGround {
   /// Starts a server with this upstream, whose catalog everybody may have.
   func serve(_ upstream: String, _ more: [String: String] = [:]) throws -> RunningServer {
     let settings = [
-      "CATALOG_UPSTREAM": upstream, "CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{catalog: true, me: true}",
+      "CATALOG_UPSTREAM": upstream, "CATALOG_ME": "true",
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
       "SERVER_LOOPS": "2",
     ]
     return try ground.serve(settings.merging(more) { $1 })

@@ -12,7 +12,8 @@ struct CheckConfigCommandTests {
   func good() throws {
     let key = try KeyFixture()
     let result = Self.run([
-      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{}", "TOKEN_TTTL": "1",
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{ token: true }",
+      "TOKEN_TTTL": "1",
     ])
     #expect(result.status == .good)
     #expect(
@@ -71,7 +72,7 @@ struct CheckConfigCommandTests {
       try Self.grants(clients(30)).suffix(2) == [
         "c19 (origin): tokens of 12h for https://c19.example; no rate limit", "and 10 more clients",
       ])
-    let withAnonymous = try Self.grants(clients(20), ["ACCESS_ANONYMOUS": "{}"])
+    let withAnonymous = try Self.grants(clients(20), ["ACCESS_ANONYMOUS": "{ token: true }"])
     #expect(withAnonymous.count == 21)
     #expect(withAnonymous.suffix(2) == ["and 1 more client", "anonymous: tokens of 12h for any origin; no rate limit"])
   }
@@ -82,7 +83,8 @@ struct CheckConfigCommandTests {
   func noRecord(_ level: String, _ file: String, _ isWarned: Bool) throws {
     let key = try KeyFixture()
     let result = Self.run([
-      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{}", "LOG_LEVEL": level,
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{ token: true }",
+      "LOG_LEVEL": level,
       "AUDIT_FILE": file,
     ])
     #expect(result.status == .good)
@@ -158,7 +160,8 @@ struct CheckConfigCommandTests {
   func tls() {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
-      "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/tmp", "ACCESS_ANONYMOUS": "{}",
+      "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/tmp",
+      "ACCESS_ANONYMOUS": "{ token: true }",
     ])
     #expect(
       result.diagnostics.suffix(2) == [
@@ -179,7 +182,7 @@ struct CheckConfigCommandTests {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
       "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/nonexistent/k",
-      "SERVER_TLS_CLIENT_CA_FILE": file, "ACCESS_ANONYMOUS": "{}",
+      "SERVER_TLS_CLIENT_CA_FILE": file, "ACCESS_ANONYMOUS": "{ token: true }",
     ])
     #expect(result.diagnostics.contains { $0.hasPrefix(fault) }, "\(result.diagnostics)")
     #expect(result.diagnostics.contains { $0.hasPrefix("server.tls.certificateFile: ") })
@@ -190,7 +193,9 @@ struct CheckConfigCommandTests {
     let key = try KeyFixture()
     let pem = String(decoding: try SmallFile.read(key.path, atMost: 4096), as: UTF8.self)
     let body = pem.split(separator: "\n").dropFirst().dropLast().joined()
-    let settings = ["MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_ID": "ABC1234567", "ACCESS_ANONYMOUS": "{}"]
+    let settings = [
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_ID": "ABC1234567", "ACCESS_ANONYMOUS": "{ token: true }",
+    ]
     for text in [pem, body, String(pem.dropLast(60)), "x" + body, String(body.dropLast(8))] {
       for name in ["MUSICKIT_KEY", "MUSICKIT_KEY_FILE", "MUSICKIT_TEAM_ID", "SERVER_TLS_KEY_FILE", "MUSICKIT_KEYS"] {
         let result = Self.run(settings.merging([name: text]) { $1 })

@@ -45,6 +45,9 @@ struct ClientFaultTests {
     Case(
       "empty origins", "[{ id: 'a', origins: [] }]", fault: "access.clients[0]: is a client that nothing is known by;"),
     Case(
+      "empty origins beside a key", "[{ id: 'a', \(key), origins: [] }]",
+      fault: "access.clients[0].origins: is empty; name some, or leave it out for callers from anywhere."),
+    Case(
       "two kinds of credential", "[{ id: 'a', \(key), \(jwt) }]",
       fault: "access.clients[0].jwt: is a second kind of credential beside apiKey; write a client for each"),
     Case(

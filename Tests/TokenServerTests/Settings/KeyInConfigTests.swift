@@ -16,7 +16,8 @@ struct KeyInConfigTests {
     let key = try KeyFixture()
     defer { withExtendedLifetime(key) {} }
     let text = String(decoding: try SmallFile.read(key.path, atMost: 4096), as: UTF8.self).replacing("\n", with: "\\n")
-    return "{ musickit: { teamID: 'TEAM123456', keyID: 'KEY1234567', key: '\(text)' }, access: { anonymous: {} } }"
+    return
+      "{ musickit: { teamID: 'TEAM123456', keyID: 'KEY1234567', key: '\(text)' }, access: { anonymous: { token: true } } }"
   }
 
   @Test("is refused if others can write it", arguments: [mode_t(0o620), 0o602, 0o666])

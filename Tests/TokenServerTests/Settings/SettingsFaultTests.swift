@@ -157,10 +157,10 @@ struct SettingsFaultTests {
         "access.anonymous: is a boolean; write an object with any of catalog, me, origins, rateLimit, share, storefronts, token, ttl."
     ),
     Case(
-      "an anonymous life above the maximum", "access: { anonymous: { ttl: '48h' } }",
+      "an anonymous life above the maximum", "access: { anonymous: { token: true, ttl: '48h' } }",
       fault: "access.anonymous.ttl: is more than token.maxTTL;"),
     Case(
-      "an origin with a path", "access: { anonymous: { origins: ['https://app.example.com/x'] } }",
+      "an origin with a path", "access: { anonymous: { token: true, origins: ['https://app.example.com/x'] } }",
       fault: "access.anonymous.origins: "),
     Case(
       "an object in the environment that is none", environment: ["ACCESS_ANONYMOUS": "{ token: tru }"],
@@ -173,7 +173,7 @@ struct SettingsFaultTests {
     let replaced = ["musickit", "access"].filter { `case`.file.hasPrefix($0) }
     var sections = [
       "musickit": #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#,
-      "access": "access: { anonymous: {} }",
+      "access": "access: { anonymous: { token: true } }",
     ]
     for name in replaced { sections[name] = nil }
     let file = "{ \(([`case`.file] + sections.values.sorted()).filter { !$0.isEmpty }.joined(separator: ", ")) }"

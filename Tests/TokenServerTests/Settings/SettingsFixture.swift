@@ -8,7 +8,7 @@ final class SettingsFixture {
   static let host = HostFacts(openFiles: 100_000, cores: 3, logsToTerminal: false)
   /// The least that loads.
   static let minimal =
-    #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: {} }"#
+    #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: { token: true } }"#
 
   let path: String
 

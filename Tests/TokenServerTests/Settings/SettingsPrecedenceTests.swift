@@ -99,10 +99,11 @@ struct SettingsPrecedenceTests {
   @Test("a section's variable replaces the section, and a setting's own variable counts above it")
   func objects() throws {
     let fixture = try SettingsFixture(
-      "{ musickit: { teamID: 'TEAM123456', keyFile: 'k' }, access: { anonymous: { token: false, ttl: '1h' } } }")
+      "{ musickit: { teamID: 'TEAM123456', keyFile: 'k' }, access: { anonymous: { catalog: true, ttl: '1h' } } }")
     let replaced = try fixture.load(["ACCESS_ANONYMOUS": "{}"]).settings.access.anonymous
     #expect(replaced == Client(id: "anonymous", credential: .anonymous))
-    let both = try fixture.load(["ACCESS_ANONYMOUS": "{ ttl: '5m' }", "ACCESS_ANONYMOUS_TTL": "6m"]).settings.access
+    let both = try fixture.load(["ACCESS_ANONYMOUS": "{ token: true, ttl: '5m' }", "ACCESS_ANONYMOUS_TTL": "6m"])
+      .settings.access
       .anonymous
     #expect(both == Client(id: "anonymous", credential: .anonymous, ttl: 360))
   }
@@ -110,7 +111,8 @@ struct SettingsPrecedenceTests {
   @Test("the environment alone is enough")
   func environmentAlone() throws {
     let environment = [
-      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "k", "ACCESS_ANONYMOUS": "{}", "LOG_FORMAT": "text",
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "k", "ACCESS_ANONYMOUS": "{ token: true }",
+      "LOG_FORMAT": "text",
       "SERVER_LIMITS_IDLE": "5s", "SERVER_TRUSTED_PROXIES": "['10.0.0.0/8']", "SERVER_HOST": "*",
     ]
     let input = SettingsInput(environment: environment, host: SettingsFixture.host)

@@ -40,7 +40,8 @@ struct SettingsDraft {
     faults = reader.faults
     let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
     warnings =
-      layers.warnings + (input.allowsAnonymous ? [everybody] : [])
+      layers.warnings
+      + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
       + [Self.memoryWarning(server, catalog, input.host)].compactMap { $0 }
   }
 

@@ -8,6 +8,9 @@ struct SettingsLayers {
   private(set) var values: [String: RawSetting] = [:]
   /// The sections that were written, with the place of the first; an empty object counts too.
   private(set) var sections: [String: SettingSource] = [:]
+  /// The sections that were written as whole objects, and whether that object is empty. A section of which only single
+  /// settings were written, by their own variables or flags, is not among them.
+  private(set) var objects: [String: Bool] = [:]
   private(set) var faults: [SettingsFault] = []
   private(set) var warnings: [String] = []
   /// Whether every layer could be read. What seems missing otherwise may only be unread.
@@ -74,6 +77,7 @@ struct SettingsLayers {
       return faults.append(
         SettingsFault(path, source: source, problem: problem, remedy: "write an object with any of \(names)"))
     }
+    objects[path] = members.isEmpty
     for (name, member) in members.sorted(by: { $0.key < $1.key }) {
       let memberPath = path.isEmpty ? name : "\(path).\(name)"
       if !name.contains("."), schema.settings[memberPath] != nil || schema.sections.contains(memberPath) {
@@ -175,6 +179,7 @@ struct SettingsLayers {
       let value = try JSON5Parser.parse(text)
       values = values.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
       sections = sections.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
+      objects = objects.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
       add(value, at: path, source: source)
     } catch {
       let remedy = "write \(schema.sections.contains(path) ? "an object" : "a list such as [\"…\"]") in JSON5"

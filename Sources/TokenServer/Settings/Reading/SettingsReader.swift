@@ -18,6 +18,11 @@ struct SettingsReader {
     layers.values[path] != nil || layers.sections[path] != nil
   }
 
+  /// Whether the section was written as an empty object; nil if it was not written as an object at all.
+  func isEmptyObject(_ path: String) -> Bool? {
+    layers.objects[path]
+  }
+
   /// The setting's value, else its default; nil if it has neither or is faulty, which is then noted.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
     guard let raw = layers.values[setting.path] else { return setting.fallback }
