@@ -129,6 +129,7 @@ extension CatalogProxy {
     var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
+    fields[.xContentTypeOptions] = "nosniff"
     return CatalogAnswer(
       status: response.status, fields: fields, stream: response.content, streamLength: response.contentLength)
   }

@@ -106,6 +106,39 @@ struct CatalogAnswerFieldTests {
     "Proxy-Authenticate", "Strict-Transport-Security", "Alt-Svc", "Server", "Keep-Alive", "Transfer-Encoding",
   ]
 
+  @Test("nosniff is on every response: from Apple, from the cache, in parts, on errors and tokens")
+  func nosniff() throws {
+    let ground = try CatalogGround(CatalogGround.forEverybody)
+    let tag = try #require(try ground.request(CatalogGround.album)["ETag"])
+    let hit = try ground.request(CatalogGround.album)
+    #expect(hit.isHit)
+    let answers = [
+      hit, try ground.request(CatalogGround.album, "-I"),
+      try ground.request(CatalogGround.album, "-H", "If-None-Match: \(tag)"),
+      try ground.request(CatalogGround.album, "-H", "Accept-Encoding: gzip"),
+      try ground.request("/v1/catalog/us/songs/1"), try ground.request("/v1/test"),
+      try ground.request("/v1/me/library/playlists", "-H", "Music-User-Token: sandbox-user-token"),
+      try ground.request("/v1/storefronts?sandbox[fault]=status=503"), try ground.request("/v1/nothing"),
+      try ground.request("/v1/storefronts?sandbox[fault]=huge=2000000", "-o", "/dev/null", "-D", "-"),
+      try ground.request("/token"), try ground.request("/token", "-H", "Accept: text/plain"),
+      try ground.request("/token?ttl=1"), try ground.request("/nowhere"), try ground.request("/openapi.json"),
+    ]
+    #expect(answers.map(\.status) == [200, 200, 304, 200, 404, 200, 200, 502, 404, 200, 200, 200, 400, 404, 200])
+    for (index, answer) in answers.enumerated() {
+      #expect(answer["X-Content-Type-Options"] == "nosniff", "\(index)")
+    }
+  }
+
+  @Test("Apple's Location is handed on only if it is a URI", arguments: [false, true])
+  func location(_ isSecure: Bool) throws {
+    let ground = try CatalogGround(isSecure: isSecure)
+    for (fault, location) in [("/v1/a", "/v1/a"), ("/v1/a%20b", nil), ("/v1/%C3%A9", nil)] as [(String, String?)] {
+      let answer = try ground.request("/v1/storefronts?sandbox[fault]=redirect=\(fault)")
+      #expect(answer.status == 301)
+      #expect(answer["Location"] == location, "\(fault)")
+    }
+  }
+
   @Test("those that would speak for this server do not reach the caller", arguments: [false, true])
   func foreign(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, emulator: ["--fault", "set-cookie"], isSecure: isSecure)

@@ -15,7 +15,11 @@ extension HeaderPolicy {
       guard Self.passes(name), options?.names(name) != true else { continue }
       fields.append(field)
     }
-    if let location = fields[.location] { fields[.location] = origin.localized(location) }
+    // A URI is visible ASCII (RFC 3986 §2). What is not, two readers take apart in two ways.
+    if let location = fields[.location] {
+      let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+      fields[.location] = isURI ? origin.localized(location) : nil
+    }
     fields.append(HTTPField(name: .via, value: "\(version) \(product)"))
     return fields
   }

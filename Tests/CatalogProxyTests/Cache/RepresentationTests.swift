@@ -65,16 +65,19 @@ struct RepresentationTests {
     let answer = try StoredAnswer(received, settings: CacheSettings())
     #expect(
       answer.representation(.identity).fields.lines == [
-        "Content-Type: application/json", "Cache-Control: private, max-age=9", "Vary: Origin", "ETag: \"1\"",
+        "Content-Type: application/json", "Cache-Control: private, max-age=9", "X-Content-Type-Options: nosniff",
+        "Vary: Origin", "ETag: \"1\"",
       ])
   }
 
-  @Test("as a 304 has only what RFC 9110 §15.4.5 asks for")
+  @Test("as a 304 has only what RFC 9110 §15.4.5 asks for, and nosniff")
   func notModified() throws {
     let fields: HTTPFields = [.eTag: "\"1\"", .contentType: "a/b", .contentLocation: "/x", .lastModified: "y"]
     #expect(
       try Sample.answer(.ok, fields).representation(.identity).notModified.lines == [
-        "Content-Location: /x", "Cache-Control: private, max-age=300", "Vary: Origin", "ETag: \"1\"",
+        "Content-Location: /x", "Cache-Control: private, max-age=300", "X-Content-Type-Options: nosniff",
+        "Vary: Origin",
+        "ETag: \"1\"",
       ])
   }
 

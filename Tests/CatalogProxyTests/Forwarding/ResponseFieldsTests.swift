@@ -77,6 +77,21 @@ import Testing
     #expect(policy.origin.localized(location) == location)
   }
 
+  @Test(
+    "a redirect that is no URI is dropped",
+    arguments: [
+      "/v1/a b", "/v1/\u{7F}a", "/v1/\u{80}", "/v1/\u{E9}", "/v1/\u{1}a", "https://api.music.apple.com/\u{301}",
+      "/\t/evil.example",
+    ])
+  func redirectNowhere(location: String) throws {
+    var upstream = HTTPFields()
+    upstream.append(HTTPField(name: .location, value: location))
+    #expect(policy.responseFields(upstream)[.location] == nil)
+    upstream = HTTPFields()
+    upstream[fields: .location] = ["/a", "/b"].map { HTTPField(name: .location, value: $0) }
+    #expect(policy.responseFields(upstream)[.location] == nil, "two are none")
+  }
+
   @Test("an upstream on another port is known by it")
   func port() {
     let origin = UpstreamOrigin("http://127.0.0.1:9000")

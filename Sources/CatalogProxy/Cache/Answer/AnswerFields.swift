@@ -15,7 +15,9 @@ struct AnswerFields {
 
   /// The content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
-    var common = [HTTPField(name: .cacheControl, value: cacheControl)]
+    var common = [
+      HTTPField(name: .cacheControl, value: cacheControl), HTTPField(name: .xContentTypeOptions, value: "nosniff"),
+    ]
     if let vary { common.append(HTTPField(name: .vary, value: vary)) }
     if let tag {
       let tag = isTagged(coding) ? tag : tag.weakened
