@@ -25,8 +25,10 @@ public final class Sandbox: @unchecked Sendable {
     self.clock = clock
     judge = TokenJudge(keys: options.keys)
     meter = RateMeter(options.limit)
+    let skews = SandboxOptions.clockSkews
     board = FaultBoard(
-      standing: options.faults, clockSkew: options.clockSkew, latency: options.delay, retryAfter: options.retryAfter)
+      standing: options.faults, clockSkew: min(max(options.clockSkew, skews.lowerBound), skews.upperBound),
+      latency: options.delay, retryAfter: options.retryAfter)
     libraries = Dictionary(options.userTokens.map { ($0, UserLibrary()) }) { first, _ in first }
   }
 

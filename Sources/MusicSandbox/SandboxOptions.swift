@@ -12,7 +12,8 @@ public struct SandboxOptions: Sendable {
   public var retryAfter = RetryAfterForm.none
   /// How long nothing happens before each answer; none, so that tests are fast.
   public var delay = Duration.zero
-  /// Seconds that the emulator's clock, and so its `Date`, is ahead of the machine's; behind if negative.
+  /// Seconds that the emulator's clock, and so its `Date`, is ahead of the machine's; behind if negative. Brought into
+  /// ``clockSkews`` if it is outside.
   public var clockSkew = 0
   /// What answers say about caching; each of the ways somewhere, since Apple's is not known.
   public var cacheFields = CacheFields.mixed
@@ -22,6 +23,9 @@ public struct SandboxOptions: Sendable {
   public var faults: [Fault] = []
   /// What the URLs of pictures begin with, such as `https://localhost:8443`; nil for `http://` and the request's host.
   public var baseURL: String?
+
+  /// How far the clock can be off, in seconds: some 30 years, so that sums of times cannot overflow.
+  public static let clockSkews = -1_000_000_000...1_000_000_000
 
   /// The defaults, and these keys.
   public init(keys: [TrustedKey] = []) {

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -86,5 +87,27 @@ struct CheckConfigTests {
       ], environment: [:])
     #expect(result.status == 0, "\(result.stderr)")
     #expect(result.stderr.isEmpty)
+  }
+
+  @Test(
+    "waits for the end of a configuration that comes through a pipe in parts, however late", arguments: [false, true])
+  func pipe(_ isGood: Bool) throws {
+    let ground = try Ground()
+    let path = ground.directory.path(of: "pipe")
+    let made = unsafe mkfifo(path, 0o600)
+    try #require(made == 0)
+    let check = try ChildProcess(
+      Program.path, ["check-config", "--config", path], environment: ground.settings.merging(["LOG_LEVEL": ""]) { $1 })
+    // It opens once the other end has been opened for reading.
+    let writer = unsafe open(path, O_WRONLY | O_CLOEXEC)
+    try #require(writer >= 0)
+    for part in ["{ token: { ttl: ", isGood ? "'2h' } }" : "'2y' } }"] {
+      let bytes = Array(part.utf8)
+      let count = unsafe write(writer, bytes, bytes.count)
+      #expect(count == bytes.count)
+    }
+    close(writer)
+    #expect(check.wait() == (isGood ? 0 : 78))
+    #expect(check.standardError.contains("token.ttl") == !isGood, "\(check.standardError)")
   }
 }

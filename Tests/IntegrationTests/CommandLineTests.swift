@@ -37,6 +37,12 @@ struct CommandLineTests {
     arguments: [
       ["--bogus"], ["bogus"], ["mint"], ["serve", "--set", "token.ttl"], ["demo", "--port", "x"],
       ["mint", "--key-file", "x.p8", "--team-id", "short"], ["healthcheck", "--url", "ftp://localhost"],
+      ["sandbox", "--clock-skew", "9223372036854775807"], ["sandbox", "--clock-skew=-9223372036854775808"],
+      ["sandbox", "--clock-skew", "1000000001"], ["sandbox", "--clock-skew", "1e9"], ["sandbox", "--rate", "0"],
+      ["sandbox", "--rate", "9223372036854775807"], ["sandbox", "--fault", "delay=9223372036854775807s"],
+      ["sandbox", "--fault", "huge=9223372036854775808"], ["sandbox", "--fault", "slow=-1"],
+      ["sandbox", "--port", "65536"], ["demo", "--port=-1"],
+      ["mint", "--key-file", "x.p8", "--team-id", "TEAM123456", "--ttl", "9223372036854775807d"],
     ])
   func usage(_ arguments: [String]) throws {
     let result = try Program.run(arguments)

@@ -20,7 +20,7 @@ struct FaultOrder {
     for member in object.members {
       switch member.name {
       case "faults": rules = try Self.rules(member.value)
-      case "clockSkew": clockSkew = try Self.number(member, -1_000_000_000...1_000_000_000)
+      case "clockSkew": clockSkew = try Self.number(member, SandboxOptions.clockSkews)
       case "rate" where limit == nil: limit = try Self.rate(member.value)
       case "limit" where limit == nil: limit = try Self.limit(member.value)
       case "latency": latency = try Self.latency(member.value)

@@ -25,7 +25,7 @@ public struct InspectCommand: Sendable {
   ///   - now: The time in seconds since 1970.
   public func run(input: Int32, now: Int) -> CommandResult {
     do {
-      let token = try token.map { Array($0.utf8) } ?? SmallFile.read(input, atMost: Self.inputLimit)
+      let token = try token.map { Array($0.utf8) } ?? SmallFile.read(input, atMost: Self.inputLimit, within: nil)
       let origin = try origin.map { (text) throws(OriginError) in try Origin(text) }
       let plain = Inspector(origin: origin, now: now).inspect(token.span)
       let key = try keyFile.map { (file) throws(SigningKeyError) in try Self.key(file, for: plain) }

@@ -62,8 +62,19 @@ public struct SandboxCommand: Sendable {
       end.wait(for: [SIGTERM, SIGINT])
       sandbox.stop()
       return CommandResult(.good)
+    } catch let error as FlagError {
+      return CommandResult(.usage, diagnostics: [error.description])
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
+    }
+  }
+
+  /// A flag whose value means nothing: a sentence.
+  private struct FlagError: Error {
+    let description: String
+
+    init(_ description: String) {
+      self.description = description
     }
   }
 
@@ -86,22 +97,26 @@ public struct SandboxCommand: Sendable {
 
   private func sandboxOptions(_ key: SigningKey) throws -> SandboxOptions {
     var sandbox = SandboxOptions(keys: [TrustedKey(team: try TeamID(options.teamID), key: key)])
+    let skews = SandboxOptions.clockSkews
+    guard skews.contains(options.clockSkew) else {
+      throw FlagError("--clock-skew is not a number of seconds from \(skews.lowerBound) to \(skews.upperBound).")
+    }
     sandbox.clockSkew = options.clockSkew
     if options.isSecure, options.port != 0 { sandbox.baseURL = "https://localhost:\(options.port)" }
     guard let cacheFields = CacheFields(rawValue: options.cacheFields) else {
-      throw StartError("--cache-fields \(quoted(options.cacheFields)) is not etag, max-age, both, none or mixed.")
+      throw FlagError("--cache-fields \(quoted(options.cacheFields)) is not etag, max-age, both, none or mixed.")
     }
     sandbox.cacheFields = cacheFields
     if let rate = options.rate {
-      guard options.limit == nil else { throw StartError("--rate and --limit exclude each other.") }
+      guard options.limit == nil else { throw FlagError("--rate and --limit exclude each other.") }
       guard let limit = RequestLimit(perSecond: rate, burst: rate) else {
-        throw StartError("--rate is not a number of requests from 1 to 1000000.")
+        throw FlagError("--rate is not a number of requests from 1 to 1000000.")
       }
       sandbox.limit = limit
     }
     if let text = options.limit {
       guard let limit = RequestLimit(text) else {
-        throw StartError(
+        throw FlagError(
           """
           --limit \(quoted(text)) is not known: write one such as bucket:20/1s, bucket:20/1s,burst=5, fixed-window:20/1s \
           or sliding-window:20/1s.
@@ -110,18 +125,18 @@ public struct SandboxCommand: Sendable {
       sandbox.limit = limit
     }
     guard let retryAfter = RetryAfterForm(rawValue: options.retryAfter) else {
-      throw StartError("--retry-after \(quoted(options.retryAfter)) is not none, seconds or date.")
+      throw FlagError("--retry-after \(quoted(options.retryAfter)) is not none, seconds or date.")
     }
     sandbox.retryAfter = retryAfter
     if let text = options.latency {
       guard case .delay(let latency)? = Fault.parse("delay=\(text)")?.first, !text.contains(",") else {
-        throw StartError("--latency \(quoted(text)) is not a time such as 100ms or 1s.")
+        throw FlagError("--latency \(quoted(text)) is not a time such as 100ms or 1s.")
       }
       sandbox.delay = latency
     }
     if let text = options.faults {
       guard let faults = Fault.parse(text) else {
-        throw StartError("--fault \(quoted(text)) is not known: write one such as delay=1s, status=503 or reset.")
+        throw FlagError("--fault \(quoted(text)) is not known: write one such as delay=1s, status=503 or reset.")
       }
       sandbox.faults = faults
     }

@@ -53,6 +53,8 @@ struct FileFingerprints {
   private static func fingerprint(_ path: String) -> Fingerprint? {
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }
+    // A pipe can be read once: what its writer does afterwards is no reason to read it again.
+    guard status.st_mode & S_IFMT != S_IFIFO else { return nil }
     return Fingerprint(
       device: UInt(status.st_dev), inode: UInt(status.st_ino), size: Int(status.st_size),
       modified: Time(status.st_mtim), changed: Time(status.st_ctim))

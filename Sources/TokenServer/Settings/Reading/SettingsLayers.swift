@@ -36,7 +36,7 @@ struct SettingsLayers {
     do throws(SmallFile.Failure) {
       let descriptor = try SmallFile.open(path)
       defer { close(descriptor) }
-      var bytes = try SmallFile.read(descriptor, atMost: 1 << 20)
+      var bytes = try SmallFile.read(descriptor, atMost: 1 << 20, within: SmallFile.patience)
       // It may hold the key. The strings that the parser makes of it are out of reach.
       defer { bytes.wipe() }
       do throws(JSON5Failure) {

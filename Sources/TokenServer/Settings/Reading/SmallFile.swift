@@ -1,12 +1,19 @@
+import EventLoop
 import Glibc
 
 /// Reads a whole file that ought to be small.
 enum SmallFile {
+  /// How long a file may take to its end. A pipe ends when its writer does, such as a program that asks a vault for
+  /// secrets (`--config <(…)`); the writer of a FIFO may never come.
+  static let patience = Duration.seconds(30)
+
   /// Why a file could not be read.
   enum Failure: Error, Equatable {
     case isDirectory
     /// It holds more than was allowed.
     case tooLarge
+    /// It has not come to its end within so many seconds.
+    case unfinished(seconds: Int)
     /// The system's error number.
     case system(Int32)
   }
@@ -15,7 +22,7 @@ enum SmallFile {
   static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
     let descriptor = try open(path)
     defer { close(descriptor) }
-    return try read(descriptor, atMost: limit)
+    return try read(descriptor, atMost: limit, within: patience)
   }
 
   /// A descriptor for reading, which the caller closes.
@@ -27,12 +34,18 @@ enum SmallFile {
   }
 
   /// The bytes from `descriptor` to its end, read to where they stay: no copy is left behind of what may be a secret.
-  static func read(_ descriptor: Int32, atMost limit: Int) throws(Failure) -> [UInt8] {
+  ///
+  /// - Parameter patience: How long that may take; nil for any time, as at a terminal.
+  static func read(_ descriptor: Int32, atMost limit: Int, within patience: Duration?) throws(Failure) -> [UInt8] {
+    let end = patience.map { Deadline.now.advanced(by: $0) } ?? .never
     var content: [UInt8] = []
     do throws(Failure) {
       // One more tells "too large". Room that is not needed is never touched, and so takes no memory.
       try content.append(addingCapacity: limit + 1) { (output: inout OutputSpan<UInt8>) throws(Failure) in
         while output.freeCapacity > 0 {
+          guard try isReadable(descriptor, until: end) else {
+            throw .unfinished(seconds: Int(patience?.components.seconds ?? 0))
+          }
           let count = try output.fill(from: descriptor)
           if count == 0 { return }
         }
@@ -42,6 +55,23 @@ enum SmallFile {
     } catch {
       content.wipe()
       throw error
+    }
+  }
+
+  /// Waits until there are bytes or the end; false if the deadline comes first.
+  ///
+  /// Asked before each read, because a read says "end" of a FIFO that no writer has opened yet.
+  private static func isReadable(_ descriptor: Int32, until deadline: Deadline) throws(Failure) -> Bool {
+    while true {
+      let left = deadline.duration(since: .now)
+      // A day at a time at most, which fits.
+      let (seconds, attoseconds) = min(left, .seconds(86_400)).components
+      let milliseconds = Int32(seconds) * 1000 + Int32(attoseconds / 1_000_000_000_000_000) + 1
+      var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+      let count = unsafe poll(&entry, 1, left == .zero ? 0 : milliseconds)
+      if count > 0 { return true }
+      guard count == 0 || errno == EINTR else { throw .system(errno) }
+      if left == .zero { return false }
     }
   }
 }
@@ -57,7 +87,7 @@ extension OutputSpan<UInt8> {
         return count
       }
       if count >= 0 { return count }
-      guard errno == EINTR else { throw errno == EISDIR ? .isDirectory : .system(errno) }
+      guard errno == EINTR || errno == EAGAIN else { throw errno == EISDIR ? .isDirectory : .system(errno) }
     }
   }
 }
@@ -80,6 +110,7 @@ extension SmallFile.Failure: CustomStringConvertible {
     switch self {
     case .isDirectory: "is a directory"
     case .tooLarge: "is too large"
+    case .unfinished(let seconds): "has not come to its end within \(seconds) s"
     case .system(ENOENT): "does not exist"
     case .system(EACCES): "may not be read by this process"
     case .system(let number): "cannot be read (\(unsafe String(cString: strerror(number))))"
