@@ -21,6 +21,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private(set) var subscriber = ""
   /// Whether what the peer says about others counts.
   var isFromTrustedProxy: Bool
+  /// Whether the other end of TCP is a trusted proxy, whatever it says about who is behind it.
+  let comesByTrustedProxy: Bool
   /// Whether a PROXY header is still to come.
   var awaitsProxyHeader: Bool
 
@@ -68,6 +70,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     self.peer = peer
     self.counted = counted
     self.isFromTrustedProxy = isFromTrustedProxy
+    comesByTrustedProxy = isFromTrustedProxy
     self.worker = worker
     awaitsProxyHeader = isFromTrustedProxy && worker.requiresProxyHeader
     know(peer)

@@ -18,6 +18,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case rateLimited = "rate_limited"
   case internalError = "internal_error"
   case notImplemented = "not_implemented"
+  case misdirectedRequest = "misdirected_request"
   case upstreamError = "upstream_error"
   case developerTokenRejected = "developer_token_rejected"
   case upstreamRateLimited = "upstream_rate_limited"
@@ -40,6 +41,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
     case .uriTooLong: .uriTooLong
     case .expectationFailed: .expectationFailed
     case .headerFieldsTooLarge: .requestHeaderFieldsTooLarge
+    case .misdirectedRequest: .misdirectedRequest
     case .internalError: .internalServerError
     case .notImplemented: .notImplemented
     case .upstreamError, .developerTokenRejected: .badGateway

@@ -25,6 +25,9 @@ public final class Request {
   /// nil if it showed none.
   public internal(set) var clientCertificate: ClientCertificate?
 
+  /// Whether a trusted proxy, or a Unix-domain socket, has brought it: then the host that it names was judged there.
+  var comesByTrustedProxy = false
+
   /// The loop that its connection lives on.
   public let loop: EventLoop
 

@@ -4,21 +4,27 @@ import HTTPTypes
 /// Which operation answers which request. An immutable value: a request is answered by the one it began with.
 public struct Router: Sendable {
   private let routes: [Route]
+  private let hosts: AllowedHosts?
   private let finish: @Sendable (inout Response, Request) -> Void
 
   /// A router.
   ///
   /// - Parameters:
   ///   - routes: Looked through in order.
+  ///   - hosts: The host names that requests may name, checked before anything else; nil for any.
   ///   - finish: Has the last word on every response, refusals by the routes included: CORS, for one.
-  public init(_ routes: [Route], finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }) {
+  public init(
+    _ routes: [Route], hosts: AllowedHosts? = nil,
+    finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
+  ) {
     self.routes = routes
+    self.hosts = hosts
     self.finish = finish
   }
 
   /// The operation that is asked for. Throws when there is none.
   func operation(for request: Request) throws(Refusal) -> Operation {
-    if let refusal = Self.refusal(of: request.method) { throw refusal }
+    if let refusal = hosts?.refusal(of: request) ?? Self.refusal(of: request.method) { throw refusal }
     if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }
     for route in routes {
       if let reply = route.below {

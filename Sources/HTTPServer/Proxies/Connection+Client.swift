@@ -6,6 +6,7 @@ import Telemetry
 extension Connection {
   /// Gives the request its ID and its client: those that trusted proxies tell, else a fresh one and the peer.
   func identify(_ request: Request) {
+    request.comesByTrustedProxy = comesByTrustedProxy
     let fields = request.head.forwarding
     guard !fields.isEmpty else { return request.id = worker.freshID() }
     guard isFromTrustedProxy else {

@@ -80,8 +80,9 @@ struct Generation: Sendable {
     publicRouter = Router(
       [token.route, health.liveness, health.readiness(doing), OpenAPI.route]
         + [catalog?.route].compactMap { $0 },
-      finish: { crossOrigin.finish(&$0, $1) })
-    adminRouter = Router([health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls)])
+      hosts: settings.publicHosts, finish: { crossOrigin.finish(&$0, $1) })
+    adminRouter = Router(
+      [health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls)], hosts: settings.adminHosts)
   }
 
   private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {

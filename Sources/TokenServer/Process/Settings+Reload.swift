@@ -23,7 +23,9 @@ extension Settings {
     let tls = server.tls == nil || running.server.tls == nil ? running.server.tls : server.tls
     kept.server = running.server
     kept.server.tls = tls
+    kept.server.hosts = server.hosts
     kept.admin = running.admin
+    if let admin { kept.admin?.hosts = admin.hosts }
     kept.catalog = running.catalog
     kept.audit = running.audit
     kept.log = running.log
@@ -43,7 +45,7 @@ extension Settings {
       (
         "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
       ),
-      ("admin", admin != other.admin),
+      ("admin", admin?.host != other.admin?.host || admin?.port != other.admin?.port),
       ("catalog", catalog != other.catalog),
       ("audit", audit != other.audit),
       ("log", log != other.log),

@@ -10,6 +10,8 @@ extension Settings {
     public var anonymous: Client?
     /// How often they may ask, by their ids, as it was written.
     var rates: [String: Rates] = [:]
+    /// Whether `--unsafe-allow-anonymous` was given.
+    var servesEverybody = false
   }
 }
 
@@ -60,7 +62,7 @@ extension Settings.Access {
       let everything = Client(
         id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
       guard let clients else { return nil }
-      self.init(clients: clients, anonymous: everything, rates: read.rates)
+      self.init(clients: clients, anonymous: everything, rates: read.rates, servesEverybody: true)
     } else {
       if !reader.isSet(Self.anonymousPath), clients?.isEmpty ?? false {
         reader.missing(

@@ -39,6 +39,8 @@ extension Settings {
     public var trustedProxies: [AddressRange]
     /// Whether these begin each connection with a PROXY header.
     public var proxyProtocol: Bool
+    /// The host names that requests may name, beside IP addresses and `localhost`; see ``Settings/publicHosts``.
+    public var hosts: [String] = []
     /// What a client may make the server hold and wait for.
     public var limits: ServerLimits
     /// How long readiness says no before listeners close.
@@ -63,6 +65,7 @@ extension Settings.Server {
     "server.trustedProxies",
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [])
   static let proxyProtocol = Setting("server.proxyProtocol", .bool, default: false)
+  static let hosts = Setting<[String]>("server.hosts", .hostNames)
   static let drainDelay = Setting("server.drain.delay", .duration(seconds: 0...3600), default: .zero)
   static let drainTimeout = Setting("server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30))
   static let loops = Setting("server.loops", .integer(1...256))
@@ -72,7 +75,8 @@ extension Settings.Server {
     [
       KnownSetting(host), KnownSetting(port), KnownSetting(unixSocket), KnownSetting(certificateFile),
       KnownSetting(keyFile), KnownSetting(clientCAFile), KnownSetting(trustedProxies), KnownSetting(proxyProtocol),
-      KnownSetting(drainDelay), KnownSetting(drainTimeout), KnownSetting(loops), KnownSetting(poller),
+      KnownSetting(hosts), KnownSetting(drainDelay), KnownSetting(drainTimeout), KnownSetting(loops),
+      KnownSetting(poller),
     ] + ServerLimits.table.map(\.known)
   }
 
@@ -86,10 +90,12 @@ extension Settings.Server {
     let poller = reader.read(Self.poller)
     let trustedProxies = reader.read(Self.trustedProxies)
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
+    let hosts = reader.read(Self.hosts) ?? []
     guard let trustedProxies, let proxyProtocol, let address, let drainDelay, let drainTimeout, let loops, let poller
     else { return nil }
     self.init(
-      address: address, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol, limits: limits,
+      address: address, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol, hosts: hosts,
+      limits: limits,
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller)
   }
 

@@ -15,9 +15,12 @@ struct Ground {
     keyFile = try directory.write(key.pem, to: "AuthKey_\(Self.keyID).p8")
   }
 
-  /// The three settings that a server cannot do without.
+  /// The three settings that a server cannot do without, and the host names of this target's requests.
   var required: [String: String] {
-    ["MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{ token: true }"]
+    [
+      "MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{ token: true }",
+      "SERVER_HOSTS": "['a', 'x', 'evil', 'evil.example']",
+    ]
   }
 
   /// These on free ports.

@@ -165,6 +165,16 @@ struct SettingsFaultTests {
     Case(
       "an object in the environment that is none", environment: ["ACCESS_ANONYMOUS": "{ token: tru }"],
       fault: "access.anonymous (ACCESS_ANONYMOUS): line 1, column 10: this is no value"),
+    Case(
+      "a host with a port", "server: { hosts: ['tokens.example.com:8080'] }",
+      fault: "server.hosts: \"tokens.example.com:8080\" is not the name of a host; write a name such as"),
+    Case(
+      "a host with a star", "admin: { hosts: ['*.example.com'] }",
+      fault: "admin.hosts: \"*.example.com\" is not the name of a host; write a name such as"),
+    Case(
+      "an empty list of hosts", environment: ["SERVER_HOSTS": "[]"],
+      fault: "server.hosts (SERVER_HOSTS): is empty; name some, or leave it out."),
+    Case("a host that is no list", "server: { hosts: 'a' }", fault: "server.hosts: is a string; write a list such as"),
     Case("not JSON5", "server: { port: 1 ", fault: "FILE: line 1, column"),
   ]
 

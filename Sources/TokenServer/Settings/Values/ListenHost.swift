@@ -29,6 +29,15 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// Whether only this machine can reach it.
+  public var isLoopback: Bool {
+    switch self {
+    case .any: false
+    case .localhost: true
+    case .address(let address): IPAddress(address)?.isLoopback ?? false
+    }
+  }
+
   /// An address of this machine that reaches such a listener, ready for a URL.
   public var reachableAuthority: String {
     switch self {

@@ -1,0 +1,124 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// DNS rebinding: a page of `evil.example`, whose name resolves to this machine, asks as the server's own origin.
+@Suite("A host name that is not the server's")
+struct HostNameTests {
+  private static let noList = ["SERVER_HOSTS": ""]
+  private static let client = "[{ id: 'web', origins: ['https://app.example.com'] }]"
+
+  /// The status that a request for `path` gets if it names `host`.
+  private static func status(
+    _ url: String, _ path: String, host: String, _ options: String...
+  ) throws -> Int {
+    try HTTPAnswer(curl: ["-H", "Host: \(host)"] + options + ["\(url)\(path)"]).status
+  }
+
+  @Test("gets nothing on a loopback listener that serves callers without credentials")
+  func anonymous() throws {
+    let server = try Ground().serve(Self.noList)
+    for path in ["/token", "/v1/storefronts", "/healthz", "/readyz", "/openapi.json", "/nowhere"] {
+      let answer = try HTTPAnswer(
+        curl: [
+          "--resolve", "evil.example:\(server.port):127.0.0.1", "-H", "X-Forwarded-Host: localhost",
+          "http://evil.example:\(server.port)\(path)",
+        ])
+      #expect(answer.status == 421, "\(path)")
+      #expect(answer.errorCode == "misdirected_request")
+      #expect(answer.errorDetail?.contains("server.hosts") == true)
+      #expect(answer["Connection"] == "close")
+    }
+    #expect(try Self.status(server.url, "/token", host: "evil.example", "-X", "POST") == 421)
+    for host in ["localhost:\(server.port)", "app.localhost", "127.0.0.1", "[::1]:1", "192.0.2.1"] {
+      #expect(try Self.status(server.url, "/token", host: host) == 200, "\(host)")
+    }
+  }
+
+  @Test("gets no token in a browser, and an address of this machine does")
+  func browser() throws {
+    let server = try Ground().serve(Self.noList)
+    let script = "return await ask('/token');"
+    let rebound = PageView(try Browser.shared().run(at: "http://evil.example:\(server.port)/healthz", script))
+    #expect(rebound.type == "basic" && rebound.status == 421)
+    #expect(rebound.body.contains("misdirected_request"))
+    let own = PageView(try Browser.shared().run(at: "http://localhost:\(server.port)/healthz", script))
+    #expect(own.status == 200)
+  }
+
+  @Test("gets nothing of the admin listener on loopback, unless the name is listed")
+  func admin() throws {
+    let ground = try Ground()
+    let server = try ground.serve()
+    let url = try #require(server.adminURL)
+    for path in ["/metrics", "/healthz", "/readyz"] {
+      let answer = try server.admin(path, "-H", "Host: metrics.internal")
+      #expect(answer.status == 421 && answer.errorDetail?.contains("admin.hosts") == true, "\(path)")
+      #expect(try Self.status(url, path, host: "localhost") == 200)
+    }
+    let listed = try ground.serve(["ADMIN_HOSTS": "['metrics.internal']"])
+    #expect(try Self.status(try #require(listed.adminURL), "/metrics", host: "metrics.internal:8081") == 200)
+    #expect(try Self.status(try #require(listed.adminURL), "/metrics", host: "evil.example") == 421)
+  }
+
+  @Test("gets nothing of demo")
+  func demo() throws {
+    let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
+    #expect(try Self.status(demo.url, "/token", host: "evil.example") == 421)
+    #expect(try Self.status(demo.url, "/token", host: "localhost") == 200)
+    #expect(try demo.admin("/metrics", "-H", "Host: evil.example").status == 421)
+  }
+
+  @Test("is nobody's business where only clients with credentials are served, so that a proxy on this machine works")
+  func credentials() throws {
+    let server = try Ground().serve(
+      ["ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": Self.client].merging(Self.noList) { $1 })
+    let page = ["-H", "Origin: https://app.example.com"]
+    #expect(
+      try HTTPAnswer(curl: page + ["-H", "Host: tokens.example.com", "\(server.url)/token"]).status == 200)
+  }
+
+  @Test("gets nothing wherever a list is set, of callers with credentials and on every address too")
+  func list() throws {
+    let settings = [
+      "ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": Self.client, "SERVER_HOSTS": "['Tokens.example.com.']",
+      "SERVER_HOST": "*",
+    ]
+    #expect(try Ground().run(["check-config"], settings).status == 78, "a name in a list has no dot at its end")
+    let server = try Ground().serve(settings.merging(["SERVER_HOSTS": "['Tokens.example.com']"]) { $1 })
+    let url = "http://127.0.0.1:\(server.port)"
+    for (host, status) in [("tokens.example.com:443", 200), ("127.0.0.1", 200), ("other.example.com", 421)] {
+      #expect(try Self.status(url, "/token", host: host, "-H", "Origin: https://app.example.com") == status, "\(host)")
+    }
+  }
+
+  @Test("is let through from trusted proxies, on a Unix-domain socket, and with --unsafe-allow-anonymous")
+  func exempt() throws {
+    let ground = try Ground()
+    let proxied = try ground.serve(["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"].merging(Self.noList) { $1 })
+    #expect(try Self.status(proxied.url, "/token", host: "tokens.example.com") == 200)
+    let open = try ground.serve(Self.noList, ["--unsafe-allow-anonymous"])
+    #expect(try Self.status(open.url, "/token", host: "tokens.example.com") == 200)
+    #expect(try open.admin("/metrics", "-H", "Host: evil.example").status == 200)
+    let path = ground.directory.path(of: "socket")
+    let unix = try ground.serve(["SERVER_UNIX_SOCKET": path, "SERVER_PORT": ""].merging(Self.noList) { $1 })
+    #expect(try HTTPAnswer(curl: ["--unix-socket", path, "http://tokens.example.com/token"]).status == 200)
+    #expect(unix.stop() == 0)
+  }
+
+  @Test("may become the server's by a reload")
+  func reload() throws {
+    let ground = try Ground()
+    func file(_ hosts: String) throws -> String {
+      try ground.directory.write("{ server: { hosts: ['\(hosts)'] }, admin: { hosts: ['\(hosts)'] } }", to: "c.json5")
+    }
+    let server = try ground.serve(["MUSICKIT_CONFIG": try file("one.example")].merging(Self.noList) { $1 })
+    #expect(try Self.status(server.url, "/token", host: "one.example") == 200)
+    _ = try file("two.example")
+    server.process.signal(SIGHUP)
+    try eventually("the new name is answered") { try Self.status(server.url, "/token", host: "two.example") == 200 }
+    #expect(try Self.status(server.url, "/token", host: "one.example") == 421)
+    #expect(try server.admin("/metrics", "-H", "Host: two.example").status == 200)
+    #expect(!server.log.contains("takes effect at the next start only"))
+  }
+}
