@@ -115,8 +115,8 @@ let package = Package(
     tests(
       "TokenServerTests",
       [
-        "TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTPMessages", "HTTPServer", "JSON", "Locks",
-        "Telemetry", httpTypes, logging,
+        "TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks",
+        "Memory", "Telemetry", httpTypes, logging,
       ]),
     tests("IntegrationTests", ["musickit-token-server", "JSON", "Locks"]),
   ],

@@ -6,18 +6,26 @@ public struct Route: Sendable {
   let operations: [Operation]
   /// Takes every request for a path that begins with `path`, whatever its method; nil for a route of one path.
   let below: (@Sendable (Request) -> Reply)?
+  /// What it serves, for descriptions of the server.
+  public let patterns: [RoutePattern]
 
   /// A route. `HEAD` comes with `GET`, and `OPTIONS` by itself.
   public init(_ path: StaticString, _ operations: [Operation]) {
     self.path = path
     self.operations = operations
     below = nil
+    patterns = [RoutePattern(path.description, operations.map(\.method))]
   }
 
   /// A route of all paths that begin with `path`. What is there, and by which methods, is for `reply` to judge; it may
   /// set the request's route to a template that says more.
-  public init(below path: StaticString, _ reply: @escaping @Sendable (Request) -> Reply) {
+  ///
+  /// - Parameter patterns: What is there, for descriptions of the server.
+  public init(
+    below path: StaticString, patterns: [RoutePattern] = [], _ reply: @escaping @Sendable (Request) -> Reply
+  ) {
     self.path = path
+    self.patterns = patterns
     operations = []
     below = reply
   }

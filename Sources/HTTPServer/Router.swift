@@ -22,6 +22,9 @@ public struct Router: Sendable {
     self.finish = finish
   }
 
+  /// What all of its routes serve.
+  public var patterns: [RoutePattern] { routes.flatMap(\.patterns) }
+
   /// The operation that is asked for. Throws when there is none.
   func operation(for request: Request) throws(Refusal) -> Operation {
     if let refusal = hosts?.refusal(of: request) ?? Self.refusal(of: request.method) { throw refusal }

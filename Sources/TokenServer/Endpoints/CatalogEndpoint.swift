@@ -14,7 +14,12 @@ struct CatalogEndpoint: Sendable {
   let allowsMe: Bool
 
   var route: Route {
-    Route(below: "/v1/") { reply(to: $0) }
+    Route(below: "/v1/", patterns: patterns) { reply(to: $0) }
+  }
+
+  private var patterns: [RoutePattern] {
+    CatalogTarget.templates.map { RoutePattern($0) }
+      + (allowsMe ? CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) } : [])
   }
 
   private func reply(to request: Request) -> Reply {

@@ -15,6 +15,8 @@ struct Generation: Sendable {
   let tls: TLSContext?
   let publicRouter: Router
   let adminRouter: Router
+  /// What the public listener serves, as it is told to callers.
+  let openAPI: OpenAPI
   /// What the operator should know, each a sentence.
   let notices: [String]
 
@@ -77,10 +79,11 @@ struct Generation: Sendable {
     let allowsMe = settings.catalog?.me ?? false
     let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
     let doing = Health.Job(minter: minter, catalog: service, keySets: named.areFetched ? access.keySets : nil)
+    let routes =
+      [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
+    openAPI = OpenAPI(routes.flatMap(\.patterns), of: settings)
     publicRouter = Router(
-      [token.route, health.liveness, health.readiness(doing), OpenAPI.route]
-        + [catalog?.route].compactMap { $0 },
-      hosts: settings.publicHosts, finish: { crossOrigin.finish(&$0, $1) })
+      routes + [openAPI.route], hosts: settings.publicHosts, finish: { crossOrigin.finish(&$0, $1) })
     adminRouter = Router(
       [health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls)], hosts: settings.adminHosts)
   }

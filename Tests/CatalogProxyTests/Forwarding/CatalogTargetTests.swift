@@ -119,4 +119,28 @@ import Testing
     #expect(try !CatalogTarget("/v1/me/storefront").isStorable)
     #expect(try !CatalogTarget("/v1/catalog/us/songs/1?relate=library").isStorable)
   }
+
+  @Test("each template that is described leads to itself", arguments: CatalogTarget.templates)
+  func templates(_ template: String) throws {
+    let path = Array(Self.filled(template).utf8)
+    let target = try CatalogTarget(path: path.span, query: nil, allowsMe: false)
+    #expect(target.route.description == template)
+    #expect(target.kind != .me)
+  }
+
+  @Test("each template of a user's leads to a user's, if that is forwarded", arguments: CatalogTarget.userTemplates)
+  func userTemplates(_ template: String) throws {
+    let path = Array(Self.filled(template).utf8)
+    let target = try CatalogTarget(path: path.span, query: nil, allowsMe: true)
+    #expect(target.kind == .me)
+    #expect(target.route.description == template.replacing("{path}", with: "*"))
+    #expect(throws: TargetRefusal.self) { try CatalogTarget(path: path.span, query: nil, allowsMe: false) }
+  }
+
+  private static func filled(_ template: String) -> String {
+    let values = [
+      "storefront": "us", "type": "albums", "id": "1", "relationship": "tracks", "view": "v", "path": "a/b",
+    ]
+    return values.reduce(template) { $0.replacing("{\($1.key)}", with: $1.value) }
+  }
 }

@@ -1,0 +1,177 @@
+/// What `/openapi.json` says of each operation.
+extension OpenAPI {
+  /// What is particular about an operation.
+  struct Operation {
+    var summary: String
+    /// Parameters of the query, each a JSON object.
+    var query: [String] = []
+    /// The content that it takes, by the name of its schema.
+    var content: String?
+    /// The names of components that answer well, by status.
+    var responses = ["200": "Resource"]
+    /// The statuses of refusals that are usual there.
+    var refusals: [String] = []
+    /// Whether it needs a credential where the server knows any.
+    var isForEverybody = false
+
+    /// The operation object.
+    func json(_ method: String, _ path: String, _ facts: Facts) -> String {
+      let refusals = self.refusals + (facts.checksHosts ? ["421"] : []) + ["default"]
+      let answers = responses.sorted { $0.key < $1.key }.map { ($0.key, Self.reference("responses", $0.value)) }
+      let parameters = Self.pathParameters(of: path) + query
+      return JSONText.object([
+        ("operationId", JSONText.string(method + Self.identifier(of: path))), ("summary", JSONText.string(summary)),
+        ("security", isForEverybody ? "[]" : nil),
+        ("parameters", parameters.isEmpty ? nil : JSONText.array(parameters)),
+        (
+          "requestBody",
+          content.map {
+            #"{"required":false,"content":{"application/json":{"schema":\#(Self.reference("schemas", $0))}}}"#
+          }
+        ),
+        (
+          "responses",
+          JSONText.object(answers + refusals.sorted().map { ($0, Self.reference("responses", "Errors")) })
+        ),
+      ])
+    }
+
+    static func reference(_ kind: String, _ name: String) -> String {
+      JSONText.object([("$ref", JSONText.string("#/components/\(kind)/\(name)"))])
+    }
+
+    /// Those that the components describe.
+    private static let parameterNames = ["storefront", "type", "id", "relationship", "view", "path"]
+
+    private static func pathParameters(of path: String) -> [String] {
+      path.split(separator: "/").compactMap { segment in
+        guard segment.hasPrefix("{"), segment.hasSuffix("}") else { return nil }
+        let name = String(segment.dropFirst().dropLast())
+        if parameterNames.contains(name) { return reference("parameters", name) }
+        return #"{"name":\#(JSONText.string(name)),"in":"path","required":true,"schema":{"type":"string"}}"#
+      }
+    }
+
+    /// `V1CatalogStorefront` of `/v1/catalog/{storefront}`: every path has one of its own.
+    private static func identifier(of path: String) -> String {
+      path.split { !$0.isLetter && !$0.isNumber }.map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
+    }
+  }
+
+  /// What is known of an operation; of one that is new, that it is there.
+  static func description(of method: String, at path: String) -> Operation {
+    switch (method, path) {
+    case ("get", "/token"):
+      Operation(
+        summary: "A developer token", query: [tokenTTL, tokenOrigin], responses: ["200": "Token"],
+        refusals: tokenRefusals)
+    case ("post", "/token"):
+      Operation(
+        summary: "A developer token; for pages on this server's own origin, whose GET bears no Origin",
+        content: "TokenRequest", responses: ["200": "Token"], refusals: tokenRefusals + ["413"])
+    case ("get", "/healthz"):
+      Operation(
+        summary: "Whether the process can answer", responses: ["200": "Status"], isForEverybody: true)
+    case ("get", "/readyz"):
+      Operation(
+        summary: "Whether the server can do its job now", responses: ["200": "Status", "503": "Status"],
+        isForEverybody: true)
+    case ("get", "/openapi.json"):
+      Operation(summary: "This document", responses: ["200": "Resource"], isForEverybody: true)
+    case ("get", "/v1/test"):
+      Operation(
+        summary: "Whether Apple takes the server's developer token", responses: ["200": "Accepted"],
+        refusals: catalogRefusals)
+    case (_, let path) where path.hasPrefix("/v1/me/"): user(method, path)
+    case ("get", let path) where path.hasPrefix("/v1/"):
+      Operation(summary: summary(of: path), query: query(of: path), refusals: catalogRefusals)
+    default:
+      Operation(summary: "\(method.uppercased()) \(path)")
+    }
+  }
+
+  private static let tokenRefusals = ["400", "401", "403", "405", "429", "500"]
+  private static let catalogRefusals = ["400", "401", "404", "405", "429", "502", "503", "504"]
+
+  private static func user(_ method: String, _ path: String) -> Operation {
+    Operation(
+      summary: "The user's own: \(path)", query: [userToken],
+      content: method == "get" || method == "delete" ? nil : "Document",
+      responses: method == "get"
+        ? ["200": "Resource"] : ["200": "Resource", "201": "Resource", "202": "Accepted", "204": "Accepted"],
+      refusals: ["400", "401", "403", "404", "405", "429", "502", "503", "504"])
+  }
+
+  private static func summary(of path: String) -> String {
+    switch path {
+    case "/v1/catalog/{storefront}": "Several resources of several types, by their identifiers"
+    case "/v1/catalog/{storefront}/search": "Resources that match a term"
+    case "/v1/catalog/{storefront}/search/hints": "Terms that begin like the given one"
+    case "/v1/catalog/{storefront}/search/suggestions": "Terms and resources that begin like the given term"
+    case "/v1/catalog/{storefront}/charts": "What is played most"
+    case "/v1/catalog/{storefront}/{type}": "Resources of one type, by identifiers or a filter; all genres without them"
+    case "/v1/catalog/{storefront}/{type}/{id}": "A resource of the catalog"
+    case "/v1/catalog/{storefront}/{type}/{id}/{relationship}": "What a resource is related to, page by page"
+    case "/v1/catalog/{storefront}/{type}/{id}/view/{view}": "A view of a resource, page by page"
+    case "/v1/storefronts": "The storefronts"
+    case "/v1/storefronts/{storefront}": "A storefront"
+    case "/v1/language/{storefront}/tag": "The storefront's language that suits best"
+    default: "Apple's resource at \(path)"
+    }
+  }
+
+  /// The parameters that Apple asks for. Others, such as `include` and `l`, go to Apple as well.
+  private static func query(of path: String) -> [String] {
+    switch path {
+    case "/v1/catalog/{storefront}":
+      [text("ids[songs]", "Identifiers with commas between; also ids[albums] and so on, one of them at least.", nil)]
+    case "/v1/catalog/{storefront}/{type}":
+      [text("ids", "Identifiers with commas between.", nil)]
+    case "/v1/catalog/{storefront}/search":
+      [
+        text("term", "What to search for.", "khalid", isRequired: true),
+        text("types", "Types with commas between.", "albums,songs"),
+      ]
+    case "/v1/catalog/{storefront}/search/hints": [text("term", "The beginning.", "kha", isRequired: true)]
+    case "/v1/catalog/{storefront}/search/suggestions":
+      [
+        text("term", "The beginning.", "kha", isRequired: true),
+        text("kinds", "terms, topResults, or both.", "terms", isRequired: true),
+      ]
+    case "/v1/catalog/{storefront}/charts":
+      [text("types", "Types with commas between.", "albums,songs", isRequired: true)]
+    case "/v1/language/{storefront}/tag":
+      [text("acceptLanguage", "Language tags with commas between.", "en-GB", isRequired: true)]
+    default: []
+    }
+  }
+
+  private static func text(_ name: String, _ description: String, _ example: String?, isRequired: Bool = false)
+    -> String
+  {
+    JSONText.object([
+      ("name", JSONText.string(name)), ("in", JSONText.string("query")), ("required", "\(isRequired)"),
+      ("description", JSONText.string(description)),
+      (
+        "schema",
+        JSONText.object([
+          ("type", JSONText.string("string")), ("examples", example.map { JSONText.array([JSONText.string($0)]) }),
+        ])
+      ),
+    ])
+  }
+
+  private static let tokenTTL = """
+    {"name":"ttl","in":"query","description":"Lifetime in seconds. A client may have a lower maximum.",\
+    "schema":{"$ref":"#/components/schemas/Lifetime"}}
+    """
+  private static let tokenOrigin = """
+    {"name":"origin","in":"query","description":"A web origin that the token is bound to. May be repeated.",\
+    "style":"form","explode":true,\
+    "schema":{"type":"array","maxItems":32,"items":{"$ref":"#/components/schemas/Origin"}}}
+    """
+  private static let userToken = """
+    {"name":"Music-User-Token","in":"header","required":true,"description":"The user's token, from MusicKit.",\
+    "schema":{"type":"string"}}
+    """
+}

@@ -1,0 +1,28 @@
+import DeveloperToken
+import Glibc
+import HTTPServer
+import Logging
+import Memory
+import Telemetry
+
+@testable import TokenServer
+
+/// What a server makes of its settings, without listeners and loops.
+enum GenerationFixture {
+  /// - Parameter environment: Settings beside the least that loads.
+  static func make(_ environment: [String: String] = [:], unsafeAllow: Bool = false) throws -> Generation {
+    let loaded = try SettingsFixture().load(environment, unsafeAllow: unsafeAllow)
+    let settings = loaded.settings
+    let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
+    let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
+    let catalog = try settings.catalog.map { try CatalogService($0, loops: [], logger: logger) }
+    let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
+    return try Generation(
+      Generation.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
+      health: Health(),
+      metrics: ServerMetrics(
+        sink: sink, catalog: catalog, access: access, memory: MemoryBudget(limit: settings.server.limits.memory)),
+      catalog: catalog)
+  }
+}
