@@ -5,7 +5,7 @@ extension CatalogProxy {
   /// Waits for a turn, no longer than the exchange may take.
   func admit(_ exchange: Exchange) async -> Admission {
     let waiting = Waiting<Admission>()
-    let admission = withState { $0.limit.acquire(for: exchange.caller, cost: exchange.cost, waiter: waiting) }
+    let admission = withState { $0.limit.acquire(for: exchange.caller, waiter: waiting) }
     switch admission {
     case .granted(let permit): return .granted(permit)
     case .refused(let retryAfter): return .refused(retryAfter: retryAfter)

@@ -10,8 +10,8 @@ extension CatalogProxy {
     while true {
       // Before one's turn: what would be refused need not wait for it.
       let now = clock.elapsed
-      if let pause = withState({ $0.circuit.refusal(now: now) }) {
-        return .failure(.circuitOpen(retryAfter: pause, nextHop: configuration.nextHop))
+      if let refusal = withState({ $0.circuit.refusal(for: exchange.subject, now: now) }) {
+        return .failure(.circuitOpen(refusal, nextHop: configuration.nextHop))
       }
       let permit: HeldPermit
       switch await admit(exchange) {
@@ -52,12 +52,12 @@ extension CatalogProxy {
       return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
     }
     let now = clock.elapsed
-    let pass: CircuitPass
-    switch withState({ $0.circuit.admit(now: now) }) {
+    let pass: UpstreamCircuit.Pass
+    switch withState({ $0.circuit.admit(exchange.subject, now: now) }) {
     case .pass(let granted): pass = granted
-    case .open(let retryAfter):
+    case .refused(let refusal):
       permit.release(.inconclusive)
-      return .done(.failure(.circuitOpen(retryAfter: retryAfter, nextHop: configuration.nextHop)))
+      return .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
     }
     guard let token = currentToken() else {
       permit.release(.inconclusive)
@@ -91,6 +91,9 @@ extension CatalogProxy {
     _ progress: inout Progress
   ) async -> Step {
     switch response.status.code {
+    case 206,
+      304 where !exchange.request.isConditional:
+      return judgeUnsolicited(response, permit)
     case 401:
       return await judgeRefusedToken(response, exchange, permit, token, &progress)
     case 429:
@@ -108,6 +111,16 @@ extension CatalogProxy {
       withState { $0.budget.succeeded() }
       return .done(.response(response, permit))
     }
+  }
+
+  /// A response that no request of ours asks for: 206, since `Range` is never sent, or 304 to a request without
+  /// preconditions. To hand it on would give the caller a part for the whole (RFC 9110 §15.3.7, §15.4.5).
+  private func judgeUnsolicited(_ response: UpstreamResponse, _ permit: HeldPermit) -> Step {
+    response.content.cancel()
+    permit.release(.answered)
+    withState { $0.counts.failures += 1 }
+    observer.noticed(.upstreamStatus(response.status.code))
+    return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
   }
 
   private func judge(
@@ -159,14 +172,15 @@ extension CatalogProxy {
     }
   }
 
-  private func record(_ outcome: CircuitOutcome, of pass: CircuitPass) {
+  private func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass) {
     let now = clock.elapsed
     let (before, after) = withState { state in
       let before = !state.circuit.isClosed
       state.circuit.record(outcome, of: pass, now: now)
       return (before, !state.circuit.isClosed)
     }
-    if before != after { observer.noticed(after ? .circuitOpened : .circuitClosed) }
+    // Also told of a probe that failed: the log holds lines back, and must not end with one that is not true any more.
+    if before != after || after && pass.isProbe { observer.noticed(after ? .circuitOpened : .circuitClosed) }
   }
 
   func accepted(_ token: ProxyToken) {
@@ -179,6 +193,11 @@ extension CatalogProxy {
     }
     if isMended { observer.noticed(.tokenAccepted) }
   }
+}
+
+extension UpstreamRequest {
+  /// Whether 304 is a response to it (RFC 9110 §13.2.2).
+  fileprivate var isConditional: Bool { fields.contains(.ifNoneMatch) || fields.contains(.ifModifiedSince) }
 }
 
 extension UpstreamError {

@@ -66,8 +66,8 @@ extension CatalogProxy {
     if let stored { for field in stored.answer.validators { fields.append(field) } }
     let requestedAt = clock.now
     let exchange = Exchange(
-      UpstreamRequest(.get, call.target.target, fields: fields), caller: call.caller,
-      cost: reason == .request ? Self.forcedCost : 1, end: end, route: route)
+      UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end,
+      route: route)
     switch await perform(exchange) {
     case .failure(let failure): return .failure(failure)
     case .cancelled: return .cancelled

@@ -9,10 +9,7 @@ extension CatalogProxy {
   ) async -> CatalogReply {
     let request = UpstreamRequest(
       call.method, call.target.target, fields: call.fields, content: content, contentLength: contentLength)
-    // A caller who wants an answer of its own where there may be one for all pays for that.
-    let exchange = Exchange(
-      request, caller: call.caller, cost: call.target.isStorable ? Self.forcedCost : 1, end: end, route: route,
-      isForUser: call.target.wantsUserToken)
+    let exchange = Exchange(request, for: call, end: end, route: route)
     let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
     switch await perform(exchange) {
     case .response(let response, let permit):
@@ -31,7 +28,4 @@ extension CatalogProxy {
     expire(.turn(permit), at: end, route)
     return response
   }
-
-  /// What a caller pays of its own share for an answer that is stored and fresh, or could be, but that it wants anew.
-  static let forcedCost = 4
 }

@@ -7,7 +7,7 @@ import Locks
 ///
 /// A request passes through these phases, each in a file of its own:
 ///
-///     judged (CatalogTarget) ─ cached? (ResponseCache) ─ collapsed (Flights) ─ admitted (ConcurrencyLimit, CircuitBreaker)
+///     judged (CatalogTarget) ─ cached? (ResponseCache) ─ collapsed (Flights) ─ admitted (ConcurrencyLimit, UpstreamCircuit)
 ///     ─ authorized (ProxyToken) ─ sent (Upstream) ─ judged again (RetryPolicy, RemintPolicy) ─ stored ─ answered
 ///
 /// Everything that decides is a value that is given the time; this object holds those values behind a lock and does the
@@ -56,7 +56,7 @@ public final class CatalogProxy: @unchecked Sendable {
     var expiries = Expiries()
     /// What is being asked for anew behind its callers' backs.
     var revalidating: Set<CacheKey> = []
-    var circuit = CircuitBreaker()
+    var circuit = UpstreamCircuit()
     var budget = RetryBudget()
     let retries = RetryPolicy()
     var random = SystemRandomNumberGenerator()

@@ -2,13 +2,16 @@ import HTTPMessages
 import HTTPTypes
 
 /// A request to the upstream, with who is charged for it and until when it may take.
+///
+/// Each attempt takes one turn of its caller's share, whatever the request says: for Apple it is one request, whether the
+/// caller forces a validation, wants nothing stored, or adds a parameter that no other caller uses.
 struct Exchange {
   /// The request, still without the credential.
   let request: UpstreamRequest
   /// Whose share of the quota it takes.
   let caller: QuotaCaller
-  /// How much of it.
-  let cost: Int
+  /// What it asks for and for whom, for the circuit.
+  let subject: CircuitSubject
   /// When it ends, retries and waits included.
   let end: Duration
   /// By which it goes.
@@ -19,18 +22,17 @@ struct Exchange {
   let content: WatchedContent?
 
   init(
-    _ request: UpstreamRequest, caller: QuotaCaller, cost: Int = 1, end: Duration, route: UpstreamRoute,
-    isForUser: Bool = false
+    _ request: UpstreamRequest, for call: CatalogCall, end: Duration, route: UpstreamRoute
   ) {
     var request = request
     content = request.content.map { WatchedContent($0) }
     request.content = content
     self.request = request
-    self.caller = caller
-    self.cost = cost
+    caller = call.caller
+    subject = CircuitSubject(call)
     self.end = end
     self.route = route
-    self.isForUser = isForUser
+    isForUser = call.target.wantsUserToken
   }
 
   /// Whether it can be sent as it is.

@@ -34,6 +34,8 @@ struct UpstreamAnswerTests {
       "endless-interim",
       String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100) + ok + "Content-Length: 2\r\n\r\n{}"
     ),
+    ("unasked-206", "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/9\r\nContent-Length: 2\r\n\r\n{}"),
+    ("part-without-range", "HTTP/1.1 206 Partial Content\r\nContent-Length: 2\r\n\r\n{}"),
     ("unasked-304", "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n\r\n"),
     ("no-gzip", ok + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
   ]

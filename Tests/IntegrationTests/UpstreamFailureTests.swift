@@ -111,7 +111,7 @@ struct UpstreamFailureTests {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
     let server = try ground.serve(upstream)
-    try upstream.behave("status-500")
+    try upstream.behave("status-503")
     let caller = try server.connect()
     var refusals = 0
     for number in 0..<200 {
@@ -129,7 +129,7 @@ struct UpstreamFailureTests {
     try eventually("it is asked again") { try server.request(Self.song).status == 200 }
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")
     server.stop()
-    #expect(server.log.split(separator: "\n").count { $0.contains("asked only now and then") } == 1)
+    #expect(server.log.split(separator: "\n").count { $0.contains("asked only now and then") } >= 1)
     #expect(server.log.split(separator: "\n").count { $0.contains("Apple Music answers again.") } == 1)
   }
 

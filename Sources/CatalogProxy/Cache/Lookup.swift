@@ -5,7 +5,7 @@ public enum Lookup: Sendable {
   /// To be served, although stale, while somebody asks upstream whether it still holds (RFC 5861 §3).
   case staleWhileRevalidate(Selection)
   /// To be asked about upstream, with its ``StoredAnswer/validators``. By the reason ``ForwardReason/request`` it is a
-  /// fresh answer that the caller does not want without: the asking is at his expense.
+  /// fresh answer that the caller does not want without.
   case validate(Selection, ForwardReason)
   /// Nothing.
   case miss(ForwardReason)

@@ -61,11 +61,12 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
     }
   }
 
-  /// The upstream has failed too often of late, and is not asked for now.
-  public static func circuitOpen(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
-    UpstreamFailure(
-      .upstreamError, "\(nextHop) has failed repeatedly and is given a moment. Send the request again after it.",
-      retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop))
+  /// The upstream, or this resource of it, has failed too often of late, and is not asked for now.
+  public static func circuitOpen(_ refusal: UpstreamCircuit.Refusal, nextHop: String) -> UpstreamFailure {
+    let what = refusal.isOfResource ? "This resource of \(nextHop)" : nextHop
+    return UpstreamFailure(
+      .upstreamError, "\(what) has failed repeatedly and is given a moment. Send the request again after it.",
+      retryAfter: refusal.retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop))
   }
 
   /// Too many requests wait for their turn already.

@@ -1,4 +1,4 @@
-/// Stops asking an upstream that keeps failing, and probes its way back with one request at a time.
+/// Stops asking for something that keeps failing, an upstream or one resource, and probes its way back with one request at a time.
 ///
 /// Closed, it lets everything pass. It opens when attempts fail several times in a row, or half of those in the last
 /// seconds. Open, it lets nothing pass for a while; then a single request, the probe: its success closes it, its failure
@@ -63,10 +63,14 @@ public struct CircuitBreaker: Sendable {
   }
 
   /// Reports what came of a request that passed.
-  public mutating func record(_ outcome: CircuitOutcome, of pass: CircuitPass, now: Duration) {
+  ///
+  /// - Parameter mayOpen: Whether the failures are evidence enough to open a closed one.
+  public mutating func record(
+    _ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool = true, now: Duration
+  ) {
     guard pass.epoch == epoch else { return }
     switch state {
-    case .closed: count(outcome, of: pass, now: now)
+    case .closed: count(outcome, of: pass, mayOpen: mayOpen, now: now)
     case .probing: probed(outcome, now: now)
     case .open: break
     }
@@ -75,24 +79,24 @@ public struct CircuitBreaker: Sendable {
   private mutating func probed(_ outcome: CircuitOutcome, now: Duration) {
     switch outcome {
     case .success: close()
-    case .failure, .broken:
+    case .failure, .broken, .resourceFailure:
       pause = min(pause * 2, limits.longestPause)
       open(now: now)
     case .neutral: state = .open(until: now)
     }
   }
 
-  private mutating func count(_ outcome: CircuitOutcome, of pass: CircuitPass, now: Duration) {
+  private mutating func count(_ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool, now: Duration) {
     switch outcome {
     case .neutral: return
     case .broken where lastFailure.map({ pass.began <= $0 }) ?? false: return
     case .success: consecutive = 0
-    case .failure, .broken:
+    case .failure, .broken, .resourceFailure:
       consecutive += 1
       lastFailure = now
     }
     window.record(failed: outcome != .success, now: now)
-    if consecutive >= limits.consecutive || hasFailedTooOften { open(now: now) }
+    if mayOpen, consecutive >= limits.consecutive || hasFailedTooOften { open(now: now) }
   }
 
   private var hasFailedTooOften: Bool {

@@ -5,8 +5,10 @@ public import HTTPTypes
 public enum CircuitOutcome: Sendable, Equatable {
   /// It answers: everything below 500, 429 and 401 included.
   case success
-  /// It failed: 5xx, too late, or out of reach.
+  /// It failed: 502, 503, 504, too late, or out of reach.
   case failure
+  /// It failed in its own way: 500 and every other 5xx. That says nothing about other resources.
+  case resourceFailure
   /// The connection broke under the request. A hundred others may have been on it, and are no further evidence.
   case broken
   /// Nothing: the attempt was given up here.
@@ -14,7 +16,12 @@ public enum CircuitOutcome: Sendable, Equatable {
 
   /// Of a response.
   public init(_ status: HTTPResponse.Status) {
-    self = status.code < 500 ? .success : .failure
+    self =
+      switch status.code {
+      case ..<500: .success
+      case 502, 503, 504: .failure
+      default: .resourceFailure
+      }
   }
 
   /// Of an exchange that failed.

@@ -59,12 +59,20 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)))
   }
 
+  /// What a call gets, its content read to the end.
+  func answer(_ call: CatalogCall) async -> CatalogReply {
+    let reply = await proxy.answer(call, by: route)
+    guard case .answer(let answer) = reply, let stream = answer.stream else { return reply }
+    while (try? await stream.read()) ?? nil != nil {}
+    return reply
+  }
+
   /// What a call gets.
   func ask(
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives()
   ) async throws -> CatalogReply {
-    await proxy.answer(try call(target, by: client, user: user, directives: directives), by: route)
+    await answer(try call(target, by: client, user: user, directives: directives))
   }
 }
 

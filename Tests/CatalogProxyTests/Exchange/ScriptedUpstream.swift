@@ -76,3 +76,20 @@ final class ScriptedContent: ContentReader, @unchecked Sendable {
     mutex.withLock { bytes = nil }
   }
 }
+
+/// Holds responses back while it is shut.
+final class Gate: @unchecked Sendable {
+  // Sendable: `value` is touched only under `mutex`.
+  private let mutex = Mutex()
+  private var value = false
+
+  var isShut: Bool {
+    get { mutex.withLock { value } }
+    set { mutex.withLock { value = newValue } }
+  }
+
+  /// Returns once it is open, or the task is cancelled.
+  func pass() async {
+    while isShut, !Task.isCancelled { await Task.yield() }
+  }
+}

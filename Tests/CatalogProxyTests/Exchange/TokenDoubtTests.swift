@@ -60,7 +60,7 @@ struct TokenDoubtTests {
     #expect(ground.proxy.status.isTokenRejected)
     ground.upstream.answer { _ in .scripted(.init(code: status)) }
     let call = try ground.call("/v1/me/ratings/songs/1", user: "user", method: .delete)
-    _ = await ground.proxy.answer(call, by: ground.route)
+    _ = await ground.answer(call)
     #expect(ground.proxy.status.isTokenRejected)
   }
 
@@ -72,9 +72,9 @@ struct TokenDoubtTests {
       throw UpstreamError(.cancelled, .unanswered, "cancelled")
     }
     let call = try ground.call("/v1/me/library/songs", user: "user")
-    let first = Task { await ground.proxy.answer(call, by: ground.route) }
+    let first = Task { await ground.answer(call) }
     try await eventually("/v1/test is asked") { ground.upstream.targets.contains("/v1/test") }
-    let others = (0..<20).map { _ in Task { await ground.proxy.answer(call, by: ground.route) } }
+    let others = (0..<20).map { _ in Task { await ground.answer(call) } }
     try await eventually("the others wait") { ground.time.pauses == 20 }
     #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 1)
     ground.upstream.answer { .scripted($0.target == "/v1/test" ? .ok : .unauthorized) }

@@ -44,7 +44,8 @@ import Testing
   @Test("when to come back is told in whole seconds, never zero")
   func retryAfter() {
     let host = "a.example"
-    #expect(UpstreamFailure.circuitOpen(retryAfter: .milliseconds(20), nextHop: host).retryAfter == 1)
+    let pause = UpstreamCircuit.Refusal(retryAfter: .milliseconds(20), isOfResource: false)
+    #expect(UpstreamFailure.circuitOpen(pause, nextHop: host).retryAfter == 1)
     #expect(UpstreamFailure.rateLimited(retryAfter: .milliseconds(1001), nextHop: host).retryAfter == 2)
     #expect(UpstreamFailure.overloaded(retryAfter: .seconds(-3)).retryAfter == 1)
   }

@@ -148,12 +148,15 @@ import Testing
     #expect(breaker.isClosed)
   }
 
-  @Test("every answer below 500 is a success, and every other one a failure")
+  @Test("502, 503 and 504 say something of the upstream, every other 5xx of the resource alone")
   func statuses() {
     for code in [200, 301, 304, 400, 401, 404, 429] {
       #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .success)
     }
-    for code in [500, 502, 503, 504] { #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .failure) }
+    for code in [502, 503, 504] { #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .failure) }
+    for code in [500, 501, 505, 599] {
+      #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .resourceFailure)
+    }
   }
 
   @Test("an exchange that ended for our own reasons says nothing, a broken one little, and any other one fails")

@@ -1,0 +1,44 @@
+import HTTPMessages
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite("A request that reaches Apple")
+struct RequestCostTests {
+  @Test(
+    "costs one turn, however it bypasses the cache",
+    arguments: [
+      ("/v1/catalog/us/songs/", "no-cache", nil), ("/v1/catalog/us/songs/", "max-age=0", nil),
+      ("/v1/catalog/us/songs/", "no-store", nil), ("/v1/catalog/us/songs?x=", "", nil), ("/v1/test?x=", "", nil),
+      ("/v1/catalog/us/songs?relate=library&x=", "", "user"), ("/v1/me/library/songs/", "", "user"),
+    ] as [(String, String, String?)])
+  func cost(_ prefix: String, _ control: String, _ user: String?) async throws {
+    let gate = Gate()
+    let ground = ProxyGround({ $0.concurrency.maximum = 1 }) { _ in
+      await gate.pass()
+      return .scripted()
+    }
+    for round in 0..<4 { _ = try await ground.ask("/v1/catalog/us/songs/\(round)") }
+    ground.time.advance(by: .seconds(1))
+    let before = ground.upstream.requests.count
+    gate.isShut = true
+    var tasks: [Task<CatalogReply, Never>] = []
+    for round in 0..<4 {
+      let directives = Sample.request(control)
+      let bypassing = try ground.call("\(prefix)\(round)", by: "bypassing", user: user, directives: directives)
+      let plain = try ground.call("/v1/catalog/us/albums/\(round)", by: "plain")
+      for call in [bypassing, plain] {
+        tasks.append(Task { await ground.answer(call) })
+        try await eventually("it is at the upstream, or waits") {
+          ground.upstream.requests.count + ground.proxy.status.waiting == before + tasks.count
+        }
+      }
+    }
+    gate.isShut = false
+    for task in tasks { #expect(await task.value.status == 200) }
+    // They take turns one by one, so neither pays more than the other.
+    let isPlain = ground.upstream.targets.dropFirst(before).map { $0.contains("/albums/") }
+    #expect(isPlain == [false, true, false, true, false, true, false, true], "\(ground.upstream.targets)")
+  }
+}

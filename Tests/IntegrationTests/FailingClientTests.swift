@@ -1,0 +1,51 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A client whose requests fail")
+struct FailingClientTests {
+  @Test("costs another client nothing", arguments: ["status=500", "status=503"])
+  func otherClient(_ fault: String) throws {
+    let clients = try ["bad", "good"].map {
+      "{ id: '\($0)', apiKey: { sha256: '\(try AccessGround.sha256("\($0)-key"))' }, catalog: true }"
+    }
+    let ground = try CatalogGround([
+      "ACCESS_CLIENTS": "[\(clients.joined(separator: ","))]", "ACCESS_ANONYMOUS": "", "CATALOG_CACHE_MAX_BYTES": "0",
+    ])
+    func ask(_ target: String, _ client: String) throws -> HTTPAnswer {
+      try ground.request(target, "-H", "X-API-Key: \(client)-key")
+    }
+    #expect(try ask(CatalogGround.album, "good").status == 200)
+    try ground.emulator.fail(fault, path: "/v1/catalog/us/songs/")
+    var failed = 0
+    for round in 0..<15 {
+      for number in 0..<4 where try ask("/v1/catalog/us/songs/1200868616?x=\(4 * round + number)", "bad").status >= 500
+      {
+        failed += 1
+      }
+      let answer = try ask(CatalogGround.album, "good")
+      #expect(answer.status == 200, "\(answer.text)")
+    }
+    #expect(failed == 60)
+    #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
+  }
+
+  @Test("has one resource that fails, which is given a moment, and no other is")
+  func resource() throws {
+    let ground = try CatalogGround(["CATALOG_CACHE_MAX_BYTES": "0"])
+    let song = "/v1/catalog/us/songs/1200868616"
+    try ground.emulator.fail("status=500", path: song)
+    let caller = try ground.connect()
+    var refusals = 0
+    for _ in 0..<100 {
+      caller.send("GET \(song) HTTP/1.1\r\nHost: a\r\n\r\n")
+      let answer = try caller.response()
+      #expect(answer.status == 502)
+      if answer["Retry-After"] != nil { refusals += 1 }
+    }
+    #expect(refusals > 0)
+    #expect(try ground.emulator.count() + refusals == 100)
+    #expect(try ground.request(CatalogGround.album).status == 200)
+    #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
+  }
+}
