@@ -42,7 +42,11 @@ extension CatalogProxy {
     }
     let (stored, reason) = stored(for: call)
     withState { $0.counts.misses += 1 }
-    let (outcome, isCollapsed) = await share(call, validating: stored, reason, by: route, end: end)
+    var (outcome, isCollapsed) = await share(call, validating: stored, reason, by: route, end: end)
+    if case .unshared = outcome {
+      outcome = await fetch(call, validating: stored, reason, by: route, end: end)
+      isCollapsed = false
+    }
     if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, by: route, end: end) }
     return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
   }
@@ -87,7 +91,11 @@ extension CatalogProxy {
       return .answer(handOn(response, to: call, status))
     case .failure(let failure):
       return standIn(stored, for: failure, to: call, status)
-    case .alone, .cancelled:
+    case .late:
+      guard let stored else { return .cancelled }
+      withState { $0.counts.staleWhileWaiting += 1 }
+      return .answer(stale(stored.answer, to: call, status, "stale-after"))
+    case .alone, .unshared, .cancelled:
       return .cancelled
     }
   }
@@ -99,16 +107,27 @@ extension CatalogProxy {
     var status = status
     status.forwardStatus = failure.proxyStatus.receivedStatus
     guard let stored else { return .failure(failure, status) }
-    let selection = Selection(stored.answer, now: clock.now)
-    guard selection.mayServeOnError(call.directives) else { return .failure(failure, status) }
+    guard Selection(stored.answer, now: clock.now).mayServeOnError(call.directives) else {
+      return .failure(failure, status)
+    }
     withState { $0.counts.staleOnError += 1 }
-    status.timeToLive = selection.timeToLive
-    status.detail = "stale-if-error"
-    var answer = answer(selection, to: call, status)
+    var answer = stale(stored.answer, to: call, status, "stale-if-error")
     answer.fields[.proxyStatus] = failure.proxyStatus.fieldValue
+    return .answer(answer)
+  }
+
+  /// A stale answer, marked so.
+  private func stale(
+    _ stored: StoredAnswer, to call: CatalogCall, _ status: CacheStatus, _ detail: String
+  ) -> CatalogAnswer {
+    let selection = Selection(stored, now: clock.now)
+    var status = status
+    status.timeToLive = selection.timeToLive
+    status.detail = detail
+    var answer = answer(selection, to: call, status)
     // Not validated, so it bears one even if it is 0 (RFC 9111 §5.1).
     answer.fields[.age] = "\(selection.age)"
-    return .answer(answer)
+    return answer
   }
 
   /// A whole answer in the form that the caller likes best; 304 if it has it already.

@@ -3,13 +3,21 @@ import HTTPTypes
 
 /// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
 extension CatalogProxy {
-  /// Waits for what the request's flight comes to, and starts it if there is none.
+  /// Waits for what the request's flight comes to, and starts it if there is none. For a caller who may have a stale
+  /// response it waits no longer than `staleAfter`, while the flight goes on.
   func share(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> (Outcome, isCollapsed: Bool) {
+    let now = clock.now
+    if withState({ $0.unshared.contains(call.key, now: .nanoseconds(Int64(now.monotonic))) }) {
+      return (await fetch(call, validating: stored, reason, by: route, end: end), false)
+    }
+    let hasStale = stored.map { Selection($0.answer, now: now).mayServeWhileWaiting(call.directives) } ?? false
     let waiting = Waiting<Outcome>()
-    let (ticket, isNew) = withState { state in
-      let (ticket, isNew) = state.flights.join(FlightKey(call.key, sent: call.fields), waiting)
+    let joined = withState { state -> (FlightTicket, isNew: Bool)? in
+      let key = FlightKey(call.key, sent: call.fields)
+      if hasStale, state.flights.isKept(key) { return nil }
+      let (ticket, isNew) = state.flights.join(key, waiting)
       if isNew {
         // Started within the lock, so that nobody can leave a flight that has no task yet. It begins later.
         state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
@@ -20,12 +28,24 @@ extension CatalogProxy {
       }
       return (ticket, isNew)
     }
+    guard let (ticket, isNew) = joined else { return (.late, true) }
+    let timer = hasStale ? endWait(of: ticket, by: route) : nil
+    defer { timer?.cancel() }
     let outcome = await withTaskCancellationHandler {
       await waiting.get()
     } onCancel: {
       leave(ticket)
     }
     return (outcome, !isNew)
+  }
+
+  /// Ends the wait of one caller after `staleAfter`.
+  private func endWait(of ticket: FlightTicket, by route: UpstreamRoute) -> Task<Void, Never> {
+    let patience = configuration.staleAfter
+    return Task(executorPreference: route.executor) {
+      guard (try? await route.upstream.pause(for: patience)) != nil else { return }
+      self.withState { $0.flights.keep(ticket) }?.resume(.late)
+    }
   }
 
   private func leave(_ ticket: FlightTicket) {
@@ -47,10 +67,7 @@ extension CatalogProxy {
       state.tasks[flight] = nil
       return state.flights.complete(flight)
     }
-    guard case .stream(let response) = outcome else {
-      for waiter in waiters { waiter.resume(outcome) }
-      return
-    }
+    guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
     // The content can be read on this loop only, which is the leader's.
     var isTaken = false
     for waiter in waiters where waiter === leader { isTaken = waiter.resume(outcome) }
@@ -58,26 +75,28 @@ extension CatalogProxy {
     if !isTaken { response.content.cancel() }
   }
 
+  /// Hands an outcome to all who wait, or to the first of them if it is for one alone.
+  private func tell(_ waiters: [Waiting<Outcome>], _ outcome: Outcome) {
+    var outcome = outcome
+    for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
+  }
+
   /// Asks upstream for a storable answer and stores it.
-  private func fetch(
+  func fetch(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> Outcome {
     var fields = call.fields
     if let stored { for field in stored.answer.validators { fields.append(field) } }
     let requestedAt = clock.now
     let exchange = Exchange(
-      UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end,
-      route: route)
+      UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end, route: route)
     switch await perform(exchange) {
     case .failure(let failure): return .failure(failure)
     case .cancelled: return .cancelled
     case .response(let response, let permit) where response.status == .notModified:
       response.content.cancel()
       permit.release(.answered)
-      guard let stored else {
-        // Nobody asked whether anything had changed.
-        return .failure(.status(.notModified, nextHop: configuration.nextHop))
-      }
+      guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
       let notModified = received(response, call, requestedAt)
       let settings = cacheSettings
       if let answer = cache.freshen(stored.answer, for: call.key, by: notModified, settings: settings) {
@@ -113,6 +132,8 @@ extension CatalogProxy {
       let settings = cacheSettings
       let answer = try StoredAnswer(whole, settings: settings)
       let isStored = cache.store(answer, for: call.key)
+      let now = clock.elapsed
+      withState { $0.unshared.note(call.key, isShareable: answer.isShareable, now: now) }
       // Those who may have it have changed meanwhile.
       if settings != cacheSettings { cache.remove(call.key) }
       return .answer(answer, isStored: isStored, forwardStatus: nil)
@@ -140,5 +161,12 @@ extension CatalogProxy {
       status: response.status, fields: response.fields,
       downstream: policy.responseFields(response.fields, version: response.version), body: [],
       sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
+  }
+}
+
+extension Outcome {
+  /// Whether only one of those who wait may have it.
+  fileprivate var isForOne: Bool {
+    if case .answer(let answer, _, _) = self { !answer.isShareable } else { false }
   }
 }

@@ -23,6 +23,8 @@ public final class CatalogProxy: @unchecked Sendable {
     public var nextHop: String
     /// How long one request may take.
     public var timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(30))
+    /// How long a caller waits for whom there is a usable stale response.
+    public var staleAfter: Duration = .milliseconds(500)
     /// What is kept, and for how long.
     public var cache = CacheSettings()
     /// How many requests may be at the upstream, and wait for that.
@@ -52,6 +54,7 @@ public final class CatalogProxy: @unchecked Sendable {
   struct State {
     var flights = Flights<Waiting<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
+    var unshared = UnsharedTargets()
     var limit: ConcurrencyLimit<Waiting<Admission>>
     var expiries = Expiries()
     /// What is being asked for anew behind its callers' backs.

@@ -38,4 +38,6 @@ public struct CatalogCounts: Sendable, Equatable {
   public var collapsed = 0
   /// Stale answers in place of a failure.
   public var staleOnError = 0
+  /// Stale answers because the upstream took long.
+  public var staleWhileWaiting = 0
 }

@@ -7,8 +7,12 @@ enum Outcome: Sendable {
   case answer(StoredAnswer, isStored: Bool, forwardStatus: Int?)
   /// An answer too long to be kept, which only one can have.
   case stream(UpstreamResponse)
-  /// Somebody else has the answer, which was too long to be shared: ask yourself.
+  /// Another caller has the response, which was too long to be shared: send the request as one of its own.
   case alone
+  /// Another caller has the response, which is for one caller alone: send the request as one of its own.
+  case unshared
+  /// It takes long, and there is a stale response to be had meanwhile.
+  case late
   /// None.
   case failure(UpstreamFailure)
   /// Nobody waits any more.

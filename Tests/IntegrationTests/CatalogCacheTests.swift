@@ -173,7 +173,10 @@ struct CatalogCacheTests {
   @Test("serves what it has while Apple is away, marked so", arguments: [false, true])
   func upstreamGone(_ isSecure: Bool) throws {
     let ground = try CatalogGround(
-      ["CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s"], isSecure: isSecure)
+      [
+        "CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s",
+        "CATALOG_TIMEOUTS_STALE_AFTER": "10m",
+      ], isSecure: isSecure)
     let first = try ground.request(Self.searches + "?term=khalid&types=albums")
     #expect(first.status == 200)
     ground.emulator.stop()

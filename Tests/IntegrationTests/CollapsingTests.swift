@@ -16,6 +16,19 @@ struct CollapsingTests {
     #expect(try ground.emulator.count() == 1)
   }
 
+  @Test("each get a response of their own if that is for one caller alone")
+  func unshared() throws {
+    let body = "{}"
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: private\r\nConnection: close\r\n"
+    let upstream = try RawUpstream(["one": "\(head)Content-Length: \(body.utf8.count)\r\n\r\n\(body)"])
+    let server = try upstream.serve(try Ground())
+    let script = [Repository.script("herd.py"), "\(server.port)", "30", "/v1/catalog/us/songs/one"]
+    let herd = try #require(JSONReader.read(try run(Repository.python, script).standardOutput))
+    #expect(herd["statuses"]?["200"]?.integer == 30)
+    #expect(herd["collapsed"]?.integer == 0)
+    for _ in 0..<30 { #expect(try upstream.next()["line"]?.string?.contains("/songs/one") == true) }
+  }
+
   @Test("all hear of an error, each by itself")
   func error() throws {
     let ground = try CatalogGround()

@@ -13,7 +13,10 @@ struct UpstreamOutageTests {
     let ground = try UpstreamGround()
     let port = UpstreamGround.fixedPort
     let sandbox = try ground.sandbox("--cache-fields", "none", port: port)
-    let stale = ["CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s"]
+    let stale = [
+      "CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s",
+      "CATALOG_TIMEOUTS_STALE_AFTER": "10m",
+    ]
     let server = try ground.serve(sandbox.url, stale)
     let fresh = try server.request(Self.album)
     #expect(fresh.status == 200)
@@ -43,6 +46,32 @@ struct UpstreamOutageTests {
       try server.request(Self.album)["Proxy-Status"] == nil
     }
     #expect(try back.requestsSeen() > 0)
+  }
+
+  @Test("what is stored is served after half a second while Apple says nothing, and what it says then is kept")
+  func staleAfter() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let stale = ["CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s"]
+    let server = try ground.serve(upstream, stale)
+    #expect(try server.request(Self.album).status == 200)
+    try upstream.behave("hold")
+    for _ in 0..<3 {
+      let answer = try server.request(Self.album)
+      #expect(answer.status == 200)
+      #expect(try #require(answer["Cache-Status"]).contains("fwd=stale"))
+      #expect(try #require(answer["Cache-Status"]).contains("detail=\"stale-after\""))
+      #expect(answer["Age"] != nil && answer["Proxy-Status"] == nil)
+    }
+    #expect(try upstream.count("requests") == 2, "the request to Apple goes on, for all of them")
+    #expect(try upstream.count("gone") == 0)
+    let metrics = try server.admin("/metrics").text
+    #expect(metrics.contains("musickit_cache_stale_while_waiting_total 3"))
+    try upstream.behave("ok")
+    try upstream.release()
+    try eventually("there are fresh answers") {
+      try server.request(Self.album)["Cache-Status"]?.contains("stored") == true
+    }
   }
 
   @Test(

@@ -85,7 +85,7 @@ struct ReadmeTests {
 
   static let pages =
     ["README.md"]
-    + ["Architecture", "Decisions", "Operations", "ThreatModel", "TokenServer"].map { name in
+    + ["Architecture", "Cache", "Decisions", "Operations", "ThreatModel", "TokenServer"].map { name in
       "Sources/TokenServer/TokenServer.docc/\(name).md"
     }
 

@@ -59,6 +59,7 @@ extension CatalogProxy.Configuration {
     self.init(upstream: settings.upstream.description, nextHop: String(settings.upstream.host))
     timeouts = UpstreamTimeouts(
       connect: settings.timeouts.connect, firstByte: settings.timeouts.firstByte, whole: settings.timeouts.whole)
+    staleAfter = settings.timeouts.staleAfter
     cache.maxBytes = settings.cache.maxBytes
     cache.lifetime = Int(settings.cache.lifetime.components.seconds)
     cache.negativeLifetime = Int(settings.cache.notFoundLifetime.components.seconds)

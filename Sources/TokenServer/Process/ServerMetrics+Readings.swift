@@ -135,6 +135,9 @@ extension ServerMetrics {
       .counter, "musickit_cache_collapsed_total", "Requests that shared the answer to another.", \.counts.collapsed),
     MetricReading(
       .counter, "musickit_cache_stale_on_error_total", "Stale answers in place of a failure.", \.counts.staleOnError),
+    MetricReading(
+      .counter, "musickit_cache_stale_while_waiting_total", "Stale responses because Apple Music took long.",
+      \.counts.staleWhileWaiting),
     MetricReading(.counter, "musickit_cache_evictions_total", "Answers that had to go for others.", \.cache.evictions),
     MetricReading(.gauge, "musickit_cache_entries", "Resources that the cache has answers for.", \.cache.entries),
     MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache takes.", \.cache.bytes),

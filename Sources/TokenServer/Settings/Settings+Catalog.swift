@@ -26,6 +26,8 @@ extension Settings {
       public var firstByte: Duration
       /// For the whole, retries included.
       public var whole: Duration
+      /// For a caller for whom there is a usable stale response.
+      public var staleAfter: Duration
     }
 
     /// Where requests go.
@@ -125,13 +127,18 @@ extension Settings.Catalog.Timeouts {
   static let connect = Setting("catalog.timeouts.connect", .duration(seconds: 1...60), default: .seconds(5))
   static let firstByte = Setting("catalog.timeouts.firstByte", .duration(seconds: 1...300), default: .seconds(10))
   static let whole = Setting("catalog.timeouts.whole", .duration(seconds: 1...600), default: .seconds(30))
+  static let staleAfter = Setting(
+    "catalog.timeouts.staleAfter", .duration(milliseconds: 0...600_000), default: .milliseconds(500))
 
-  static var known: [KnownSetting] { [KnownSetting(connect), KnownSetting(firstByte), KnownSetting(whole)] }
+  static var known: [KnownSetting] {
+    [KnownSetting(connect), KnownSetting(firstByte), KnownSetting(whole), KnownSetting(staleAfter)]
+  }
 
   init?(_ reader: inout SettingsReader) {
     let connect = reader.read(Self.connect)
     let firstByte = reader.read(Self.firstByte)
-    guard let whole = reader.read(Self.whole), let connect, let firstByte else { return nil }
-    self.init(connect: connect, firstByte: firstByte, whole: whole)
+    let staleAfter = reader.read(Self.staleAfter)
+    guard let whole = reader.read(Self.whole), let connect, let firstByte, let staleAfter else { return nil }
+    self.init(connect: connect, firstByte: firstByte, whole: whole, staleAfter: staleAfter)
   }
 }

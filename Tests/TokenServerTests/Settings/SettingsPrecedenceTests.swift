@@ -46,6 +46,7 @@ struct SettingsPrecedenceTests {
       "catalog.cache.staleIfError": ["\"1s\"", "\"2s\"", "\"3s\""],
       "catalog.timeouts.connect": ["\"1s\"", "\"2s\"", "\"3s\""],
       "catalog.timeouts.firstByte": ["\"1s\"", "\"2s\"", "\"3s\""],
+      "catalog.timeouts.staleAfter": ["\"1ms\"", "\"1500ms\"", "\"2s\""],
       "catalog.timeouts.whole": ["\"1s\"", "\"2s\"", "\"3s\""],
       "access.anonymous.catalog": ["true", "false", "true"],
       "access.anonymous.me": ["true", "false", "true"],

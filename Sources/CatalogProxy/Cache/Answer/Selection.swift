@@ -27,6 +27,12 @@ public struct Selection: Sendable {
     return !answer.freshness.forbidsStale && -timeToLive < request.staleIfError ?? answer.freshness.staleIfError
   }
 
+  /// Whether it may be sent while the upstream is slow to say whether it still holds. Not to a caller who says how fresh
+  /// its response has to be.
+  public func mayServeWhileWaiting(_ request: RequestDirectives) -> Bool {
+    request.maxAge == nil && request.minFresh == nil && mayServeOnError(request)
+  }
+
   /// The fields that change from response to response: Date, which is the origin's (RFC 9110 §6.6.1), Age, Cache-Status.
   public func fields(_ status: CacheStatus) -> HTTPFields {
     var fields = HTTPFields()

@@ -9,6 +9,9 @@ public final class StoredAnswer: Sendable {
   public let status: HTTPResponse.Status
   /// Whether the cache takes it, and why not.
   public let verdict: StorageVerdict
+  /// Whether all who asked for it at the same time may have it (RFC 9111 §4): no if it says `private` or `no-store`, if no
+  /// other request selects it (`Vary: *`), or if it sets a cookie.
+  public let isShareable: Bool
 
   let source: ReceivedAnswer
   let content: AnswerContent
@@ -58,6 +61,8 @@ public final class StoredAnswer: Sendable {
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
     (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
+    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.contains(.setCookie)
+    isShareable = verdict == .store || !isForOne
     (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
   }
 

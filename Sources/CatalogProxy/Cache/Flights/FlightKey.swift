@@ -2,9 +2,8 @@ public import HTTPTypes
 
 /// What requests have to have in common to become one upstream request: everything that is sent.
 ///
-/// Only that makes it safe to hand one answer to all of them, whatever its fields say: the credential is the proxy's own,
-/// so an upstream that has seen the same bytes cannot have meant one caller rather than another. A request whose fields
-/// differ, and might select another variant (RFC 9111 §4.1), is another flight from the start.
+/// A request whose fields differ, and might select another variant (RFC 9111 §4.1), is another flight from the start. The
+/// response is still handed to all only if it may be shared, see ``StoredAnswer/isShareable``.
 public struct FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private var sent: HTTPFields

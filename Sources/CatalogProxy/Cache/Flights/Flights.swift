@@ -1,14 +1,16 @@
 /// Upstream requests that are under way, and who waits for each (request collapsing, RFC 9111 §4).
 ///
 /// The upstream request belongs to none of those who wait, not even to the first: whoever leaves hurts no other, and it
-/// is given up only when nobody is left. A waiter is handed out exactly once, by ``leave(_:)`` or by ``complete(_:)``,
-/// because that is what takes it out.
+/// is given up only when nobody is left, unless it is kept. A waiter is handed out exactly once, by ``leave(_:)``,
+/// ``keep(_:)`` or ``complete(_:)``, because that is what takes it out.
 ///
 /// A value without a lock: keep it behind one, and resume the waiters outside of it.
 public struct Flights<Waiter> {
   fileprivate struct Flight {
     let key: FlightKey
     var waiters: [UInt64: Waiter] = [:]
+    /// Whether it goes on without waiters.
+    var isKept = false
   }
 
   /// What became of a caller who leaves.
@@ -49,11 +51,25 @@ public struct Flights<Waiter> {
   /// that is being cancelled.
   public mutating func leave(_ ticket: FlightTicket) -> Departure {
     guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return .tooLate }
-    guard let flight = flights[ticket.flight], flight.waiters.isEmpty else {
+    guard let flight = flights[ticket.flight], flight.waiters.isEmpty, !flight.isKept else {
       return .left(waiter, cancelsFlight: false)
     }
     end(ticket.flight, flight)
     return .left(waiter, cancelsFlight: true)
+  }
+
+  /// Takes a waiter out that has got something else meanwhile. The flight goes on to its end, for those who come later.
+  ///
+  /// - Returns: The waiter; nil if the response is on its way to it already.
+  public mutating func keep(_ ticket: FlightTicket) -> Waiter? {
+    guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return nil }
+    flights[ticket.flight]?.isKept = true
+    return waiter
+  }
+
+  /// Whether a request with this key has been under way so long that a waiter got something else meanwhile.
+  public func isKept(_ key: FlightKey) -> Bool {
+    ids[key].flatMap { flights[$0]?.isKept } ?? false
   }
 
   /// Ends a flight: everybody who waited for it, in the order they came. Nobody if it was given up.

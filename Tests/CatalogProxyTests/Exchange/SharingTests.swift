@@ -1,0 +1,127 @@
+import HTTPMessages
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite("A response to many who asked at once")
+struct SharingTests {
+  private static let song = "/v1/catalog/us/songs/1"
+
+  private static func fields(_ line: String) -> HTTPFields {
+    let parts = line.split(separator: ": ").map(String.init)
+    return HTTPFields([HTTPField(name: HTTPField.Name(parts[0]) ?? .via, value: parts[1])])
+  }
+
+  /// Asks so often for the same, and waits until all wait for one request.
+  private func herd(_ count: Int, _ ground: ProxyGround, _ gate: Gate) async throws -> [Task<CatalogReply, Never>] {
+    let before = (ground.upstream.requests.count, ground.proxy.status.counts.collapsed)
+    gate.isShut = true
+    let call = try ground.call(Self.song)
+    let tasks = (0..<count).map { _ in Task { await ground.answer(call) } }
+    try await eventually("they wait for one request") {
+      ground.upstream.requests.count == before.0 + 1 && ground.proxy.status.counts.collapsed == before.1 + count - 1
+    }
+    return tasks
+  }
+
+  @Test(
+    "goes to one alone if it is for one, and the others' requests go one by one",
+    arguments: ["Cache-Control: private", "Cache-Control: no-store", "Vary: *", "Set-Cookie: a=b"])
+  func forOne(_ line: String) async throws {
+    let gate = Gate()
+    let fields = Self.fields(line)
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, fields)
+    }
+    let tasks = try await herd(50, ground, gate)
+    gate.isShut = false
+    var collapsed = 0
+    for task in tasks {
+      let reply = await task.value
+      #expect(reply.status == 200)
+      if reply.cacheStatus?.contains("collapsed") == true { collapsed += 1 }
+    }
+    #expect(ground.upstream.requests.count == 50)
+    #expect(collapsed == 0)
+    #expect(ground.proxy.cache.statistics.entries == 0)
+  }
+
+  @Test(
+    "goes to all if it may be shared, stored or not",
+    arguments: ["Cache-Control: max-age=60", "Cache-Control: max-age=0"])
+  func forAll(_ line: String) async throws {
+    let gate = Gate()
+    let fields = Self.fields(line)
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, fields)
+    }
+    let tasks = try await herd(50, ground, gate)
+    gate.isShut = false
+    for task in tasks { #expect(await task.value.status == 200) }
+    #expect(ground.upstream.requests.count == 1)
+  }
+
+  @Test("that is for one keeps later requests from waiting for each other, until one may be shared, or for 30 s")
+  func later() async throws {
+    let gate = Gate()
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, Self.fields("Cache-Control: private"))
+    }
+    _ = try await ground.ask(Self.song)
+    gate.isShut = true
+    let call = try ground.call(Self.song)
+    let tasks = (0..<10).map { _ in Task { await ground.answer(call) } }
+    try await eventually("each is at the upstream") { ground.upstream.requests.count == 11 }
+    gate.isShut = false
+    for task in tasks { _ = await task.value }
+    #expect(ground.proxy.status.counts.collapsed == 0)
+
+    ground.time.advance(by: .seconds(31))
+    for task in try await herd(5, ground, gate) {
+      gate.isShut = false
+      _ = await task.value
+    }
+    ground.upstream.answer { _ in
+      await gate.pass()
+      return .scripted(.ok, Self.fields("Cache-Control: max-age=0"))
+    }
+    _ = try await ground.ask(Self.song)
+    for task in try await herd(5, ground, gate) {
+      gate.isShut = false
+      _ = await task.value
+    }
+    let count = ground.upstream.requests.count
+    #expect(count == 11 + 5 + 1 + 1)
+  }
+
+  @Test("goes to the next one if the first has gone away")
+  func leaderLeft() async throws {
+    let gate = Gate()
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, Self.fields("Cache-Control: private"))
+    }
+    let tasks = try await herd(3, ground, gate)
+    tasks[0].cancel()
+    _ = await tasks[0].value
+    gate.isShut = false
+    for task in tasks.dropFirst() { #expect(await task.value.status == 200) }
+    #expect(ground.upstream.requests.count == 2)
+  }
+
+  @Test("known targets are bounded, and the oldest is forgotten")
+  func bound() {
+    var targets = UnsharedTargets()
+    for index in 0..<1000 { targets.note(CacheKey("/\(index)"), isShareable: false, now: .milliseconds(index)) }
+    #expect(targets.count == UnsharedTargets.most)
+    #expect(!targets.contains(CacheKey("/0"), now: .seconds(1)))
+    #expect(targets.contains(CacheKey("/999"), now: .seconds(1)))
+    targets.note(CacheKey("/999"), isShareable: true, now: .seconds(1))
+    #expect(!targets.contains(CacheKey("/999"), now: .seconds(1)))
+    #expect(!targets.contains(CacheKey("/998"), now: .seconds(31)))
+  }
+}

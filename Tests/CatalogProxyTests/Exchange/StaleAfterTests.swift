@@ -1,0 +1,127 @@
+import HTTPMessages
+import HTTPTypes
+import Testing
+
+@testable import CatalogProxy
+
+@Suite("While Apple is slow")
+struct StaleAfterTests {
+  private static let song = "/v1/catalog/us/songs/1"
+
+  /// A ground with a stored response that is stale by now, whose upstream waits for the gate.
+  private func staleGround(_ gate: Gate, control: String = "max-age=10") async throws -> ProxyGround {
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, [.cacheControl: control], "{\"old\":1}")
+    }
+    _ = try await ground.ask(Self.song)
+    ground.time.advance(by: .seconds(60))
+    gate.isShut = true
+    ground.upstream.answer { _ in
+      await gate.pass()
+      return .scripted(.ok, [.cacheControl: control], "{\"new\":1}")
+    }
+    return ground
+  }
+
+  private func body(_ reply: CatalogReply) -> String? {
+    guard case .answer(let answer) = reply else { return nil }
+    return String(decoding: answer.body, as: UTF8.self)
+  }
+
+  @Test("a caller gets the stale response after 500 ms, marked, and the fetch goes on and is stored")
+  func stale() async throws {
+    let gate = Gate()
+    let ground = try await staleGround(gate)
+    let call = try ground.call(Self.song)
+    let first = Task { await ground.answer(call) }
+    try await eventually("it is asked for, and the wait is bounded") {
+      ground.upstream.requests.count == 2 && ground.time.pauses == 1
+    }
+    ground.time.advance(by: .milliseconds(499))
+    #expect(ground.proxy.status.counts.staleWhileWaiting == 0)
+    ground.time.advance(by: .milliseconds(1))
+    let reply = await first.value
+    #expect(reply.status == 200 && body(reply) == "{\"old\":1}")
+    #expect(reply.cacheStatus == "musickit-token-server; fwd=stale; ttl=-50; detail=\"stale-after\"")
+    if case .answer(let answer) = reply { #expect(answer.fields[.age] == "60" && answer.fields[.proxyStatus] == nil) }
+
+    // The next caller does not wait again, and does not ask again.
+    let second = await ground.answer(call)
+    #expect(body(second) == "{\"old\":1}")
+    #expect(ground.upstream.requests.count == 2)
+    #expect(ground.proxy.status.counts.staleWhileWaiting == 2)
+
+    gate.isShut = false
+    try await eventually("the response is stored") {
+      guard case .answer(let answer)? = ground.proxy.answerAtOnce(call, revalidate: {}) else { return false }
+      return String(decoding: answer.body, as: UTF8.self) == "{\"new\":1}"
+    }
+    #expect(ground.upstream.requests.count == 2)
+  }
+
+  @Test("a caller gets Apple's response if that comes in time")
+  func inTime() async throws {
+    let gate = Gate()
+    let ground = try await staleGround(gate)
+    let call = try ground.call(Self.song)
+    let task = Task { await ground.answer(call) }
+    try await eventually("the wait is bounded") { ground.time.pauses == 1 }
+    ground.time.advance(by: .milliseconds(400))
+    gate.isShut = false
+    #expect(body(await task.value) == "{\"new\":1}")
+    try await eventually("the pause has ended") { ground.time.pauses == 0 }
+  }
+
+  @Test(
+    "a caller waits for Apple if it wants no stale response, or the stale one may not be used",
+    arguments: [
+      ("no-cache", "max-age=10"), ("max-age=0", "max-age=10"), ("min-fresh=1", "max-age=10"),
+      ("stale-if-error=1", "max-age=10"), ("", "max-age=10, must-revalidate"), ("", "s-maxage=10"),
+      ("", "max-age=10, stale-if-error=1"),
+    ])
+  func strict(_ request: String, _ control: String) async throws {
+    let gate = Gate()
+    let ground = try await staleGround(gate, control: control)
+    let call = try ground.call(Self.song, directives: Sample.request(request))
+    let task = Task { await ground.answer(call) }
+    try await eventually("it is asked for") { ground.upstream.requests.count == 2 }
+    #expect(ground.time.pauses == 0)
+    gate.isShut = false
+    #expect(body(await task.value) == "{\"new\":1}")
+  }
+
+  @Test("a fetch that goes on without callers ends with a failure that no caller sees, and is made again")
+  func failure() async throws {
+    let gate = Gate()
+    let ground = try await staleGround(gate)
+    let call = try ground.call(Self.song)
+    let first = Task { await ground.answer(call) }
+    try await eventually("the wait is bounded") { ground.time.pauses == 1 }
+    ground.time.advance(by: .milliseconds(500))
+    _ = await first.value
+    ground.upstream.answer { _ in .scripted(.init(code: 503)) }
+    gate.isShut = false
+    let reply = await ground.answer(call)
+    #expect(body(reply) != nil)
+  }
+
+  @Test("an unsolicited 206 or 304 becomes 502, is never stored, and a stale response stands in")
+  func unsolicited() async throws {
+    let ground = ProxyGround { _ in .scripted(.ok, [.cacheControl: "max-age=10"], "{\"old\":1}") }
+    _ = try await ground.ask(Self.song)
+    ground.time.advance(by: .seconds(60))
+    for status in [206, 304] {
+      for fields in [[:], [.contentRange: "bytes 0-1/9", .cacheControl: "max-age=99"]] as [HTTPFields] {
+        ground.upstream.answer { _ in .scripted(.init(code: status), fields, "{}") }
+        let stale = try await ground.ask(Self.song)
+        #expect(stale.status == 200 && stale.cacheStatus?.contains("stale-if-error") == true)
+        for (target, control) in [("/v1/catalog/us/songs/2", ""), (Self.song, "no-store"), ("/v1/test", "")] {
+          let reply = try await ground.ask(target, directives: Sample.request(control))
+          #expect(reply.failure?.code == .upstreamError && reply.failure?.proxyStatus.receivedStatus == status)
+        }
+      }
+    }
+    #expect(ground.proxy.cache.statistics.entries == 1)
+  }
+}
