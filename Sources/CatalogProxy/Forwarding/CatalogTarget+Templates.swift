@@ -9,7 +9,7 @@ extension CatalogTarget {
     "/v1/storefronts", "/v1/storefronts/{storefront}", "/v1/language/{storefront}/tag", "/v1/test",
   ]
 
-  /// Those of a user, where they are forwarded. `{path}` stands for everything below, slashes included.
+  /// Those of a user, where they are forwarded.
   public static let userTemplates = [
     "/v1/me/library/{path}", "/v1/me/ratings/{path}", "/v1/me/recommendations/{path}", "/v1/me/recent/{path}",
     "/v1/me/history/{path}", "/v1/me/storefront", "/v1/me/{path}",

@@ -25,8 +25,8 @@ extension OpenAPI {
         "schema": { "type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 64,
           "examples": ["appears-on"] } },
       "path": { "name": "path", "in": "path", "required": true,
-        "description": "One segment of a path, or several with slashes between.",
-        "schema": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~/-]*[A-Za-z0-9]$", "maxLength": 256,
+        "description": "What Apple has there. Whatever is below is forwarded as well.",
+        "schema": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~-]*$", "maxLength": 128,
           "examples": ["playlists"] } }
     }
     """#

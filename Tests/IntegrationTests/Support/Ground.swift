@@ -19,7 +19,7 @@ struct Ground {
   var required: [String: String] {
     [
       "MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{ token: true }",
-      "SERVER_HOSTS": "['a', 'x', 'evil', 'evil.example']",
+      "SERVER_HOSTS": "['a', 'x', 'evil', 'evil.example', 'api.music.apple.com']",
     ]
   }
 
