@@ -74,7 +74,7 @@ struct UpstreamAnswerTests {
     #expect(
       Set(received.fields.map(\.name)) == [
         "Content-Type", "Via", "Cache-Control", "Vary", "ETag", "Date", "Cache-Status", "Content-Length",
-        "X-Request-ID",
+        "X-Request-ID", "X-Content-Type-Options",
       ])
   }
 
