@@ -186,6 +186,9 @@ public final class Channel: @unchecked Sendable {
     throw SocketError(during: "recv")
   }
 
+  /// Whether the peer has sent nothing that is unread, and no end: the socket is open and silent.
+  public var isQuiet: Bool { peek() < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) }
+
   /// Whether bytes have arrived that nobody has read.
   public var hasUnread: Bool { peek() > 0 }
 

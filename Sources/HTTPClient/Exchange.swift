@@ -10,14 +10,28 @@ protocol Carrier: AnyObject {
   var isSettling: Bool { get }
   /// Whether it has carried an exchange.
   var hasCarried: Bool { get }
+  /// Looks at the socket before another exchange is given to it.
+  /// - Returns: Whether the connection can still be used; if not, it has ended.
+  func prepare() -> Bool
   /// Sends the request of an exchange, which is told all that comes of it. There must be room.
-  func carry(_ exchange: Exchange)
+  /// - Throws: Why the request is not sent. The exchange is told nothing then.
+  func carry(_ exchange: Exchange) throws(Unsendable)
+  /// Takes on nothing more, and ends when what it carries has.
+  func drain()
   /// An exchange is over before its response is: what carries it is released.
   func abandon(_ exchange: Exchange)
   /// So much of a response's content has been read.
   func contentWasRead(_ count: Int, of exchange: Exchange)
   /// Ends it, and what it carries.
   func close()
+}
+
+/// Why a connection does not send a request.
+enum Unsendable: Error {
+  /// The peer has said that it takes no header section as large as this one, in bytes (RFC 9113 §6.5.2).
+  case fieldSectionTooLarge(limit: Int)
+  /// No connection would send it.
+  case malformed(UpstreamError)
 }
 
 /// Whom an exchange waits at before it is carried.
@@ -40,6 +54,8 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   let request: UpstreamRequest
   /// The stream that carries it, for HTTP/2.
   var stream: Int32 = 0
+  /// Whether a peer's settings said that the header section is too large for it.
+  var isTooLargeForSome = false
   private(set) var content: ReceivedContent?
 
   private let limits: UpstreamTimeouts

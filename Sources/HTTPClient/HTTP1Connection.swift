@@ -19,6 +19,8 @@ final class HTTP1Connection: Carrier, LinkOwner {
   private var isChunked = false
   /// What the link had sent when the request was written.
   private var sentBefore = 0
+  /// Whether the head of the response came before the whole request had been sent.
+  private var isEarly = false
   private(set) var hasCarried = false
   private var hasAnswered = false
 
@@ -44,7 +46,21 @@ final class HTTP1Connection: Carrier, LinkOwner {
 
   // MARK: The request
 
-  func carry(_ exchange: Exchange) {
+  /// A response that was not asked for may have arrived since the last one, or the peer's end. The next request would
+  /// take it for its own (RFC 9112 §9.2), so any byte closes the connection. Before the first request only bytes in clear
+  /// count: over TLS they may be tickets, and an end is reported to the request.
+  func prepare() -> Bool {
+    let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasUnread
+    if isUsable { return link.isOpen }
+    link.close()
+    _ = leave(wasUseless: !hasCarried)
+    return false
+  }
+
+  /// HTTP/1.1 has requests one after the other: there is nothing to wait for.
+  func drain() {}
+
+  func carry(_ exchange: Exchange) throws(Unsendable) {
     let request = exchange.request
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
@@ -54,15 +70,20 @@ final class HTTP1Connection: Carrier, LinkOwner {
         request.method, target: request.target, host: configuration.authority, fields: request.fields,
         framing: framing, to: &head)
     } catch {
-      return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, error.reason))
+      throw .malformed(UpstreamError(.proxyInternalError, .unprocessed, error.reason))
     }
     self.exchange = exchange
     hasCarried = true
     parser = ResponseHeadParser(answering: request.method, limits: configuration.limits.http1)
     sentBefore = link.bytesSent
+    isEarly = false
     link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
     link.write { $0 += head }
-    guard let content = request.content else { return exchange.sent(by: self) }
+    guard let content = request.content else {
+      exchange.sent(by: self)
+      // At once, so that as little time as possible passes since the look at the socket.
+      return link.flushNow()
+    }
     isChunked = framing == .chunked
     exchange.isSending(by: self)
     requestContent = RequestContent(content, length: request.contentLength, to: self, on: link.channel.loop)
@@ -87,6 +108,10 @@ final class HTTP1Connection: Carrier, LinkOwner {
       end(nil)
       return false
     }
+    if decoder == nil, link.bytesSent == sentBefore {
+      unasked(exchange)
+      return false
+    }
     guard var decoder else { return try readHead(bytes, for: exchange) }
     let (count, event) = try decoder.decode(bytes.span)
     self.decoder = decoder
@@ -107,6 +132,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
     guard let length = try parser.parse(bytes.span) else { return false }
     link.consume(length)
     let head = parser.head
+    isEarly = link.backlog > 0 || !(requestContent?.isComplete ?? true)
     decoder = ResponseContentDecoder(head.framing, limits: configuration.limits.http1)
     exchange.answered(head.status, head.fields, contentLength: head.contentLength)
     hasAnswered = true
@@ -126,13 +152,12 @@ final class HTTP1Connection: Carrier, LinkOwner {
 
   /// The response is whole: the connection goes on if both sides can.
   private func finish(_ exchange: Exchange) {
-    let isSent = requestContent?.isComplete ?? true
     requestContent?.cancel()
     requestContent = nil
     rest()
     pool?.exchangeEnded()
     exchange.finished()
-    if isSent, parser.head.keepAlive, link.unread.isEmpty {
+    if !isEarly, parser.head.keepAlive, link.unread.isEmpty {
       pool?.connectionHasRoom(self)
     } else {
       end(nil)
@@ -163,6 +188,14 @@ final class HTTP1Connection: Carrier, LinkOwner {
     let progress: UpstreamError.Progress =
       hasBegun ? .answered : link.bytesSent == sentBefore ? .unprocessed : .unanswered
     exchange.failed(UpstreamError(end, progress, with: configuration.endpoint))
+  }
+
+  /// Closes the connection because bytes came before any of the request had been sent: they answer nothing of it.
+  private func unasked(_ exchange: Exchange) {
+    link.abort()
+    _ = leave(wasUseless: false)
+    let words = "\(configuration.endpoint) sent bytes before it was sent the request."
+    exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
   }
 
   /// Closes the connection.

@@ -61,13 +61,24 @@ final class HTTP2Connection: Carrier, LinkOwner {
 
   // MARK: Requests
 
-  func carry(_ exchange: Exchange) {
+  /// Frames name their stream, so that nothing that arrives meanwhile can be another's.
+  func prepare() -> Bool { link.isOpen }
+
+  func drain() {
+    guard !isDraining else { return }
+    isDraining = true
+    pool?.connectionDrains(self)
+    settleLater()
+  }
+
+  func carry(_ exchange: Exchange) throws(Unsendable) {
     let request = exchange.request
     let id: HTTP2StreamID
     do {
       id = try session.submitRequest(head(of: request), hasContent: request.content != nil)
     } catch {
-      return exchange.failed(UpstreamError(unsendable: error))
+      if case .fieldSectionTooLarge(let limit) = error { throw .fieldSectionTooLarge(limit: limit) }
+      throw .malformed(UpstreamError(unsendable: error))
     }
     hasCarried = true
     exchange.stream = id
@@ -273,7 +284,6 @@ extension UpstreamError {
   fileprivate init(unsendable error: HTTP2Error) {
     let words =
       switch error {
-      case .fieldSectionTooLarge(let limit): "The request's header section is larger than the \(limit) bytes allowed."
       case .malformedMessage: "The request's control data are malformed."
       default: "The request cannot be sent over HTTP/2 (\(error))."
       }

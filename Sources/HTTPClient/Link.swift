@@ -99,6 +99,9 @@ final class Link: ChannelDelegate {
     input.removeAll(keepingCapacity: input.capacity <= Self.keptCapacity)
   }
 
+  /// Whether no byte is unread, and the peer has not ended the connection.
+  var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
+
   private func receive() throws(LinkEnd) {
     for _ in 0..<Self.readsInOneGo where isOpen && isReading {
       let reading = tls == nil ? try read(into: &input) : try receiveRecords()
@@ -154,6 +157,12 @@ final class Link: ChannelDelegate {
       guard isOpen else { return }
       perform { () throws(LinkEnd) in try flush() }
     }
+  }
+
+  /// Sends at once what there is.
+  func flushNow() {
+    guard isOpen else { return }
+    perform { () throws(LinkEnd) in try flush() }
   }
 
   private func flush() throws(LinkEnd) {
@@ -264,6 +273,13 @@ final class Link: ChannelDelegate {
   func close() {
     owner = nil
     if isOpen { try? flush() }
+    end(.ended)
+  }
+
+  /// Closes it without sending what waits to be sent. The owner is not told.
+  func abort() {
+    owner = nil
+    (output, outgoing, sent) = ([], [], 0)
     end(.ended)
   }
 

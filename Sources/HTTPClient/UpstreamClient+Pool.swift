@@ -11,6 +11,10 @@ extension UpstreamClient {
       let words = "The request's target is not a path of visible ASCII characters."
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
+    enqueue(exchange)
+  }
+
+  private func enqueue(_ exchange: Exchange) {
     exchange.wait(waiting.append(exchange), in: self)
     count { $0.requestsWaiting = waiting.count }
     dispatch()
@@ -18,7 +22,9 @@ extension UpstreamClient {
 
   /// Gives waiting requests to connections that have room, and opens connections for the others.
   func dispatch() {
-    while !waiting.isEmpty, let connection = connections.last(where: { $0.room > 0 }) {
+    while let oldest = waiting.oldest, let connection = connection(for: oldest) {
+      // Else it has ended, and is in the pool no more.
+      guard connection.prepare() else { continue }
       guard let exchange = waiting.popFirst() else { break }
       let isReused = connection.hasCarried
       count {
@@ -27,9 +33,39 @@ extension UpstreamClient {
         $0.requestsWaiting = waiting.count
         if isReused { $0.requestsOnReusedConnection += 1 }
       }
-      connection.carry(exchange)
+      do throws(Unsendable) {
+        try connection.carry(exchange)
+      } catch {
+        exchangeEnded()
+        redirect(exchange, from: connection, error)
+      }
     }
     openConnections()
+  }
+
+  /// A connection with room. A request that was too large for another peer waits until this one's settings are known.
+  private func connection(for exchange: Exchange) -> (any Carrier)? {
+    connections.last { $0.room > 0 && !(exchange.isTooLargeForSome && $0.isSettling) }
+  }
+
+  /// Finds another way for a request that a connection does not send.
+  ///
+  /// What an HTTP/2 peer takes of header fields is a setting of each connection, so another connection is tried first,
+  /// instead of this one. If that says the same, the peer means it, and this request and its like go over HTTP/1.1, which
+  /// has no such setting: there, the upstream answers for itself.
+  private func redirect(_ exchange: Exchange, from connection: any Carrier, _ reason: Unsendable) {
+    switch reason {
+    case .malformed(let error): exchange.failed(error)
+    case .fieldSectionTooLarge where !exchange.isTooLargeForSome && !hasSmallFieldSections:
+      exchange.isTooLargeForSome = true
+      connection.drain()
+      enqueue(exchange)
+    case .fieldSectionTooLarge(let limit):
+      hasSmallFieldSections = true
+      if let http1 = overHTTP1(isWanted: true) { return http1.submit(exchange) }
+      let words = "The request's header section is larger than the \(limit) bytes that the upstream allows."
+      exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
+    }
   }
 
   // MARK: Connections
@@ -112,6 +148,7 @@ extension UpstreamClient {
     backOffTimer?.close()
     backOffTimer = nil
     for connection in connections + draining { connection.close() }
+    overHTTP1(isWanted: false)?.shutDown()
     failWaiting(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
   }
 }

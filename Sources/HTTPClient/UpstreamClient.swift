@@ -31,11 +31,15 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Why the last attempt at a connection failed; nil if it did not.
   var lastFailure: UpstreamError?
   var isClosed = false
+  /// Whether two connections in a row were for too small header sections: the peer means it.
+  var hasSmallFieldSections = false
   /// Of the last HTTP/2 connection. Each client begins somewhere else, so that no two share a number.
   var connectionNumber = UInt64.random(in: 0...UInt64.max)
 
   private let lock = Mutex()
   private var tally = UpstreamCounters()
+  /// The client for requests that are too large for HTTP/2 with this upstream; made when there is one.
+  private var http1: UpstreamClient?
 
   /// A client that opens its first connection for its first request. On any thread.
   public init(_ configuration: Configuration, loop: EventLoop) {
@@ -48,7 +52,25 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   }
 
   /// What it has done and has under way. On any thread.
-  public var counters: UpstreamCounters { lock.withLock { tally } }
+  public var counters: UpstreamCounters {
+    let (own, other) = lock.withLock { (tally, http1) }
+    guard let other else { return own }
+    var sum = own
+    sum.add(other.counters)
+    return sum
+  }
+
+  /// The client that speaks HTTP/1.1 with the same upstream. On the loop.
+  /// - Parameter isWanted: Whether it is made if there is none.
+  func overHTTP1(isWanted: Bool) -> UpstreamClient? {
+    if let client = lock.withLock({ http1 }) { return client }
+    guard isWanted, configuration.http2 == .alpn else { return nil }
+    var configuration = configuration
+    configuration.http2 = .never
+    let client = UpstreamClient(configuration, loop: loop)
+    lock.withLock { http1 = client }
+    return client
+  }
 
   func count(_ change: (inout UpstreamCounters) -> Void) {
     lock.withLock { change(&tally) }

@@ -17,6 +17,17 @@ struct WaitingList<Element> {
     return Ticket(number: next)
   }
 
+  /// The one that has waited longest.
+  var oldest: Element? {
+    mutating get {
+      while first < next {
+        if let element = elements[first] { return element }
+        first += 1
+      }
+      return nil
+    }
+  }
+
   /// Takes out the one that has waited longest.
   mutating func popFirst() -> Element? {
     while first < next {

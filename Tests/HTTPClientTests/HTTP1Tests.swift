@@ -73,6 +73,44 @@ struct HTTP1Tests {
     #expect(connection.waitForEnd())
   }
 
+  /// What a peer may do with a connection that is kept.
+  enum Surprise: CaseIterable { case response, end }
+
+  @Test(
+    "what arrives on a kept connection before the next request ends it: that goes over another",
+    arguments: Surprise.allCases)
+  func unaskedBeforeNext(surprise: Surprise) throws {
+    let connection = try answer(client.send(), on: peer.accept())
+    // On the loop, which therefore sees the bytes only after it has given out the next request.
+    let counters = client.onLoop { client in
+      switch surprise {
+      case .response: connection.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad")
+      case .end: connection.end()
+      }
+      client.submit(Exchange(UpstreamRequest(.get, "/next"), TestClient.patient, loop: client.loop))
+      return client.counters
+    }
+    #expect(counters.requestsOpen == 0)
+    #expect(counters.connectionsOpen == 0)
+    guard counters.requestsOpen == 0 else { return }
+    #expect(try peer.accept().request().head.hasPrefix("GET /next "))
+  }
+
+  @Test("a connection whose response came before the whole request is not used again, even if the rest follows")
+  func earlyResponse() throws {
+    let content = GatedContent()
+    let call = client.send(.post, content: content, contentLength: 5)
+    let connection = try peer.accept()
+    _ = try connection.bytes(through: "\r\n\r\n")
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh")
+    _ = try call.response()
+    client.onLoop { _ in content.open() }
+    _ = try connection.bytes(through: "hello")
+    connection.send("i")
+    #expect(try call.received().text == "hi")
+    #expect(client.onLoop { $0.counters.connectionsOpen } == 0)
+  }
+
   @Test("bytes behind a response end its connection, and are nobody's response")
   func tooLong() throws {
     let call = client.send()

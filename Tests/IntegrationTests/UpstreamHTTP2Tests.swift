@@ -91,6 +91,17 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("requests") == 2)
   }
 
+  @Test("allows too few bytes of header fields on every connection, and gets the requests over HTTP/1.1")
+  func smallHeaderList() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 100)
+    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1"])
+    try upstream.behave("narrow")
+    // The first request is sent before the settings are known.
+    for number in 1...5 { #expect(try server.request("/v1/catalog/us/songs/\(number)").status == 200) }
+    #expect(try upstream.count("connections") == 3, "two of HTTP/2, one of HTTP/1.1 that is kept")
+  }
+
   @Test("that does not even answer a PING is asked again over another connection")
   func silence() throws {
     let ground = try UpstreamGround()

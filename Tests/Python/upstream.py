@@ -20,6 +20,7 @@ query, or was set for all by `PUT /?do=…` on the admin URL:
     break-NAME     breaks the HTTP/2 protocol in place of an answer: `settings`, `hpack`, `continuation`, or closes the
                    connection: `end`. In a query, only for the first request for the target
     headless       the same without SETTINGS at the beginning of a connection
+    narrow         ok, on connections that allow 100 bytes of header fields in a request (HTTP/2)
     mute           nothing any more on this connection, no answer, no PING, after the first request for the target (HTTP/2)
 
 `GET /` on the admin URL answers with a JSON object: `connections` so far, `requests` so far, `held` at present, `tokens`
@@ -172,6 +173,8 @@ class Connection:
             self.is_mute = True
         self.h2.initiate_connection()
         await self.flush()
+        if State.behaviour == "narrow":
+            self.writer.write(frame(4, 0, 0, b"\x00\x06" + (100).to_bytes(4, "big")))
         try:
             while received := await self.reader.read(65536):
                 if self.is_mute:

@@ -144,6 +144,28 @@ struct Received {
   var text: String { String(decoding: content, as: UTF8.self) }
 }
 
+/// Content of five bytes that come when a test says so.
+final class GatedContent: ContentReader, @unchecked Sendable {
+  // Sendable: used on one loop only, after it is made.
+  private var waiter = Waiter<Void>()
+  private var isOpen = false
+  private var isRead = false
+
+  func open() {
+    isOpen = true
+    waiter.resume(returning: ())
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    guard !isRead else { return nil }
+    isRead = true
+    if !isOpen { await unsafe withUnsafeContinuation { unsafe waiter.take($0) } }
+    return Array("hello".utf8)
+  }
+
+  func cancel() { open() }
+}
+
 /// Content that a test gives part by part.
 final class GivenContent: ContentReader, @unchecked Sendable {
   // Sendable: used on one loop only, after it is made.
