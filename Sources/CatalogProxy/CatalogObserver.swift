@@ -14,6 +14,8 @@ public enum CatalogNotice: Sendable {
   case tokenAccepted
   /// No developer token can be made; a sentence says why.
   case tokenFailed(String)
+  /// The head of a response came, so long after the attempt began.
+  case responded(after: Duration)
   /// An exchange failed; a sentence says how.
   case exchangeFailed(UpstreamError)
   /// The upstream answered 5xx.

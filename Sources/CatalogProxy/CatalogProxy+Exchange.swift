@@ -69,8 +69,10 @@ extension CatalogProxy {
     withState { $0.counts.attempts += 1 }
     var timeouts = configuration.timeouts
     timeouts.whole = exchange.end - now
+    let start = clock.now
     do throws(UpstreamError) {
       let response = try await exchange.route.upstream.send(request, limits: timeouts)
+      note(response, since: start)
       record(CircuitOutcome(response.status), of: pass)
       return await judge(response, to: exchange, permit, token, &progress)
     } catch {
@@ -79,6 +81,18 @@ extension CatalogProxy {
       record(isOurs ? .neutral : CircuitOutcome(error), of: pass)
       return judge(error, of: exchange, permit, progress)
     }
+  }
+
+  /// Measures how long a response took, and what its `Date` says of the clocks. The `Date` of a stored response, which
+  /// has an Age, is as old as that.
+  private func note(_ response: UpstreamResponse, since start: CacheTime) {
+    let end = clock.now
+    let now = Duration.nanoseconds(Int64(end.monotonic))
+    observer.noticed(.responded(after: .nanoseconds(Int64(end.monotonic - start.monotonic))))
+    guard response.fields[.age] ?? "0" == "0", let text = response.fields[.date],
+      let date = FieldDate.seconds(text, now: end.wall)
+    else { return }
+    withState { $0.skew.note(date: date, sentAt: start.wall, receivedAt: end.wall, now: now) }
   }
 
   /// With less time left than this, a request is not sent: it would hardly be answered.

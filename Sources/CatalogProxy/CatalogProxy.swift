@@ -71,6 +71,7 @@ public final class CatalogProxy: @unchecked Sendable {
     /// The tokens that come now are signed with another key than the last one was.
     var hasNewKey = true
     var isPublic = false
+    var skew = ClockSkew()
     var counts = CatalogCounts()
   }
 
@@ -122,10 +123,12 @@ public final class CatalogProxy: @unchecked Sendable {
 
   /// How it is, for readiness and metrics.
   public var status: CatalogStatus {
-    withState { state in
+    let now = clock.elapsed
+    return withState { state in
       CatalogStatus(
         isTokenRejected: state.remint.isDegraded, isCircuitOpen: !state.circuit.isClosed, limit: state.limit.limit,
-        inFlight: state.limit.inFlight, waiting: state.limit.waiting, counts: state.counts, cache: cache.statistics)
+        inFlight: state.limit.inFlight, waiting: state.limit.waiting,
+        clockSkew: state.skew.seconds(now: now), counts: state.counts, cache: cache.statistics)
     }
   }
 }

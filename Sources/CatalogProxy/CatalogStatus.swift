@@ -10,10 +10,15 @@ public struct CatalogStatus: Sendable {
   public let inFlight: Int
   /// How many wait for their turn.
   public let waiting: Int
+  /// Seconds by which the upstream's clock is ahead, as little as its latest responses allow.
+  public let clockSkew: Int
   /// Sums since the start.
   public let counts: CatalogCounts
   /// What the cache holds.
   public let cache: CacheStatistics
+
+  /// The part of the limit that is in use, from 0 to 1; a limit that has just fallen may be exceeded.
+  public var saturation: Double { limit > 0 ? min(Double(inFlight) / Double(limit), 1) : 1 }
 }
 
 /// What has happened since the start.

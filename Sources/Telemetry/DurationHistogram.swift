@@ -1,5 +1,5 @@
 /// How many durations there were up to each of a few fixed bounds: a value without memory of its own.
-struct DurationHistogram: Sendable {
+public struct DurationHistogram: Sendable {
   /// Upper bounds, inclusive. The first holds every answer that had not to wait; then come the upstream's good days and
   /// bad days, and the deadlines at which it is given up.
   static let bounds: InlineArray<8, Duration> = [
@@ -11,6 +11,9 @@ struct DurationHistogram: Sendable {
   private var buckets = InlineArray<9, Int>(repeating: 0)
   /// All durations together.
   private(set) var sum = Duration.zero
+
+  /// No durations.
+  public init() {}
 
   /// How many there were.
   var count: Int { buckets.indices.reduce(0) { $0 &+ buckets[$1] } }
@@ -24,7 +27,8 @@ struct DurationHistogram: Sendable {
     }
   }
 
-  mutating func add(_ duration: Duration) {
+  /// Counts a duration.
+  public mutating func add(_ duration: Duration) {
     var index = 0
     while index < Self.bounds.count, duration > Self.bounds[index] { index += 1 }
     buckets[index] &+= 1

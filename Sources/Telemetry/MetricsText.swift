@@ -37,6 +37,11 @@ public struct MetricsText: Sendable {
     line(metric.name, metric.labels(labels), value)
   }
 
+  /// Adds a histogram of the metric that was begun last, which has no labels.
+  public mutating func histogram(of metric: Metric, _ histogram: DurationHistogram) {
+    self.histogram(of: metric, [], histogram)
+  }
+
   /// Adds a histogram of the metric that was begun last.
   mutating func histogram(of metric: Metric, _ labels: [MetricLabel], _ histogram: DurationHistogram) {
     let labels = metric.labels(labels)

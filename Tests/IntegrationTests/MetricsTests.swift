@@ -146,11 +146,35 @@ struct CatalogMetricsTests {
     #expect(page["musickit_upstream_token_rejected"] == 0)
     #expect(page["musickit_upstream_connections_opened_total"] == 1)
     #expect(page["musickit_upstream_requests_in_flight"] == 0)
+    #expect(page["musickit_upstream_saturation_ratio"] == 0)
+    #expect(page["musickit_upstream_connection_requests"] == 0)
+    #expect(page["musickit_upstream_connection_waiting"] == 0)
+    #expect(page["musickit_upstream_clock_skew_seconds"] == 0)
+    #expect(page["musickit_upstream_response_seconds_count"] == 1)
+    #expect(page["musickit_upstream_errors_total", ["cause": "connect"]] == 0)
     #expect(page["musickit_cache_misses_total"] == 1)
     #expect(page["musickit_cache_hits_total"] == 2)
     #expect(page["musickit_cache_entries"] == 1)
     #expect(try #require(page["musickit_cache_bytes"]) > 1000)
     withExtendedLifetime(sandbox) {}
+  }
+
+  @Test("say why Apple Music cannot be reached, and how far its clock is ahead")
+  func badDay() throws {
+    let ground = try Ground()
+    let sandbox = try RunningServer(
+      Program.path,
+      ["sandbox", "--port", "0", "--key-file", ground.keyFile, "--team-id", Ground.teamID, "--clock-skew", "90"],
+      environment: [:], hasAdmin: false)
+    let server = try ground.serve(["ACCESS_ANONYMOUS": "{ catalog: true }", "CATALOG_UPSTREAM": sandbox.url])
+    #expect(try server.request(Self.album).status == 200)
+    let skew = try MetricsPage(of: server)["musickit_upstream_clock_skew_seconds"]
+    #expect((88...91).contains(try #require(skew)))
+    #expect(sandbox.stop() == 0)
+    #expect(try server.request("/v1/catalog/us/songs/1200868616").status == 502)
+    let page = try MetricsPage(of: server)
+    #expect(try #require(page["musickit_upstream_errors_total", ["cause": "connect"]]) >= 1)
+    #expect(page["musickit_upstream_errors_total", ["cause": "tls"]] == 0)
   }
 
   @Test("count each rejected token, and say that the next one will be")

@@ -1,17 +1,21 @@
 import CatalogProxy
 import Logging
 
-/// Writes what happens with the upstream into the log, but not as often as it happens.
+/// Counts what happens with the upstream, and writes it into the log, but not as often as it happens.
 struct CatalogEvents: CatalogObserver {
   private let logger: Logger
   private let throttle = Throttle()
+  private let tally: UpstreamTally
 
-  init(logger: Logger) {
+  init(logger: Logger, tally: UpstreamTally = UpstreamTally()) {
     self.logger = logger
+    self.tally = tally
   }
 
   func noticed(_ notice: CatalogNotice) {
+    tally.count(notice)
     switch notice {
+    case .responded: break
     case .tokenRejected(let rejection): warn("tokenRejected", .error, "\(rejection)")
     case .tokenAccepted:
       if throttle.end("tokenRejected") { logger.notice("Apple Music takes this server's developer tokens again.") }

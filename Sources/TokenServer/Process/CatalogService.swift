@@ -11,11 +11,13 @@ import TLS
 /// The catalog proxy and, for each event loop, its own way to the upstream. Made once: a reload changes the tokens only.
 final class CatalogService: Sendable {
   let proxy: CatalogProxy
+  /// What attempts at the upstream came to.
+  let tally = UpstreamTally()
   private let clients: [ObjectIdentifier: UpstreamClient]
 
   /// Throws a sentence when the certificates that the upstream is to be trusted by cannot be read.
   init(_ settings: Settings.Catalog, loops: [EventLoop], logger: Logger) throws {
-    proxy = CatalogProxy(.init(settings), observer: CatalogEvents(logger: logger))
+    proxy = CatalogProxy(.init(settings), observer: CatalogEvents(logger: logger, tally: tally))
     let configuration = try UpstreamClient.Configuration(settings)
     clients = Dictionary(
       uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(configuration, loop: $0)) })

@@ -16,7 +16,8 @@ extension ServerMetrics {
     + reloads.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
     + tokens.map(\.metric) + certificate.map(\.metric)
-    + catalog.map(\.metric) + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
+    + catalog.map(\.metric) + [UpstreamTally.responseTimes, UpstreamTally.failures] + upstreamConnections.map(\.metric)
+    + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
 
   static let build = Metric(
@@ -128,6 +129,13 @@ extension ServerMetrics {
     MetricReading(.gauge, "musickit_upstream_requests_in_flight", "Requests that are at Apple Music.", \.inFlight),
     MetricReading(
       .gauge, "musickit_upstream_requests_waiting", "Requests that wait for their turn at Apple Music.", \.waiting),
+    MetricReading(
+      .gauge, "musickit_upstream_saturation_ratio", "The part of the concurrency limit that is in use, from 0 to 1.",
+      \.saturation),
+    MetricReading(
+      .gauge, "musickit_upstream_clock_skew_seconds",
+      "Seconds by which Apple Music's clock is ahead of this one, as little as the Date of its latest responses allows.",
+      \.clockSkew),
     MetricReading(.counter, "musickit_cache_hits_total", "Answers from the cache, fresh or stale.", \.counts.hits),
     MetricReading(
       .counter, "musickit_cache_misses_total", "Requests that the cache is for and had no answer to.", \.counts.misses),
@@ -146,6 +154,12 @@ extension ServerMetrics {
   static let upstreamConnections: [MetricReading<UpstreamCounters>] = [
     MetricReading(
       .gauge, "musickit_upstream_connections_open", "Connections to Apple Music that are open.", \.connectionsOpen),
+    MetricReading(
+      .gauge, "musickit_upstream_connection_requests", "Requests that connections to Apple Music carry.", \.requestsOpen
+    ),
+    MetricReading(
+      .gauge, "musickit_upstream_connection_waiting", "Requests that wait for a connection or a free stream.",
+      \.requestsWaiting),
     MetricReading(
       .counter, "musickit_upstream_connections_opened_total", "Connections to Apple Music that were made.",
       \.connectionsOpened),

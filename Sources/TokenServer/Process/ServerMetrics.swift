@@ -90,6 +90,7 @@ final class ServerMetrics: @unchecked Sendable {
     if let tls { text.add(Self.certificate, of: tls) }
     if let catalog {
       text.add(Self.catalog, of: catalog.proxy.status)
+      catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
     text.add(Self.log, of: sink)

@@ -31,6 +31,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   var notices: [CatalogNotice] { mutex.withLock { heard } }
 
   func noticed(_ notice: CatalogNotice) {
+    if case .responded = notice { return }
     mutex.withLock { heard.append(notice) }
   }
 

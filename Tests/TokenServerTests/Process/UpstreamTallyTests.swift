@@ -1,0 +1,50 @@
+import CatalogProxy
+import HTTPMessages
+import Telemetry
+import Testing
+
+@testable import TokenServer
+
+@Suite struct UpstreamTallyTests {
+  private func text(_ tally: UpstreamTally) -> String {
+    var text = MetricsText()
+    tally.write(to: &text)
+    return String(decoding: text.bytes, as: UTF8.self)
+  }
+
+  @Test("has each cause from the start")
+  func empty() {
+    let text = text(UpstreamTally())
+    for cause in UpstreamTally.Cause.allCases {
+      #expect(text.contains("musickit_upstream_errors_total{cause=\"\(cause.label)\"} 0\n"))
+    }
+    #expect(text.contains("musickit_upstream_response_seconds_count 0\n"))
+  }
+
+  @Test(
+    "counts a failure by its cause",
+    arguments: [
+      (.dnsError, "dns"), (.dnsTimeout, "dns"), (.connectionRefused, "connect"), (.connectionTimeout, "connect"),
+      (.tlsCertificateError, "tls"), (.connectionReadTimeout, "timeout"), (.responseTimeout, "timeout"),
+      (.connectionTerminated, "broken"), (.protocolError, "protocol"), (.proxyInternalError, "other"),
+    ] as [(UpstreamError.Cause, String)])
+  func failure(_ cause: UpstreamError.Cause, _ label: String) {
+    let tally = UpstreamTally()
+    tally.count(.exchangeFailed(UpstreamError(cause, .unanswered, "x")))
+    #expect(text(tally).contains("musickit_upstream_errors_total{cause=\"\(label)\"} 1\n"))
+    #expect(text(tally).split(separator: "\n").filter { $0.hasSuffix(" 1") }.count == 1)
+  }
+
+  @Test("counts 5xx, and how long responses took to begin")
+  func responses() {
+    let tally = UpstreamTally()
+    tally.count(.upstreamStatus(503))
+    tally.count(.responded(after: .milliseconds(20)))
+    tally.count(.responded(after: .milliseconds(500)))
+    let text = text(tally)
+    #expect(text.contains("musickit_upstream_errors_total{cause=\"status\"} 1\n"))
+    #expect(text.contains("musickit_upstream_response_seconds_bucket{le=\"0.025\"} 1\n"))
+    #expect(text.contains("musickit_upstream_response_seconds_bucket{le=\"1.0\"} 2\n"))
+    #expect(text.contains("musickit_upstream_response_seconds_sum 0.52\n"))
+  }
+}
