@@ -59,7 +59,8 @@ extension CatalogProxy {
     if case .hit = lookup { return }
     let (stored, reason) = stored(for: call)
     let end = clock.elapsed + configuration.timeouts.whole
-    let (outcome, _) = await share(call, validating: stored, reason, by: route, end: end)
+    // To the end of it, so that it is asked for once only.
+    let (outcome, _) = await share(call, validating: stored, reason, waitsForAll: true, by: route, end: end)
     if case .stream(let response) = outcome { response.content.cancel() }
   }
 

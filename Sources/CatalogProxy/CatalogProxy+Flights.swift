@@ -5,14 +5,18 @@ import HTTPTypes
 extension CatalogProxy {
   /// Waits for what the request's flight comes to, and starts it if there is none. For a caller who may have a stale
   /// response it waits no longer than `staleAfter`, while the flight goes on.
+  ///
+  /// - Parameter waitsForAll: Whether it waits to the end all the same.
   func share(
-    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, waitsForAll: Bool = false,
+    by route: UpstreamRoute, end: Duration
   ) async -> (Outcome, isCollapsed: Bool) {
     let now = clock.now
     if withState({ $0.unshared.contains(call.key, now: .nanoseconds(Int64(now.monotonic))) }) {
       return (await fetch(call, validating: stored, reason, by: route, end: end), false)
     }
-    let hasStale = stored.map { Selection($0.answer, now: now).mayServeWhileWaiting(call.directives) } ?? false
+    let hasStale =
+      !waitsForAll && stored.map { Selection($0.answer, now: now).mayServeWhileWaiting(call.directives) } ?? false
     let waiting = Waiting<Outcome>()
     let joined = withState { state -> (FlightTicket, isNew: Bool)? in
       let key = FlightKey(call.key, sent: call.fields)

@@ -106,6 +106,26 @@ struct StaleAfterTests {
     #expect(body(reply) != nil)
   }
 
+  @Test("a fetch behind a caller's back is made once, however long it takes")
+  func background() async throws {
+    let gate = Gate()
+    let ground = try await staleGround(gate, control: "max-age=10, stale-while-revalidate=600")
+    let call = try ground.call(Self.song)
+    var tasks: [Task<Void, Never>] = []
+    for _ in 0..<3 {
+      let reply = ground.proxy.answerAtOnce(call) {
+        tasks.append(Task { await ground.proxy.revalidate(call, by: ground.route) })
+      }
+      #expect(reply?.cacheStatus?.contains("; hit") == true)
+      try await eventually("it is asked for") { ground.upstream.requests.count == 2 }
+      ground.time.advance(by: .seconds(1))
+    }
+    #expect(tasks.count == 1)
+    gate.isShut = false
+    for task in tasks { await task.value }
+    #expect(ground.upstream.requests.count == 2)
+  }
+
   @Test("an unsolicited 206 or 304 becomes 502, is never stored, and a stale response stands in")
   func unsolicited() async throws {
     let ground = ProxyGround { _ in .scripted(.ok, [.cacheControl: "max-age=10"], "{\"old\":1}") }
