@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,16 @@ static _Thread_local void *current_loop = NULL;
 
 void *cplatform_current_loop(void) { return current_loop; }
 void cplatform_set_current_loop(void *loop) { current_loop = loop; }
+
+void cplatform_name_thread(const char *name) {
+#ifdef __linux__
+  char text[16] = {0};
+  strncpy(text, name, sizeof text - 1);
+  pthread_setname_np(pthread_self(), text);
+#else
+  (void)name;
+#endif
+}
 
 short cplatform_poll_hangup(void) {
 #ifdef POLLRDHUP

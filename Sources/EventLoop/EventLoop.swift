@@ -2,11 +2,12 @@ import CPlatform
 import Dispatch
 import Glibc
 import HeapModule
+import Locks
 
 /// One thread that serves many descriptors: it waits until some are ready, tells who waits for them, and runs the
 /// tasks that prefer it until they wait again. A task executor, so that `async` code never leaves the thread.
 ///
-/// Dispatch lends the thread. Everything but `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is confined to it.
+/// The thread is its own. Everything but `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is confined to it.
 public final class EventLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: what other threads may touch is in `mailbox`, behind its lock; the rest is confined to the thread.
 
@@ -39,6 +40,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   private var timers = Heap<TimerEntry>()
   private var endings: [() -> Void] = []
   private var isStopped = false
+  /// Set before anybody else knows the loop.
+  private var thread: Thread?
 
   /// Counts the connections for which the loop would wait for ever.
   let deadlineCount = DeadlineCount()
@@ -63,10 +66,17 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
   /// Makes a loop and starts it on a thread of its own.
   ///
-  /// Throws when the system has no descriptors left for the poller and the wake-up pipe.
+  /// Throws when the system has no descriptors left for the poller and the wake-up pipe, or grants no thread.
   public static func start(label: String, poller kind: PollerKind = .platformDefault) throws(SocketError) -> EventLoop {
     let loop = try EventLoop(kind)
-    DispatchQueue(label: label, qos: .userInitiated).async { loop.run() }
+    do throws(Thread.Refused) {
+      loop.thread = try Thread {
+        unsafe cplatform_name_thread(label)
+        loop.run()
+      }
+    } catch {
+      throw SocketError(call: "pthread_create", code: error.code)
+    }
     return loop
   }
 
@@ -122,6 +132,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   /// Lets the loop end after its present turn. Descriptors still open are closed.
   public func stop() {
     post { self.isStopped = true }
+  }
+
+  /// Lets the loop end, and waits until its thread has. A process must not run its exit handlers, such as OpenSSL's,
+  /// while a loop still closes its connections. Once, and not from a loop.
+  public func stopAndWait() {
+    stop()
+    thread?.join()
   }
 
   func assertCurrent() {

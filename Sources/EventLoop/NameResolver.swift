@@ -1,9 +1,9 @@
-import Dispatch
+import Locks
 
 /// Finds addresses for names without holding up its event loop, and remembers them for a while.
 ///
-/// The system's resolver blocks, so a thread of Dispatch's asks it. Whoever asks for a name that is being looked up
-/// shares the answer: a resolver that hangs holds up one thread for each name, whatever waits.
+/// The system's resolver blocks, so each look-up has a thread of its own. Requests for a name that is being looked up
+/// share the answer: a resolver that hangs holds up one thread for each name, whatever waits.
 ///
 /// Confined to its loop, but for `init`.
 public final class NameResolver: @unchecked Sendable {
@@ -34,8 +34,6 @@ public final class NameResolver: @unchecked Sendable {
   var memories: [Name: Memory] = [:]
   private var waiting: [Name: [(Answer) -> Void]] = [:]
 
-  private static let queue = DispatchQueue(label: "name-resolver", qos: .userInitiated, attributes: .concurrent)
-
   /// A resolver for `loop`, which asks the system.
   public convenience init(loop: EventLoop) {
     self.init(loop: loop) { host, port throws(ResolutionError) in try resolve(host, port: port) }
@@ -64,9 +62,14 @@ public final class NameResolver: @unchecked Sendable {
     waiting[name, default: []].append(answer)
     guard !isUnderWay else { return }
     let (loop, lookUp) = (loop, lookUp)
-    Self.queue.async {
-      let answer = Answer { () throws(ResolutionError) in try lookUp(host, port) }
-      loop.post { self.finish(name, answer) }
+    do throws(Thread.Refused) {
+      _ = try Thread {
+        let answer = Answer { () throws(ResolutionError) in try lookUp(host, port) }
+        loop.post { self.finish(name, answer) }
+      }
+    } catch {
+      let error = ResolutionError(reason: "the system grants no thread to look up \(host)")
+      loop.post { self.finish(name, .failure(error)) }
     }
   }
 

@@ -61,7 +61,8 @@ public final class LogSink: @unchecked Sendable {
   @discardableResult
   public func flush(timeout: Duration = .seconds(1)) -> Bool {
     let done = DispatchSemaphore(value: 0)
-    queue.async {
+    // Not `async`, which waits for as long as the system grants no thread.
+    queue.asyncAfter(deadline: .now() + .milliseconds(1)) {
       self.drain()
       self.drain()  // the report of what the first one could not write
       done.signal()

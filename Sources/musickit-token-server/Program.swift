@@ -12,6 +12,13 @@ enum Program {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
       exit(refusal.status.rawValue)
     }
-    MusicKitTokenServer.main()
+    do {
+      var command = try MusicKitTokenServer.parseAsRoot()
+      let serves = command is Serve || command is Demo || command is Sandbox
+      if !serves { ProcessSignals.release() }
+      try command.run()
+    } catch {
+      MusicKitTokenServer.exit(withError: error)
+    }
   }
 }

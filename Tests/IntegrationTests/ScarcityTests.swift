@@ -44,12 +44,12 @@ struct ScarcityTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("of standard output and error serves on")
+  @Test("of its standard streams serves on, and keeps their numbers free of its own sockets")
   func closedOutput() throws {
     let ground = try Ground()
     let port = UInt16.random(in: 20_000..<30_000)
     let process = try ChildProcess(
-      "/bin/sh", ["-c", "exec \"$0\" >&- 2>&-", Program.path],
+      "/bin/sh", ["-c", "exec \"$0\" <&- >&- 2>&-", Program.path],
       environment: ground.settings.merging(["SERVER_PORT": "\(port)"]) { $1 })
     // It cannot say that it listens: a connection says it.
     var connection: RawConnection?
@@ -58,8 +58,44 @@ struct ScarcityTests {
       connection?.send(Self.request)
       #expect(try connection?.response().status == 200)
     }
+    for number in 0...2 {
+      #expect(try run("readlink", ["/proc/\(process.id)/fd/\(number)"]).stdout == "/dev/null\n")
+    }
     process.signal(SIGTERM)
     #expect(process.wait() == 0)
+  }
+
+  @Test("of descriptors because of its many loops answers each connection too many with 503")
+  func manyLoops() throws {
+    let ground = try Ground()
+    let server = try RunningServer(
+      "/bin/sh", ["-c", "ulimit -n 512 && exec \"$0\" --set log.format=json", Program.path],
+      environment: ground.settings.merging(["SERVER_LOOPS": "40"]) { $1 })
+    var connections: [RawConnection] = []
+    var statuses: [Int: Int] = [:]
+    for _ in 0..<330 {
+      let connection = try server.connect()
+      connection.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+      statuses[try connection.response().status, default: 0] += 1
+      connections.append(connection)
+    }
+    #expect(statuses == [200: 96, 503: 234])
+    #expect(try MetricsPage(of: server)["musickit_accept_pauses_total"] == 0)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("of threads does not start, and says so in one sentence")
+  func threads() throws {
+    let ground = try Ground()
+    // Each thread asks for a stack that is larger than all memory that the process may map.
+    let result = try run(
+      "/bin/sh", ["-c", "ulimit -s 8000000 && ulimit -v 6000000 && exec \"$0\"", Program.path],
+      environment: ground.settings.merging(["SERVER_LOOPS": "2"]) { $1 })
+    #expect(result.status == 78)
+    #expect(result.stdout == "")
+    #expect(
+      result.stderr.hasPrefix("The system grants this process 0 of the 6 threads that it needs"), "\(result.stderr)")
+    #expect(result.stderr.split(separator: "\n").count == 1)
   }
 
   @Test("of connections turns the next one away with 503, and says so in the log, but not each time")

@@ -13,6 +13,9 @@
 void *_Nullable cplatform_current_loop(void);
 void cplatform_set_current_loop(void *_Nullable loop);
 
+// Names the calling thread for debuggers and ps(1); cut to 15 bytes.
+void cplatform_name_thread(const char *_Nonnull name);
+
 // What poll(2) reports when the peer sends no more, besides what it always does; 0 where there is no such event.
 short cplatform_poll_hangup(void);
 

@@ -57,9 +57,8 @@ public struct SandboxCommand: Sendable {
       let certificate = options.isSecure ? try SandboxCertificate(options) : nil
       let sandbox = try SandboxServer(
         try sandboxOptions(key), port: options.port, certificate: certificate, observer: SilentObserver())
-      let end = SignalSource()
       announce(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes)
-      end.wait(for: [SIGTERM, SIGINT])
+      _ = ProcessSignals.next()
       sandbox.stop()
       return CommandResult(.good)
     } catch let error as FlagError {

@@ -36,7 +36,7 @@ struct SandboxServer {
   /// Answers what has arrived, and ends.
   func stop() {
     server.drain(timeout: .seconds(1))
-    loop.stop()
+    loop.stopAndWait()
   }
 }
 

@@ -21,7 +21,10 @@ public struct ServeCommand: Sendable {
       let load: Reloader.Load = { () throws(InvalidSettings) in try Settings.load(input) }
       // Looked at before they are read: a change in between is a reason to read them again.
       var files = FileFingerprints([input.configurationFile].compactMap { $0 })
+      // Settings may come from a pipe, which takes as long as its writer likes.
+      ProcessSignals.endAtOnce()
       let loaded = try load()
+      ProcessSignals.hold()
       files.watch(loaded.settings.files)
       var source = try Generation.Source(loaded)
       source.warnings += findings.map(\.description)

@@ -16,9 +16,11 @@ final class CatalogService: Sendable {
   private let clients: [ObjectIdentifier: UpstreamClient]
 
   /// Throws a sentence when the certificates that the upstream is to be trusted by cannot be read.
-  init(_ settings: Settings.Catalog, loops: [EventLoop], logger: Logger) throws {
+  init(_ settings: Settings.Catalog, connectionsPerLoop: Int, loops: [EventLoop], logger: Logger) throws {
     proxy = CatalogProxy(.init(settings), observer: CatalogEvents(logger: logger, tally: tally))
-    let configuration = try UpstreamClient.Configuration(settings)
+    var configuration = try UpstreamClient.Configuration(settings)
+    configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
+    configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
     clients = Dictionary(
       uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(configuration, loop: $0)) })
   }

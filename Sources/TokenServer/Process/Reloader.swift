@@ -57,9 +57,9 @@ final class Reloader: @unchecked Sendable {
     }
   }
 
-  /// Reloads because somebody says so.
+  /// Reloads because a signal says so. On the calling thread, so that no other has to be made for it.
   func reloadOnSignal() {
-    queue.async { self.reload(because: "SIGHUP") }
+    queue.sync { reload(because: "SIGHUP") }
   }
 
   /// Ends the watch; returns when no reload is under way.

@@ -53,13 +53,17 @@ final class ServerMetrics: @unchecked Sendable {
     Route(
       "/metrics",
       [
-        .get(reply: { _ in
-          .later { _ in
+        .get(reply: { request in
+          let id = request.id
+          return .later { _ in
             await withCheckedContinuation { continuation in
-              self.queue.async {
-                continuation.resume(
-                  returning: Response(.ok, prepared: Self.fields, body: self.page(minter, tls).bytes))
+              let thread = try? Thread {
+                let body = self.queue.sync { self.page(minter, tls).bytes }
+                continuation.resume(returning: Response(.ok, prepared: Self.fields, body: body))
               }
+              guard thread == nil else { return }
+              let refusal = Refusal(.overloaded, "The system grants no thread.", fields: [.retryAfter: "1"])
+              continuation.resume(returning: refusal.response(id: id))
             }
           }
         })

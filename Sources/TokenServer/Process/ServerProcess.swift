@@ -1,4 +1,3 @@
-import Dispatch
 import EventLoop
 import Glibc
 import HTTPServer
@@ -29,10 +28,11 @@ struct ServerProcess {
     let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
     }
     do {
-      let loops = try (0..<settings.server.loops).map { index in
-        try EventLoop.start(label: "loop-\(index)", poller: .init(settings.server.poller))
+      let loops = try Self.startLoops(settings.server)
+      catalog = try settings.catalog.map {
+        try CatalogService(
+          $0, connectionsPerLoop: settings.server.upstreamConnectionsPerLoop, loops: loops, logger: logger)
       }
-      catalog = try settings.catalog.map { try CatalogService($0, loops: loops, logger: logger) }
       access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
       self.loops = loops
     } catch {
@@ -60,24 +60,22 @@ struct ServerProcess {
         first, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
         metrics: metrics, logger: logger, load: reload.load)
     }
-    let end = DispatchSemaphore(value: 0)
-    let signals = SignalSource()
-    listen(signals, reloader, end)
     access.keySets.begin()
     reloader?.watch()
     announce(
       Addresses(
         public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: first.tls != nil))
-    end.wait()
+    // Without anything to reload, SIGHUP is what it says: the terminal has hung up.
+    while ProcessSignals.next() == SIGHUP, let reloader { reloader.reloadOnSignal() }
+    ProcessSignals.abort()
     reloader?.stop()
     drain(servers)
     catalog?.close()
     access.keySets.close()
-    for loop in loops { loop.stop() }
+    for loop in loops { loop.stopAndWait() }
     logger.info("The server has ended.")
     access.audit?.flush()
     sink.flush()
-    withExtendedLifetime(signals) {}
   }
 
   /// Where a server listens, for whoever started it.
@@ -86,6 +84,31 @@ struct ServerProcess {
     let admin: [SocketAddress]
     let isSecure: Bool
   }
+
+  // MARK: Threads
+
+  /// Starts a thread for each loop.
+  private static func startLoops(_ settings: Settings.Server) throws -> [EventLoop] {
+    var loops: [EventLoop] = []
+    do throws(SocketError) {
+      for index in 0..<settings.loops {
+        loops.append(try EventLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
+      }
+      guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
+    } catch {
+      guard error.call == "pthread_create" else { throw error }
+      throw StartError(
+        """
+        The system grants this process \(loops.count) of the \(settings.loops + Self.helpers) threads that it needs \
+        for server.loops = \(settings.loops): raise the limit of threads (ulimit -u, pids.max) or of memory (ulimit -v), \
+        or write fewer loops.
+        """)
+    }
+    return loops
+  }
+
+  /// Threads beside those of the loops: for the log, timers, reloads, and name look-ups.
+  private static let helpers = 4
 
   // MARK: Servers
 
@@ -125,25 +148,11 @@ struct ServerProcess {
       endpoint: .tcp(host: admin.host.description, port: admin.port),
       observer: ServerEvents(sink: sink, logger: logger))
     configuration.isTrustedProxy = first.settings.server.isTrustedProxy
+    configuration.limits.connections = DescriptorBudget.adminConnections
     return try Server(configuration, router: first.adminRouter, loops: loops)
   }
 
   // MARK: The end
-
-  private func listen(_ signals: SignalSource, _ reloader: Reloader?, _ end: DispatchSemaphore) {
-    let ending = Ending()
-    let finish: @Sendable () -> Void = {
-      // The second one does not wait for anybody.
-      guard ending.begin() else { _exit(1) }
-      end.signal()
-    }
-    signals.on(SIGTERM, finish)
-    signals.on(SIGINT, finish)
-    signals.on(SIGHUP) {
-      // Without anything to reload it is what it says: the terminal has hung up.
-      if let reloader { reloader.reloadOnSignal() } else { finish() }
-    }
-  }
 
   private func drain(_ servers: Servers) {
     let settings = first.settings.server
@@ -184,21 +193,6 @@ extension EventLoop.PollerKind {
     switch poller {
     case .epoll: self = .epoll
     case .poll: self = .poll
-    }
-  }
-}
-
-/// Whether the end has begun.
-private final class Ending: @unchecked Sendable {
-  // Sendable: touched only under the lock.
-  private let lock = Mutex()
-  private var hasBegun = false
-
-  /// False if it had already.
-  func begin() -> Bool {
-    lock.withLock {
-      defer { hasBegun = true }
-      return !hasBegun
     }
   }
 }

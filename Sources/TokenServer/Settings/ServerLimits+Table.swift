@@ -73,9 +73,6 @@ extension ServerLimits {
       name: "chunkExtensions", unit: .bytes(\.http1.chunkExtensions), range: 0...65_536,
       reason: "No one uses them, and without a limit they are bytes that cost the sender nothing (CVE-2023-39326)."),
   ]
-
-  /// The descriptors that are not connections: listeners, log, key, pollers, and some to spare.
-  static let descriptorReserve = 64
 }
 
 extension ServerLimits.Row {
@@ -95,9 +92,10 @@ extension ServerLimits.Row {
 
 extension ServerLimits {
   /// Reads every row; a row with a fault keeps its default.
-  init(_ reader: inout SettingsReader, host: HostFacts) {
+  ///
+  /// - Parameter most: The connections for which there are descriptors.
+  init(_ reader: inout SettingsReader, host: HostFacts, most: Int) {
     self.init()
-    let most = max(1, host.openFiles - Self.descriptorReserve)
     connections = min(connections, most)
     if let memory = host.memory { self.memory = memory / 2 }
     for row in Self.table {

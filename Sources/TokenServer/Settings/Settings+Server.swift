@@ -51,6 +51,8 @@ extension Settings {
     public var loops: Int
     /// How loops wait.
     public var poller: Poller
+    /// Connections that each loop may have to the catalog's upstream; a share of the descriptor limit.
+    var upstreamConnectionsPerLoop: Int
   }
 }
 
@@ -83,10 +85,11 @@ extension Settings.Server {
   init?(_ reader: inout SettingsReader, host: HostFacts) {
     let address = Self.readAddress(&reader)
     let tls = Self.readTLS(&reader)
-    let limits = ServerLimits(&reader, host: host)
+    let loops = Self.readLoops(&reader, host: host)
+    let descriptors = DescriptorBudget(openFiles: host.openFiles, loops: loops ?? 1)
+    let limits = ServerLimits(&reader, host: host, most: max(1, descriptors.connections))
     let drainDelay = reader.read(Self.drainDelay)
     let drainTimeout = reader.read(Self.drainTimeout)
-    let loops = reader.isSet(Self.loops.path) ? reader.read(Self.loops) : min(host.cores, 256)
     let poller = reader.read(Self.poller)
     let trustedProxies = reader.read(Self.trustedProxies)
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
@@ -96,7 +99,21 @@ extension Settings.Server {
     self.init(
       address: address, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol, hosts: hosts,
       limits: limits,
-      drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller)
+      drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller,
+      upstreamConnectionsPerLoop: descriptors.upstreamPerLoop)
+  }
+
+  /// The setting, or one loop for each core, as far as there are descriptors for them.
+  private static func readLoops(_ reader: inout SettingsReader, host: HostFacts) -> Int? {
+    let most = DescriptorBudget.mostLoops(openFiles: host.openFiles)
+    guard reader.isSet(loops.path) else { return min(host.cores, 256, most) }
+    let loops = reader.read(loops)
+    if let loops, loops > most {
+      reader.fault(
+        Self.loops.path, problem: "\(loops) loops need more descriptors than the \(host.openFiles) of this process",
+        remedy: "write \(most) at most, or raise the descriptor limit (ulimit -n)")
+    }
+    return loops
   }
 
   /// The setting, with a fault if nobody is there for it to apply to.

@@ -16,7 +16,7 @@ enum GenerationFixture {
     let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
     let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
-    let catalog = try settings.catalog.map { try CatalogService($0, loops: [], logger: logger) }
+    let catalog = try settings.catalog.map { try CatalogService($0, connectionsPerLoop: 1, loops: [], logger: logger) }
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
     return try Generation(
       Generation.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,

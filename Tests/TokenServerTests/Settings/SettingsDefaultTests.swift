@@ -38,12 +38,30 @@ struct SettingsDefaultTests {
     #expect(loaded.settings.token.maxTTL == .seconds(30 * 86_400))
   }
 
-  @Test("connections stay below the descriptor limit")
-  func descriptors() throws {
-    let host = HostFacts(openFiles: 1024, cores: 1, logsToTerminal: true)
+  @Test(
+    "connections of callers and to the upstream stay below the descriptor limit",
+    arguments: [
+      (1024, 1, 889, 32), (1024, 8, 656, 27), (512, 40, 96, 1), (256, 2, 110, 18), (1_048_576, 64, 10_000, 32),
+    ])
+  func descriptors(openFiles: Int, cores: Int, connections: Int, upstream: Int) throws {
+    let host = HostFacts(openFiles: openFiles, cores: cores, logsToTerminal: true)
     let settings = try SettingsFixture().load(host: host).settings
-    #expect(settings.server.limits.connections == 960)
+    #expect(settings.server.limits.connections == connections)
+    #expect(settings.server.upstreamConnectionsPerLoop == upstream)
+    #expect(settings.server.loops == cores)
     #expect(settings.log.format == .text)
+  }
+
+  @Test("no more loops are taken by default than there are descriptors for, and none beyond are allowed")
+  func loops() throws {
+    let host = HostFacts(openFiles: 256, cores: 128, logsToTerminal: true)
+    let settings = try SettingsFixture().load(host: host).settings
+    #expect(settings.server.loops == 19)
+    #expect(settings.server.limits.connections >= 1)
+    let error = #expect(throws: InvalidSettings.self) {
+      try SettingsFixture().load(["SERVER_LOOPS": "20"], host: host)
+    }
+    #expect(error?.faults.map(\.path) == ["server.loops"])
   }
 
   @Test("the budget of memory is half of what the control group allows")

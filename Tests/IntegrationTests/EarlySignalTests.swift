@@ -1,0 +1,55 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("A signal that comes while the server starts")
+struct EarlySignalTests {
+  @Test("reloads once it serves, if it is SIGHUP")
+  func hangUp() throws {
+    let ground = try Ground()
+    let process = try Self.start(ground)
+    process.signal(SIGHUP)
+    while let line = try process.line(), !line.hasPrefix("Admin on ") {}
+    try process.waitForErrors("Settings, key and certificate were read anew.")
+    process.signal(SIGTERM)
+    #expect(process.wait() == 0)
+  }
+
+  @Test("ends the server in good order", arguments: [SIGTERM, SIGINT])
+  func end(_ signal: Int32) throws {
+    let ground = try Ground()
+    let process = try Self.start(ground)
+    process.signal(signal)
+    #expect(process.wait() == 0)
+  }
+
+  @Test("ends a command that does not serve as it always does")
+  func otherCommand() throws {
+    // It waits for a token on its standard input.
+    let process = try ChildProcess(Program.path, ["inspect"], holdsInput: true)
+    try Self.wait(until: "SigBlk", has: SIGTERM, isSet: false, in: process)
+    process.signal(SIGTERM)
+    #expect(process.wait() == 128 + SIGTERM)
+  }
+
+  /// A server in the first moments of `main`.
+  private static func start(_ ground: Ground) throws -> ChildProcess {
+    let process = try ChildProcess(Program.path, [], environment: ground.settings)
+    try wait(until: "SigBlk", has: SIGHUP, isSet: true, in: process)
+    return process
+  }
+
+  /// Waits until a mask of signals in `/proc/PID/status` is as it should be.
+  private static func wait(until mask: String, has signal: Int32, isSet: Bool, in process: ChildProcess) throws {
+    let end = time(nil) + Int(ChildProcess.patience / 1000)
+    while time(nil) < end {
+      // Before the program has replaced the test's child, the masks are those of the test.
+      let isRunning = (try? run("readlink", ["/proc/\(process.id)/exe"]).stdout)?.hasPrefix(Program.path) == true
+      let status = (try? TextFile.read("/proc/\(process.id)/status")) ?? ""
+      let line = status.split(separator: "\n").first { $0.hasPrefix("\(mask):") }
+      let value = line?.split(separator: "\t").last.flatMap { UInt64($0, radix: 16) }
+      if isRunning, let value, (value >> UInt64(signal - 1) & 1 == 1) == isSet { return }
+    }
+    throw TestFailure("The signal \(signal) was never \(isSet ? "held back" : "let through").")
+  }
+}
