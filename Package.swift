@@ -50,6 +50,7 @@ let package = Package(
     .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .target(name: "CPlatform"),
+    .target(name: "CLockedMemory"),
 
     module("Bytes"),
     module("Locks"),
@@ -72,7 +73,7 @@ let package = Package(
         "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks", "TLS",
         "Telemetry", httpTypes,
       ]),
-    module("DeveloperToken", ["Bytes", "COpenSSL", "JSON", "Locks"]),
+    module("DeveloperToken", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     module("Telemetry", ["Bytes", "Locks", logging]),
     module(
@@ -90,7 +91,7 @@ let package = Package(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
-    tests("TLSTests", ["TLS", "COpenSSL"]),
+    tests("TLSTests", ["TLS", "COpenSSL", "Locks"]),
     tests(
       "HTTPServerTests",
       ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),
@@ -109,14 +110,14 @@ let package = Package(
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["JSON"]),
     tests("MemoryTests", ["Memory"]),
-    tests("DeveloperTokenTests", ["DeveloperToken"]),
+    tests("DeveloperTokenTests", ["DeveloperToken", "CLockedMemory", "COpenSSL"]),
     tests("AccessTests", ["Access", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     tests("TelemetryTests", ["Telemetry", "Locks", logging]),
     tests(
       "TokenServerTests",
       [
         "TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks",
-        "Memory", "Telemetry", httpTypes, logging,
+        "Memory", "TLS", "Telemetry", httpTypes, logging,
       ]),
     tests("IntegrationTests", ["musickit-token-server", "JSON", "Locks"]),
   ],

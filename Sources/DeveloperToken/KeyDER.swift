@@ -10,16 +10,30 @@ enum KeyDER {
     defer { ERR_clear_error() }
     return try der.withBytes { bytes throws(SigningKeyError) in
       try checkLength(bytes)
-      guard let info = unsafe decode(bytes, d2i_PKCS8_PRIV_KEY_INFO) else {
-        throw .init(otherKind(bytes))
+      let parsed = unsafe SecureMemory.use { unsafe decode(bytes, d2i_PKCS8_PRIV_KEY_INFO) }
+      guard let info = unsafe parsed else {
+        let error = CryptographyError.outOfMemory(in: "d2i_PKCS8_PRIV_KEY_INFO")
+        throw .init(error.map { .cryptography($0) } ?? otherKind(bytes))
       }
       defer { unsafe PKCS8_PRIV_KEY_INFO_free(info) }
-      guard let key = unsafe EVP_PKCS82PKEY(info) else { throw .init(.damaged) }
+      guard let key = unsafe keyPair(in: info) else {
+        let error = CryptographyError.outOfMemory(in: "EVP_PKCS82PKEY")
+        throw .init(error.map { .cryptography($0) } ?? .damaged)
+      }
       let owned = unsafe PrivateKey(adopting: key)
       let name = unsafe algorithm(of: key)
       guard name == "P-256" else { throw .init(.wrongAlgorithm(name)) }
       return owned
     }
+  }
+
+  /// Only a key of the right kind is decoded in locked memory: OpenSSL keeps what it loads to decode any other.
+  private static func keyPair(in info: OpaquePointer) -> OpaquePointer? {
+    var algorithm: OpaquePointer?
+    guard unsafe PKCS8_pkey_get0(&algorithm, nil, nil, nil, info) == 1, let algorithm = unsafe algorithm,
+      unsafe OBJ_obj2nid(algorithm) == NID_X9_62_id_ecPublicKey
+    else { return unsafe EVP_PKCS82PKEY(info) }
+    return unsafe SecureMemory.use { unsafe EVP_PKCS82PKEY(info) }
   }
 
   /// The outer SEQUENCE must span the bytes: fewer are a cut-off copy, more are something glued on.

@@ -20,7 +20,7 @@ import COpenSSL
     defer { unsafe EVP_PKEY_CTX_free(context) }
     var key: OpaquePointer?
     guard unsafe EVP_PKEY_keygen_init(context) == 1, unsafe EVP_PKEY_CTX_set_group_name(context, "P-256") == 1,
-      unsafe EVP_PKEY_generate(context, &key) == 1, let key = unsafe key
+      SecureMemory.use({ unsafe EVP_PKEY_generate(context, &key) }) == 1, let key = unsafe key
     else { throw .init(function: "EVP_PKEY_generate") }
     return unsafe PrivateKey(adopting: key)
   }

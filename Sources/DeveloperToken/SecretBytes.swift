@@ -1,7 +1,8 @@
+import CLockedMemory
 import COpenSSL
 import Glibc
 
-/// Secret bytes: in OpenSSL's secure heap when `SecureMemory.protect()` could set it up, wiped when freed.
+/// Secret bytes: in locked memory as long as there is room, wiped when freed.
 ///
 /// It neither prints, encodes nor mirrors its contents, and there is no way to a `String`. Whoever asks for the bytes
 /// gets them for the length of a closure and must not copy them anywhere but into another `SecretBytes`.
@@ -29,7 +30,7 @@ import Glibc
     do {
       try body(&output)
     } catch {
-      unsafe CRYPTO_secure_clear_free(storage, capacity, nil, 0)
+      unsafe locked_memory_free(storage, capacity)
       throw error
     }
     unsafe self.count = output.finalize(for: buffer)
@@ -45,8 +46,7 @@ import Glibc
   }
 
   deinit {
-    // Wipes as well, and finds out by itself which heap the memory is from.
-    unsafe CRYPTO_secure_clear_free(storage, capacity, nil, 0)
+    unsafe locked_memory_free(storage, capacity)
   }
 
   /// Lends the bytes to `body`.
@@ -55,10 +55,11 @@ import Glibc
     return try unsafe body(Span(_unsafeStart: start, count: count))
   }
 
-  /// The secure heap may be full, which OpenSSL reports rather than fall back by itself; ordinary memory, wiped when
-  /// freed, is then better than no server. Without that either nothing can go on, as when Swift itself cannot allocate.
+  /// Where locked memory is full, ordinary memory that is wiped when freed is better than no server, and the log says so.
+  /// Without that either nothing can go on, as when Swift itself cannot allocate.
   private static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
-    guard let memory = unsafe CRYPTO_secure_malloc(size, nil, 0) ?? CRYPTO_malloc(size, nil, 0) else {
+    let memory = unsafe SecureMemory.watchingOverflow { unsafe locked_memory_allocate(size) }
+    guard let memory = unsafe memory else {
       preconditionFailure("out of memory")
     }
     return unsafe memory

@@ -1,37 +1,33 @@
+import CLockedMemory
 import COpenSSL
 import Glibc
+import Locks
 
 /// What the process does to keep secrets in its own memory and nowhere else.
 public enum SecureMemory {
-  /// Bytes of OpenSSL's secure heap. Keys and nonces of the size of P-256 need a few hundred bytes each, and 64 KiB
-  /// is what `RLIMIT_MEMLOCK` grants an unprivileged process on older systems.
-  static let heapSize = 65_536
-  /// Smallest block of the secure heap, a power of two: a P-256 scalar.
-  static let heapBlock = 32
-
   /// Sets up locked memory for keys and forbids core dumps; call it before anything else, while there is one thread.
   ///
-  /// The secure heap (`CRYPTO_secure_malloc_init`) must stand before the first key is read, because memory that is
-  /// already allocated does not move there. Without privileges some of this may be denied: the server works all the
-  /// same, so what could not be had comes back as findings to log. Further calls change nothing and return the same.
+  /// OpenSSL takes its memory functions only before it allocates for the first time. Without privileges some of this may
+  /// be denied: the server works all the same, so what is missing comes back as findings to log. Further calls change
+  /// nothing and return the same.
   public static func protect() -> [Finding] { outcome }
 
-  private static let outcome: [Finding] = [lockedHeap(), undumpable(), noCoreFiles()].compactMap { $0 }
+  private static let outcome: [Finding] = [lockedRegion(), undumpable(), noCoreFiles()].compactMap { $0 }
 
-  private static func lockedHeap() -> Finding? {
-    guard CRYPTO_secure_malloc_initialized() == 0 else { return nil }
-    switch CRYPTO_secure_malloc_init(heapSize, heapBlock) {
-    case 1: return nil
-    case 2:
-      return Finding(
-        id: "memory.not_locked",
-        description: "The memory for keys could not be locked or fenced, so it may be swapped out;"
-          + " a memlock limit of \(heapSize / 1024) KiB would do.")
-    default:
+  private static func lockedRegion() -> Finding? {
+    let state = locked_memory_prepare()
+    let isUsed = unsafe CRYPTO_set_mem_functions(
+      locked_memory_openssl_malloc, locked_memory_openssl_realloc, locked_memory_openssl_free)
+    if isUsed == 0 || state == locked_memory_absent {
       return Finding(
         id: "memory.no_secure_heap",
-        description: "OpenSSL could not set up its secure heap, so keys are kept in ordinary memory.")
+        description: "The memory for keys could not be set apart, so keys are kept in ordinary memory.")
     }
+    guard state != locked_memory_locked else { return nil }
+    return Finding(
+      id: "memory.not_locked",
+      description: "The memory for keys could not be locked or fenced, so it may be swapped out;"
+        + " a memlock limit of \(locked_memory_size() / 1024) KiB would do.")
   }
 
   private static func undumpable() -> Finding? {
@@ -45,5 +41,47 @@ public enum SecureMemory {
     var none = rlimit(rlim_cur: 0, rlim_max: 0)
     guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) != 0 else { return nil }
     return Finding(id: "memory.core_files", description: "The limit for core files could not be set to zero.")
+  }
+
+  // MARK: Use
+
+  /// Runs `work`, which handles a private key: what OpenSSL allocates in it comes from the locked region.
+  ///
+  /// What OpenSSL makes once and keeps must not take room there, so it is made before.
+  static func use<Result, Failure: Error>(_ work: () throws(Failure) -> Result) throws(Failure) -> Result {
+    if locked_memory_is_new_thread() != 0 {
+      OpenSSLCaches.fill()
+      var byte: UInt8 = 0
+      // Each thread has a random number generator of its own.
+      unsafe RAND_priv_bytes(&byte, 1)
+      ERR_clear_error()
+    }
+    return try watchingOverflow { () throws(Failure) in
+      locked_memory_enter()
+      defer { locked_memory_leave() }
+      return try work()
+    }
+  }
+
+  // MARK: Overflow
+
+  /// Sets what is called when the region is full and a secret is in ordinary memory instead: on the thread at hand,
+  /// once for each piece of work, so it must be quick.
+  public static func onOverflow(_ handler: @escaping @Sendable () -> Void) {
+    mutex.withLock { unsafe overflowHandler = handler }
+  }
+
+  private static let mutex = Mutex()
+  // Touched only under `mutex`.
+  nonisolated(unsafe) private static var overflowHandler: (@Sendable () -> Void)?
+
+  static func watchingOverflow<Result, Failure: Error>(
+    _ work: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    let before = locked_memory_overflows()
+    defer {
+      if locked_memory_overflows() != before { mutex.withLock { unsafe overflowHandler }?() }
+    }
+    return try work()
   }
 }

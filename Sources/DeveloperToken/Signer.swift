@@ -51,11 +51,13 @@ import COpenSSL
     var derSpan = der.mutableSpan
     let result = unsafe derSpan.withUnsafeMutableBufferPointer { der in
       unsafe digest.span.withUnsafeBufferPointer { digest in
-        unsafe EVP_PKEY_sign(context, der.baseAddress, &count, digest.baseAddress, digest.count)
+        // The nonce and what is computed from it and the key are as secret as the key.
+        SecureMemory.use {
+          unsafe EVP_PKEY_sign(context, der.baseAddress, &count, digest.baseAddress, digest.count)
+        }
       }
     }
     guard result == 1, count <= der.count, let signature = ECDSASignature(der: der.span.extracting(0..<count)) else {
-      ERR_clear_error()
       throw .init(function: "EVP_PKEY_sign")
     }
     return signature
@@ -73,7 +75,6 @@ import COpenSSL
       }
     }
     guard isDone else {
-      ERR_clear_error()
       throw .init(function: "EVP_DigestFinal_ex")
     }
   }

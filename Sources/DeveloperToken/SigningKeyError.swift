@@ -78,7 +78,8 @@ extension SigningKeyError.Reason {
     case .truncated: "is truncated: its end or its beginning is missing. \(Self.advice)"
     case .damaged: "is a damaged private key: OpenSSL cannot read it. \(Self.advice)"
     case .probeFailed: "is damaged: its public half does not verify what its private half signs. \(Self.advice)"
-    case .cryptography(let error): "could not be used: \(error)"
+    case .cryptography(let error):
+      "could not be checked: \(error)\(error.isOutOfMemory ? " The key is not the cause." : "")"
     }
   }
 

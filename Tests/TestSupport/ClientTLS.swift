@@ -4,14 +4,15 @@ import Glibc
 /// OpenSSL's own client on a blocking socket, which it does not own. It trusts every certificate.
 @safe final class ClientTLS {
   private let ssl: OpaquePointer
-  private let context: OpaquePointer
+
+  // Made once, never changed after that and never freed, so any thread may make sessions of it.
+  nonisolated(unsafe) private static let context = unsafe SSL_CTX_new(TLS_client_method())
 
   /// Does the handshake.
   init(_ descriptor: Int32) throws {
-    guard let context = unsafe SSL_CTX_new(TLS_client_method()), let ssl = unsafe SSL_new(context) else {
+    guard let context = unsafe Self.context, let ssl = unsafe SSL_new(context) else {
       throw TestFailure("There is no memory for a TLS client.")
     }
-    unsafe self.context = unsafe context
     unsafe self.ssl = unsafe ssl
     unsafe SSL_set_min_proto_version(ssl, TLS1_3_VERSION)
     let protocols = [UInt8("http/1.1".utf8.count)] + Array("http/1.1".utf8)
@@ -25,7 +26,6 @@ import Glibc
 
   deinit {
     unsafe SSL_free(ssl)
-    unsafe SSL_CTX_free(context)
   }
 
   func write(_ bytes: [UInt8]) throws {

@@ -34,7 +34,6 @@ public struct APIKey: Sendable {
   private static func appendRandom(to output: inout OutputSpan<UInt8>) throws(CryptographyError) {
     var byte: UInt8 = 0
     guard unsafe RAND_priv_bytes(&byte, 1) == 1 else {
-      ERR_clear_error()
       throw CryptographyError(function: "RAND_priv_bytes")
     }
     if byte < 248 { output.append(APIKeyForm.alphabet[Int(byte % 62)]) }

@@ -15,7 +15,6 @@ extension APIKeyDigest {
       }
     }
     guard isDone else {
-      ERR_clear_error()
       throw CryptographyError(function: "EVP_Digest")
     }
     return digest

@@ -1,3 +1,4 @@
+import DeveloperToken
 import EventLoop
 import Glibc
 import HTTPServer
@@ -55,6 +56,7 @@ struct ServerProcess {
   func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
     let servers = try start()
     for notice in first.notices { logger.warning("\(notice)") }
+    warnOfOverflow()
     let reloader = reload.map { reload in
       Reloader(
         first, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
@@ -76,6 +78,19 @@ struct ServerProcess {
     logger.info("The server has ended.")
     access.audit?.flush()
     sink.flush()
+  }
+
+  /// Says that locked memory is full, but not each time.
+  private func warnOfOverflow() {
+    let throttle = Throttle()
+    SecureMemory.onOverflow { [logger] in
+      guard let suppressed = throttle.admit("overflow") else { return }
+      logger.warning(
+        """
+        Locked memory is full: a secret is in ordinary memory until it is freed, and may be swapped out until then. \
+        Signing goes on.
+        """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    }
   }
 
   /// Where a server listens, for whoever started it.

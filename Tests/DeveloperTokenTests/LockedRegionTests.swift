@@ -1,0 +1,77 @@
+import CLockedMemory
+import Glibc
+import Testing
+
+@testable import DeveloperToken
+
+@Suite("Locked memory")
+struct LockedRegionTests {
+  @Test("is used for what OpenSSL allocates while a key is in use, and not otherwise")
+  func onlyWhileInUse() async {
+    await #expect(processExitsWith: .success) {
+      precondition(locked_memory_prepare() != locked_memory_absent)
+      let outside = unsafe locked_memory_openssl_malloc(100, nil, 0)
+      let inside = SecureMemory.use { unsafe UInt(bitPattern: locked_memory_openssl_malloc(100, nil, 0)) }
+      let secret = unsafe UInt(bitPattern: locked_memory_allocate(100))
+      precondition(inside.distance(to: secret).magnitude < locked_memory_size())
+      precondition(UInt(bitPattern: outside).distance(to: secret).magnitude > locked_memory_size())
+    }
+  }
+
+  @Test("that is full says so each time, work goes on, and room comes back when secrets are freed")
+  func overflow() async {
+    await #expect(processExitsWith: .success) {
+      let notices = Notices()
+      SecureMemory.onOverflow { notices.count += 1 }
+      var secrets = (0..<100).map { _ in SecretBytes(copying: [UInt8](repeating: 7, count: 1000)[...]) }
+      let overflows = notices.count
+      precondition(overflows > 0 && overflows < 100)
+      let key = try SigningKey(parsing: Samples.secret(Samples.p8), keyID: Samples.keyID())
+      _ = try key.makeSigner().signature(of: [1])
+      secrets = []
+      notices.count = 0
+      secrets = (0..<30).map { _ in SecretBytes(copying: [UInt8](repeating: 7, count: 1000)[...]) }
+      precondition(notices.count == 0 && secrets.count == 30)
+    }
+  }
+
+  @Test("is wiped when it is freed, also when it grows")
+  func wiped() async {
+    await #expect(processExitsWith: .success) {
+      let size = 1000
+      guard let memory = unsafe locked_memory_allocate(size) else { preconditionFailure() }
+      unsafe memset(memory, 7, size)
+      // Behind it, so that what is freed stays a block of its own.
+      let next = unsafe locked_memory_allocate(size)
+      guard let larger = unsafe locked_memory_openssl_realloc(memory, 2 * size, nil, 0) else { preconditionFailure() }
+      let old = unsafe UnsafeRawBufferPointer(start: memory, count: size)
+      let new = unsafe UnsafeRawBufferPointer(start: larger, count: size)
+      // The first bytes of a free block link it to others.
+      precondition(unsafe old.dropFirst(16).allSatisfy { $0 == 0 })
+      precondition(unsafe new.allSatisfy { $0 == 7 })
+      unsafe locked_memory_free(larger, 2 * size)
+      unsafe locked_memory_free(next, size)
+      precondition(unsafe new.dropFirst(16).allSatisfy { $0 == 0 })
+    }
+  }
+
+  @Test("serves many threads that sign at once")
+  func threads() throws {
+    let key = try Samples.key()
+    let verified = Threads.run(8) { _ in
+      guard let signer = try? key.makeSigner() else { return false }
+      return (0..<200).allSatisfy { number in
+        let text = Array("\(number)".utf8)
+        guard let signature = try? signer.signature(of: text.span) else { return false }
+        return key.verificationKey.verifies(signature, of: text.span)
+      }
+    }
+    #expect(verified == [Bool](repeating: true, count: 8))
+  }
+
+  /// Counts in a callback.
+  private final class Notices: @unchecked Sendable {
+    // Sendable: used on one thread.
+    var count = 0
+  }
+}
