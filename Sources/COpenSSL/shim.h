@@ -1,6 +1,7 @@
 // The few things of OpenSSL that Swift cannot import: macros with arguments, and options wider than an int.
 #pragma once
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -67,15 +68,20 @@ static inline int copenssl_ctx_add1_chain_cert(SSL_CTX *context, X509 *certifica
   return (int)SSL_CTX_add1_chain_cert(context, certificate);
 }
 
-// With a null buffer, the length that the keys need.
-COPENSSL_NAME("SSL_CTX_get_tlsext_ticket_keys(_:_:_:)")
-static inline int copenssl_ctx_get_ticket_keys(SSL_CTX *context, void *keys, int length) {
-  return (int)SSL_CTX_get_tlsext_ticket_keys(context, keys, length);
+COPENSSL_NAME("SSL_CTX_set1_sigalgs_list(_:_:)")
+static inline int copenssl_ctx_set1_sigalgs_list(SSL_CTX *context, const char *algorithms) {
+  return (int)SSL_CTX_set1_sigalgs_list(context, algorithms);
 }
 
-COPENSSL_NAME("SSL_CTX_set_tlsext_ticket_keys(_:_:_:)")
-static inline int copenssl_ctx_set_ticket_keys(SSL_CTX *context, void *keys, int length) {
-  return (int)SSL_CTX_set_tlsext_ticket_keys(context, keys, length);
+// Makes a context of HMAC compute HMAC-SHA-256 with this key. 1 if it does.
+static inline int copenssl_set_hmac_sha256(EVP_MAC_CTX *mac, unsigned char *key, size_t length) {
+  char digest[] = "SHA256";
+  OSSL_PARAM parameters[] = {
+    OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, key, length),
+    OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+    OSSL_PARAM_construct_end(),
+  };
+  return EVP_MAC_CTX_set_params(mac, parameters);
 }
 
 COPENSSL_NAME("SSL_set_msg_callback_arg(_:_:)")

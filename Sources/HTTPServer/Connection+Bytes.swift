@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPTypes
 import TLS
 
 /// Bytes between the socket, TLS and the buffers that the loop lends.
@@ -36,8 +37,11 @@ extension Connection {
       } else {
         try receiveRecords()
       }
+    } catch let error as TLSError {
+      throw .failedTLS(error)
     } catch {
-      throw (error as? TLSError).map(Ending.failedTLS) ?? .gone
+      noticeUnfinishedHandshake()
+      throw .gone
     }
   }
 
@@ -112,6 +116,15 @@ extension Connection {
 
   // MARK: Writing
 
+  /// The response with Strict-Transport-Security, if the connection is over TLS: browsers ignore the field elsewhere, and
+  /// a server must not send it there (RFC 6797 §7.2).
+  func secured(_ response: Response) -> Response {
+    guard tls != nil, let value = worker.strictTransportSecurity else { return response }
+    var response = response
+    response.fields[.strictTransportSecurity] = value
+    return response
+  }
+
   /// Writes the answers that there are.
   func flush() async throws(Ending) {
     if try !flushAtOnce() { try await transmit() }
@@ -179,6 +192,21 @@ extension Connection {
     }
     if sendAtOnce() { await linger() }
     close()
+  }
+
+  /// Ends a connection whose TLS handshake takes too long, with an alert as far as the socket takes it at once.
+  func expireHandshake() {
+    if let error = tls?.expireHandshake(outgoing: &outgoing) {
+      worker.observer.noticed(.tlsFailed(peer, error))
+      tls = nil
+      _ = sendAtOnce()
+    }
+    close()
+  }
+
+  /// Tells the observer if the peer has gone in the middle of a handshake.
+  func noticeUnfinishedHandshake() {
+    if let error = tls?.unfinishedHandshake { worker.observer.noticed(.tlsFailed(peer, error)) }
   }
 
   /// Says close_notify if there is a TLS session that has not said it, as far as the socket takes it at once.

@@ -127,7 +127,8 @@ extension Connection {
 
   private func write(_ response: Response, to request: Request, keepAlive: Bool) {
     let bytes = worker.append(
-      response, id: request.id, version: request.head.version, keepAlive: keepAlive, isHead: request.method == .head,
+      secured(response), id: request.id, version: request.head.version, keepAlive: keepAlive,
+      isHead: request.method == .head,
       to: &output)
     record(request, status: response.status.code, bytes: bytes)
   }

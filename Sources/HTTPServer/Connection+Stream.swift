@@ -15,7 +15,8 @@ extension Connection {
     let keepAlive =
       goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
     worker.append(
-      response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive, to: &output)
+      secured(response), framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
+      to: &output)
     guard !framing.isBodiless else {
       reader.cancel()
       record(request, status: response.status.code, bytes: 0)

@@ -88,8 +88,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Waits for the first bytes.
   func start(_ context: TLSContext?) {
     if let context {
-      guard let session = try? TLSSession(context) else { return close() }
-      tls = session
+      do throws(TLSError) { tls = try TLSSession(context) } catch {
+        worker.observer.noticed(.tlsFailed(peer, error))
+        return close()
+      }
     }
     if tls != nil || awaitsProxyHeader { handshakeDeadline = now.advanced(by: worker.limits.tlsHandshake) }
     channel.watch(until: restDeadline(), self)
@@ -106,6 +108,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .cancelled where headDeadline != nil: begin(.refused(.draining))
     case .timedOut where awaitsProxyHeader: begin(refused(.incomplete))
     case .timedOut where http2?.mustSayGoodbye == true: sayGoodbye()
+    case .timedOut where handshakeDeadline != nil: expireHandshake()
     case .timedOut, .cancelled: close()
     }
   }
@@ -178,7 +181,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   private func goOn() {
-    peerHasFinished ? close() : rest()
+    guard peerHasFinished else { return rest() }
+    noticeUnfinishedHandshake()
+    close()
   }
 
   private func begin(_ remainder: Remainder) {

@@ -12,6 +12,8 @@ public final class Server: Sendable {
     public var endpoint: Endpoint
     /// With what it does TLS; nil for plain HTTP.
     public var tls: TLSContext?
+    /// The value of Strict-Transport-Security in responses over TLS (RFC 6797 §7.1); nil to leave the field out.
+    public var strictTransportSecurity: String?
     /// Whether connections may speak HTTP/2: if ALPN chooses it, or if they begin with its preface.
     public var speaksHTTP2 = false
     /// Its bounds.
@@ -60,11 +62,12 @@ public final class Server: Sendable {
   }
 
   /// Lets `router` answer requests that begin from now on; with `tls`, new connections do their handshake with that.
-  public func replace(router: Router, tls: TLSContext?) {
+  public func replace(router: Router, tls: TLSContext?, strictTransportSecurity: String? = nil) {
     for worker in workers {
       worker.loop.post {
         worker.router = router
         worker.tls = tls
+        worker.strictTransportSecurity = strictTransportSecurity
       }
     }
   }

@@ -20,6 +20,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   var router: Router
   /// What new connections do their handshake with, nil for plain HTTP.
   var tls: TLSContext?
+  /// The value of Strict-Transport-Security in responses over TLS; nil for none.
+  var strictTransportSecurity: String?
   /// How far the server is on its way out.
   private(set) var stage = Stage.serving
 
@@ -57,6 +59,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     isTrusted = configuration.isTrustedProxy
     requiresProxyHeader = configuration.requiresProxyHeader
     self.tls = configuration.tls
+    strictTransportSecurity = configuration.strictTransportSecurity
     self.router = router
     self.count = count
   }

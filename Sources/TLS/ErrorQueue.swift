@@ -8,4 +8,15 @@ enum ErrorQueue {
     // To look costs a fraction of emptying the sixteen entries, which are nearly always empty.
     if ERR_peek_error() != 0 { ERR_clear_error() }
   }
+
+  /// Empties it, and says whether an allocation failed.
+  static func takeMemoryFailure() -> Bool {
+    var isFound = false
+    var code = ERR_get_error()
+    while code != 0 {
+      if ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE { isFound = true }
+      code = ERR_get_error()
+    }
+    return isFound
+  }
 }

@@ -13,6 +13,9 @@ import COpenSSL
   /// What the peer must get: the caller's own array, swapped in for the duration of a call.
   var outgoing: [UInt8] = []
 
+  /// Whether OpenSSL has written anything yet.
+  private(set) var hasWritten = false
+
   /// Messages of the protocol itself since the last application data, see ``TLSLimits/controlMessages``.
   var controlMessages = 0
 
@@ -64,6 +67,7 @@ import COpenSSL
     }
     unsafe BIO_meth_set_write_ex(method) { bio, bytes, length, count in
       guard let transport = unsafe RecordTransport.of(bio) else { return 0 }
+      transport.hasWritten = true
       unsafe transport.outgoing.append(contentsOf: unsafe UnsafeRawBufferPointer(start: bytes, count: length))
       unsafe count?.pointee = length
       return 1

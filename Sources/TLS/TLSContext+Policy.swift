@@ -11,6 +11,14 @@ extension TLSContext {
   /// Best first. P-384 is last and for certificates: TLS 1.2 refuses those whose curve is not in this list.
   private static let groups = "X25519:P-256:P-384"
 
+  /// OpenSSL's own list without SHA-224, which it still offers with ECDSA and RSA in TLS 1.2.
+  private static let signatureAlgorithms = [
+    "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed25519", "ed448",
+    "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512",
+    "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384", "rsa_pss_rsae_sha512",
+    "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
+  ].joined(separator: ":")
+
   /// Everything that is the same for every server and every client: versions, ciphers, options, modes, sessions.
   static func applyPolicy(to context: OpaquePointer) throws(TLSError) {
     // Level 2 is 112 bits: no RSA below 2048, no SHA-1. Set here because distributions differ.
@@ -27,30 +35,21 @@ extension TLSContext {
       unsafe SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1
       && SSL_CTX_set_cipher_list(context, cipherList) == 1
       && SSL_CTX_set1_groups_list(context, groups) == 1
+      && SSL_CTX_set1_sigalgs_list(context, signatureAlgorithms) == 1
       // One connection of a keep-alive client needs one ticket to come back with.
       && SSL_CTX_set_num_tickets(context, 1) == 1
     guard isAccepted else {
-      throw .internalFailure("This build of OpenSSL lacks the TLS versions or ciphers required.")
+      throw .internalFailure("This build of OpenSSL lacks the TLS versions, ciphers or signatures required.")
     }
   }
 
-  /// Makes `new` honour and issue the session tickets of `old` if both have the same private key.
+  /// Whether `new` may honour the session tickets of `old`: if both have the same private key.
   ///
-  /// Otherwise `new` keeps the ticket keys that OpenSSL made for it: whoever replaces a key that leaked must not be left
-  /// with sessions and ticket keys of its time.
-  static func copyTicketKeys(from old: OpaquePointer, to new: OpaquePointer) throws(TLSError) {
+  /// Whoever replaces a key that leaked must not be left with sessions and ticket keys of its time.
+  static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
     // Compares the public halves; keys of different kinds are no error, only not equal.
     let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1
     ErrorQueue.clear()
-    guard isSameKey else { return }
-    let length = unsafe SSL_CTX_get_tlsext_ticket_keys(old, nil, 0)
-    let keys = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(length), alignment: 1)
-    defer {
-      unsafe OPENSSL_cleanse(keys.baseAddress, keys.count)
-      unsafe keys.deallocate()
-    }
-    guard unsafe SSL_CTX_get_tlsext_ticket_keys(old, keys.baseAddress, length) == 1,
-      unsafe SSL_CTX_set_tlsext_ticket_keys(new, keys.baseAddress, length) == 1
-    else { throw .internalFailure("The keys of the session tickets cannot be carried over.") }
+    return isSameKey
   }
 }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// A server's certificate, key and TLS policy, checked and immutable, for any number of sessions on any thread.
 ///
@@ -25,6 +26,7 @@ public final class TLSContext: @unchecked Sendable {
 
   let handle: Handle
   private let protocols: ApplicationProtocols
+  private let ticketKeys: TicketKeys
 
   /// Loads and checks a certificate and its key.
   /// - Parameters:
@@ -38,11 +40,12 @@ public final class TLSContext: @unchecked Sendable {
   ///     costs nobody a full handshake. A new private key begins with new ticket keys. Tickets are also void if the
   ///     client CAs have changed, because a resumed session does not verify afresh.
   ///   - limits: What a peer may cost.
+  ///   - now: The time in seconds since 1970, by which keys of session tickets are replaced.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the mend.
   public init(
     certificateFile: String, keyFile: String, clientCAFile: String? = nil,
-    applicationProtocols: [String] = ["http/1.1"], resumingTicketsOf previous: TLSContext? = nil,
-    limits: TLSLimits = TLSLimits()
+    applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
+    limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
   ) throws(TLSError) {
     let handle = try Handle(.server)
     let protocols = try ApplicationProtocols(applicationProtocols)
@@ -51,7 +54,12 @@ public final class TLSContext: @unchecked Sendable {
     certificateNotAfter = unsafe try Self.loadChain(certificateFile, into: handle.pointer, &findings)
     unsafe try Self.loadKey(keyFile, of: certificateFile, into: handle.pointer, &findings)
     clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer)
-    if let previous { unsafe try Self.copyTicketKeys(from: previous.handle.pointer, to: handle.pointer) }
+    if let previous, unsafe Self.haveSameKey(previous.handle.pointer, handle.pointer) {
+      ticketKeys = previous.ticketKeys
+    } else {
+      ticketKeys = try TicketKeys(now: now)
+    }
+    unsafe try ticketKeys.use(on: handle.pointer)
     unsafe protocols.select(on: handle.pointer)
     self.handle = handle
     self.protocols = protocols
@@ -61,6 +69,9 @@ public final class TLSContext: @unchecked Sendable {
 }
 
 extension TLSContext {
+  /// The time in seconds since 1970.
+  @Sendable public static func systemTime() -> Int { time(nil) }
+
   /// An owned `SSL_CTX`.
   @safe struct Handle: ~Copyable {
     let pointer: OpaquePointer

@@ -11,18 +11,20 @@ extension TLSError {
   /// OpenSSL could not do what needs nothing but memory.
   static func internalFailure(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
-    ErrorQueue.clear()
-    return TLSError(.internalFailure, message, reason: reason(of: code))
+    let failure: TLSFailure? = ErrorQueue.takeMemoryFailure() ? .outOfMemory : nil
+    return TLSError(.internalFailure, message, reason: reason(of: code), failure: failure)
   }
 
   /// What made the last call on `ssl` fail for good, read off the thread's error queue.
   /// - Parameter server: Whom a client expected; nil for a server.
   static func failure(of ssl: OpaquePointer, server: ServerIdentity?) -> TLSError {
     let code = ERR_peek_last_error()
-    ErrorQueue.clear()
-    let cause = cause(of: code)
+    // It may be deeper in the queue than the last failure, which it led to.
+    let isOutOfMemory = ErrorQueue.takeMemoryFailure()
+    let cause = isOutOfMemory ? .internalFailure : cause(of: code)
     let sentence = unsafe server?.sentence(for: cause, ERR_GET_REASON(code)) ?? sentence(for: cause, ssl)
-    return TLSError(cause, sentence, reason: reason(of: code))
+    let failure = isOutOfMemory ? .outOfMemory : TLSFailure(code)
+    return TLSError(cause, sentence, reason: reason(of: code), failure: failure)
   }
 
   private static func cause(of code: UInt) -> Cause {

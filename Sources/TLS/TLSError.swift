@@ -29,6 +29,9 @@ public struct TLSError: Error, Sendable, Equatable {
   /// OpenSSL's own words for it, if it was OpenSSL that refused.
   public let reason: String?
 
+  /// What went wrong, in the kinds that a server's operator tells apart.
+  public let failure: TLSFailure
+
   /// Whether the peer is to blame, so that it is worth no more than a line at `debug` level.
   public var isFaultOfPeer: Bool {
     switch cause {
@@ -37,8 +40,9 @@ public struct TLSError: Error, Sendable, Equatable {
     }
   }
 
-  init(_ cause: Cause, _ message: String, reason: String? = nil) {
+  init(_ cause: Cause, _ message: String, reason: String? = nil, failure: TLSFailure? = nil) {
     self.cause = cause
+    self.failure = failure ?? cause.failure
     self.message = message
     self.reason = reason
   }

@@ -30,10 +30,12 @@ import COpenSSL
   private let limits: TLSLimits
   /// The context, which owns what OpenSSL's callbacks point to.
   private let owner: AnyObject
-  private let transport = RecordTransport()
+  let transport = RecordTransport()
   private var partialRecord = PartialRecord()
   private var handshakeBytes = 0
   private var failure: TLSError?
+  /// Whether the peer has sent anything.
+  private(set) var hasReceived = false
 
   /// How much of a record is kept until the rest of it arrives, in bytes. 0 between records.
   public var heldBytes: Int { partialRecord.bytes.count }
@@ -110,6 +112,7 @@ import COpenSSL
     _ ciphertext: Span<UInt8>, plaintext: inout [UInt8], outgoing: inout [UInt8]
   ) throws(TLSError) -> State {
     if let failure { throw failure }
+    if !ciphertext.isEmpty { hasReceived = true }
     swap(&transport.outgoing, &outgoing)
     defer { swap(&transport.outgoing, &outgoing) }
     try recordingFailure { () throws(TLSError) in
@@ -118,6 +121,15 @@ import COpenSSL
       }
     }
     return state
+  }
+
+  /// Ends a handshake that is under way with an alert; every later call throws `error`.
+  func endHandshake(with error: TLSError, _ alert: Int32, outgoing: inout [UInt8]) {
+    guard failure == nil, state == .handshaking else { return }
+    swap(&transport.outgoing, &outgoing)
+    defer { swap(&transport.outgoing, &outgoing) }
+    failure = error
+    writeAlert(alert)
   }
 
   /// Does `work`; what it throws is what every later call throws.
@@ -210,6 +222,7 @@ import COpenSSL
 
   private func limitHandshake() throws(TLSError) {
     guard handshakeBytes + heldBytes <= limits.handshakeBytes else {
+      if state == .handshaking { writeAlert(SSL_AD_ILLEGAL_PARAMETER) }
       throw TLSError(.limitExceeded, "The peer's handshake exceeds \(limits.handshakeBytes) bytes.")
     }
   }

@@ -103,13 +103,15 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("a TLS handshake that does not end is cut", arguments: Variant.tls, [0, 1, 100])
+  @Test("a TLS handshake that does not end is cut, with an alert", arguments: Variant.tls, [0, 1, 100])
   func handshake(_ variant: Variant, count: Int) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.tlsHandshake = .milliseconds(50) })
     let client = try RawClient(port: server.port)
     // The beginning of a ClientHello of 512 bytes.
     try client.send(Array(([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3] + [UInt8](repeating: 7, count: 100)).prefix(count)))
-    #expect(try client.restUndecrypted().isEmpty)
+    let received = try client.restUndecrypted()
+    // A fatal user_canceled (RFC 8446 §6.1). What a slow machine sends too late gets a reset, which overtakes it.
+    #expect(received == [21, 3, 3, 0, 2, 2, 90] || (received.isEmpty && count > 0))
     server.waitForConnections(0)
   }
 

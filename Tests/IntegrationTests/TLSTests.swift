@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -84,6 +85,56 @@ struct TLSTests {
     server.stop()
     #expect(server.log.contains("tls.key"))
     #expect(try ground.run(["check-config"], settings).stderr.contains("tls.key"))
+  }
+
+  @Test("http/1.0 is taken by ALPN from a client that offers nothing newer")
+  func oldALPN() throws {
+    let ground = try Ground()
+    let result = try Self.client(try Self.server(ground), ground, ["-alpn", "http/1.0"])
+    #expect(result.stdout.contains("ALPN protocol: http/1.0"))
+    #expect(result.stdout.contains("HTTP/1.1 200 OK"))
+  }
+
+  @Test("RSA signatures with SHA-224 are refused")
+  func sha224() throws {
+    let ground = try Ground()
+    _ = try ground.certificate(KeyPair(.rsa(2048)))
+    let server = try ground.serve([
+      "SERVER_TLS_CERTIFICATE_FILE": ground.certificateFile,
+      "SERVER_TLS_KEY_FILE": ground.directory.path(of: "tls.key"),
+    ])
+    #expect(try Self.client(server, ground, ["-tls1_2", "-sigalgs", "RSA+SHA256"]).stdout.contains("200 OK"))
+    let result = try Self.client(server, ground, ["-tls1_2", "-sigalgs", "RSA+SHA224"])
+    #expect(result.status != 0)
+    #expect(!result.stdout.contains("200 OK"))
+  }
+
+  @Test("server.tls.hsts is in every response over TLS, errors too, in none in clear, and follows a reload")
+  func strictTransportSecurity() throws {
+    let ground = try Ground()
+    let (certificate, keyFile) = try ground.certificate()
+    func settings(_ hsts: String) -> String {
+      "{ server: { tls: { certificateFile: '\(certificate)', keyFile: '\(keyFile)', \(hsts) } } }"
+    }
+    let file = try ground.directory.write(settings("hsts: '1h'"), to: "config.json5")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file])
+    func field(_ target: String, _ options: String...) throws -> String? {
+      try HTTPAnswer(curl: ["--cacert", ground.certificateFile] + options + ["\(server.url)\(target)"])[
+        "Strict-Transport-Security"]
+    }
+    #expect(try field("/token") == "max-age=3600")
+    #expect(try field("/nothing") == "max-age=3600")
+    #expect(try field("/token", "-X", "BREW") == "max-age=3600")
+    #expect(try field("/token", "-H", "Content-Length: x") == "max-age=3600", "refused before any route")
+    let plain = try server.connect()
+    plain.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try plain.response()["Strict-Transport-Security"] == nil)
+    #expect(try server.admin("/healthz")["Strict-Transport-Security"] == nil)
+    _ = try ground.directory.write(settings(""), to: "config.json5")
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors("Settings, key and certificate were read anew.")
+    #expect(try field("/token") == nil)
+    #expect(server.stop() == 0)
   }
 
   @Test("a drain answers what has arrived")

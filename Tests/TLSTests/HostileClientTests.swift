@@ -63,6 +63,34 @@ struct HostileClientTests {
     for byte in [22, 3, 1, 0x3f, 255] + [UInt8](repeating: 1, count: 95) { try server.receive([byte]) }
     let error = #expect(throws: TLSError.self) { try server.receive([1]) }
     #expect(error?.cause == .limitExceeded)
+    #expect(server.takeOutgoing() == [21, 3, 3, 0, 2, 2, UInt8(SSL_AD_ILLEGAL_PARAMETER)])
+  }
+
+  @Test("that never finishes its handshake gets an alert, in clear as long as nothing is encrypted")
+  func expiredBeforeHello() throws {
+    for bytes in [[], [22, 3, 1, 1]] as [[UInt8]] {
+      let server = try Server(Files().context())
+      try server.receive(bytes)
+      #expect((server.session.unfinishedHandshake != nil) == !bytes.isEmpty)
+      #expect(server.expireHandshake().failure == .timedOut)
+      #expect(server.takeOutgoing() == [21, 3, 3, 0, 2, 2, UInt8(SSL_AD_USER_CANCELLED)])
+      #expect(throws: TLSError.self) { try server.receive([3]) }
+      #expect(server.takeOutgoing().isEmpty)
+    }
+  }
+
+  @Test(
+    "that stops after the server's part of the handshake gets an alert that it can read", arguments: Version.allCases)
+  func expiredAfterHello(version: Version) throws {
+    let server = try Server(Files().context())
+    let client = try TLSClient(version.settings)
+    client.receive([])
+    try server.receive(client.takeOutgoing())
+    client.receive(server.takeOutgoing())
+    #expect(server.expireHandshake().failure == .timedOut)
+    client.receive(server.takeOutgoing())
+    _ = client.read()
+    #expect(client.failure == SSL_AD_REASON_OFFSET + SSL_AD_RECORD_OVERFLOW)
   }
 
   @Test("gets the same error however often it goes on")

@@ -47,6 +47,16 @@ struct NegotiationTests {
     #expect(alert.suffix(2) == [2, UInt8(SSL_AD_NO_APPLICATION_PROTOCOL)])
   }
 
+  @Test("takes http/1.0 from a client that speaks nothing newer", arguments: Version.allCases)
+  func oldHTTP(version: Version) throws {
+    var settings = version.settings
+    settings.protocols = ["http/1.0"]
+    let files = try Files()
+    let server = try Server(TLSContext(certificateFile: files.certificateFile, keyFile: files.keyFile))
+    try server.shakeHands(with: TLSClient(settings))
+    #expect(server.session.applicationProtocol == "http/1.0")
+  }
+
   @Test(
     "refuses what is not modern",
     arguments: [
@@ -94,6 +104,19 @@ struct NegotiationTests {
       _ = client.read()
       #expect(client.failure == 1000 + alert)
     }
+  }
+
+  @Test(
+    "that fails is told by its cause",
+    arguments: [
+      (.unsupportedVersion, TLSClient.Settings(version: TLS1_1_VERSION, cipherList: "DEFAULT@SECLEVEL=0")),
+      (.nothingShared, TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "AES128-GCM-SHA256")),
+      (.nothingShared, TLSClient.Settings(groups: "P-521")),
+      (.noApplicationProtocol, TLSClient.Settings(protocols: ["h2"])),
+      (.untrustedCertificate, TLSClient.Settings(verifies: true)),
+    ] as [(TLSFailure, TLSClient.Settings)])
+  func cause(failure: TLSFailure, settings: TLSClient.Settings) throws {
+    #expect(try refusal(of: settings).0?.failure == failure)
   }
 
   private func refusal(of settings: TLSClient.Settings) throws -> (TLSError?, [UInt8]) {

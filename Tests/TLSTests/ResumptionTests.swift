@@ -8,8 +8,8 @@ struct ResumptionTests {
   @Test("a ticket spares the full handshake", arguments: Version.allCases)
   func resumes(version: Version) throws {
     let context = try Files().context()
-    let session = try session(from: context, version.settings)
-    #expect(try resumes(session, with: context, version))
+    let session = try Tickets.session(from: context, version)
+    #expect(try Tickets.resumes(session, with: context, version))
   }
 
   @Test("a TLS 1.3 handshake issues one ticket, a resumed one too")
@@ -29,27 +29,27 @@ struct ResumptionTests {
   func renewalKeepsTickets(version: Version) throws {
     let key = try KeyPair()
     let old = try Files(Certificate(key: key)).context()
-    let session = try session(from: old, version.settings)
+    let session = try Tickets.session(from: old, version)
     let renewed = try Files(Certificate(key: key)).context(resuming: old)
-    #expect(try resumes(session, with: renewed, version))
+    #expect(try Tickets.resumes(session, with: renewed, version))
   }
 
   @Test("a new private key voids the tickets, and new ones are good", arguments: Version.allCases)
   func newKeyVoidsTickets(version: Version) throws {
     let old = try Files().context()
-    let session = try session(from: old, version.settings)
+    let session = try Tickets.session(from: old, version)
     for algorithm: KeyPair.Algorithm in [.p256, .rsa(2048)] {
       let rekeyed = try Files(algorithm).context(resuming: old)
-      #expect(try !resumes(session, with: rekeyed, version))
-      let fresh = try self.session(from: rekeyed, version.settings)
-      #expect(try resumes(fresh, with: rekeyed, version))
+      #expect(try !Tickets.resumes(session, with: rekeyed, version))
+      let fresh = try Tickets.session(from: rekeyed, version)
+      #expect(try Tickets.resumes(fresh, with: rekeyed, version))
     }
   }
 
   @Test("another server's ticket leads to a full handshake, not to a failure", arguments: Version.allCases)
   func foreignTicket(version: Version) throws {
-    let session = try session(from: Files().context(), version.settings)
-    #expect(try !resumes(session, with: Files().context(), version))
+    let session = try Tickets.session(from: Files().context(), version)
+    #expect(try !Tickets.resumes(session, with: Files().context(), version))
   }
 
   @Test("a change of the client CAs voids the tickets, even if the keys are kept", arguments: Version.allCases)
@@ -58,30 +58,9 @@ struct ResumptionTests {
     let first = try files.directory.write(Certificate("CA 1", key: KeyPair(), isAuthority: true).pem, to: "ca1.pem")
     let second = try files.directory.write(Certificate("CA 2", key: KeyPair(), isAuthority: true).pem, to: "ca2.pem")
     let old = try files.context(clientCAFile: first)
-    let session = try session(from: old, version.settings)
-    #expect(try resumes(session, with: files.context(clientCAFile: first, resuming: old), version))
-    #expect(try !resumes(session, with: files.context(clientCAFile: second, resuming: old), version))
-    #expect(try !resumes(session, with: files.context(resuming: old), version))
-  }
-
-  /// The session of a client that has read its ticket.
-  private func session(from context: TLSContext, _ settings: TLSClient.Settings) throws -> TLSClient.Session {
-    let client = try TLSClient(settings)
-    let server = try Server(context)
-    try server.shakeHands(with: client)
-    client.receive(try server.send([1]))
-    #expect(client.read() == [1])
-    return try #require(client.session)
-  }
-
-  private func resumes(_ session: TLSClient.Session, with context: TLSContext, _ version: Version) throws -> Bool {
-    var settings = version.settings
-    settings.session = session
-    let server = try Server(context)
-    let client = try TLSClient(settings)
-    try server.shakeHands(with: client)
-    try server.receive(client.write([7]))
-    #expect(server.plaintext == [7])
-    return server.session.wasResumed
+    let session = try Tickets.session(from: old, version)
+    #expect(try Tickets.resumes(session, with: files.context(clientCAFile: first, resuming: old), version))
+    #expect(try !Tickets.resumes(session, with: files.context(clientCAFile: second, resuming: old), version))
+    #expect(try !Tickets.resumes(session, with: files.context(resuming: old), version))
   }
 }

@@ -27,6 +27,8 @@ final class Server {
     return takeOutgoing()
   }
 
+  func expireHandshake() -> TLSError { session.expireHandshake(outgoing: &outgoing) }
+
   func close() -> [UInt8] {
     session.close(outgoing: &outgoing)
     return takeOutgoing()

@@ -14,6 +14,8 @@ import TestSupport
     var certificate: (certificateFile: String, keyFile: String)?
     var cipherList: String?
     var groups: String?
+    /// Whether it verifies the server's certificate, without any authority to trust.
+    var verifies = false
   }
 
   /// A session that can be resumed.
@@ -138,6 +140,7 @@ import TestSupport
     if let session = settings.session { unsafe SSL_set_session(ssl, session.pointer) }
     if let list = settings.cipherList { unsafe SSL_set_cipher_list(ssl, list) }
     if let groups = settings.groups { unsafe SSL_set1_groups_list(ssl, groups) }
+    if settings.verifies { unsafe SSL_set_verify(ssl, SSL_VERIFY_PEER, nil) }
     guard let (certificateFile, keyFile) = settings.certificate else { return }
     guard unsafe SSL_use_certificate_file(ssl, certificateFile, SSL_FILETYPE_PEM) == 1,
       unsafe SSL_use_PrivateKey_file(ssl, keyFile, SSL_FILETYPE_PEM) == 1

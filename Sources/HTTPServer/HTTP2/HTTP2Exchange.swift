@@ -158,7 +158,8 @@ final class HTTP2Exchange: @unchecked Sendable {
     let hasContent = !isBodiless && (response.stream != nil || !response.body.isEmpty)
     let head = HTTP2ResponseHead(
       status: response.status.code,
-      fields: owner.connection.worker.fields(of: response, contentLength: length, id: request.id))
+      fields: owner.connection.worker.fields(
+        of: owner.connection.secured(response), contentLength: length, id: request.id))
     do throws(HTTP2Error) {
       try owner.session.submitResponse(head, on: stream, hasContent: hasContent)
     } catch {

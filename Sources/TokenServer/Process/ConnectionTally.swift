@@ -1,5 +1,6 @@
 import HTTPServer
 import Locks
+import TLS
 
 /// Counts what is wrong with connections, and with what peers say about themselves.
 final class ConnectionTally: @unchecked Sendable {
@@ -11,7 +12,7 @@ final class ConnectionTally: @unchecked Sendable {
   struct Counts: Sendable {
     var refused = 0
     var refusedPerAddress = 0
-    var tlsFailures = 0
+    var tlsFailures: [TLSFailure: Int] = [:]
     var acceptPauses = 0
     var proxyHeadersRefused = 0
     var forwardingIgnored = 0
@@ -23,7 +24,7 @@ final class ConnectionTally: @unchecked Sendable {
       case .acceptPaused: total.acceptPauses += 1
       case .tooManyConnections: total.refused += 1
       case .tooManyConnectionsFromAddress: total.refusedPerAddress += 1
-      case .tlsFailed: total.tlsFailures += 1
+      case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
       case .proxyHeaderRefused: total.proxyHeadersRefused += 1
       case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1
       }

@@ -101,6 +101,11 @@ struct Generation: Sendable {
   }
 }
 
+extension Settings.Server.TLSFiles {
+  /// The value of the field (RFC 6797 §6.1). Other names of the domain are not this server's to speak for.
+  var strictTransportSecurity: String? { hsts.map { "max-age=\($0.components.seconds)" } }
+}
+
 /// Why a server does not start, or keeps what it has: a sentence for the operator.
 struct StartError: Error, CustomStringConvertible {
   let description: String

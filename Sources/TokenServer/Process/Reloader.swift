@@ -87,7 +87,9 @@ final class Reloader: @unchecked Sendable {
       }
       for notice in next.notices { logger.warning("\(notice)") }
       catalog?.use(next, instead: current)
-      servers.public.replace(router: next.publicRouter, tls: next.tls)
+      servers.public.replace(
+        router: next.publicRouter, tls: next.tls,
+        strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
       servers.admin?.replace(router: next.adminRouter, tls: nil)
       access.keySets.use(next.keys)
       current = next

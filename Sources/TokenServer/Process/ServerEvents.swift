@@ -1,7 +1,9 @@
 import EventLoop
+import Glibc
 import HTTP1
 import HTTPServer
 import Logging
+import TLS
 import Telemetry
 
 /// Counts what the HTTP server tells, and writes it into the log: a line for each request, and what an operator should
@@ -16,6 +18,7 @@ struct ServerEvents: ExchangeObserver {
   private let writesAccessLog: Bool
   private let throttle = Throttle()
   private let strangers = NotedPeers()
+  private let handshakes = FailedHandshakes()
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil) {
     self.sink = sink
@@ -50,10 +53,7 @@ struct ServerEvents: ExchangeObserver {
     switch notice {
     case .acceptPaused(let error):
       warn(
-        "acceptPaused", "Accepting connections pauses: the system has no more to give; raise the descriptor limit.",
-        [
-          "error": "\(error)"
-        ])
+        "acceptPaused", "Accepting connections pauses: \(error.shortage)", ["error": "\(error)"])
     case .tooManyConnections(let peer):
       warn(
         "tooMany", "Connections are turned away: server.limits.connections is reached.", ["client.address": "\(peer)"])
@@ -62,7 +62,7 @@ struct ServerEvents: ExchangeObserver {
         "tooManyFromAddress", "A connection is turned away: server.limits.connectionsPerAddress is reached.",
         ["client.address": "\(peer)"])
     case .tlsFailed(let peer, let error):
-      logger.debug("A TLS session failed.", metadata: ["client.address": "\(peer)", "error": "\(error)"])
+      logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):
       warn(
         "proxyHeaderRefused",
@@ -85,6 +85,15 @@ struct ServerEvents: ExchangeObserver {
     }
   }
 
+  private func logFailedHandshake(_ error: TLSError, _ peer: SocketAddress) {
+    guard let suppressed = handshakes.admit(error.failure, of: peer.ipAddress?.subscriber, at: .now) else { return }
+    var metadata: Logger.Metadata = ["client.address": "\(peer)", "error": "\(error)"]
+    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
+    logger.log(
+      level: error.failure.isForOperator ? .warning : .info, "A TLS session failed: \(error.failure.sentence).",
+      metadata: metadata)
+  }
+
   /// A peer says it with every request: the first time is enough, and far too many peers are one kind.
   private func warnOnce(of peer: SocketAddress, _ message: @autoclosure () -> Logger.Message) {
     switch strangers.note(peer.ipAddress?.subscriber) {
@@ -99,6 +108,18 @@ struct ServerEvents: ExchangeObserver {
     var metadata = metadata
     if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
     logger.warning(message, metadata: metadata)
+  }
+}
+
+extension SocketError {
+  /// What ran out when the system gave no more sockets, and what helps.
+  fileprivate var shortage: String {
+    switch code {
+    case EMFILE: "this process has no descriptors left; raise its limit (ulimit -n, LimitNOFILE)."
+    case ENFILE: "the system has no descriptors left; raise fs.file-max."
+    case ENOBUFS, ENOMEM: "the kernel has no memory left for sockets."
+    default: "the system takes no more."
+    }
   }
 }
 

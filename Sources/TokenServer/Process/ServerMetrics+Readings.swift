@@ -15,13 +15,17 @@ extension ServerMetrics {
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
     + reloads.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
-    + tokens.map(\.metric) + certificate.map(\.metric)
+    + [tlsFailures] + tokens.map(\.metric) + certificate.map(\.metric)
     + catalog.map(\.metric) + [UpstreamTally.responseTimes, UpstreamTally.failures] + upstreamConnections.map(\.metric)
     + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
 
   static let build = Metric(
     .gauge, "musickit_build_info", "Always 1; the label says which release runs.", labels: ["version"])
+
+  static let tlsFailures = Metric(
+    .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes, by cause.",
+    labels: ["cause"])
 
   static let openConnections: [MetricReading<Server>] = [
     MetricReading(.gauge, "musickit_connections_open", "Connections that are open.") { $0.connections.open },
@@ -49,8 +53,6 @@ extension ServerMetrics {
     MetricReading(
       .counter, "musickit_connections_refused_per_address_total",
       "Connections turned away at server.limits.connectionsPerAddress.", \.refusedPerAddress),
-    MetricReading(
-      .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes.", \.tlsFailures),
     MetricReading(
       .counter, "musickit_accept_pauses_total", "Pauses in accepting, for want of descriptors or memory.",
       \.acceptPauses),

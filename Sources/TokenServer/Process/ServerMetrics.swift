@@ -70,6 +70,13 @@ final class ServerMetrics: @unchecked Sendable {
       ])
   }
 
+  private static func write(_ failures: [TLSFailure: Int], to text: inout MetricsText) {
+    text.begin(tlsFailures)
+    for failure in TLSFailure.allCases {
+      text.sample(of: tlsFailures, Double(failures[failure, default: 0]), [.word(failure.label)])
+    }
+  }
+
   private static let fields = FieldSection([
     .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
   ])
@@ -85,7 +92,9 @@ final class ServerMetrics: @unchecked Sendable {
     for purpose in MemoryBudget.Purpose.allCases {
       text.sample(of: Self.memoryRefusals, Double(memory.refusals(for: purpose)), [.word(purpose.label)])
     }
-    text.add(Self.failedConnections, of: connections.counts)
+    let connections = connections.counts
+    text.add(Self.failedConnections, of: connections)
+    if tls != nil { Self.write(connections.tlsFailures, to: &text) }
     access.tally.write(to: &text)
     if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
     text.add(Self.keySets, of: access.keySets.counts)

@@ -146,6 +146,7 @@ struct ServerProcess {
       // Nobody asks for metrics where there is no admin listener.
       observer: ServerEvents(sink: sink, logger: logger, metrics: first.settings.admin == nil ? nil : metrics))
     configuration.tls = first.tls
+    configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity
     configuration.limits = settings.limits
     if let timeouts = first.settings.catalog?.timeouts { configuration.limits.work = timeouts.whole + Self.workMargin }
     configuration.isTrustedProxy = settings.isTrustedProxy

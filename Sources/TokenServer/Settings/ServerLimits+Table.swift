@@ -38,7 +38,7 @@ extension ServerLimits {
       reason: "One client must not take every connection; a NAT or an ingress rightly has thousands."),
     Row(
       name: "tlsHandshake", unit: .time(\.tlsHandshake), range: 1...300,
-      reason: "Two round trips; whoever takes longer holds a TLS session for nothing."),
+      reason: "Two round trips; a client that takes longer holds a TLS session for nothing. Ends with an alert."),
     Row(
       name: "headerSection", unit: .time(\.headerSection), range: 1...300,
       reason: "For the whole section, not for each byte, so that dripping bytes (Slowloris) does not help."),

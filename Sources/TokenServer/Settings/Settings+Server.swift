@@ -12,7 +12,7 @@ extension Settings {
       case unix(String)
     }
 
-    /// The files of a TLS server, in PEM.
+    /// The files of a TLS server, in PEM, and what goes with them.
     public struct TLSFiles: Sendable, Equatable {
       /// The certificate, and after it those of its chain.
       public var certificateFile: String
@@ -20,6 +20,8 @@ extension Settings {
       public var keyFile: String
       /// The authorities whose client certificates are taken; nil if clients are not asked for one.
       public var clientCAFile: String?
+      /// For how long browsers are told to use HTTPS alone (RFC 6797); nil to tell them nothing.
+      public var hsts: Duration?
     }
 
     /// How a loop learns which descriptors are ready.
@@ -63,6 +65,7 @@ extension Settings.Server {
   static let certificateFile = Setting("server.tls.certificateFile", .path)
   static let keyFile = Setting("server.tls.keyFile", .path)
   static let clientCAFile = Setting("server.tls.clientCAFile", .path)
+  static let hsts = Setting("server.tls.hsts", .duration(seconds: 0...63_072_000))
   static let trustedProxies = Setting(
     "server.trustedProxies",
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [])
@@ -76,9 +79,9 @@ extension Settings.Server {
   static var known: [KnownSetting] {
     [
       KnownSetting(host), KnownSetting(port), KnownSetting(unixSocket), KnownSetting(certificateFile),
-      KnownSetting(keyFile), KnownSetting(clientCAFile), KnownSetting(trustedProxies), KnownSetting(proxyProtocol),
-      KnownSetting(hosts), KnownSetting(drainDelay), KnownSetting(drainTimeout), KnownSetting(loops),
-      KnownSetting(poller),
+      KnownSetting(keyFile), KnownSetting(clientCAFile), KnownSetting(hsts), KnownSetting(trustedProxies),
+      KnownSetting(proxyProtocol), KnownSetting(hosts), KnownSetting(drainDelay), KnownSetting(drainTimeout),
+      KnownSetting(loops), KnownSetting(poller),
     ] + ServerLimits.table.map(\.known)
   }
 
@@ -144,6 +147,7 @@ extension Settings.Server {
     let certificate = reader.read(certificateFile)
     let key = reader.read(keyFile)
     let clientCA = reader.read(clientCAFile)
+    let hsts = reader.read(hsts)
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
     where reader.isSet(present) && !reader.isSet(absent) {
       reader.missing(absent, remedy: "HTTPS needs it beside \(present): write a PEM file's path")
@@ -153,7 +157,12 @@ extension Settings.Server {
         clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
         remedy: "write server.tls.certificateFile and .keyFile: without TLS nobody can show a certificate")
     }
+    if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
+      reader.fault(
+        Self.hsts.path, problem: "is set, and server.tls.certificateFile is not",
+        remedy: "leave it out, or have the proxy that speaks HTTPS send Strict-Transport-Security")
+    }
     guard let certificate, let key else { return nil }
-    return TLSFiles(certificateFile: certificate, keyFile: key, clientCAFile: clientCA)
+    return TLSFiles(certificateFile: certificate, keyFile: key, clientCAFile: clientCA, hsts: hsts)
   }
 }

@@ -57,6 +57,12 @@ struct SettingsFaultTests {
       "a key without its certificate", "server: { tls: { keyFile: 'k.pem' } }",
       fault: "server.tls.certificateFile: is not set; HTTPS needs it beside server.tls.keyFile"),
     Case(
+      "HSTS without a certificate", "server: { tls: { hsts: '1h' } }",
+      fault: "server.tls.hsts: is set, and server.tls.certificateFile is not; leave it out"),
+    Case(
+      "HSTS for too long", "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', hsts: '731d' } }",
+      fault: "server.tls.hsts: \"731d\" is out of range;"),
+    Case(
       "client authorities without a certificate", "server: { tls: { clientCAFile: 'ca.pem' } }",
       fault: "server.tls.clientCAFile: is set, and server.tls.certificateFile is not; write"),
     Case(

@@ -36,6 +36,7 @@ struct SettingsPrecedenceTests {
       "admin.port": ["1", "2", "3"],
       "catalog.enabled": ["true", "false", "true"],
       "catalog.upstream": ["\"https://a.example\"", "\"http://localhost:1\"", "\"https://c.example\""],
+      "server.tls.hsts": ["\"1h\"", "\"2h\"", "\"3h\""],
       "catalog.caFile": ["\"a\"", "\"b\"", "\"c\""],
       "catalog.me": ["true", "false", "true"],
       "catalog.concurrency": ["1", "2", "3"],

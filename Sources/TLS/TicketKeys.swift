@@ -1,0 +1,129 @@
+import COpenSSL
+import Locks
+
+/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and the one before it, which still opens
+/// the tickets of its time.
+///
+/// Each key is replaced after a day. Whoever learns the two keys of a moment can decrypt at most the resumption secrets
+/// of the tickets of two days; OpenSSL's own keys would stay for as long as the process runs.
+@safe final class TicketKeys: @unchecked Sendable {
+  // Safe and Sendable: the keys are replaced only under `lock`, and a key never changes.
+
+  /// Seconds for which a key encrypts new tickets.
+  static let period = 86_400
+
+  private let lock = Mutex()
+  private var current: TicketKey
+  private var previous: TicketKey?
+  private let now: @Sendable () -> Int
+
+  /// - Parameter now: The time in seconds since 1970.
+  /// - Throws: `internalFailure` if there are no random numbers.
+  init(now: @escaping @Sendable () -> Int) throws(TLSError) {
+    guard let key = TicketKey(madeAt: now()) else { throw .internalFailure("There are no random numbers for a key.") }
+    current = key
+    self.now = now
+  }
+
+  /// Lets the sessions of `context` use these keys. The context must not outlive this.
+  func use(on context: OpaquePointer) throws(TLSError) {
+    let opaque = unsafe Unmanaged.passUnretained(self).toOpaque()
+    guard unsafe SSL_CTX_set_ex_data(context, Self.dataIndex, opaque) == 1,
+      unsafe SSL_CTX_set_tlsext_ticket_key_evp_cb(
+        context,
+        { ssl, name, vector, cipher, mac, isEncrypting in
+          guard let ssl = unsafe ssl, let name = unsafe name, let vector = unsafe vector,
+            let data = unsafe SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), TicketKeys.dataIndex)
+          else { return -1 }
+          let keys = unsafe Unmanaged<TicketKeys>.fromOpaque(data).takeUnretainedValue()
+          return isEncrypting == 1
+            ? unsafe keys.encrypt(name, vector, cipher, mac)
+            : unsafe keys.decrypt(name, vector, cipher, mac, isTLS13: SSL_version(ssl) >= TLS1_3_VERSION)
+        }) == 1
+    else { throw .internalFailure("OpenSSL takes no keys for session tickets.") }
+  }
+
+  /// The index of OpenSSL's `SSL_CTX_get_app_data`, which no library may take.
+  private static let dataIndex: Int32 = 0
+
+  /// 1 if a ticket may be issued; -1 if OpenSSL fails.
+  private func encrypt(
+    _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
+    _ mac: OpaquePointer?
+  ) -> Int32 {
+    let key = lock.withLock {
+      rotate()
+      return current
+    }
+    guard unsafe RAND_bytes(vector, TicketKey.vectorBytes) == 1 else { return -1 }
+    unsafe name.update(from: key.name, count: TicketKey.nameBytes)
+    return unsafe EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
+      && key.authenticate(with: mac) ? 1 : -1
+  }
+
+  /// 0 for a full handshake because the key is unknown or too old, 1 for the ticket as it is, 2 for a new one in its
+  /// place; -1 if OpenSSL fails.
+  private func decrypt(
+    _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
+    _ mac: OpaquePointer?, isTLS13: Bool
+  ) -> Int32 {
+    let (current, previous) = lock.withLock {
+      rotate()
+      return (self.current, self.previous)
+    }
+    guard let key = [current, previous].compactMap({ $0 }).first(where: { unsafe $0.isNamed(name) }) else { return 0 }
+    guard unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1,
+      unsafe key.authenticate(with: mac)
+    else { return -1 }
+    // A TLS 1.3 client uses a ticket once (RFC 8446 appendix C.4), so it gets another one.
+    return isTLS13 || key !== current ? 2 : 1
+  }
+
+  /// Makes a new key when the time of the present one is over. Without random numbers the present one stays.
+  private func rotate() {
+    let now = now()
+    let age = now - current.madeAt
+    guard age >= Self.period || age < -Self.period, let key = TicketKey(madeAt: now) else {
+      if let time = previous?.madeAt, now - time >= 2 * Self.period { previous = nil }
+      return
+    }
+    previous = (0..<2 * Self.period).contains(age) ? current : nil
+    current = key
+  }
+}
+
+/// One key: its name in tickets, a key for AES-256-CBC and one for HMAC-SHA-256. Wiped when freed.
+@safe private final class TicketKey {
+  // Safe: the memory lives from `init` to `deinit` and is written in `init` alone.
+  static let nameBytes = 16
+  static let vectorBytes: Int32 = 16
+  private static let secretBytes = 32
+
+  /// Seconds since 1970.
+  let madeAt: Int
+  private let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: TicketKey.nameBytes + 2 * TicketKey.secretBytes)
+
+  /// Nil if there are no random numbers.
+  init?(madeAt: Int) {
+    self.madeAt = madeAt
+    let count = Self.nameBytes + 2 * Self.secretBytes
+    unsafe bytes.initialize(repeating: 0, count: count)
+    guard unsafe RAND_priv_bytes(bytes, Int32(count)) == 1 else { return nil }
+  }
+
+  deinit {
+    unsafe OPENSSL_cleanse(bytes, Self.nameBytes + 2 * Self.secretBytes)
+    unsafe bytes.deallocate()
+  }
+
+  var name: UnsafeMutablePointer<UInt8> { unsafe bytes }
+  var cipherKey: UnsafeMutablePointer<UInt8> { unsafe bytes + Self.nameBytes }
+
+  func isNamed(_ name: UnsafeMutablePointer<UInt8>) -> Bool {
+    unsafe CRYPTO_memcmp(name, bytes, Self.nameBytes) == 0
+  }
+
+  func authenticate(with mac: OpaquePointer?) -> Bool {
+    unsafe copenssl_set_hmac_sha256(mac, bytes + Self.nameBytes + Self.secretBytes, Self.secretBytes) == 1
+  }
+}

@@ -1,0 +1,100 @@
+import Locks
+import TestSupport
+import Testing
+
+@testable import TLS
+
+@Suite("The keys of session tickets")
+struct TicketKeyTests {
+  /// A clock that a test sets.
+  private final class Clock: @unchecked Sendable {
+    // Sendable: `time` is touched only under `lock`.
+    private let lock = Mutex()
+    private var time = 1_795_000_000
+
+    var now: Int { lock.withLock { time } }
+
+    func advance(by seconds: Int) { lock.withLock { time += seconds } }
+  }
+
+  private let clock = Clock()
+  private let files: Files
+
+  init() throws { files = try Files() }
+
+  private func context(resuming previous: TLSContext? = nil) throws -> TLSContext {
+    try TLSContext(
+      certificateFile: files.certificateFile, keyFile: files.keyFile, resumingTicketsOf: previous,
+      now: { [clock] in clock.now })
+  }
+
+  @Test("open the tickets of the day before, and none that are older", arguments: Version.allCases)
+  func twoDays(version: Version) throws {
+    let context = try context()
+    let session = try Tickets.session(from: context, version)
+    clock.advance(by: TicketKeys.period - 1)
+    #expect(try Tickets.resumes(session, with: context, version))
+    clock.advance(by: 1)
+    #expect(try Tickets.resumes(session, with: context, version), "the key before")
+    clock.advance(by: TicketKeys.period - 1)
+    #expect(try Tickets.resumes(session, with: context, version))
+    clock.advance(by: 1)
+    #expect(try !Tickets.resumes(session, with: context, version))
+  }
+
+  @Test("are replaced after a time without connections too", arguments: Version.allCases)
+  func afterSilence(version: Version) throws {
+    let context = try context()
+    let session = try Tickets.session(from: context, version)
+    clock.advance(by: 2 * TicketKeys.period)
+    #expect(try !Tickets.resumes(session, with: context, version))
+    let fresh = try Tickets.session(from: context, version)
+    #expect(try Tickets.resumes(fresh, with: context, version))
+  }
+
+  @Test("stay the same over a reload with the same private key, and keep their age", arguments: Version.allCases)
+  func reload(version: Version) throws {
+    let old = try context()
+    clock.advance(by: TicketKeys.period - 1)
+    let session = try Tickets.session(from: old, version)
+    let new = try context(resuming: old)
+    #expect(try Tickets.resumes(session, with: new, version))
+    clock.advance(by: TicketKeys.period)
+    #expect(try Tickets.resumes(session, with: new, version))
+    clock.advance(by: 1)
+    #expect(try !Tickets.resumes(session, with: new, version))
+  }
+
+  @Test("are replaced when the clock goes back by more than a day")
+  func clockGoesBack() throws {
+    let context = try context()
+    let session = try Tickets.session(from: context, .tls13)
+    clock.advance(by: -TicketKeys.period - 1)
+    #expect(try !Tickets.resumes(session, with: context, .tls13))
+  }
+}
+
+/// Sessions of clients, and what becomes of them.
+enum Tickets {
+  /// The session of a client that has read its ticket.
+  static func session(from context: TLSContext, _ version: Version) throws -> TLSClient.Session {
+    let client = try TLSClient(version.settings)
+    let server = try Server(context)
+    try server.shakeHands(with: client)
+    client.receive(try server.send([1]))
+    #expect(client.read() == [1])
+    return try #require(client.session)
+  }
+
+  /// Whether a client with this session is spared a full handshake.
+  static func resumes(_ session: TLSClient.Session, with context: TLSContext, _ version: Version) throws -> Bool {
+    var settings = version.settings
+    settings.session = session
+    let server = try Server(context)
+    let client = try TLSClient(settings)
+    try server.shakeHands(with: client)
+    try server.receive(client.write([7]))
+    #expect(server.plaintext == [7])
+    return server.session.wasResumed
+  }
+}
