@@ -36,18 +36,6 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
   /// The same.
   public var debugDescription: String { description }
 
-  /// Whether `NO_PROXY` says that `host` is reached directly: a list of names, each of which stands for its subdomains
-  /// too, with or without a leading dot; of addresses; or `*` for all.
-  public static func isExempt(_ host: String, noProxy: String) -> Bool {
-    let host = host.lowercased()
-    return noProxy.lowercased().split(separator: ",").contains { entry in
-      let entry = entry.drop { $0 == " " }.prefix { $0 != " " }
-      if entry == "*" { return true }
-      let name = entry.drop { $0 == "*" }.drop { $0 == "." }
-      return !name.isEmpty && (host == name || host.hasSuffix(".\(name)"))
-    }
-  }
-
   private static func authorization(from rest: inout Substring) throws(InvalidURL) -> String? {
     guard let at = rest.lastIndex(of: "@") else { return nil }
     let userInfo = rest[..<at]

@@ -24,8 +24,9 @@ struct CertificateRefusal {
     issuer = unsafe certificate.map { unsafe Self.issuer(of: $0) } ?? ""
   }
 
-  /// One sentence for whoever runs the client, with the mend.
-  func sentence(_ host: String) -> String {
+  /// One sentence for the client's operator, with what to do.
+  /// - Parameter caSetting: The setting that names the CAs to trust.
+  func sentence(_ host: String, caSetting: String) -> String {
     switch error {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       "The certificate of \(host) expired on \(notAfter); it has to be renewed there, unless this clock is wrong."
@@ -34,10 +35,10 @@ struct CertificateRefusal {
     case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
       "The server that answers for \(host) has a certificate for \(names.isEmpty ? "no host at all" : names)."
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-      "The certificate of \(host) is signed by itself; to trust it all the same, name it in catalog.caFile."
+      "The certificate of \(host) is signed by itself; to trust it all the same, name it in \(caSetting)."
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
       X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-      "The certificate of \(host) was issued by '\(issuer)', which is not trusted here; name its CA in catalog.caFile, "
+      "The certificate of \(host) was issued by '\(issuer)', which is not trusted here; name its CA in \(caSetting), "
         + "or install the system's (ca-certificates)."
     default: "The certificate of \(host) was refused: \(words)."
     }

@@ -8,9 +8,11 @@ final class ServerIdentity {
   private(set) var refusal: CertificateRefusal?
 
   private let tickets: SessionTickets
+  private let caSetting: String
 
-  init(_ host: String, tickets: SessionTickets) {
+  init(_ host: String, tickets: SessionTickets, caSetting: String) {
     self.host = host
+    self.caSetting = caSetting
     self.tickets = tickets
   }
 
@@ -81,7 +83,7 @@ final class ServerIdentity {
   /// - Parameter reason: OpenSSL's number.
   func sentence(for cause: TLSError.Cause, _ reason: Int32) -> String? {
     switch (cause, reason) {
-    case (.certificateOfPeer, _): refusal?.sentence(host)
+    case (.certificateOfPeer, _): refusal?.sentence(host, caSetting: caSetting)
     case (.alertFromPeer, SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION), (_, SSL_R_UNSUPPORTED_PROTOCOL):
       "\(host) does not speak TLS 1.2 or 1.3; older versions are not safe."
     case (.alertFromPeer, _): "\(host) ended the TLS session with the alert '\(Self.alert(reason))'."

@@ -12,7 +12,12 @@ public final class TLSClientContext: @unchecked Sendable {
   /// What a server may cost.
   public let limits: TLSLimits
 
+  /// What the operator should know about the CAs although they can be used: one sentence each.
+  public let findings: [String]
+
   let handle: TLSContext.Handle
+  /// The setting that names the CAs, for sentences about a server that is not trusted.
+  let caSetting: String
   let tickets: SessionTickets
   private let mutex = Mutex()
   private var lacksSystemStore: Bool
@@ -20,12 +25,16 @@ public final class TLSClientContext: @unchecked Sendable {
   /// Loads the certification authorities of `caFile`; the system's are left to ``loadSystemStore()``.
   /// - Parameters:
   ///   - caFile: PEM: the CAs to trust in place of the system's; nil for the system's, where OpenSSL looks for them.
+  ///   - caSetting: The setting that `caFile` is from, which errors name.
   ///   - limits: What a server may cost.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the mend.
-  public init(caFile: String? = nil, limits: TLSLimits = TLSLimits()) throws(TLSError) {
+  public init(
+    caFile: String? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
+  ) throws(TLSError) {
     let handle = try TLSContext.Handle(.client)
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
-    if let caFile { unsafe try Self.trust(caFile, handle.pointer) }
+    findings = if let caFile { unsafe try Self.trust(caFile, handle.pointer) } else { [] }
+    self.caSetting = caSetting
     lacksSystemStore = caFile == nil
     unsafe ServerIdentity.verify(on: handle.pointer)
     unsafe SessionTickets.keep(on: handle.pointer)
@@ -47,11 +56,14 @@ public final class TLSClientContext: @unchecked Sendable {
     }
   }
 
-  private static func trust(_ caFile: String, _ context: OpaquePointer) throws(TLSError) {
+  private static func trust(_ caFile: String, _ context: OpaquePointer) throws(TLSError) -> [String] {
+    var lifetimes = AuthorityLifetimes()
     try PEMFile(caFile).forEachCertificate { place, authority throws(TLSError) in
+      lifetimes.note(authority, place)
       guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1 else {
         throw .configuration("Certificate \(place + 1) in '\(caFile)' cannot be used as a CA.")
       }
     }
+    return lifetimes.findings(caFile)
   }
 }

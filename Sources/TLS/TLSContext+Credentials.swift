@@ -56,14 +56,19 @@ extension TLSContext {
 
   /// Asks clients for certificates of the CAs in the file, and ties session tickets to exactly these CAs. Returns what
   /// names them.
-  static func acceptClientCertificates(of path: String?, _ context: OpaquePointer) throws(TLSError) -> [UInt8] {
+  static func acceptClientCertificates(
+    of path: String?, _ context: OpaquePointer, _ findings: inout [String]
+  ) throws(TLSError) -> [UInt8] {
     var identity = SessionIdentity()
     if let path {
+      var lifetimes = AuthorityLifetimes()
       try PEMFile(path).forEachCertificate { place, authority throws(TLSError) in
+        lifetimes.note(authority, place)
         guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
           unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, identity.add(authority)
         else { throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used as a client CA.") }
       }
+      findings += lifetimes.findings(path)
       // An authority is trusted because it is in the file, whether or not the one that signed it is.
       unsafe X509_STORE_set_flags(SSL_CTX_get_cert_store(context), UInt(X509_V_FLAG_PARTIAL_CHAIN))
       unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)

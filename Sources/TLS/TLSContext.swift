@@ -53,7 +53,7 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try Self.applyPolicy(to: handle.pointer)
     certificateNotAfter = unsafe try Self.loadChain(certificateFile, into: handle.pointer, &findings)
     unsafe try Self.loadKey(keyFile, of: certificateFile, into: handle.pointer, &findings)
-    clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer)
+    clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer, &findings)
     if let previous, unsafe Self.haveSameKey(previous.handle.pointer, handle.pointer) {
       ticketKeys = previous.ticketKeys
     } else {

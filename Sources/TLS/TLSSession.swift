@@ -58,7 +58,7 @@ import COpenSSL
   ) throws(TLSError) {
     try context.loadSystemStore()
     let protocols = try ApplicationProtocols(applicationProtocols)
-    let server = ServerIdentity(host, tickets: context.tickets)
+    let server = ServerIdentity(host, tickets: context.tickets, caSetting: context.caSetting)
     unsafe try self.init(context.handle.pointer, owner: context, context.limits, server: server)
     unsafe SSL_set_connect_state(ssl)
     guard unsafe protocols.offer(on: ssl) else { throw .internalFailure("OpenSSL takes no ALPN names.") }

@@ -44,6 +44,15 @@ struct AccessJWTTests {
     #expect(ground.auditLines.map(\.reason) == [reason])
   }
 
+  @Test("is not believed when its provider's certificate is not trusted, and the log names the setting")
+  func untrustedProvider() throws {
+    let provider = try IdentityProvider()
+    let jwt = "jwt: { issuer: \"https://id.example.com/\", audience: \"music\", jwksURL: \"\(provider.url)\" }"
+    let ground = try AccessGround("{ id: \"members\", \(jwt) }")
+    try ground.server.process.waitForErrors("name it in jwt.caFile")
+    #expect(!ground.server.log.contains("catalog.caFile"))
+  }
+
   @Test("tells clients of one provider apart by audience and by required claims")
   func clients() throws {
     let provider = try IdentityProvider()

@@ -71,7 +71,8 @@ struct ClientCertificateTests {
     let result = try certified.curl("/token", as: name, ["--tlsv\(version)", "--tls-max", version])
     // 35: the handshake failed; 56: its last word came with the first read.
     #expect([35, 56].contains(result.status) && result.stdout == "000", "\(result.status) \(result.stderr)")
-    #expect(try MetricsPage(of: certified.server)["musickit_tls_failures_total"] == 1)
+    let page = try MetricsPage(of: certified.server)
+    #expect(page["musickit_tls_failures_total", ["cause": "client_certificate"]] == 1)
     #expect(certified.server.stop() == 0)
     #expect(!certified.server.log.contains("/token"))
   }
@@ -94,6 +95,19 @@ struct ClientCertificateTests {
     #expect(try certified.curl("/token", as: "partner").stdout == "000")
     try certified.issue("newcomer", by: other)
     #expect(try certified.curl("/token", as: "newcomer").stdout == "200")
+  }
+
+  @Test("an authority that has expired is warned of, at the start and by check-config")
+  func expiredAuthority() throws {
+    let ground = try Ground()
+    let authority = try Certificate("CA", key: KeyPair(), isAuthority: true, notBefore: -7200, notAfter: -3600)
+    let file = try ground.directory.write(authority.pem, to: "client-ca.pem")
+    let settings = try ground.tlsSettings().merging(["SERVER_TLS_CLIENT_CA_FILE": file]) { $1 }
+    let warning = "1 of 1 CA certificates in '\(file)' have expired"
+    #expect(try ground.run(["check-config"], settings).stderr.contains(warning))
+    let server = try ground.serve(settings)
+    #expect(server.stop() == 0)
+    #expect(server.log.split(separator: "\n").count { $0.contains(warning) } == 1, "\(server.log)")
   }
 
   @Test("a changed file of authorities is noticed without a signal")

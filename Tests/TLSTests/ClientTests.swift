@@ -111,6 +111,15 @@ struct ClientTests {
     }
   }
 
+  @Test("names the setting that its own CAs are from")
+  func settingNamed() throws {
+    let files = try Files()
+    let context = try TLSClientContext(caFile: files.certificateFile, caSetting: "jwt.caFile")
+    let error = #expect(throws: TLSError.self) { try Client(context).shakeHands(with: Server(Files().context())) }
+    #expect(error?.message.contains("jwt.caFile") == true)
+    #expect(error?.message.contains("catalog.caFile") == false)
+  }
+
   @Test("trusts a certificate that signed itself if that is the CA file")
   func pinned() throws {
     let files = try Files()

@@ -42,6 +42,20 @@ struct ContextTests {
     try Server(early).shakeHands(with: TLSClient())
   }
 
+  @Test("says which client CAs have expired or are not valid yet, once for a file")
+  func authorityLifetimes() throws {
+    let files = try Files()
+    let authorities = try [(-7200, -3600), (-7200, 3600), (-7200, -60), (3600, 7200)].map { notBefore, notAfter in
+      try Certificate("CA", key: KeyPair(), isAuthority: true, notBefore: notBefore, notAfter: notAfter).pem
+    }
+    let file = try files.directory.write(authorities.joined(), to: "ca.pem")
+    let findings = try files.context(clientCAFile: file).findings
+    #expect(findings.count == 2)
+    #expect(findings.first?.contains("2 of 4 CA certificates in '\(file)' have expired") == true)
+    #expect(findings.last?.contains("1 of 4") == true && findings.last?.contains("certificate 4") == true)
+    #expect(try TLSClientContext(caFile: file).findings == findings)
+  }
+
   @Test("says that anybody can read the key")
   func readableKey() throws {
     let readable = try Files(certificate, keyMode: 0o644).context()

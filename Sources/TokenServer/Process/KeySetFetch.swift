@@ -65,9 +65,14 @@ struct KeySetFetch {
   }
 
   /// A redirect is not followed: where keys come from is the operator's to say.
-  private static func sentence(of status: HTTPResponse.Status) -> String {
-    let isRedirect = status.kind == .redirection
-    return "The answer has status \(status.code)\(isRedirect ? "; write the address that it leads to" : "")."
+  static func sentence(of status: HTTPResponse.Status) -> String {
+    switch status.code {
+    case 301, 302, 303, 307, 308: "The answer has status \(status.code); write the address that it leads to."
+    case 304:
+      "The answer has status 304, which says that nothing has changed, although the request had no condition: the "
+        + "provider, or a cache in front of it, is at fault."
+    default: "The answer has status \(status.code)."
+    }
   }
 
   /// Cache-Control's `max-age` less the time that caches have had it already (RFC 9111 §5.1, §5.2.2.1).

@@ -69,7 +69,8 @@ extension NamedKeySets.Entry {
   ) throws(StartError) -> UpstreamClient.Configuration {
     do {
       var configuration = UpstreamClient.Configuration(
-        .https, host: url.origin.hostToResolve, port: url.origin.port, tls: try TLSClientContext(caFile: caFile),
+        .https, host: url.origin.hostToResolve, port: url.origin.port,
+        tls: try TLSClientContext(caFile: caFile, caSetting: "jwt.caFile"),
         proxy: try proxies.proxy(for: url.origin).map { try UpstreamProxy($0) })
       // One request, and then nothing for minutes.
       configuration.http2 = .never

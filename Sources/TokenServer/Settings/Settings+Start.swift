@@ -6,7 +6,8 @@ extension Settings.Server.TLSFiles {
   func check() -> (faults: [SettingsFault], warnings: [String]) {
     let unreadable = unreadableFiles()
     let own = checkCertificate(unreadable)
-    return (unreadable + own.faults + checkClientCA(unreadable), own.warnings)
+    let authorities = checkClientCA(unreadable)
+    return (unreadable + own.faults + authorities.faults, own.warnings + authorities.warnings)
   }
 
   private func checkCertificate(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
@@ -19,15 +20,14 @@ extension Settings.Server.TLSFiles {
     }
   }
 
-  private func checkClientCA(_ unreadable: [SettingsFault]) -> [SettingsFault] {
+  private func checkClientCA(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
     let path = Settings.Server.clientCAFile.path
-    guard let clientCAFile, !unreadable.contains(where: { $0.path == path }) else { return [] }
+    guard let clientCAFile, !unreadable.contains(where: { $0.path == path }) else { return ([], []) }
     do throws(TLSError) {
       // Which is what a server reads them as, too.
-      _ = try TLSClientContext(caFile: clientCAFile)
-      return []
+      return ([], try TLSClientContext(caFile: clientCAFile).findings)
     } catch {
-      return [SettingsFault(path, problem: "\(error)")]
+      return ([SettingsFault(path, problem: "\(error)")], [])
     }
   }
 

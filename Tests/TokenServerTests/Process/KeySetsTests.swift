@@ -244,6 +244,14 @@ struct KeySetsTests {
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, oldestAge: 0))
   }
 
+  @Test("that comes with another status than 200 is explained by it")
+  func statuses() {
+    #expect(KeySetFetch.sentence(of: .movedPermanently).contains("write the address"))
+    #expect(KeySetFetch.sentence(of: .notModified).contains("had no condition"))
+    #expect(!KeySetFetch.sentence(of: .notModified).contains("address"))
+    #expect(KeySetFetch.sentence(of: .multipleChoices) == "The answer has status 300.")
+  }
+
   @Test("may be used for as long as Cache-Control says, less what caches have used up")
   func lifetimes() {
     for (cacheControl, age, expected) in [

@@ -12,7 +12,7 @@ struct ProxyEnvironment: Sendable {
   /// The proxy's URL that `upstream` is reached through; nil for none. A plain upstream, for tests, has none.
   func proxy(for upstream: Origin) -> String? {
     guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"),
-      !UpstreamProxy.isExempt(String(upstream.host), noProxy: variable("NO_PROXY") ?? "")
+      !UpstreamProxy.isExempt(upstream.hostToResolve, port: upstream.port ?? 443, noProxy: variable("NO_PROXY") ?? "")
     else { return nil }
     return proxy
   }
