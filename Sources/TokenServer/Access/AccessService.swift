@@ -1,4 +1,5 @@
 import Access
+import DeveloperToken
 import EventLoop
 import Logging
 import Telemetry
@@ -11,9 +12,12 @@ final class AccessService: Sendable {
   let keySets: KeySets
   /// Nil if there is no file for it, and the log is not to have lines of its level.
   let audit: AuditLog?
+  private let logger: Logger
+  private let throttle = Throttle()
 
   /// Throws a sentence when the file for the record cannot be written.
   init(_ settings: Settings.Audit, loops: [EventLoop], sink: LogSink, logger: Logger) throws {
+    self.logger = logger
     keySets = KeySets(loops: loops, logger: logger)
     audit =
       if let file = settings.file {
@@ -23,5 +27,12 @@ final class AccessService: Sendable {
       } else {
         nil
       }
+  }
+
+  /// Says in the log that a caller got no token although it may have one, but not for each caller.
+  func warn(ofFailedToken error: TokenError) {
+    guard let suppressed = throttle.admit("token") else { return }
+    logger.error(
+      "No developer token can be made. \(error)", metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
   }
 }

@@ -75,6 +75,7 @@ struct TokenEndpoint: Sendable {
       return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
     } catch {
       let refusal = Refusal(error)
+      if refusal.code == .internalError { gate.service.warn(ofFailedToken: error) }
       throw Unfulfilled(refusal, refusal.code == .invalidParameter ? "invalid_request" : "not_minted")
     }
   }

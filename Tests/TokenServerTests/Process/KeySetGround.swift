@@ -72,7 +72,7 @@ final class KeySetGround: Sendable {
     }
   }
 
-  private struct NotingHandler: LogHandler {
+  struct NotingHandler: LogHandler {
     let notes: Notes
     var logLevel = Logger.Level.trace
     var metadata: Logger.Metadata = [:]

@@ -1,0 +1,23 @@
+import DeveloperToken
+import EventLoop
+import Logging
+import Telemetry
+import Testing
+
+@testable import TokenServer
+
+@Suite("A token that cannot be made")
+struct AccessServiceTests {
+  @Test("is logged with the reason, but not for each caller")
+  func failedToken() throws {
+    let notes = KeySetGround.Notes()
+    let loop = try EventLoop.start(label: "test")
+    defer { loop.stop() }
+    let service = try AccessService(
+      Settings.Audit(), loops: [loop], sink: LogSink(descriptor: -1, format: .text),
+      logger: Logger(label: "test") { _ in KeySetGround.NotingHandler(notes: notes) })
+    for _ in 0..<100 { service.warn(ofFailedToken: .implausibleClock(now: 7)) }
+    #expect(notes.warnings.count == 1)
+    #expect(notes.warnings.first?.contains("7 seconds since 1970") == true)
+  }
+}
