@@ -172,9 +172,11 @@ class Connection:
             self.writer.write(VIOLATIONS["headless"])
             self.is_mute = True
         self.h2.initiate_connection()
-        await self.flush()
         if State.behaviour == "narrow":
-            self.writer.write(frame(4, 0, 0, b"\x00\x06" + (100).to_bytes(4, "big")))
+            # In one piece: between two, the client would take the first for all.
+            narrow = frame(4, 0, 0, b"\x00\x06" + (100).to_bytes(4, "big"))
+            self.writer.write(self.h2.data_to_send() + narrow)
+        await self.flush()
         try:
             while received := await self.reader.read(65536):
                 if self.is_mute:
