@@ -56,7 +56,7 @@ struct AccessGate: Sendable {
 
   /// The same for a request that had to wait: once the keys are there, or cannot be had.
   func admit(_ presented: Presented, _ visit: Visit, afterKeysOf sources: [KeySetSource]) async -> Verdict {
-    for source in sources { _ = await keys.fresh(source) }
+    await keys.refresh(sources)
     switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
     case .known(let caller): return count(caller, visit)
     case .denied(let denial): return .refused(refuse(denial, visit))

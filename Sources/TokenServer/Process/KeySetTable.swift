@@ -38,6 +38,13 @@ struct KeySetTable: Sendable {
     }
   }
 
+  /// Waits for the keys of several sources, all at once: ten seconds in all, however many providers hang.
+  func refresh(_ sources: [KeySetSource]) async {
+    await withTaskGroup { group in
+      for source in sources { group.addTask { _ = await fresh(source) } }
+    }
+  }
+
   /// Those that are fetched.
   var remotes: [RemoteKeySet] { entries.values.compactMap(\.remote) }
 }

@@ -64,6 +64,15 @@ final class KeyProvider {
     while try state("held") != "\(count)" {}
   }
 
+  /// Whether it comes to hold a request, while other tasks have their turns between the looks.
+  func comesToHold() async throws -> Bool {
+    for _ in 0..<2000 {
+      if try state("held") == "1" { return true }
+      await Task.yield()
+    }
+    return false
+  }
+
   private func ask(_ method: String, _ target: String) throws -> String {
     let result = try run("curl", ["--silent", "--show-error", "--fail", "-X", method, "\(adminURL)\(target)"])
     guard result.status == 0 else { throw TestFailure("The provider does not answer: \(result.stderr)") }

@@ -78,6 +78,25 @@ struct KeySetsTests {
     #expect(try provider.requests() <= 2)
   }
 
+  @Test("of several providers are fetched at the same time for one request")
+  func concurrently() async throws {
+    let second = try KeyProvider()
+    let third = try KeyProvider()
+    let providers = [provider, second, third]
+    for provider in providers { try provider.behave("hold") }
+    // Longer than the test waits: one after the other, the second would not be asked meanwhile.
+    let ground = try KeySetGround(
+      timeouts: UpstreamTimeouts(connect: .seconds(600), firstByte: .seconds(600), whole: .seconds(600)))
+    let sources = providers.map(\.source)
+    try ground.use(Set(sources))
+    let table = ground.keySets.table
+    async let refreshed: Void = table.refresh(sources)
+    for provider in providers { #expect(try await provider.comesToHold()) }
+    for provider in providers { try provider.release() }
+    await refreshed
+    #expect(sources.allSatisfy { table.present($0)?.count == 4 })
+  }
+
   @Test("do not hold up what can be answered by the present keys while a fetch is under way")
   func presentMeanwhile() async throws {
     let ground = try KeySetGround()
