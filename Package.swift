@@ -54,7 +54,7 @@ let package = Package(
 
     module("Bytes"),
     module("Locks"),
-    module("JSON"),
+    module("JSON", ["Bytes"]),
     module("Memory", ["Locks"]),
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
@@ -103,23 +103,24 @@ let package = Package(
         "Telemetry", httpTypes,
       ]),
     tests(
-      "CatalogProxyTests", ["CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", "Memory", httpTypes]),
+      "CatalogProxyTests",
+      ["Bytes", "CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", "Memory", httpTypes]),
     tests(
       "MusicSandboxTests",
-      ["MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS"]),
+      ["Bytes", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS"]),
     tests("BytesTests", ["Bytes"]),
-    tests("JSONTests", ["JSON"]),
+    tests("JSONTests", ["Bytes", "JSON"]),
     tests("MemoryTests", ["Memory"]),
-    tests("DeveloperTokenTests", ["DeveloperToken", "CLockedMemory", "COpenSSL"]),
-    tests("AccessTests", ["Access", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
+    tests("DeveloperTokenTests", ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL"]),
+    tests("AccessTests", ["Access", "Bytes", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     tests("TelemetryTests", ["Telemetry", "Locks", logging]),
     tests(
       "TokenServerTests",
       [
-        "TokenServer", "Access", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks",
-        "Memory", "TLS", "Telemetry", httpTypes, logging,
+        "TokenServer", "Access", "Bytes", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON",
+        "Locks", "Memory", "TLS", "Telemetry", httpTypes, logging,
       ]),
-    tests("IntegrationTests", ["musickit-token-server", "JSON", "Locks"]),
+    tests("IntegrationTests", ["musickit-token-server", "Bytes", "JSON", "Locks"]),
   ],
   swiftLanguageModes: [.v6]
 )

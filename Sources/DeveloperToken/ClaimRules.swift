@@ -1,10 +1,11 @@
+import Bytes
 import JSON
 
 /// Apple's rules for the claims, but for `origin`.
 struct ClaimRules {
   let claims: JSONValue
   let now: Int
-  private static let known: Set<String> = ["iss", "iat", "exp", "origin"]
+  private static let known: Set<ByteString> = ["iss", "iat", "exp", "origin"]
   /// The year 5138 in seconds, 1973 in milliseconds: what is beyond was meant as milliseconds.
   private static let millisecondsBegin = 100_000_000_000
   private static let cap = TokenPolicy.maximumLifetime
@@ -25,8 +26,8 @@ struct ClaimRules {
     }
     inspection.issuer = text
     do {
-      let team = try TeamID(text)
-      let isKeyID = team.description == inspection.keyID
+      let team = try TeamID(text.text)
+      let isKeyID = inspection.keyID.map { $0 == team.description } ?? false
       inspection.add(
         "claims.iss", !isKeyID, pass: "The iss \(team) has the form of a team ID.",
         fail: "The iss and the kid are both \(team); iss must be the team ID, kid the key ID.")
@@ -97,7 +98,7 @@ struct ClaimRules {
       inspection.add(
         "claims.root_https_origin", .fail, "It has root_https_origin, which is for Apple's own web player alone.")
     }
-    let foreign: Set = ["aud", "sub", "root_https_origin"]
+    let foreign: Set<ByteString> = ["aud", "sub", "root_https_origin"]
     let unknown = claims.members.map(\.name).filter { !Self.known.contains($0) && !foreign.contains($0) }
     guard !unknown.isEmpty else { return }
     let names = unknown.prefix(8).map { Printable.quote($0) }.joined(separator: ", ")

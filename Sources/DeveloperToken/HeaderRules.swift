@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// Apple's rules for the header.
@@ -28,7 +29,7 @@ struct HeaderRules {
     }
     inspection.keyID = text
     do {
-      let keyID = try KeyID(text)
+      let keyID = try KeyID(text.text)
       inspection.add("header.kid", .pass, "The kid \(keyID) has the form of a key ID.")
       guard let expected = key?.keyID else { return }
       inspection.add(

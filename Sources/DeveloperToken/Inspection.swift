@@ -1,17 +1,19 @@
+public import Bytes
+
 /// What a developer token says, and how it stands to each of Apple's rules.
 public struct Inspection: Sendable, Hashable {
-  /// `alg` as it stands in the header; foreign text, like all strings here.
-  public internal(set) var algorithm: String?
+  /// `alg` as it stands in the header; foreign text, like all byte strings here.
+  public internal(set) var algorithm: ByteString?
   /// `kid` as it stands in the header.
-  public internal(set) var keyID: String?
+  public internal(set) var keyID: ByteString?
   /// `iss` as it stands in the claims.
-  public internal(set) var issuer: String?
+  public internal(set) var issuer: ByteString?
   /// `iat`, if it is a whole number.
   public internal(set) var issuedAt: Int?
   /// `exp`, if it is a whole number.
   public internal(set) var expiresAt: Int?
   /// `origin`, as far as it is text.
-  public internal(set) var origins: [String] = []
+  public internal(set) var origins: [ByteString] = []
   /// Every rule that could be held against it, in a fixed order.
   public internal(set) var checks: [Check] = []
 

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// What holds for every JSON object in a token.

@@ -25,7 +25,9 @@ struct OriginParser {
   private func checkCharacters() throws(OriginError) {
     guard !bytes.isEmpty else { throw problem("is empty.") }
     guard bytes.count <= Origin.limit else { throw problem("is longer than \(Origin.limit) bytes.") }
-    guard text != "null" else { throw problem("is the opaque origin, which stands for no site.") }
+    guard !text.utf8.elementsEqual("null".utf8) else {
+      throw problem("is the opaque origin, which stands for no site.")
+    }
     guard bytes.allSatisfy({ $0 < 0x80 }) else {
       throw problem("has characters beyond ASCII; an international name is written as its A-label (xn--…).")
     }

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// Apple's rules for the `origin` claim: an array of concrete origins, and the browser's among them.
@@ -34,23 +35,23 @@ struct OriginRules {
   }
 
   /// What keeps a text from ever being equal to what a browser sends.
-  private func problem(_ text: String) -> String? {
+  private func problem(_ text: ByteString) -> String? {
     do {
-      let origin = try Origin(text)
-      return origin.description == text
+      let origin = try Origin(text.text)
+      return text == origin.description
         ? nil : "The origin \(Printable.quote(text)) is never equal to a browser's, which is “\(origin)”."
     } catch {
       return error.description
     }
   }
 
-  private func checkMatch(_ texts: [String], into inspection: inout Inspection) {
+  private func checkMatch(_ texts: [ByteString], into inspection: inout Inspection) {
     guard let origin else {
       return inspection.add(
         "claims.origin.match", .unknown, "It works only in requests whose Origin is one of these; none was given.")
     }
     inspection.add(
-      "claims.origin.match", texts.contains(origin.description), pass: "\(origin) is one of its origins.",
+      "claims.origin.match", texts.contains { $0 == origin.description }, pass: "\(origin) is one of its origins.",
       fail: "\(origin) is not one of its origins, so Apple would refuse it from there.")
   }
 }

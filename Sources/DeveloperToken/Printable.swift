@@ -1,3 +1,5 @@
+package import Bytes
+
 /// Foreign text in sentences for people.
 package enum Printable {
   /// The text in quotes if it is short, harmless ASCII; else only its size, so that neither a terminal escape nor a
@@ -9,4 +11,7 @@ package enum Printable {
     }
     return "“\(text)”"
   }
+
+  /// The same for bytes from outside.
+  package static func quote(_ bytes: ByteString, limit: Int = 80) -> String { quote(bytes.text, limit: limit) }
 }

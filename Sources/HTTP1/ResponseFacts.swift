@@ -1,3 +1,4 @@
+import Bytes
 import HTTPTypes
 
 /// What the field lines of a response seen so far say about its framing and its connection.
@@ -7,7 +8,7 @@ struct ResponseFacts: Sendable {
   private var asksToClose = false
   private var asksToKeepAlive = false
   /// Names of fields that are for the connection only, in lower case.
-  private var connectionFields: [String] = []
+  private var connectionFields: Set<ByteString> = []
 
   /// Takes one field line into account.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(ResponseError) {
@@ -47,7 +48,7 @@ struct ResponseFacts: Sendable {
     case "connection", "content-length", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer",
       "transfer-encoding", "upgrade":
       true
-    default: connectionFields.contains(lowercaseName)
+    default: !connectionFields.isEmpty && connectionFields.contains(ByteString(lowercaseName))
     }
   }
 }
@@ -83,7 +84,7 @@ extension ResponseFacts {
       } else if bytes.equalsIgnoringCase(option, "keep-alive") {
         asksToKeepAlive = true
       } else if !option.isEmpty {
-        connectionFields.append(bytes.string(in: option).lowercased())
+        connectionFields.insert(ByteString(option.map { bytes[$0] }).lowercasedASCII)
       }
     }
   }

@@ -1,3 +1,4 @@
+import Bytes
 import HTTPTypes
 
 /// Puts together the header section that is being received; there is one at a time on a connection (RFC 9113 §4.3).
@@ -48,7 +49,7 @@ struct HeadBuilder {
 
   /// The request; nil if its Host field contradicts `:authority` (RFC 9113 §8.3.1).
   func request() -> HTTP2RequestHead? {
-    if let authority, let host, authority != host, authority.lowercased() != host.lowercased() { return nil }
+    if let authority, let host, ByteString(authority).lowercasedASCII != ByteString(host).lowercasedASCII { return nil }
     var head = HTTP2RequestHead(
       method: method, scheme: scheme, authority: authority ?? host ?? "", path: path, fields: httpFields())
     head.contentLength = contentLength
@@ -71,7 +72,7 @@ struct HeadBuilder {
 
   private mutating func addControlData(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
     let text = unsafe String(decoding: value, as: UTF8.self)
-    switch unsafe String(decoding: name, as: UTF8.self) {
+    switch unsafe ByteString(Array(name)) {
     case ":status": status = Int(text) ?? 0
     case ":method": method = text
     case ":scheme": scheme = text

@@ -1,3 +1,5 @@
+import Bytes
+
 /// Reads one JSON text (RFC 8259), strictly, in memory bounded by its input; nesting is bounded, since it recurses.
 public struct JSONReader {
   /// Deepest nesting that is read.
@@ -6,16 +8,20 @@ public struct JSONReader {
   private let bytes: [UInt8]
   private var index = 0
   private var depth = 0
+  /// How many values may still come.
+  private var rest: Int
 
   /// The value, or nil if the bytes are not exactly one JSON text in UTF-8.
-  public static func read(_ bytes: [UInt8]) -> JSONValue? {
-    var reader = JSONReader(bytes: bytes)
+  ///
+  /// - Parameter limit: How many values there may be, nested ones included: each costs more than its bytes.
+  public static func read(_ bytes: [UInt8], values limit: Int = .max) -> JSONValue? {
+    var reader = JSONReader(bytes: bytes, limit: limit)
     guard let value = reader.value() else { return nil }
     reader.skipSpace()
     return reader.index == bytes.count ? value : nil
   }
 
-  private init(bytes: [UInt8]) { self.bytes = bytes }
+  private init(bytes: [UInt8], limit: Int) { (self.bytes, rest) = (bytes, limit) }
 
   private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
 
@@ -40,6 +46,8 @@ public struct JSONReader {
   }
 
   private mutating func value() -> JSONValue? {
+    guard rest > 0 else { return nil }
+    rest -= 1
     skipSpace()
     switch next {
     case UInt8(ascii: "{"): return nested { $0.object() }
@@ -106,22 +114,26 @@ public struct JSONReader {
     return index > start
   }
 
-  private mutating func string() -> String? {
+  private mutating func string() -> ByteString? {
     guard take("\"") else { return nil }
     var text: [UInt8] = []
-    while let byte = next {
-      index += 1
-      switch byte {
-      case UInt8(ascii: "\""): return String(validating: text, as: UTF8.self)
-      case UInt8(ascii: "\\"):
-        guard let scalar = escape() else { return nil }
-        text.append(contentsOf: String(scalar).utf8)
-      case ..<0x20: return nil
-      default: text.append(byte)
+    while true {
+      let start = index
+      while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\\") {
+        guard bytes[index] >= 0x20 else { return nil }
+        index += 1
       }
+      guard index < bytes.count else { return nil }
+      text += bytes[start..<index]
+      index += 1
+      guard bytes[index - 1] == UInt8(ascii: "\\") else { break }
+      guard let scalar = escape() else { return nil }
+      for byte in UTF8.encode(scalar) ?? .init() { text.append(byte) }
     }
-    return nil
+    return Self.isUTF8(text.span) ? ByteString(text) : nil
   }
+
+  private static func isUTF8(_ bytes: Span<UInt8>) -> Bool { (try? UTF8Span(validating: bytes)) != nil }
 
   private mutating func escape() -> Unicode.Scalar? {
     guard let byte = next else { return nil }
@@ -146,11 +158,20 @@ public struct JSONReader {
     return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
   }
 
+  /// Four hexadecimal digits.
   private mutating func hexadecimal() -> UInt32? {
     guard bytes.count - index >= 4 else { return nil }
-    let digits = bytes[index..<(index + 4)]
-    guard digits.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit && $0 < 0x80 }) else { return nil }
-    index += 4
-    return UInt32(String(decoding: digits, as: UTF8.self), radix: 16)
+    var value: UInt32 = 0
+    for _ in 0..<4 {
+      let byte = bytes[index]
+      index += 1
+      switch byte {
+      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | UInt32(byte - UInt8(ascii: "0"))
+      case UInt8(ascii: "A")...UInt8(ascii: "F"): value = value << 4 | UInt32(byte - UInt8(ascii: "A") + 10)
+      case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | UInt32(byte - UInt8(ascii: "a") + 10)
+      default: return nil
+      }
+    }
+    return value
   }
 }

@@ -1,15 +1,19 @@
+public import Bytes
+
 /// A JSON value (RFC 8259) as it was written: numbers keep their text, objects their order and repetitions.
 ///
 /// An own reader of a hundred lines, because what comes from outside is judged by how it is written: `JSONDecoder` merges
 /// repeated members, takes 1.0e3 for a whole number, and brings a second module into every program that mints.
-public indirect enum JSONValue: Equatable, Sendable {
+///
+/// Strings and names of members are bytes: whoever wrote the text may be hostile.
+public enum JSONValue: Equatable, Sendable {
   /// A JSON object, members in order.
   case object([Member])
   /// A JSON array.
   case array([JSONValue])
-  /// A JSON string.
-  case string(String)
-  /// A JSON number, as it was written.
+  /// A JSON string, escapes undone, in UTF-8.
+  case string(ByteString)
+  /// A JSON number, as it was written: ASCII by its grammar.
   case number(String)
   /// `true` or `false`.
   case bool(Bool)
@@ -18,13 +22,13 @@ public indirect enum JSONValue: Equatable, Sendable {
 
   /// A name and a value of an object.
   public struct Member: Equatable, Sendable {
-    /// Its name, escapes undone.
-    public let name: String
+    /// Its name, escapes undone, in UTF-8.
+    public let name: ByteString
     /// Its value.
     public let value: JSONValue
   }
 
-  /// The first member of that name, if this is an object that has one.
+  /// The first member of that name, byte for byte, if this is an object that has one.
   public subscript(name: String) -> JSONValue? {
     members.first { $0.name == name }?.value
   }
@@ -35,10 +39,10 @@ public indirect enum JSONValue: Equatable, Sendable {
     return members
   }
 
-  /// The names that occur more than once, each once.
-  public var repeatedNames: [String] {
-    var seen: Set<String> = []
-    var repeated: Set<String> = []
+  /// The names that occur more than once, each once, sorted by bytes.
+  public var repeatedNames: [ByteString] {
+    var seen: Set<ByteString> = []
+    var repeated: Set<ByteString> = []
     for member in members where !seen.insert(member.name).inserted { repeated.insert(member.name) }
     return repeated.sorted()
   }

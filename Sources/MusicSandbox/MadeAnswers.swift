@@ -1,3 +1,4 @@
+import Bytes
 import Locks
 
 /// Answers of the catalog that were made before: they depend on nothing but the request's target and host, and making
@@ -9,7 +10,7 @@ final class MadeAnswers: @unchecked Sendable {
   private static let limit = 16 << 20
 
   private let mutex = Mutex()
-  private var answers: [String: SandboxAnswer] = [:]
+  private var answers: [ByteString: SandboxAnswer] = [:]
   private var size = 0
 
   /// The answer to a request, made by `make` unless there is one.
@@ -21,10 +22,10 @@ final class MadeAnswers: @unchecked Sendable {
     to request: SandboxRequest, base: String, isPersonal: Bool, _ make: () throws(AppleError) -> SandboxAnswer
   ) throws(AppleError) -> SandboxAnswer {
     guard !isPersonal, request.method == "GET" || request.method == "HEAD" else { return try make() }
-    let key = "\(request.target) \(base)"
+    let key = ByteString("\(request.target) \(base)")
     if let known = mutex.withLock({ answers[key] }) { return known }
     let answer = try make()
-    let cost = key.utf8.count + answer.content.count
+    let cost = key.count + answer.content.count
     mutex.withLock {
       if size + cost > Self.limit {
         answers.removeAll()

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 import TestSupport
 import Testing
@@ -29,7 +30,7 @@ struct AccessAddressTests {
       guard let report = JSONReader.read(result.standardOutput), let early = report["early"]?.integer,
         let late = report["late"]?.integer, let members = report["statuses"]?.members
       else { throw TestFailure("The flood ended without a report: \(result.stderr)") }
-      statuses = Dictionary(uniqueKeysWithValues: members.map { ($0.name, $0.value.integer ?? 0) })
+      statuses = Dictionary(uniqueKeysWithValues: members.map { ($0.name.text, $0.value.integer ?? 0) })
       growth = late - early
     }
   }

@@ -21,6 +21,22 @@ struct CrossOriginTests {
     #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
   }
 
+  @Test(
+    "are no pages where an origin is longer than 300 bytes or has bytes beyond ASCII",
+    arguments: [
+      "https://app.example.com\u{301}", "https://\(String(repeating: "a", count: 293)).com",
+      "https://a" + String(repeating: "\u{301}\u{316}", count: 7000),
+    ])
+  func hostileOrigins(_ origin: String) throws {
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ origins: ['https://app.example.com'], token: true }"])
+    let refused = try server.request("/token", "-H", "Origin: \(origin)")
+    #expect(refused.errorCode == "origin_not_allowed")
+    // What is refused is not quoted.
+    #expect(refused.errorDetail?.contains("https://a") == false)
+    let health = try server.request("/healthz", "-H", "Origin: \(origin)")
+    #expect(health.status == 200 && health["Access-Control-Allow-Origin"] == nil)
+  }
+
   @Test("may read that their content was too long, and that their method is not there")
   func refusals() throws {
     let ground = try Ground()

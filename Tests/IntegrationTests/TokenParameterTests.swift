@@ -69,6 +69,9 @@ struct TokenParameterTests {
       ("{\"ttl\":60,\"ttl\":61}", "invalid_parameter"), ("{\"tll\":60}", "invalid_parameter"),
       ("{\"origin\":1}", "invalid_parameter"), ("{\"origin\":[1]}", "invalid_parameter"),
       ("{\"ttl\":null}", "invalid_parameter"), ("{\"origin\":{}}", "invalid_parameter"),
+      // The token would work everywhere.
+      ("{\"origin\":[]}", "invalid_parameter"), ("{\"origin\":[],\"ttl\":60}", "invalid_parameter"),
+      ("{\"a\":[\(String(repeating: "0,", count: 255))0]}", "malformed_request"),
     ])
   func refusedContent(_ content: String, _ code: String) throws {
     let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token", "-d", content)

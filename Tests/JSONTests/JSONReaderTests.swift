@@ -1,3 +1,4 @@
+import Bytes
 import Testing
 
 @testable import JSON
@@ -45,6 +46,22 @@ struct JSONReaderTests {
     "reads no text that is not UTF-8",
     arguments: [[0x22, 0xFF, 0x22], [0x22, 0xC3, 0x22], [0x22, 0xED, 0xA0, 0x80, 0x22]])
   func notUTF8(bytes: [UInt8]) { #expect(JSONReader.read(bytes) == nil) }
+
+  @Test("tells names apart by their bytes")
+  func names() throws {
+    let object = try #require(JSONReader.read(Array("{\"\u{E9}\":1,\"e\u{301}\":2,\"b\":3,\"a\":4}".utf8)))
+    #expect(object.repeatedNames.isEmpty)
+    #expect(object["e\u{301}"] == .number("2"))
+    let repeated = JSONReader.read(Array("{\"b\":1,\"a\":2,\"\\u0062\":3,\"a\":4,\"a\":5}".utf8))
+    #expect(repeated?.repeatedNames == ["a", "b"])
+  }
+
+  @Test("reads as many values as it is told, nested ones included")
+  func limit() {
+    let text = Array("{\"a\":[1,2]}".utf8)
+    #expect(JSONReader.read(text, values: 4) != nil)
+    #expect(JSONReader.read(text, values: 3) == nil)
+  }
 
   @Test("reads no prefix of an object")
   func everyPrefix() {

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 import Testing
 
@@ -75,7 +76,7 @@ import Testing
     let answer = try Ground().answer(refused.target)
     #expect(answer.status == refused.status)
     let error = try #require(try answer.json.at("errors.0"))
-    #expect(error["code"] == .string(refused.code))
+    #expect(error["code"] == .string(ByteString(refused.code)))
     #expect(error["status"] == .string("\(refused.status)"))
     #expect(error["id"]?.text?.utf8.count == 26)
     #expect(error["title"]?.text?.isEmpty == false && error["detail"]?.text?.isEmpty == false)

@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 import EventLoop
 import JSON
@@ -91,7 +92,7 @@ extension JSONValue {
 
   var text: String? {
     guard case .string(let text) = self else { return nil }
-    return text
+    return text.text
   }
 
   var number: Int? {

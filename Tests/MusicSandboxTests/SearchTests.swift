@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 import Testing
 
@@ -33,7 +34,7 @@ import Testing
     ])
   func words(term: String, type: String, id: String) throws {
     let answer = try Ground().json("/v1/catalog/us/search?term=\(term)&types=\(type)")
-    #expect(answer.at("results.\(type).data.0.id") == .string(id))
+    #expect(answer.at("results.\(type).data.0.id") == .string(ByteString(id)))
   }
 
   @Test("with=topResults adds the best of all types")

@@ -60,10 +60,10 @@ struct OpenAPITests {
       case .object(let members):
         for member in members {
           if member.name == "$ref", case .string(let text) = member.value {
-            let target = text.split(separator: "/").dropFirst().reduce(document as JSONValue?) { $0?[String($1)] }
+            let target = text.text.split(separator: "/").dropFirst().reduce(document as JSONValue?) { $0?[String($1)] }
             #expect(target != nil, "\(text)")
           }
-          if member.name == "operationId", case .string(let text) = member.value { identifiers.append(text) }
+          if member.name == "operationId", case .string(let text) = member.value { identifiers.append(text.text) }
           visit(member.value)
         }
       case .array(let elements): elements.forEach(visit)

@@ -1,3 +1,4 @@
+import Bytes
 import HTTPServer
 import JSON
 import Telemetry
@@ -43,7 +44,7 @@ struct ReadmeTests {
   func endpoints() throws {
     let document = try #require(JSONReader.read(try GenerationFixture.make().openAPI.document))
     for path in try #require(document["paths"]).members {
-      for method in path.value.members.map({ $0.name.uppercased() }) {
+      for method in path.value.members.map({ $0.name.text.uppercased() }) {
         #expect(try Self.text().contains("\n| `\(method) \(path.name)` |"))
       }
     }

@@ -9,7 +9,7 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   precondition(value == JSONReader.read(bytes), "the same bytes, the same value")
   guard let value else { return 0 }
   precondition(String(validating: bytes, as: UTF8.self) != nil, "what is read is UTF-8")
-  precondition(value.repeatedNames.allSatisfy { value[$0] != nil }, "a repeated member is there")
+  precondition(value.repeatedNames.allSatisfy { value[$0.text] != nil }, "a repeated member is there")
   // White space around a text means nothing (RFC 8259 §2).
   precondition(JSONReader.read([0x20, 0x0A] + bytes + [0x09]) == value)
   return 0

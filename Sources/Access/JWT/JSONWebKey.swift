@@ -1,9 +1,10 @@
+import Bytes
 import DeveloperToken
 import JSON
 
 /// A public key of a JWK Set (RFC 7517 §4) that can verify signatures of JWTs.
 struct JSONWebKey: Sendable, Equatable {
-  let keyID: String?
+  let keyID: ByteString?
   /// The only algorithm that it is for, if it says so.
   let algorithm: JWTAlgorithm?
   let key: PublicKey
@@ -47,7 +48,7 @@ struct JSONWebKey: Sendable, Equatable {
 
   private static func algorithm(_ value: JSONValue, of kind: PublicKey.Kind) throws(UnusableKey) -> JWTAlgorithm? {
     guard let name = value["alg"] else { return nil }
-    guard case .string(let name) = name, let algorithm = JWTAlgorithm(rawValue: name),
+    guard case .string(let name) = name, let algorithm = JWTAlgorithm(name),
       kind.algorithms.contains(algorithm)
     else {
       throw .init("its alg is none of \(kind.algorithms.map(\.rawValue).sorted().joined(separator: ", ")).")
@@ -55,9 +56,9 @@ struct JSONWebKey: Sendable, Equatable {
     return algorithm
   }
 
-  private static func keyID(_ value: JSONValue) throws(UnusableKey) -> String? {
+  private static func keyID(_ value: JSONValue) throws(UnusableKey) -> ByteString? {
     guard let value = value["kid"] else { return nil }
-    guard case .string(let text) = value, (1...JWTHeader.keyIDLimit).contains(text.utf8.count) else {
+    guard case .string(let text) = value, (1...JWTHeader.keyIDLimit).contains(text.count) else {
       throw .init("its kid is not a string of 1 to \(JWTHeader.keyIDLimit) bytes.")
     }
     return text
@@ -76,7 +77,7 @@ struct JSONWebKey: Sendable, Equatable {
   }
 
   private static func bytes(_ name: String, of value: JSONValue) throws(UnusableKey) -> [UInt8] {
-    guard case .string(let text)? = value[name], let bytes = Base64.decodeURL(Array(text.utf8).span) else {
+    guard case .string(let text)? = value[name], let bytes = Base64.decodeURL(text.bytes.span) else {
       throw .init("its \(name) is not base64url.")
     }
     return bytes

@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 import JSON
 
@@ -44,9 +45,9 @@ public struct JSONWebKeySet: Sendable {
   /// The keys that may have signed a JWT which says this of itself; one at least.
   ///
   /// A key is for algorithms of its own kind only, whatever a header says.
-  func candidates(for algorithm: JWTAlgorithm, keyID: String?) throws(JWTRefusal) -> [JSONWebKey] {
+  func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
     var named = keys[...]
-    if let keyID { named = keys.filter { $0.keyID?.hasSameBytes(as: keyID) == true }[...] }
+    if let keyID { named = keys.filter { $0.keyID == keyID }[...] }
     let fitting = named.filter { $0.isFor(algorithm) }
     guard !fitting.isEmpty else { throw named.isEmpty || keyID == nil ? .unknownKey : .keyMismatch }
     guard fitting.count <= Self.maximumCandidates else { throw .ambiguousKey }
@@ -66,7 +67,7 @@ public struct JSONWebKeySet: Sendable {
 
   private static func finding(_ key: JSONWebKey, among others: [JSONWebKey]) -> String? {
     guard let keyID = key.keyID else { return "has no kid: only JWTs without one are verified by it." }
-    let hasRival = others.contains { $0.keyID?.hasSameBytes(as: keyID) == true && $0.key != key.key }
+    let hasRival = others.contains { $0.keyID == keyID && $0.key != key.key }
     return hasRival ? "has the kid of another key; both are tried on JWTs that name it." : nil
   }
 

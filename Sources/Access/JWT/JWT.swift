@@ -1,3 +1,4 @@
+public import Bytes
 import DeveloperToken
 import JSON
 
@@ -27,10 +28,10 @@ public struct JWT: Sendable {
   public var algorithm: JWTAlgorithm { header.algorithm }
 
   /// The key that it says it is signed by.
-  public var keyID: String? { header.keyID }
+  public var keyID: ByteString? { header.keyID }
 
   /// The issuer that it says it is from: to find whose rules apply, and for nothing else.
-  public var issuer: String? { claims.issuer }
+  public var issuer: ByteString? { claims.issuer }
 }
 
 extension JWTRefusal {

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// The claims of a JWT (RFC 7519 §4), and how they stand to rules.
@@ -16,15 +17,12 @@ struct JWTClaims: Sendable {
   }
 
   /// The `iss`, if it is a string.
-  var issuer: String? {
-    guard case .string(let text)? = object["iss"] else { return nil }
-    return text
-  }
+  var issuer: ByteString? { object["iss"]?.text }
 
   /// Holds them against the rules.
   ///
   /// - Returns: What of them counts from then on.
-  func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> (subject: String?, expiresAt: Int) {
+  func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> (subject: ByteString?, expiresAt: Int) {
     try checkIssuer(rules.issuer)
     try checkAudience(rules.audiences)
     let expiresAt = try checkTimes(now: now)
@@ -38,13 +36,13 @@ struct JWTClaims: Sendable {
   private func checkIssuer(_ expected: String) throws(JWTRefusal) {
     guard let value = object["iss"] else { throw .wrongIssuer }
     guard let issuer = value.text else { throw .invalidClaim(.issuer) }
-    guard issuer.hasSameBytes(as: expected) else { throw .wrongIssuer }
+    guard issuer == expected else { throw .wrongIssuer }
   }
 
   private func checkAudience(_ ours: [String]) throws(JWTRefusal) {
     guard let value = object["aud"] else { throw .wrongAudience }
     guard let audiences = value.texts else { throw .invalidClaim(.audience) }
-    guard audiences.contains(where: { audience in ours.contains { $0.hasSameBytes(as: audience) } }) else {
+    guard audiences.contains(where: { audience in ours.contains { audience == $0 } }) else {
       throw .wrongAudience
     }
   }
@@ -72,38 +70,36 @@ struct JWTClaims: Sendable {
 
   // MARK: Subject and others
 
-  private func subject() throws(JWTRefusal) -> String? {
+  private func subject() throws(JWTRefusal) -> ByteString? {
     guard let value = object["sub"] else { return nil }
-    guard let subject = value.text, (1...Self.subjectLimit).contains(subject.utf8.count) else {
+    guard let subject = value.text, (1...Self.subjectLimit).contains(subject.count) else {
       throw .invalidClaim(.subject)
     }
     return subject
   }
 
   private func meets(_ required: JWTRules.RequiredClaim) -> Bool {
-    guard let value = object.members.first(where: { $0.name.hasSameBytes(as: required.name) })?.value else {
-      return false
-    }
+    guard let value = object[required.name] else { return false }
     return (Self.words(value, of: required.name) ?? []).contains { word in
-      required.values.contains { $0.hasSameBytes(as: word) }
+      required.values.contains { word == $0 }
     }
   }
 
   /// Scopes are words in one string (RFC 8693 §4.2); Microsoft Entra calls the claim `scp`. No other claim is taken
   /// apart: "not admin" is not "admin".
-  private static func words(_ value: JSONValue, of name: String) -> [String]? {
+  private static func words(_ value: JSONValue, of name: String) -> [ByteString]? {
     guard ["scope", "scp"].contains(name), let text = value.text else { return value.texts }
-    return text.split(separator: " ").map { String($0) }
+    return text.bytes.split(separator: UInt8(ascii: " ")).map { ByteString(Array($0)) }
   }
 }
 
 extension JSONValue {
-  fileprivate var text: String? {
+  fileprivate var text: ByteString? {
     if case .string(let text) = self { text } else { nil }
   }
 
   /// The strings of an array of nothing else; a string by itself is an array of one (RFC 7519 §4.1.3).
-  fileprivate var texts: [String]? {
+  fileprivate var texts: [ByteString]? {
     guard case .array(let elements) = self else { return text.map { [$0] } }
     let texts = elements.compactMap(\.text)
     return texts.count == elements.count ? texts : nil

@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// A JOSE header (RFC 7515 §4) that asks for nothing but a signature's verification by a key of ours.
@@ -6,14 +7,14 @@ struct JWTHeader: Sendable {
   static let keyIDLimit = 256
 
   let algorithm: JWTAlgorithm
-  let keyID: String?
+  let keyID: ByteString?
 
-  /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case and without
-  /// `application/`, which may be left out (RFC 7515 §4.1.9).
+  /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case, with
+  /// and without `application/`, which may be left out (RFC 7515 §4.1.9).
   ///
   /// What has a type of its own was made for another purpose, and mostly under other rules: a proof of possession, say,
   /// is signed by whoever has it (RFC 8725 §3.11, RFC 9449 §4.2).
-  private static let types: Set<String> = ["jwt", "at+jwt"]
+  private static let types: [ByteString] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
 
   /// Members that bring a key or its address (RFC 7515 §4.1.2, .3, .5, .6): nobody who uses them trusts our key set. A
   /// thumbprint (`x5t`) only names one, and is ignored as what is not understood must be (§4).
@@ -23,7 +24,7 @@ struct JWTHeader: Sendable {
     guard value.repeatedNames.isEmpty else { throw .malformed(.repeatedMember) }
     // Before the algorithm: an extension may change what the rest means.
     guard value["crit"] == nil, [nil, .bool(true)].contains(value["b64"]) else { throw .criticalHeader }
-    guard case .string(let name)? = value["alg"], let algorithm = JWTAlgorithm(rawValue: name) else {
+    guard case .string(let name)? = value["alg"], let algorithm = JWTAlgorithm(name) else {
       throw .unsupportedAlgorithm
     }
     guard !Self.keyMembers.contains(where: { value[$0] != nil }) else { throw .keyInHeader }
@@ -35,14 +36,12 @@ struct JWTHeader: Sendable {
   private static func isTypeTaken(_ value: JSONValue?) -> Bool {
     guard let value else { return true }
     guard case .string(let text) = value else { return false }
-    let type = text.lowercased()
-    let prefix = "application/"
-    return types.contains(type.hasPrefix(prefix) ? String(type.dropFirst(prefix.count)) : type)
+    return types.contains(text.lowercasedASCII)
   }
 
-  private static func keyID(_ value: JSONValue?) throws(JWTRefusal) -> String? {
+  private static func keyID(_ value: JSONValue?) throws(JWTRefusal) -> ByteString? {
     guard let value else { return nil }
-    guard case .string(let text) = value, (1...keyIDLimit).contains(text.utf8.count) else {
+    guard case .string(let text) = value, (1...keyIDLimit).contains(text.count) else {
       throw .malformed(.keyID)
     }
     return text

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What a JWT must say for its bearer to be a client's.
 public struct JWTRules: Sendable, Equatable {
   /// The `iss` (RFC 7519 §4.1.1), byte for byte.
@@ -45,4 +47,10 @@ public enum JWTAlgorithm: String, Sendable, CaseIterable {
   case ps256 = "PS256"
   /// Ed25519.
   case edDSA = "EdDSA"
+
+  /// The algorithm of that name, byte for byte: a name comes from outside, and `init(rawValue:)` compares strings.
+  init?(_ name: ByteString) {
+    guard let algorithm = Self.allCases.first(where: { name == $0.rawValue }) else { return nil }
+    self = algorithm
+  }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 
 extension AccessPolicy {
@@ -55,7 +56,7 @@ extension AccessPolicy {
 
   private func holder(
     of credential: Presented.Credential, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
-  ) throws(Interruption) -> (Client, subject: String?) {
+  ) throws(Interruption) -> (Client, subject: ByteString?) {
     switch credential {
     case .apiKey(let key):
       if let index = self.keys.client(presenting: key.span) { return (clients[index], nil) }
@@ -95,7 +96,7 @@ extension AccessPolicy {
   }
 
   private static func caller(
-    _ client: Client, subject: String?, origin: Presented.RequestOrigin
+    _ client: Client, subject: ByteString?, origin: Presented.RequestOrigin
   ) throws(Interruption) -> Principal {
     guard client.origins.isRestricted else { return Principal(client: client, subject: subject, origin: nil) }
     switch origin {

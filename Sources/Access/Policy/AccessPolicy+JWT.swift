@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 
 /// Whose a JSON Web Token is.
@@ -5,7 +6,7 @@ extension AccessPolicy {
   /// The client that a JWT is for, and its `sub`.
   func holder(
     ofJWT token: ArraySlice<UInt8>, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
-  ) throws(Interruption) -> (Client, subject: String?) {
+  ) throws(Interruption) -> (Client, subject: ByteString?) {
     let jwt: JWT
     do throws(JWTRefusal) { jwt = try JWT(compact: token.span) } catch { throw .denied(Self.denial(error)) }
     let candidates = try candidates(for: jwt, now: now)
@@ -19,7 +20,7 @@ extension AccessPolicy {
     throw .denied(Self.denial(signature.refusal ?? .badSignature))
   }
 
-  private typealias Candidate = (client: Int, source: KeySetSource, subject: String?)
+  private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
 
   /// The clients that a token is for by what it says, its signature aside. What no key could mend is said without any.
   private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
@@ -91,7 +92,7 @@ extension AccessPolicy {
     let issuer = jwt.issuer.map { Printable.quote($0, limit: 120) } ?? "nobody"
     // What Apple's own tokens look like: people send here what they would have sent to Apple.
     let hint =
-      jwt.issuer.map { (try? TeamID($0)) != nil } ?? false
+      jwt.issuer.map { (try? TeamID($0.text)) != nil } ?? false
       ? " A developer token for Apple Music is none of this server's credentials: leave it out, this server adds its own."
       : ""
     return Denial(

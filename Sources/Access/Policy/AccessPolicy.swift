@@ -1,3 +1,4 @@
+import Bytes
 public import DeveloperToken
 
 /// Who may have what, compiled: one immutable value that answers for each request.
@@ -11,7 +12,7 @@ public struct AccessPolicy: Sendable {
   public let anonymous: Client?
 
   let keys: APIKeyring
-  let issuers: [String: [Int]]
+  let issuers: [ByteString: [Int]]
   let certificates: [SubjectName: Int]
   private let exactOrigins: [Origin: Int]
   private let originPatterns: [String: Int]
@@ -25,14 +26,14 @@ public struct AccessPolicy: Sendable {
   /// - Parameter anonymous: What those without credentials may have, a client known as ``Client/anonymousID``.
   public init(clients: [Client], anonymous: Client?) {
     var keys = APIKeyring()
-    var issuers: [String: [Int]] = [:]
+    var issuers: [ByteString: [Int]] = [:]
     var certificates: [SubjectName: Int] = [:]
     var exact: [Origin: Int] = [:]
     var patterns: [String: Int] = [:]
     for (index, client) in clients.enumerated() {
       switch client.credential {
       case .apiKeys(let digests): for digest in digests { _ = keys.add(digest, for: index) }
-      case .jwt(let rules, _): issuers[rules.issuer, default: []].append(index)
+      case .jwt(let rules, _): issuers[ByteString(rules.issuer), default: []].append(index)
       case .certificate(let names): for name in names where certificates[name] == nil { certificates[name] = index }
       case .origin:
         guard case .only(let origins) = client.origins else { continue }

@@ -1,3 +1,4 @@
+public import Bytes
 public import DeveloperToken
 
 /// Somebody who is known to ask for a client, and what that client's policy gives them.
@@ -5,12 +6,12 @@ public struct Principal: Sendable {
   /// The client.
   public let client: Client
   /// The `sub` of its JWT, if that is how it is known.
-  public let subject: String?
+  public let subject: ByteString?
   /// The web origin that counts: nil if it sent none, or is known by something that origins do not bind.
   public let origin: Origin?
 
   /// A principal.
-  init(client: Client, subject: String?, origin: Origin?) {
+  init(client: Client, subject: ByteString?, origin: Origin?) {
     self.client = client
     self.subject = subject
     self.origin = origin

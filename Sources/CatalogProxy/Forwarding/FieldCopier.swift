@@ -10,9 +10,9 @@ struct FieldCopier<Fields: RequestFields> {
     self.caller = caller
     connection = caller.value(of: "connection")
     if case .single(let value) = connection {
-      options = ConnectionOptions(String(decoding: value, as: UTF8.self))
+      options = ConnectionOptions(value)
     } else {
-      options = ConnectionOptions("")
+      options = ConnectionOptions([])
     }
   }
 
@@ -34,6 +34,7 @@ struct FieldCopier<Fields: RequestFields> {
     case .single(let value):
       // What several Connection fields name cannot be asked for; to guess could send on what was for this hop.
       guard connection != .repeated else { throw .repeated("connection") }
+      guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
       let lowest: UInt8 = isSecret ? 0x21 : 0x20
       guard !value.isEmpty, value.count <= limit, value.allSatisfy({ $0 >= lowest && $0 < 0x7F }) else {
         throw .malformed(name)

@@ -7,7 +7,7 @@ extension HeaderPolicy {
   ///   - upstream: End-to-end fields as they were received.
   ///   - version: The version of HTTP that the upstream answered in, as `Via` has it: `2`, or `1.1`.
   public func responseFields(_ upstream: HTTPFields, version: StaticString = "2") -> HTTPFields {
-    let options = upstream[.connection].map { ConnectionOptions($0) }
+    let options = upstream[.connection].map { ConnectionOptions($0.utf8) }
     var fields = HTTPFields()
     fields.reserveCapacity(upstream.count + 1)
     for field in upstream {

@@ -120,17 +120,44 @@ private struct Parameter {
   /// Whether Apple would need to know the user to answer. In the normal form, the names have one spelling only.
   func asksAboutUser(_ buffer: [UInt8]) -> Bool {
     guard name.count >= 6 else { return false }
-    switch String(decoding: buffer[name], as: UTF8.self) {
-    case "filter%5Bidentity%5D": return values(buffer).contains("personal")
-    case let name where name == "relate" || name.hasPrefix("relate%5B"): return values(buffer).contains("library")
-    default: return false
+    let name = buffer[name]
+    if name.elementsEqual("filter%5Bidentity%5D".utf8) { return lists("personal", in: buffer) }
+    guard name.starts(with: "relate".utf8), name.count == 6 || name.dropFirst(6).starts(with: "%5B".utf8) else {
+      return false
     }
+    return lists("library", in: buffer)
   }
 
-  /// The elements of the value, a list separated by commas.
-  private func values(_ buffer: [UInt8]) -> [Substring] {
-    String(decoding: buffer[value], as: UTF8.self)
-      .replacing("%2C", with: ",").replacing("%20", with: "").replacing("+", with: "").split(separator: ",")
+  /// Whether the value, a list separated by commas, has this element, spaces aside. Read in place: a value may be nothing
+  /// but commas.
+  private func lists(_ element: StaticString, in buffer: [UInt8]) -> Bool {
+    let length = element.utf8CodeUnitCount
+    /// How much of `element` the present one begins with; nil if it is another.
+    var matched: Int? = 0
+    var index = value.lowerBound
+    while index < value.upperBound {
+      var byte = buffer[index]
+      index += 1
+      if byte == UInt8(ascii: "%"), index + 1 < value.upperBound, buffer[index] == UInt8(ascii: "2") {
+        // In the normal form these two escapes have one spelling.
+        if buffer[index + 1] == UInt8(ascii: "C") { (byte, index) = (UInt8(ascii: ","), index + 2) }
+        if buffer[index + 1] == UInt8(ascii: "0") { (byte, index) = (UInt8(ascii: "+"), index + 2) }
+      }
+      switch byte {
+      case UInt8(ascii: "+"): continue
+      case UInt8(ascii: ","):
+        if matched == length { return true }
+        matched = 0
+      default:
+        // Safe: `known` is below the literal's length.
+        if let known = matched, known < length, unsafe byte == element.utf8Start[known] {
+          matched = known + 1
+        } else {
+          matched = nil
+        }
+      }
+    }
+    return matched == length
   }
 }
 

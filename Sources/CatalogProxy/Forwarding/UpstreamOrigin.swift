@@ -1,25 +1,29 @@
+import Bytes
+
 /// Scheme and authority of the upstream, to be recognised in a `Location`.
 struct UpstreamOrigin: Sendable {
-  private let scheme: String
+  private let scheme: ByteString
   /// In lower case, with and without the default port.
-  private let authorities: Set<String>
+  private let authorities: Set<ByteString>
 
   init(_ text: String) {
     guard let reference = Reference(text) else {
-      (scheme, authorities) = ("", [])
+      (scheme, authorities) = (ByteString([]), [])
       return
     }
     scheme = reference.scheme
-    let port = scheme == "https" ? ":443" : ":80"
-    let authority = reference.authority
-    let hasPort = authority.hasSuffix(port)
-    authorities = [authority, hasPort ? String(authority.dropLast(port.count)) : authority + port]
+    let port = Array((scheme == "https" ? ":443" : ":80").utf8)
+    let authority = reference.authority.bytes
+    let hasPort = authority.suffix(port.count) == port[...]
+    authorities = [
+      reference.authority, ByteString(hasPort ? Array(authority.dropLast(port.count)) : authority + port),
+    ]
   }
 
   /// What a `Location` (RFC 9110 §10.2.2) says to a caller: a URI of the upstream's becomes a path here, so that whoever
   /// follows it comes back to this server, which holds the token. Any other stays as it is.
   func localized(_ location: String) -> String {
-    guard let reference = Reference(location), reference.scheme.isEmpty || reference.scheme == scheme,
+    guard let reference = Reference(location), reference.scheme.bytes.isEmpty || reference.scheme == scheme,
       authorities.contains(reference.authority)
     else { return location }
     // `//host` would be another host's (RFC 3986 §4.2), and browsers take `\` for a slash.
@@ -35,9 +39,9 @@ struct UpstreamOrigin: Sendable {
 /// character behind a slash does not hide it.
 private struct Reference {
   /// In lower case; empty if there is none.
-  let scheme: String
+  let scheme: ByteString
   /// In lower case.
-  let authority: String
+  let authority: ByteString
   /// Path, query and fragment.
   let rest: ArraySlice<UInt8>
 
@@ -50,8 +54,8 @@ private struct Reference {
     guard prefix.isEmpty || prefix.last == UInt8(ascii: ":") else { return nil }
     let after = bytes[(first + 2)...]
     let end = after.firstIndex { "/?#\\".utf8.contains($0) } ?? after.endIndex
-    scheme = String(decoding: prefix.dropLast(), as: UTF8.self).lowercased()
-    authority = String(decoding: after[..<end], as: UTF8.self).lowercased()
+    scheme = ByteString(Array(prefix.dropLast())).lowercasedASCII
+    authority = ByteString(Array(after[..<end])).lowercasedASCII
     rest = after[end...]
   }
 }

@@ -1,3 +1,5 @@
+public import Bytes
+
 /// Who asks, as far as the fair sharing of the quota goes: one of a client's callers. Equal if both names are.
 public struct QuotaCaller: Sendable {
   /// The client, by the name that the operator gave it.
@@ -6,13 +8,13 @@ public struct QuotaCaller: Sendable {
   /// client there is, for whose others nothing need be held back.
   public let share: Double?
   /// Which of the client's callers: an address, or the user whom a token names.
-  public let subscriber: String
+  public let subscriber: ByteString
 
   /// What a client may have where the operator says nothing and there are others: seven eighths.
   public static let usualShare = 0.875
 
   /// A caller.
-  public init(client: String, share: Double? = nil, subscriber: String) {
+  public init(client: String, share: Double? = nil, subscriber: ByteString) {
     self.client = client
     self.share = share
     self.subscriber = subscriber

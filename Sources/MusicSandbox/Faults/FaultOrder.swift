@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// What `PUT /sandbox/faults` asks for.
@@ -28,7 +29,7 @@ struct FaultOrder {
       default:
         throw .invalidContent(
           """
-          There is no member '\(member.name.prefix(64))', or there are two: faults, clockSkew, latency, retryAfter, and \
+          There is no member '\(member.name.text.unicodeScalars.prefix(64))', or there are two: faults, clockSkew, latency, retryAfter, and \
           limit or rate are
           """)
       }
@@ -48,11 +49,11 @@ struct FaultOrder {
     var (text, path, query, count): (String?, String, String?, Int?) = (nil, "/v1/", nil, nil)
     for member in value.members {
       switch (member.name, member.value) {
-      case ("fault", .string(let string)): text = string
-      case ("path", .string(let string)): path = string
-      case ("query", .string(let string)): query = string
+      case ("fault", .string(let string)) where string.isASCII: text = string.text
+      case ("path", .string(let string)) where string.isASCII: path = string.text
+      case ("query", .string(let string)) where string.isASCII: query = string.text
       case ("count", _): count = try number(member, 1...1_000_000)
-      default: throw .invalidContent("A fault has the members fault, path, query and count")
+      default: throw .invalidContent("A fault has the members fault, path and query, in ASCII, and count")
       }
     }
     guard let text, let faults = Fault.parse(text) else {
@@ -70,21 +71,21 @@ struct FaultOrder {
   }
 
   private static func limit(_ value: JSONValue) throws(AppleError) -> RequestLimit {
-    guard case .string(let text) = value, let limit = RequestLimit(text) else {
+    guard case .string(let text) = value, text.isASCII, let limit = RequestLimit(text.text) else {
       throw .invalidContent("limit must be such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
     }
     return limit
   }
 
   private static func latency(_ value: JSONValue) throws(AppleError) -> Duration {
-    guard case .string(let text) = value, let milliseconds = Fault.milliseconds(text[...]) else {
+    guard case .string(let text) = value, text.isASCII, let milliseconds = Fault.milliseconds(text.text[...]) else {
       throw .invalidContent("latency must be such as 100ms or 1s")
     }
     return .milliseconds(milliseconds)
   }
 
   private static func retryAfter(_ value: JSONValue) throws(AppleError) -> RetryAfterForm {
-    guard case .string(let text) = value, let form = RetryAfterForm(rawValue: text) else {
+    guard case .string(let text) = value, text.isASCII, let form = RetryAfterForm(rawValue: text.text) else {
       throw .invalidContent("retryAfter must be none, seconds or date")
     }
     return form

@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 
 /// A developer token that breaks none of the rules that do not depend on time or request.
@@ -5,7 +6,7 @@ struct AcceptedToken: Sendable {
   let team: String
   let keyID: String
   /// Nil if the token is not bound to origins.
-  let origins: [String]?
+  let origins: [ByteString]?
   /// When it is good, in seconds since 1970: from `iat`, or from when `exp` is no longer past Apple's cap.
   let times: Range<Int>
   private let issuedAt: Int

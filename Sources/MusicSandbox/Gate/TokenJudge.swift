@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 import Locks
 
@@ -14,7 +15,7 @@ final class TokenJudge: @unchecked Sendable {
 
   private let keys: [TrustedKey]
   private let mutex = Mutex()
-  private var accepted: [String: AcceptedToken] = [:]
+  private var accepted: [ByteString: AcceptedToken] = [:]
 
   init(keys: [TrustedKey]) {
     self.keys = keys
@@ -41,8 +42,9 @@ final class TokenJudge: @unchecked Sendable {
   }
 
   private func token(_ compact: String, now: Int) throws(Refused) -> AcceptedToken {
+    let compact = ByteString(compact)
     if let known = mutex.withLock({ accepted[compact] }) { return known }
-    let token = try examine(Array(compact.utf8), now: now)
+    let token = try examine(compact.bytes, now: now)
     mutex.withLock {
       if accepted.count >= Self.maximumRemembered { accepted.removeAll() }
       accepted[compact] = token
@@ -53,13 +55,15 @@ final class TokenJudge: @unchecked Sendable {
   private func examine(_ compact: [UInt8], now: Int) throws(Refused) -> AcceptedToken {
     do { _ = try JWS(compact: compact.span) } catch { throw Refused(reason: "form: \(error)") }
     let claimed = Inspector(now: now).inspect(compact.span)
-    let known = keys.filter { $0.keyID.description == claimed.keyID }
-    guard let key = known.first(where: { $0.team.description == claimed.issuer }) ?? known.first else {
+    let known = keys.filter { claimed.keyID == ByteString($0.keyID.description) }
+    guard let key = known.first(where: { claimed.issuer == ByteString($0.team.description) }) ?? known.first else {
       throw Refused(reason: Self.failure(claimed) ?? "header.kid: no such key")
     }
     let inspection = Inspector(key: key.key, now: now).inspect(compact.span)
     if let failure = Self.failure(inspection) { throw Refused(reason: failure) }
-    guard inspection.issuer == key.team.description else { throw Refused(reason: "claims.iss: not the key's team") }
+    guard inspection.issuer == ByteString(key.team.description) else {
+      throw Refused(reason: "claims.iss: not the key's team")
+    }
     guard let token = AcceptedToken(inspection, key) else { throw Refused(reason: "claims: no times") }
     return token
   }
@@ -69,9 +73,9 @@ final class TokenJudge: @unchecked Sendable {
   }
 
   /// Apple compares byte for byte, expands no wildcard, and takes a missing `Origin` for one that does not match.
-  private static func refusal(_ origins: [String], _ fields: [SandboxField]) -> String? {
+  private static func refusal(_ origins: [ByteString], _ fields: [SandboxField]) -> String? {
     guard let origin = fields.single("origin") else { return "claims.origin: the request bears no Origin" }
-    let isAllowed = origins.contains { $0.utf8.elementsEqual(origin.utf8) }
+    let isAllowed = origins.contains { $0 == origin }
     return isAllowed ? nil : "claims.origin: the request's Origin is none of them"
   }
 }

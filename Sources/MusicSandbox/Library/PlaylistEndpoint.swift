@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// `/v1/me/library/playlists…`
@@ -106,7 +107,7 @@ struct PlaylistEndpoint {
   private func text(_ name: String, in object: JSONValue) throws(AppleError) -> String? {
     switch object["attributes"]?[name] {
     case nil: return nil
-    case .string(let text)? where text.utf8.count <= 1000: return text
+    case .string(let text)? where text.count <= 1000: return text.text
     default: throw .invalidContent("attributes.\(name) must be a string of at most 1000 bytes")
     }
   }
@@ -125,12 +126,14 @@ struct PlaylistEndpoint {
     return keys
   }
 
-  private func key(_ id: String, _ name: String) -> ResourceKey? {
+  private func key(_ id: ByteString, _ name: ByteString) -> ResourceKey? {
+    guard id.isASCII else { return nil }
+    let id = id.text
     switch name {
-    case "songs": ResourceKey(.songs, id)
-    case "music-videos": ResourceKey(.musicVideos, id)
-    case "library-songs" where id.hasPrefix("i."): ResourceKey(.songs, String(id.dropFirst(2)))
-    default: nil
+    case "songs": return ResourceKey(.songs, id)
+    case "music-videos": return ResourceKey(.musicVideos, id)
+    case "library-songs" where id.hasPrefix("i."): return ResourceKey(.songs, String(id.dropFirst(2)))
+    default: return nil
     }
   }
 }

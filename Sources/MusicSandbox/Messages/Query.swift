@@ -3,6 +3,9 @@ struct Query: Sendable {
   /// Most parameters that are read.
   static let maximumCount = 64
 
+  /// Longest value beyond ASCII in bytes: comparing such text costs the square of its length.
+  static let longestText = 256
+
   private(set) var parameters: [(name: String, value: String)] = []
 
   /// No parameters.
@@ -16,7 +19,10 @@ struct Query: Sendable {
       guard let name = PercentCoding.decode(halves[0], plusIsSpace: true),
         let value = halves.count == 2 ? PercentCoding.decode(halves[1], plusIsSpace: true) : ""
       else { throw .invalidParameter(String(halves[0]), "The query is not percent-encoded UTF-8") }
-      guard Self.isKnown(name) else { throw .unknownParameter(name) }
+      guard value.utf8.count <= Self.longestText || value.utf8.allSatisfy({ $0 < 0x80 }) else {
+        throw .invalidParameter(name, "A value beyond ASCII has at most \(Self.longestText) bytes")
+      }
+      guard name.utf8.allSatisfy({ $0 < 0x80 }), Self.isKnown(name) else { throw .unknownParameter(name) }
       parameters.append((name, value))
     }
   }

@@ -12,9 +12,12 @@ public struct SandboxField: Sendable, Equatable {
 }
 
 extension [SandboxField] {
-  /// The values of all lines of that name, which is in lower case.
+  /// The values of all lines of that name, which is in lower case. One that is not ASCII reads as a single replacement
+  /// character, which is wrong everywhere: only ASCII compares in linear time as a `String`.
   func values(of lowercaseName: String) -> [String] {
-    filter { $0.name.lowercased() == lowercaseName }.map(\.value)
+    filter { $0.name.lowercased() == lowercaseName }.map { field in
+      field.value.utf8.allSatisfy { $0 < 0x80 } ? field.value : "\u{FFFD}"
+    }
   }
 
   /// The value if there is exactly one line of that name: of a credential that occurs twice, none counts.

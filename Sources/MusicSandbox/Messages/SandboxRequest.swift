@@ -28,12 +28,14 @@ public struct SandboxRequest: Sendable {
   var target: String { query.map { "\(path)?\($0)" } ?? path }
 
   /// The decoded segments of the path. Nil if an escape is malformed, or what it stands for is a slash, a control
-  /// character or not UTF-8: two readers would take it for two things.
+  /// character or beyond ASCII: two readers would take it for two things, and none of Apple's paths has such.
   var segments: [String]? {
     guard path.utf8.first == UInt8(ascii: "/") else { return nil }
     var segments: [String] = []
     for part in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-      guard let segment = PercentCoding.decode(part), !segment.utf8.contains(where: { $0 < 0x20 || $0 == 0x2F }) else {
+      guard let segment = PercentCoding.decode(part),
+        !segment.utf8.contains(where: { $0 < 0x20 || $0 == 0x2F || $0 >= 0x80 })
+      else {
         return nil
       }
       segments.append(segment)

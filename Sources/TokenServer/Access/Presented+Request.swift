@@ -88,6 +88,14 @@ extension Presented.RequestOrigin {
     case .repeated:
       self = .unusable("An origin sent twice")
     case .single(let value):
+      guard value.count <= Origin.limit else {
+        self = .unusable("An origin of more than \(Origin.limit) bytes")
+        return
+      }
+      guard value.allSatisfy({ $0 < 0x80 }) else {
+        self = .unusable("An origin with bytes beyond ASCII")
+        return
+      }
       let text = String(decoding: value, as: UTF8.self)
       // A browser sends it serialised. What differs from that is not from a browser, and not to be guessed at.
       if let origin = policy.writtenOrigin(text) {
@@ -95,7 +103,7 @@ extension Presented.RequestOrigin {
       } else if let origin = try? Origin(text), origin.description == text {
         self = .present(origin)
       } else {
-        self = .unusable(String(text.prefix(120)))
+        self = .unusable(String(decoding: value.prefix(120), as: UTF8.self))
       }
     }
   }

@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 
 /// Holds a developer token against Apple's rules.
@@ -50,7 +51,7 @@ public struct InspectCommand: Sendable {
     } catch {
       switch error.reason {
       case .noKeyID, .badKeyIDInFileName:
-        guard let keyID = inspection.keyID.flatMap({ try? KeyID($0) }) else { throw error }
+        guard let keyID = inspection.keyID.flatMap({ try? KeyID($0.text) }) else { throw error }
         return try SigningKey.load(file: file, keyID: keyID)
       default: throw error
       }

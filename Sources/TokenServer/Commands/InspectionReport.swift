@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 
 /// An inspection as `inspect` prints it.
@@ -39,12 +40,14 @@ struct InspectionReport {
   /// What the token says, in JSON, under the names that it has there.
   private var members: [(name: String, value: String?)] {
     [
-      ("alg", inspection.algorithm.map(JSONText.string)), ("kid", inspection.keyID.map(JSONText.string)),
-      ("iss", inspection.issuer.map(JSONText.string)), ("iat", inspection.issuedAt.map(String.init)),
+      ("alg", inspection.algorithm.map(Self.text)), ("kid", inspection.keyID.map(Self.text)),
+      ("iss", inspection.issuer.map(Self.text)), ("iat", inspection.issuedAt.map(String.init)),
       ("exp", inspection.expiresAt.map(String.init)),
-      ("origin", inspection.origins.isEmpty ? nil : JSONText.array(inspection.origins.map(JSONText.string))),
+      ("origin", inspection.origins.isEmpty ? nil : JSONText.array(inspection.origins.map(Self.text))),
     ]
   }
+
+  private static func text(_ bytes: ByteString) -> String { JSONText.string(bytes.text) }
 
   /// How far `time` is from now: `in 12 h`, `3 d ago`. Any number may stand in a token.
   private func distance(to time: Int) -> String {

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import CatalogProxy
 import EventLoop
 import HTTP1
@@ -98,7 +99,7 @@ struct CatalogEndpoint: Sendable {
     call.caller = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      subscriber: caller.identity(at: admitted.visit.subscriber).text)
+      subscriber: caller.identity(at: admitted.visit.subscriber).bytes)
   }
 
   private func response(_ reply: CatalogReply, _ admitted: AccessGate.Admitted) -> Response {
@@ -145,7 +146,7 @@ extension CatalogCall {
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
-        method, target, caller: QuotaCaller(client: Client.anonymousID, subscriber: request.subscriber),
+        method, target, caller: QuotaCaller(client: Client.anonymousID, subscriber: ByteString(request.subscriber)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields)
     } catch {
       throw Refusal(.malformedRequest, error.detail)

@@ -43,7 +43,7 @@ extension OpenAPI {
         "properties": {
           "ttl": { "$ref": "#/components/schemas/Lifetime" },
           "origin": { "oneOf": [ { "$ref": "#/components/schemas/Origin" },
-            { "type": "array", "maxItems": 32, "items": { "$ref": "#/components/schemas/Origin" } } ] }
+            { "type": "array", "minItems": 1, "maxItems": 32, "items": { "$ref": "#/components/schemas/Origin" } } ] }
         }
       },
       "Token": {

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import DeveloperToken
 import Glibc
 import HTTP1
@@ -87,7 +88,7 @@ struct TokenEndpoint: Sendable {
     }
     var origins: [Origin] = []
     for text in parameters.origins {
-      do { origins.append(try Origin(text)) } catch { throw Refusal(.invalidParameter, "\(error)") }
+      do { origins.append(try Origin(text.text)) } catch { throw Refusal(.invalidParameter, "\(error)") }
     }
     return origins
   }

@@ -1,3 +1,5 @@
+import Bytes
+import DeveloperToken
 import HTTP1
 import HTTPServer
 import JSON
@@ -7,7 +9,10 @@ struct TokenParameters: Equatable {
   /// Lifetime in seconds; nil for the default.
   var ttl: Int?
   /// Origins that the token is to be bound to, as they were written.
-  var origins: [String] = []
+  var origins: [ByteString] = []
+
+  /// Most values in the content: a few times as many as there may be origins.
+  private static let mostValues = 256
 
   private static let hint = "The parameters are ttl (seconds) and origin."
 
@@ -33,8 +38,11 @@ struct TokenParameters: Equatable {
   init(query: some Collection<UInt8>, body: [UInt8]) throws(Refusal) {
     try self.init(query: query)
     guard !body.isEmpty else { return }
-    guard let object = JSONReader.read(body), object.isObject else {
-      throw Refusal(.malformedRequest, "The content is not a JSON object such as {\"ttl\": 3600}. \(Self.hint)")
+    guard let object = JSONReader.read(body, values: Self.mostValues), object.isObject else {
+      throw Refusal(
+        .malformedRequest,
+        "The content is not a JSON object such as {\"ttl\": 3600}, or has more than \(Self.mostValues) values. \(Self.hint)"
+      )
     }
     guard object.repeatedNames.isEmpty else {
       throw Refusal(.invalidParameter, "A parameter occurs twice in the content.")
@@ -42,12 +50,14 @@ struct TokenParameters: Equatable {
     for member in object.members { try set(member.name, to: member.value) }
   }
 
-  private mutating func set(_ name: String, to value: JSONValue) throws(Refusal) {
+  private mutating func set(_ name: ByteString, to value: JSONValue) throws(Refusal) {
     switch (name, value) {
     case ("ttl", .number(let text)): try setTTL(Array((Self.wholeNumber(text) ?? text).utf8))
     case ("ttl", _): throw Refusal(.invalidParameter, "ttl must be a number of seconds.")
     case ("origin", .string(let origin)): origins.append(origin)
     case ("origin", .array(let list)):
+      // A token without the claim works everywhere: an empty list must not ask for that.
+      guard !list.isEmpty else { throw Refusal(.invalidParameter, "origin is empty; leave it out instead.") }
       for element in list {
         guard case .string(let origin) = element else { throw Self.originShape }
         origins.append(origin)
@@ -73,9 +83,9 @@ struct TokenParameters: Equatable {
     ttl = digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
   }
 
-  private static func unknown(_ name: String) -> Refusal {
+  private static func unknown(_ name: ByteString) -> Refusal {
     // What came from outside goes back only as JSON text, and not at length.
-    Refusal(.invalidParameter, "There is no parameter named \(String(name.prefix(40))). \(hint)")
+    Refusal(.invalidParameter, "There is no parameter named \(Printable.quote(name, limit: 40)). \(hint)")
   }
 
   /// Undoes percent-encoding. The parser has seen to it that every escape is complete.
@@ -95,10 +105,10 @@ struct TokenParameters: Equatable {
     return bytes
   }
 
-  private static func text(_ bytes: [UInt8]) throws(Refusal) -> String {
-    guard let string = String(validating: bytes, as: UTF8.self) else {
+  private static func text(_ bytes: [UInt8]) throws(Refusal) -> ByteString {
+    guard (try? UTF8Span(validating: bytes.span)) != nil else {
       throw Refusal(.invalidParameter, "The query is not UTF-8.")
     }
-    return string
+    return ByteString(bytes)
   }
 }

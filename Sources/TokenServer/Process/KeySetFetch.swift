@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import EventLoop
 import HTTPClient
 import HTTPMessages
@@ -77,12 +78,14 @@ struct KeySetFetch {
 
   /// Cache-Control's `max-age` less the time that caches have had it already (RFC 9111 §5.1, §5.2.2.1).
   static func maxAge(_ fields: HTTPFields) -> Int? {
-    let directives = fields[.cacheControl]?.split(separator: ",") ?? []
+    let directives = fields[.cacheControl]?.utf8.split(separator: UInt8(ascii: ",")) ?? []
     for directive in directives {
-      let parts = directive.split(separator: "=", maxSplits: 1).map { $0.filter { !" \t\"".contains($0) } }
-      guard parts.count == 2, parts[0].lowercased() == "max-age" else { continue }
+      let parts = directive.split(separator: UInt8(ascii: "="), maxSplits: 1).map { part in
+        ByteString(part.filter { !" \t\"".utf8.contains($0) })
+      }
+      guard parts.count == 2, parts[0].lowercasedASCII == "max-age" else { continue }
       // Bounded before anything is subtracted; what has no sense is as if it were not there.
-      guard let seconds = UInt32(parts[1]) else { return nil }
+      guard let seconds = UInt32(parts[1].text) else { return nil }
       let age = fields[.age].flatMap { UInt32($0) } ?? 0
       return Int(seconds) - Int(age)
     }

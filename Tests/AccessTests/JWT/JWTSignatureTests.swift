@@ -1,3 +1,4 @@
+import Bytes
 import DeveloperToken
 import Testing
 

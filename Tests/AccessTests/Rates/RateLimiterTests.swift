@@ -1,3 +1,4 @@
+import Bytes
 import Dispatch
 import TestSupport
 import Testing

@@ -1,8 +1,9 @@
+import Bytes
 import JSON
 
 extension JSONValue {
   var string: String? {
-    if case .string(let text) = self { text } else { nil }
+    if case .string(let text) = self { text.text } else { nil }
   }
 
   var integer: Int? {
@@ -17,5 +18,5 @@ extension JSONValue {
   }
 
   /// The names of an object's members, sorted.
-  var names: [String] { members.map(\.name).sorted() }
+  var names: [String] { members.map(\.name.text).sorted() }
 }

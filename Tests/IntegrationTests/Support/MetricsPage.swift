@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 import TestSupport
 
@@ -39,6 +40,6 @@ struct MetricsPage {
 
   private static func labels(of sample: JSONValue) -> [String: String] {
     let members = sample["labels"]?.members ?? []
-    return Dictionary(members.map { ($0.name, $0.value.string ?? "") }) { first, _ in first }
+    return Dictionary(members.map { ($0.name.text, $0.value.string ?? "") }) { first, _ in first }
   }
 }

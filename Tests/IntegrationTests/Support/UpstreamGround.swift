@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 import JSON
 import TestSupport
@@ -104,7 +105,7 @@ extension ChildProcess {
     guard let report = last.flatMap({ JSONReader.read(Array($0.utf8)) }), report.isObject else {
       throw TestFailure("The load ended without a report: \(standardError)")
     }
-    let statuses = report["statuses"]?.members.map { ($0.name, $0.value.integer ?? 0) } ?? []
+    let statuses = report["statuses"]?.members.map { ($0.name.text, $0.value.integer ?? 0) } ?? []
     return (Dictionary(uniqueKeysWithValues: statuses), report["wrong"])
   }
 }

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import Glibc
 import JSON
 import TestSupport
@@ -54,7 +55,7 @@ final class KeyProvider {
   func state(_ name: String) throws -> String {
     switch JSONReader.read(Array(try ask("GET", "/").utf8))?[name] {
     case .number(let text): text
-    case .string(let text): text
+    case .string(let text): text.text
     default: ""
     }
   }

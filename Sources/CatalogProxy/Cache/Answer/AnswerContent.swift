@@ -1,3 +1,4 @@
+import Bytes
 import HTTPTypes
 
 /// An answer's content in the codings that there are of it.
@@ -23,7 +24,7 @@ struct AnswerContent: Sendable {
   private static let leastCompressed = 1024
 
   init(_ received: ReceivedAnswer, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
-    let coding = received.fields[.contentEncoding]?.lowercased()
+    let coding = received.fields[.contentEncoding].map { ByteString($0).lowercasedASCII }
     switch coding {
     case "gzip" where !received.body.isEmpty, "x-gzip" where !received.body.isEmpty:
       identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
@@ -61,9 +62,12 @@ struct AnswerContent: Sendable {
   var count: Int { identity.count + (gzip?.count ?? 0) }
 
   private static func isText(_ contentType: String?) -> Bool {
-    guard let type = contentType?.split(separator: ";").first?.lowercased() else { return false }
-    let name = type.split(separator: " ").first ?? ""
-    return name == "application/json" || name.hasSuffix("+json") || name.hasPrefix("text/")
+    guard let contentType else { return false }
+    let name = ByteString(contentType).lowercasedASCII.bytes.prefix {
+      $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ")
+    }
+    return name.elementsEqual("application/json".utf8) || name.suffix(5).elementsEqual("+json".utf8)
+      || name.starts(with: "text/".utf8)
   }
 }
 

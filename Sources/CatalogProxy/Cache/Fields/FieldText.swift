@@ -12,6 +12,16 @@ enum FieldText {
     return true
   }
 
+  /// The same for a name that is not a literal, in ASCII.
+  static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: String) -> Bool {
+    guard range.count == lowercase.utf8.count else { return false }
+    for (index, expected) in zip(range, lowercase.utf8) {
+      let byte = bytes[index]
+      guard (byte &- 0x41 < 26 ? byte | 0x20 : byte) == expected else { return false }
+    }
+    return true
+  }
+
   /// The number of seconds that `range` is (RFC 9111 §1.2.2): digits and nothing else. One that is too large to count
   /// becomes 2³¹, 68 years, as the RFC would have it. Nil for anything else.
   static func deltaSeconds(_ range: Range<Int>, of bytes: Span<UInt8>) -> Int? {

@@ -38,9 +38,10 @@ struct Freshness: Equatable {
   /// The lifetime that `Expires` names (RFC 9111 §5.3). What is no date, "0" above all, lies in the past, and so do two
   /// that differ. Nil without the field.
   static func lifetime(untilExpiry fields: HTTPFields, date: Int, now: Int) -> Int? {
-    let values = Set(fields[values: .expires])
+    let values = fields[values: .expires]
     guard let value = values.first else { return nil }
-    guard values.count == 1, let expiry = FieldDate.seconds(value, now: now) else { return 0 }
+    guard values.allSatisfy({ $0.utf8.elementsEqual(value.utf8) }), let expiry = FieldDate.seconds(value, now: now)
+    else { return 0 }
     return min(max(expiry - date, 0), FieldText.mostSeconds)
   }
 }
