@@ -32,6 +32,13 @@ public struct Principal: Sendable {
     public var origins: [Origin]
   }
 
+  /// Judges the wish for a developer token, whatever it is to say.
+  ///
+  /// - Throws: Why not.
+  public func mayHaveTokens() throws(Denial) {
+    guard client.token else { throw notPermitted("no_token", "gets no developer tokens", "token") }
+  }
+
   /// Judges the wish for a developer token.
   ///
   /// - Parameters:
@@ -39,7 +46,7 @@ public struct Principal: Sendable {
   ///   - named: The origins that are asked for.
   /// - Throws: Why not.
   public func token(ttl: Int?, origins named: [Origin]) throws(Denial) -> TokenGrant {
-    guard client.token else { throw notPermitted("no_token", "gets no developer tokens", "token") }
+    try mayHaveTokens()
     if let most = client.ttl, let ttl, ttl > most {
       throw Denial(
         .invalidParameter, "ttl_too_long", "\(subjectOfSentence) tokens of \(most) s at most, not of \(ttl) s.",

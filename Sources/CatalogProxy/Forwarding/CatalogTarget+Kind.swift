@@ -1,3 +1,5 @@
+import HTTPTypes
+
 extension CatalogTarget {
   /// Whose resource a target is.
   public enum Kind: Sendable, Equatable {
@@ -11,5 +13,19 @@ extension CatalogTarget {
     case test
     /// Below `/v1/me`.
     case me
+
+    /// Whether a method may be used on it: `GET` and `HEAD`; below `/v1/me`, what Apple documents there, too.
+    func allows(_ method: HTTPRequest.Method) -> Bool {
+      switch method {
+      case .get, .head: true
+      case .post, .put, .patch, .delete: self == .me
+      default: false
+      }
+    }
+
+    /// The value of `Allow` (RFC 9110 §10.2.1); `OPTIONS` is the server's own.
+    var allow: StaticString {
+      self == .me ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : "GET, HEAD, OPTIONS"
+    }
   }
 }

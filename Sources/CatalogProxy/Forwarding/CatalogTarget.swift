@@ -33,12 +33,18 @@ public struct CatalogTarget: Sendable, Equatable {
   public init(
     path: Span<UInt8>, query: Span<UInt8>?, allowsMe: Bool, limits: TargetLimits = TargetLimits()
   ) throws(TargetRefusal) {
-    let segments = try PathSegments(path, limits: limits)
-    let route = try CatalogRoute(segments, allowsMe: allowsMe)
-    kind = route.kind
-    self.route = route.template
-    storefront = route.storefront
-    var bytes = segments.path
+    try self.init(CatalogPath(path, allowsMe: allowsMe, limits: limits), query: query, limits: limits)
+  }
+
+  /// Judges the query behind a path that has been judged.
+  ///
+  /// - Parameter query: As it was received, without its question mark; nil if there is none.
+  /// - Throws: What is wrong with it.
+  public init(_ path: CatalogPath, query: Span<UInt8>?, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
+    kind = path.kind
+    route = path.route
+    storefront = path.storefront
+    var bytes = path.bytes
     var cacheKey = bytes
     var asksAboutUser = false
     if let query {
@@ -52,7 +58,7 @@ public struct CatalogTarget: Sendable, Equatable {
     self.bytes = bytes
     self.cacheKey = cacheKey
     wantsUserToken = kind == .me || (kind == .catalog && asksAboutUser)
-    forwardsUserToken = wantsUserToken && allowsMe
+    forwardsUserToken = wantsUserToken && path.allowsMe
   }
 
   /// ``bytes`` as text, for an `UpstreamRequest`.
@@ -67,18 +73,10 @@ public struct CatalogTarget: Sendable, Equatable {
   }
 
   /// Whether a method may be used on it: `GET` and `HEAD`; below `/v1/me`, what Apple documents there, too.
-  public func allows(_ method: HTTPRequest.Method) -> Bool {
-    switch method {
-    case .get, .head: true
-    case .post, .put, .patch, .delete: kind == .me
-    default: false
-    }
-  }
+  public func allows(_ method: HTTPRequest.Method) -> Bool { kind.allows(method) }
 
   /// The value of `Allow` (RFC 9110 §10.2.1); `OPTIONS` is the server's own.
-  public var allow: StaticString {
-    kind == .me ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : "GET, HEAD, OPTIONS"
-  }
+  public var allow: StaticString { kind.allow }
 
   /// Whether two targets are the same.
   public static func == (left: CatalogTarget, right: CatalogTarget) -> Bool {

@@ -23,44 +23,41 @@ struct CatalogEndpoint: Sendable {
       + (allowsMe ? CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) } : [])
   }
 
+  /// Path and method come first, whose cost is bounded; then identity, rate and permission; and only for a caller who
+  /// has them the query and the fields.
   private func reply(to request: Request) -> Reply {
     do throws(Refusal) {
-      let target = try target(of: request)
-      request.route = target.route
-      guard request.method != .options else { return .now(Response(.noContent, fields: [.allow: "\(target.allow)"])) }
-      guard let method = request.method.forwarded, target.allows(method) else {
-        throw Refusal(
-          .methodNotAllowed, "This path answers \(target.allow).", fields: [.allow: "\(target.allow)"])
+      let path = try path(of: request)
+      request.route = path.route
+      guard request.method != .options else { return .now(Response(.noContent, fields: [.allow: "\(path.allow)"])) }
+      guard let method = request.method.forwarded, path.allows(method) else {
+        throw Refusal(.methodNotAllowed, "This path answers \(path.allow).", fields: [.allow: "\(path.allow)"])
       }
-      return try reply(to: request, method, target)
+      return reply(to: request, method, path)
     } catch {
       return .now(error.response(id: request.id))
     }
   }
 
-  private func target(of request: Request) throws(Refusal) -> CatalogTarget {
+  private func path(of request: Request) throws(Refusal) -> CatalogPath {
     do throws(TargetRefusal) {
-      let path = Array(request.path)
-      guard let query = request.query.map({ Array($0) }) else {
-        return try CatalogTarget(path: path.span, query: nil, allowsMe: allowsMe)
-      }
-      return try CatalogTarget(path: path.span, query: query.span, allowsMe: allowsMe)
+      return try CatalogPath(Array(request.path).span, allowsMe: allowsMe)
     } catch {
-      throw Refusal(error.status == .notFound ? .notFound : .malformedRequest, error.detail)
+      throw Refusal(error)
     }
   }
 
-  private func reply(
-    to request: Request, _ method: HTTPRequest.Method, _ target: CatalogTarget
-  ) throws(Refusal) -> Reply {
+  private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
     let visit = Visit(request)
-    let call = try CatalogCall(method, target, of: request, policy: service.proxy.policy)
     switch gate.admit(request, visit) {
-    case .now(let verdict): return reply(to: call, verdict, on: request.loop)
+    case .now(let verdict):
+      return reply(to: verdict, path, on: request.loop) { () throws(Refusal) in try call(method, path, of: request) }
     case .later(let sources, let presented):
+      // The request is not there any more when the keys have come.
+      let parsed = Result { () throws(Refusal) in try call(method, path, of: request) }
       return .later { context in
         let verdict = await gate.admit(presented, visit, afterKeysOf: sources)
-        switch reply(to: call, verdict, on: context.loop) {
+        switch reply(to: verdict, path, on: context.loop, { () throws(Refusal) in try parsed.get() }) {
         case .now(let response): return response
         case .later(let work): return await work(context)
         }
@@ -68,16 +65,36 @@ struct CatalogEndpoint: Sendable {
     }
   }
 
-  private func reply(to call: CatalogCall, _ verdict: AccessGate.Verdict, on loop: EventLoop) -> Reply {
+  private func call(
+    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request
+  ) throws(Refusal) -> CatalogCall {
+    let target: CatalogTarget
+    do throws(TargetRefusal) {
+      if let query = request.query {
+        target = try CatalogTarget(path, query: query.span)
+      } else {
+        target = try CatalogTarget(path, query: nil)
+      }
+    } catch { throw Refusal(error) }
+    return try CatalogCall(method, target, of: request, policy: service.proxy.policy)
+  }
+
+  private func reply(
+    to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: EventLoop,
+    _ call: () throws(Refusal) -> CatalogCall
+  ) -> Reply {
     let admitted: AccessGate.Admitted
     switch verdict {
     case .admitted(let value): admitted = value
     case .refused(let response): return .now(response)
     }
-    var call = call
-    do throws(Denial) { try permit(&call, admitted) } catch { return .now(gate.refuse(Unfulfilled(error), admitted)) }
+    let permitted: CatalogCall
+    do throws(Unfulfilled) {
+      permitted = try permit(path, admitted, call)
+    } catch {
+      return .now(gate.refuse(error, admitted))
+    }
     gate.grant(admitted)
-    let permitted = call
     if let reply = service.proxy.answerAtOnce(
       permitted, revalidate: { service.revalidate(permitted, on: loop) })
     {
@@ -88,18 +105,25 @@ struct CatalogEndpoint: Sendable {
     }
   }
 
-  private func permit(_ call: inout CatalogCall, _ admitted: AccessGate.Admitted) throws(Denial) {
+  private func permit(
+    _ path: CatalogPath, _ admitted: AccessGate.Admitted, _ parse: () throws(Refusal) -> CatalogCall
+  ) throws(Unfulfilled) -> CatalogCall {
     let caller = admitted.caller
-    if call.target.kind == .me {
-      try caller.mayUseMe()
-    } else {
-      try caller.mayHaveCatalog(storefront: call.target.storefront)
-      if !caller.client.me { call.withholdUserToken() }
-    }
+    do throws(Denial) {
+      if path.kind == .me {
+        try caller.mayUseMe()
+      } else {
+        try caller.mayHaveCatalog(storefront: path.storefront)
+      }
+    } catch { throw Unfulfilled(error) }
+    var call: CatalogCall
+    do throws(Refusal) { call = try parse() } catch { throw Unfulfilled(error, "invalid_request") }
+    if !caller.client.me { call.withholdUserToken() }
     call.caller = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
       subscriber: caller.identity(at: admitted.visit.subscriber).bytes)
+    return call
   }
 
   private func response(_ reply: CatalogReply, _ admitted: AccessGate.Admitted) -> Response {
@@ -183,6 +207,10 @@ extension RequestHead.Method {
 }
 
 extension Refusal {
+  fileprivate init(_ refusal: TargetRefusal) {
+    self.init(refusal.status == .notFound ? .notFound : .malformedRequest, refusal.detail)
+  }
+
   fileprivate init(_ failure: UpstreamFailure, _ status: CacheStatus?) {
     var fields: HTTPFields = [.proxyStatus: failure.proxyStatus.fieldValue]
     if let retryAfter = failure.retryAfter { fields[.retryAfter] = "\(retryAfter)" }

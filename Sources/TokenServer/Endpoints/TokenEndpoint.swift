@@ -23,38 +23,30 @@ struct TokenEndpoint: Sendable {
       ])
   }
 
+  /// Identity and rate come first, then permission; and only for a caller who has it the query and the content.
   private func reply(to request: Request) -> Reply {
     let visit = Visit(request)
-    let form = TokenAnswer.Form(accept: request)
-    let parameters = Result { () throws(Refusal) in
-      try TokenParameters(query: request.query ?? [], body: request.body)
-    }
     switch gate.admit(request, visit) {
-    case .now(let verdict): return .now(respond(to: verdict, parameters, form))
+    case .now(.refused(let response)): return .now(response)
+    case .now(.admitted(let admitted)): return .now(respond(to: admitted, Wish(request)))
     case .later(let sources, let presented):
+      // The request is not there any more when the keys have come.
+      let wish = Wish(request)
       return .later { _ in
-        respond(to: await gate.admit(presented, visit, afterKeysOf: sources), parameters, form)
+        switch await gate.admit(presented, visit, afterKeysOf: sources) {
+        case .admitted(let admitted): respond(to: admitted, wish)
+        case .refused(let response): response
+        }
       }
     }
   }
 
-  private func respond(
-    to verdict: AccessGate.Verdict, _ parameters: Result<TokenParameters, Refusal>, _ form: TokenAnswer.Form
-  ) -> Response {
-    switch verdict {
-    case .admitted(let admitted): respond(to: admitted, parameters, form)
-    case .refused(let response): response
-    }
-  }
-
-  private func respond(
-    to admitted: AccessGate.Admitted, _ parameters: Result<TokenParameters, Refusal>, _ form: TokenAnswer.Form
-  ) -> Response {
+  private func respond(to admitted: AccessGate.Admitted, _ wish: Wish) -> Response {
     do throws(Unfulfilled) {
       let now = Glibc.time(nil)
-      let token = try token(for: admitted.caller, parameters, now: now)
+      let token = try token(for: admitted.caller, wish, now: now)
       gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
-      var response = TokenAnswer(token, now: now, form: form).response
+      var response = TokenAnswer(token, now: now, form: wish.form).response
       admitted.mark(&response)
       return response
     } catch {
@@ -62,22 +54,37 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  private func token(
-    for caller: Principal, _ parameters: Result<TokenParameters, Refusal>, now: Int
-  ) throws(Unfulfilled) -> DeveloperToken {
-    let ttl: Int?
+  private func token(for caller: Principal, _ wish: Wish, now: Int) throws(Unfulfilled) -> DeveloperToken {
+    do throws(Denial) { try caller.mayHaveTokens() } catch { throw Unfulfilled(error) }
+    let parameters: TokenParameters
     let origins: [Origin]
     do throws(Refusal) {
-      (ttl, origins) = (try parameters.get().ttl, try Self.origins(try parameters.get()))
+      parameters = try TokenParameters(query: wish.query, body: wish.content)
+      origins = try Self.origins(parameters)
     } catch { throw Unfulfilled(error, "invalid_request") }
     let grant: Principal.TokenGrant
-    do throws(Denial) { grant = try caller.token(ttl: ttl, origins: origins) } catch { throw Unfulfilled(error) }
+    do throws(Denial) { grant = try caller.token(ttl: parameters.ttl, origins: origins) } catch {
+      throw Unfulfilled(error)
+    }
     do throws(TokenError) {
       return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
     } catch {
       let refusal = Refusal(error)
       if refusal.code == .internalError { gate.service.warn(ofFailedToken: error) }
       throw Unfulfilled(refusal, refusal.code == .invalidParameter ? "invalid_request" : "not_minted")
+    }
+  }
+
+  /// What a request asks for, not yet parsed.
+  private struct Wish {
+    let query: ArraySlice<UInt8>
+    let content: [UInt8]
+    let form: TokenAnswer.Form
+
+    init(_ request: Request) {
+      query = request.query ?? []
+      content = request.body
+      form = TokenAnswer.Form(accept: request)
     }
   }
 
