@@ -89,6 +89,13 @@ let package = Package(
 
     .target(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
+    // Tests/instructions counts what it costs.
+    .executableTarget(
+      name: "ParserCost",
+      dependencies: [
+        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPServer", "JSON",
+        "MusicSandbox", "Telemetry", "TokenServer", httpTypes,
+      ], path: "Tests/ParserCost", swiftSettings: strict),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL", "Locks"]),

@@ -1,3 +1,4 @@
+import Bytes
 import HTTP1
 import HTTPMessages
 import HTTPTypes

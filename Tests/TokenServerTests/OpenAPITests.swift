@@ -1,3 +1,4 @@
+import Bytes
 import HTTP1
 import HTTPServer
 import JSON
@@ -106,12 +107,12 @@ struct OpenAPITests {
     var changed = settings
     changed.access = access
     let document = try #require(JSONReader.read(OpenAPI([RoutePattern("/token")], of: changed).document))
-    #expect(document["components"]?["securitySchemes"]?.members.map(\.name) ?? [] == schemes)
+    #expect(document["components"]?["securitySchemes"]?.members.map(\.name.text) ?? [] == schemes)
     guard case .array(let alternatives)? = document["security"] else {
       Issue.record("no security")
       return
     }
-    #expect(alternatives.flatMap { $0.members.map(\.name) } == schemes)
+    #expect(alternatives.flatMap { $0.members.map(\.name.text) } == schemes)
     #expect(alternatives.contains(.object([])) == isOpen)
   }
 

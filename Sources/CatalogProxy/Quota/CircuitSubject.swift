@@ -20,7 +20,7 @@ public struct CircuitSubject: Sendable, Equatable {
     let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
     let caller = Self.hash { hasher in
       hasher.combine(client)
-      hasher.combine(Array(call.caller.subscriber.utf8))
+      hasher.combine(call.caller.subscriber)
     }
     let resource =
       call.target.isStorable

@@ -1,3 +1,4 @@
+import Bytes
 import HTTPMessages
 import HTTPTypes
 import Locks
@@ -55,7 +56,8 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     let target = try CatalogTarget(target)
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
     return CatalogCall(
-      method, target, caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, subscriber: client),
+      method, target,
+      caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, subscriber: ByteString(client)),
       directives: directives, preconditions: Preconditions(), coding: .identity,
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)))
   }

@@ -1,0 +1,87 @@
+#if DEBUG
+  import Access
+  import Bytes
+  import DeveloperToken
+  import EventLoop
+  import HTTP1
+  import HTTPTypes
+  import MusicSandbox
+  import Telemetry
+
+  @testable import HTTPServer
+  @testable import TokenServer
+
+  extension Parser {
+    /// Whole requests, as access control and CORS see them.
+    static var access: [Parser] {
+      let lent = makeRequest()
+      return ["Origin", "Authorization: Bearer", "X-API-Key", "X-Request-ID"].map { name in
+        Parser(
+          "access-\(name.lowercased().replacing(": ", with: "-"))",
+          "GET /healthz HTTP/1.1\r\nHost: a\r\n\(name)\(name.contains(":") ? " " : ": ")", "\r\n\r\n",
+          { judge($0, lent) })
+      }
+        + [
+          Parser("accept", { _ = TokenAnswer.Form(accept: $0[...]) }),
+          Parser("request-id", { _ = RequestID(String(decoding: $0, as: UTF8.self)) }),
+          Parser("max-age", { _ = KeySetFetch.maxAge([.cacheControl: String(decoding: $0, as: UTF8.self)]) }),
+        ]
+    }
+
+    private static func makeRequest() -> Request? {
+      guard let loop = try? EventLoop.start(label: "cost"), let id = RequestID("cost") else { return nil }
+      return Request(limits: HTTP1Limits(), id: id, loop: loop)
+    }
+
+    private static let crossOrigin = CrossOrigin(policy: policy)
+
+    private static func judge(_ bytes: [UInt8], _ request: Request?) {
+      guard let request else { return }
+      request.reset()
+      guard (try? request.parser.parse(bytes.span)) != nil else { return }
+      request.keep(bytes.span)
+      let presented = Presented(request, to: policy, authorities: nil)
+      _ = policy.identify(presented, now: 1_795_000_000) { _ in nil }
+      var response = Response(.ok)
+      crossOrigin.finish(&response, request)
+    }
+
+    /// The emulator, whose state stays as it is.
+    static var emulator: [Parser] {
+      [
+        Parser("emulator-query", { ask("/v1/catalog/us/search", query: $0) }),
+        Parser("emulator-term", "term=", "", { ask("/v1/catalog/us/search", query: $0) }),
+        Parser("emulator-ids", "ids=", "", { ask("/v1/catalog/us/songs", query: $0) }),
+        Parser("emulator-include", "ids=1&include=", "", { ask("/v1/catalog/us/songs", query: $0) }),
+        Parser("emulator-path", { ask("/v1/catalog/us/\(String(decoding: $0, as: UTF8.self))", query: nil) }),
+        Parser("emulator-token", { ask("/v1/test", query: nil, token: $0) }),
+        Parser("emulator-user", { ask("/v1/me/storefront", query: nil, user: $0) }),
+      ]
+    }
+
+    private static let key = try? SigningKey.generate(keyID: KeyID("ABC1234567"))
+    private static let team = try? TeamID("DEF1234567")
+    private static let sandbox = Sandbox(
+      SandboxOptions(
+        keys: [key].compactMap { key in
+          guard let key, let team else { return nil }
+          return TrustedKey(team: team, key: key)
+        }), clock: SandboxClock(seconds: { 1_795_000_100 }, now: { .now }))
+    private static let developerToken: [UInt8] = {
+      guard let key, let team, let minter = try? TokenMinter(key: key, team: team, policy: TokenPolicy()) else {
+        return []
+      }
+      return (try? minter.token(now: 1_795_000_000).compact) ?? []
+    }()
+
+    private static func ask(_ path: String, query: [UInt8]?, token: [UInt8]? = nil, user: [UInt8] = []) {
+      _ = sandbox.answer(
+        SandboxRequest(
+          "GET", path, query: query.map { String(decoding: $0, as: UTF8.self) },
+          fields: [
+            SandboxField("Authorization", "Bearer \(String(decoding: token ?? developerToken, as: UTF8.self))"),
+            SandboxField("Music-User-Token", String(decoding: user, as: UTF8.self)),
+          ]))
+    }
+  }
+#endif
