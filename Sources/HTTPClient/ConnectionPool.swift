@@ -11,4 +11,8 @@ protocol ConnectionPool: AnyObject {
   func connectionEnded(_ connection: any Carrier, wasUseless: Bool)
   /// An exchange that a connection carried is over.
   func exchangeEnded()
+  /// An HTTP/1.1 connection has brought bytes that answer no request.
+  func receivedUnsolicited()
+  /// Whether an HTTP/1.1 connection may carry another request behind its first.
+  var reusesHTTP1: Bool { get }
 }

@@ -51,7 +51,9 @@ final class HTTP1Connection: Carrier, LinkOwner {
   /// count: over TLS they may be tickets, and an end is reported to the request.
   func prepare() -> Bool {
     let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasUnread
-    if isUsable { return link.isOpen }
+    if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return link.isOpen }
+    // Over TLS the bytes may as well be an alert.
+    if link.tls == nil, link.channel.hasUnread { pool?.receivedUnsolicited() }
     link.close()
     _ = leave(wasUseless: !hasCarried)
     return false
@@ -104,7 +106,8 @@ final class HTTP1Connection: Carrier, LinkOwner {
     let bytes = link.unread
     guard link.isOpen, !bytes.isEmpty || decoder != nil else { return false }
     guard let exchange else {
-      // Nobody has asked: it is the answer to nothing, or to a request before (RFC 9112 §9.2).
+      // No request is under way: this answers nothing, or an earlier request once more (RFC 9112 §9.2).
+      pool?.receivedUnsolicited()
       end(nil)
       return false
     }
@@ -157,7 +160,8 @@ final class HTTP1Connection: Carrier, LinkOwner {
     rest()
     pool?.exchangeEnded()
     exchange.finished()
-    if !isEarly, parser.head.keepAlive, link.unread.isEmpty {
+    if !link.unread.isEmpty { pool?.receivedUnsolicited() }
+    if !isEarly, parser.head.keepAlive, link.unread.isEmpty, pool?.reusesHTTP1 ?? false {
       pool?.connectionHasRoom(self)
     } else {
       end(nil)
@@ -192,6 +196,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
 
   /// Closes the connection because bytes came before any of the request had been sent: they answer nothing of it.
   private func unasked(_ exchange: Exchange) {
+    pool?.receivedUnsolicited()
     link.abort()
     _ = leave(wasUseless: false)
     let words = "\(configuration.endpoint) sent bytes before it was sent the request."

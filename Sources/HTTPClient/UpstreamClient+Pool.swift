@@ -185,6 +185,16 @@ extension UpstreamClient: ConnectionPool {
   func exchangeEnded() {
     count { $0.requestsOpen -= 1 }
   }
+
+  func receivedUnsolicited() {
+    count { $0.unsolicitedResponses += 1 }
+    distrustsReuseUntil = loop.now.advanced(by: configuration.limits.distrust)
+  }
+
+  var reusesHTTP1: Bool {
+    guard let end = distrustsReuseUntil else { return true }
+    return end <= loop.now
+  }
 }
 
 // MARK: What waiting requests ask

@@ -31,6 +31,9 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Why the last attempt at a connection failed; nil if it did not.
   var lastFailure: UpstreamError?
   var isClosed = false
+  /// Until when HTTP/1.1 connections are closed behind their response, because the upstream sent what no request asked
+  /// for: which request a response on a kept connection answers cannot be told then (RFC 9112 §9.2).
+  var distrustsReuseUntil: Deadline?
   /// Whether two connections in a row were for too small header sections: the peer means it.
   var hasSmallFieldSections = false
   /// Of the last HTTP/2 connection. Each client begins somewhere else, so that no two share a number.

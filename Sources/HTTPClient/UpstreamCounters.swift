@@ -12,6 +12,8 @@ public struct UpstreamCounters: Sendable, Equatable {
   public var requestsSent = 0
   /// Of those, the ones whose connection had carried another before.
   public var requestsOnReusedConnection = 0
+  /// Times that an HTTP/1.1 connection brought bytes that answer no request.
+  public var unsolicitedResponses = 0
 
   // Present numbers.
 
@@ -32,6 +34,7 @@ public struct UpstreamCounters: Sendable, Equatable {
     handshakesResumed += other.handshakesResumed
     requestsSent += other.requestsSent
     requestsOnReusedConnection += other.requestsOnReusedConnection
+    unsolicitedResponses += other.unsolicitedResponses
     connectionsOpen += other.connectionsOpen
     requestsOpen += other.requestsOpen
     requestsWaiting += other.requestsWaiting

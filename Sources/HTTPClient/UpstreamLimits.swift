@@ -37,6 +37,10 @@ public struct UpstreamLimits: Sendable, Equatable {
   /// than 5 s for those that fail at once.
   public var longestBackOff = Duration.seconds(2)
 
+  /// How long HTTP/1.1 connections carry one request each after the peer has sent bytes that answer none: 1 min. Reuse
+  /// would let such a response reach another caller; a connection for each request costs a round trip or two.
+  public var distrust = Duration.seconds(60)
+
   /// How long the peer may take none of what is sent to it: 10 s.
   public var writeProgress = Duration.seconds(10)
 

@@ -73,6 +73,22 @@ struct HTTP1Tests {
     #expect(connection.waitForEnd())
   }
 
+  @Test(
+    "after a response that answers no request, each request has a connection of its own until trust returns",
+    arguments: [(distrust: Duration.seconds(60), isReused: false), (distrust: .zero, isReused: true)])
+  func distrust(row: (distrust: Duration, isReused: Bool)) throws {
+    let client = try TestClient(port: peer.port) { $0.limits.distrust = row.distrust }
+    let first = try answer(client.send(), on: peer.accept())
+    first.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    #expect(first.waitForEnd())
+    let second = try answer(client.send(), on: peer.accept())
+    let counters = client.onLoop { $0.counters }
+    #expect(counters.unsolicitedResponses == 1)
+    #expect(counters.connectionsOpen == (row.isReused ? 1 : 0))
+    guard row.isReused else { return #expect(second.waitForEnd()) }
+    try answer(client.send(), on: second)
+  }
+
   /// What a peer may do with a connection that is kept.
   enum Surprise: CaseIterable { case response, end }
 

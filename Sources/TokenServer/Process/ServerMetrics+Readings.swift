@@ -174,6 +174,9 @@ extension ServerMetrics {
     MetricReading(
       .counter, "musickit_upstream_connection_reuses_total", "Requests on a connection that had carried another.",
       \.requestsOnReusedConnection),
+    MetricReading(
+      .counter, "musickit_upstream_unsolicited_total",
+      "Times that an HTTP/1.1 connection to Apple Music brought bytes that answer no request.", \.unsolicitedResponses),
   ]
 
   static let log: [MetricReading<LogSink>] = [
