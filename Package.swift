@@ -55,7 +55,7 @@ let package = Package(
     module("Bytes"),
     module("Locks"),
     module("JSON", ["Bytes"]),
-    module("Memory", ["Locks"]),
+    module("Memory", ["CPlatform", "Locks"]),
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["COpenSSL", "Locks"]),

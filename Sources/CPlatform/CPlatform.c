@@ -85,3 +85,18 @@ int cplatform_drop_connection_requests(int listener) {
   return -1;
 #endif
 }
+
+#ifdef __GLIBC__
+#include <malloc.h>
+
+void cplatform_return_large_blocks(void) {
+    // To set either also ends the automatic growth of both (mallopt(3)).
+    mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+}
+
+void cplatform_trim_heap(void) { malloc_trim(0); }
+#else
+void cplatform_return_large_blocks(void) {}
+void cplatform_trim_heap(void) {}
+#endif

@@ -120,13 +120,17 @@ extension CatalogProxy {
   ) async -> Outcome {
     var whole = received(response, call, requestedAt)
     let limit = configuration.cache.largestContent
-    var parts = PartialContent(response.content)
+    var parts = PartialContent(response.content, memory: configuration.memory)
     guard response.contentLength ?? 0 <= limit else { return .stream(held(response, permit, until: end, route)) }
     do throws(ContentError) {
-      guard try await parts.read(upTo: limit) else {
-        return .stream(held(parts.response(response), permit, until: end, route))
+      switch try await parts.read(upTo: limit) {
+      case .whole: permit.release(.answered)
+      case .tooLong: return .stream(held(parts.response(response), permit, until: end, route))
+      case .refused:
+        response.content.cancel()
+        permit.release(.inconclusive)
+        return .failure(.overMemory)
       }
-      permit.release(.answered)
     } catch {
       permit.release(.inconclusive)
       return broken(error)

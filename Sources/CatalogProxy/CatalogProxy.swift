@@ -2,6 +2,7 @@ import HTTP1
 public import HTTPMessages
 import HTTPTypes
 import Locks
+public import Memory
 
 /// Apple's catalog for callers who hold no developer token: one for the process, shared by its event loops.
 ///
@@ -29,6 +30,8 @@ public final class CatalogProxy: @unchecked Sendable {
     public var cache = CacheSettings()
     /// How many requests may be at the upstream, and wait for that.
     public var concurrency = ConcurrencyLimits()
+    /// What is charged for responses that are being collected.
+    public var memory = MemoryBudget.unlimited()
 
     /// A configuration with the defaults.
     public init(upstream: String, nextHop: String) {

@@ -1,53 +1,85 @@
 import HTTPMessages
+import Memory
 
 /// Content that is read until it is whole, or too long to be kept.
+///
+/// It is kept in the parts in which it came: what is handed on after all is freed part by part, as the caller reads it.
 struct PartialContent {
-  private let reader: any ContentReader
-  private(set) var bytes: [UInt8] = []
-  private var isWhole = false
-
-  init(_ reader: any ContentReader) {
-    self.reader = reader
+  /// How far it was read.
+  enum Reading {
+    /// To its end.
+    case whole
+    /// There is more than was asked for: what was read is kept, the rest is still to come.
+    case tooLong
+    /// There is no memory for more.
+    case refused
   }
 
-  /// Reads to the end. False if there is more than `limit` bytes: what was read is kept, the rest is still to come.
-  mutating func read(upTo limit: Int) async throws(ContentError) -> Bool {
+  private let reader: any ContentReader
+  private let hold: MemoryHold
+  private var parts: [[UInt8]] = []
+  private var isWhole = false
+
+  /// What is read is charged to `memory`.
+  init(_ reader: any ContentReader, memory: MemoryBudget) {
+    self.reader = reader
+    hold = MemoryHold(memory, for: nil)
+  }
+
+  /// All that was read.
+  var bytes: [UInt8] {
+    if parts.count == 1 { return parts[0] }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(parts.reduce(0) { $0 + $1.count })
+    for part in parts { bytes += part }
+    return bytes
+  }
+
+  /// Reads to the end, or until there are more than `limit` bytes.
+  mutating func read(upTo limit: Int) async throws(ContentError) -> Reading {
+    var count = 0
     while let part = try await reader.read() {
-      if bytes.isEmpty { bytes = part } else { bytes.append(contentsOf: part) }
-      guard bytes.count <= limit else { return false }
+      count += part.count
+      parts.append(part)
+      guard hold.resize(to: count, for: .upstream) else { return .refused }
+      guard count <= limit else { return .tooLong }
     }
     isWhole = true
-    return true
+    return .whole
   }
 
   /// `response` with what was read put back in front of the rest.
   func response(_ response: UpstreamResponse) -> UpstreamResponse {
     var response = response
-    response.content = Continuation(bytes, then: isWhole ? nil : reader)
+    response.content = Continuation(parts, hold, then: isWhole ? nil : reader)
     return response
   }
 
-  /// Bytes that were read before, and then the rest.
+  /// Parts that were read before, and then the rest.
   private final class Continuation: ContentReader, @unchecked Sendable {
     // Sendable by confinement: used by one task at a time, on the loop of `rest`.
-    private var first: [UInt8]?
+    private var parts: ArraySlice<[UInt8]>
+    private let hold: MemoryHold
     private let rest: (any ContentReader)?
 
-    init(_ first: [UInt8], then rest: (any ContentReader)?) {
-      self.first = first
+    init(_ parts: [[UInt8]], _ hold: MemoryHold, then rest: (any ContentReader)?) {
+      self.parts = parts[...]
+      self.hold = hold
       self.rest = rest
     }
 
     func read() async throws(ContentError) -> [UInt8]? {
-      if let bytes = first {
-        first = nil
-        return bytes
-      }
-      return try await rest?.read()
+      guard let part = parts.first else { return try await rest?.read() }
+      // The slice would keep it.
+      parts[parts.startIndex] = []
+      parts = parts.dropFirst()
+      hold.force(to: max(0, hold.bytes - part.count))
+      return part
     }
 
     func cancel() {
-      first = nil
+      parts = []
+      hold.force(to: 0)
       rest?.cancel()
     }
   }

@@ -219,6 +219,47 @@ public final class Channel: @unchecked Sendable {
     throw SocketError(during: "send")
   }
 
+  /// Sends what the kernel takes at once of `head` and, behind it, `body`, in one system call.
+  public func send(_ head: Span<UInt8>, _ body: Span<UInt8>) throws(SocketError) -> Int {
+    guard !body.isEmpty else { return try send(head) }
+    guard !head.isEmpty else { return try send(body) }
+    guard let raw = descriptor?.raw else { throw SocketError(call: "sendmsg", code: EPIPE) }
+    let count = unsafe head.withUnsafeBufferPointer { head in
+      unsafe body.withUnsafeBufferPointer { body in
+        // Safe: the kernel reads both within the call, and writes neither.
+        let parts = unsafe [
+          iovec(iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: head.count),
+          iovec(iov_base: UnsafeMutableRawPointer(mutating: body.baseAddress), iov_len: body.count),
+        ]
+        return unsafe Self.send(parts, on: raw)
+      }
+    }
+    if count >= 0 { return count }
+    if errno == EAGAIN || errno == EWOULDBLOCK { return 0 }
+    throw SocketError(during: "sendmsg")
+  }
+
+  private static func send(_ parts: [iovec], on raw: Int32) -> Int {
+    var parts = unsafe parts
+    return unsafe parts.withUnsafeMutableBufferPointer { parts in
+      var message = unsafe msghdr()
+      unsafe message.msg_iov = parts.baseAddress
+      unsafe message.msg_iovlen = .init(parts.count)
+      var count = 0
+      repeat {
+        count = unsafe sendmsg(raw, &message, Int32(MSG_NOSIGNAL))
+      } while count < 0 && errno == EINTR
+      return count
+    }
+  }
+
+  /// Bytes that were sent and that the peer has not acknowledged; 0 where the system does not tell.
+  public var unacknowledged: Int {
+    var count: Int32 = 0
+    guard let raw = descriptor?.raw, unsafe ioctl(raw, UInt(TIOCOUTQ), &count) == 0 else { return 0 }
+    return Int(count)
+  }
+
   /// Says that no more will be sent; reading goes on.
   public func shutdownWriting() {
     guard let raw = descriptor?.raw else { return }

@@ -4,7 +4,7 @@ import Glibc
 /// rule about one cannot be evaded by the other.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The 128 bits of an IPv6 address, an IPv4 one as `::ffff:a.b.c.d`.
-  let bits: UInt128
+  public let bits: UInt128
 
   /// The IPv6 address of these 128 bits, most significant first; an IPv4 address if it is one mapped into IPv6.
   public init(bits: UInt128) {

@@ -49,6 +49,10 @@ extension Listener {
   /// it takes megabytes, and keeps them after the connection is closed.
   private static let sendBuffer: Int32 = 65_536
 
+  /// Bytes that the kernel takes of what the server does not read (again twice as many for itself): more than the longest
+  /// head. Without it, the kernel takes megabytes for each connection whose request waits.
+  private static let receiveBuffer: Int32 = 32_768
+
   /// What the listeners of one endpoint share.
   struct Opening {
     let loops: Int
@@ -130,6 +134,7 @@ extension Listener {
     // Inherited by every accepted connection: no system call for each.
     try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     try descriptor.set(SOL_SOCKET, SO_SNDBUF, sendBuffer)
+    try descriptor.set(SOL_SOCKET, SO_RCVBUF, receiveBuffer)
     #if os(Linux)
       try descriptor.set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, opening.unacknowledged)
     #endif

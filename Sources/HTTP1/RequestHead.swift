@@ -35,6 +35,18 @@ public struct RequestHead: Sendable, Equatable {
   /// Which of the fields are there that proxies write, but that anybody can send.
   public internal(set) var forwarding: ForwardingFields = []
 
+  /// Keeps ``fields`` in as much memory as they need.
+  mutating func shrink() {
+    guard fields.capacity > 2 * fields.count + 8 else { return }
+    var exact: [FieldLine] = []
+    exact.reserveCapacity(fields.count)
+    exact.append(contentsOf: fields)
+    fields = exact
+  }
+
+  /// The bytes that ``fields`` take.
+  public var storageBytes: Int { fields.capacity * MemoryLayout<FieldLine>.stride }
+
   /// Forgets everything but the storage of ``fields``.
   mutating func reset() {
     var storage: [FieldLine] = []

@@ -41,6 +41,9 @@ public struct RequestHeadParser: Sendable {
     refusal = nil
   }
 
+  /// Gives up storage that ``head`` does not need, if that is much, before a wait.
+  public mutating func shrink() { head.shrink() }
+
   /// Looks at the bytes that it has not seen yet.
   ///
   /// - Parameter bytes: Everything received since the end of the last message; on a later call the same and more.

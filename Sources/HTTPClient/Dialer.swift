@@ -51,7 +51,7 @@ final class Dialer: LinkOwner {
     switch outcome {
     case .failure(let error): finish(.failure(UpstreamError(error)))
     case .success(let channel):
-      let link = Link(channel, writeProgress: configuration.limits.writeProgress)
+      let link = Link(channel, writeProgress: configuration.limits.writeProgress, memory: configuration.memory)
       self.link = link
       link.owner = self
       link.deadline = deadline

@@ -1,6 +1,7 @@
 import EventLoop
 import HTTPMessages
 import HTTPTypes
+import Memory
 
 /// What carries exchanges: one connection, whichever protocol it speaks.
 protocol Carrier: AnyObject {
@@ -59,6 +60,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   private(set) var content: ReceivedContent?
 
   private let limits: UpstreamTimeouts
+  private let memory: MemoryBudget
   private let loop: EventLoop
   private let timer: Channel
   /// When all of it must be over.
@@ -77,9 +79,10 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
     case over
   }
 
-  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, loop: EventLoop) {
+  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, memory: MemoryBudget, loop: EventLoop) {
     self.request = request
     self.limits = limits
+    self.memory = memory
     self.loop = loop
     timer = loop.openTimer()
     wholeDeadline = loop.now.advanced(by: limits.whole)
@@ -125,7 +128,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
     guard case .sent(let carrier) = phase else { return }
     phase = .answered(carrier)
     sleep(nil)
-    let content = ReceivedContent(self, loop: loop)
+    let content = ReceivedContent(self, memory: memory, loop: loop)
     self.content = content
     let response = UpstreamResponse(
       status: HTTPResponse.Status(code: status), fields: fields, version: carrier is HTTP2Connection ? "2" : "1.1",

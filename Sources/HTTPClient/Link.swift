@@ -1,4 +1,5 @@
 import EventLoop
+import Memory
 import TLS
 
 /// Why a link is over.
@@ -54,8 +55,15 @@ final class Link: ChannelDelegate {
   /// When the owner is to be told that it is late.
   var deadline = Deadline.never { didSet { if deadline != oldValue { watch() } } }
   /// Whether bytes are received at present. The peer can be made to wait; its end is not noticed meanwhile.
-  var isReading = true { didSet { if isReading != oldValue { watch() } } }
+  var isReading = true {
+    didSet {
+      guard isReading != oldValue else { return }
+      account()
+      watch()
+    }
+  }
 
+  private let hold: MemoryHold
   private let writeProgress: Duration
   private var writeDeadline = Deadline.never
   /// Received plaintext, of which the first `consumed` bytes are dealt with.
@@ -76,15 +84,28 @@ final class Link: ChannelDelegate {
   /// What a buffer may keep of its size when it is empty.
   private static let keptCapacity = 65_536
 
-  init(_ channel: Channel, writeProgress: Duration) {
+  init(_ channel: Channel, writeProgress: Duration, memory: MemoryBudget) {
+    hold = MemoryHold(memory, for: nil)
     self.channel = channel
     self.writeProgress = writeProgress
+  }
+
+  /// Bytes that a connection holds by itself, from above: TLS session, HTTP/2 session and the buffer that it reads into.
+  private static let cost = 131_072
+
+  /// Charges the connection, and what the kernel takes of what is not read at present. Nothing of it can be refused: there
+  /// are few connections, and they serve everybody.
+  private func account() {
+    hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer)
   }
 
   var now: Deadline { channel.loop.now }
 
   /// Begins to wait for events.
-  func start() { watch() }
+  func start() {
+    account()
+    watch()
+  }
 
   // MARK: Reading
 

@@ -1,5 +1,6 @@
 import EventLoop
 import HTTPMessages
+import Memory
 
 /// Content of a response on its way from its connection to whoever reads it.
 ///
@@ -7,9 +8,11 @@ import HTTPMessages
 final class ReceivedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement: it is used on its loop only; a cancellation handler, which may run anywhere, only posts.
 
-  /// Bytes that wait to be read.
-  private(set) var buffered = 0
+  /// Bytes that wait to be read. They are charged although nobody can refuse them any more: the upstream sends no more
+  /// than its window, and less is granted to others meanwhile.
+  private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
 
+  private let hold: MemoryHold
   private let loop: EventLoop
   private weak var exchange: Exchange?
   private var parts: [[UInt8]] = []
@@ -20,7 +23,8 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   /// Parts smaller than this together are joined: one read for many small ones.
   private static let joined = 16_384
 
-  init(_ exchange: Exchange, loop: EventLoop) {
+  init(_ exchange: Exchange, memory: MemoryBudget, loop: EventLoop) {
+    hold = MemoryHold(memory, for: nil)
     self.exchange = exchange
     self.loop = loop
   }

@@ -1,4 +1,5 @@
 public import EventLoop
+public import Memory
 public import TLS
 
 extension UpstreamClient {
@@ -36,6 +37,8 @@ extension UpstreamClient {
     public var http2 = HTTP2.alpn
     /// The bounds.
     public var limits = UpstreamLimits()
+    /// What is charged for connections, and for content that nobody has read.
+    public var memory = MemoryBudget.unlimited()
     /// How names are looked up; nil for the system's way.
     public var lookUp: NameResolver.LookUp?
 

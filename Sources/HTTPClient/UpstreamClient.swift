@@ -90,7 +90,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     _ request: UpstreamRequest, limits: UpstreamTimeouts
   ) async throws(UpstreamError) -> UpstreamResponse {
     guard !isClosed else { throw UpstreamError(.cancelled, .unprocessed, "The client was closed.") }
-    let exchange = Exchange(request, limits, loop: loop)
+    let exchange = Exchange(request, limits, memory: configuration.memory, loop: loop)
     let result = await withTaskCancellationHandler {
       await unsafe withUnsafeContinuation { waiter in
         unsafe exchange.start(waiter)

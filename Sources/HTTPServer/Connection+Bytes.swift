@@ -101,6 +101,7 @@ extension Connection {
     if isDry {
       try await flush()
       settle()
+      guard account() else { throw .refused(.overMemory) }
       switch await channel.readable(until: deadline) {
       case .ready: borrowBuffers()
       case .timedOut: throw .refused(.bodyTimeout)
@@ -130,52 +131,84 @@ extension Connection {
     if try !flushAtOnce() { try await transmit() }
   }
 
-  /// Writes of the answers what the socket takes at once; false if something is left in `outgoing`.
+  /// Writes of the answers what the socket takes at once; false if something is left.
   func flushAtOnce() throws(Ending) -> Bool {
     if let tls {
       if !output.isEmpty {
-        try encrypt(output, with: tls)
+        try encrypt(output, 0..<output.count, with: tls)
         output.removeAll(keepingCapacity: true)
       }
-    } else {
+    } else if outgoing.isEmpty {
       swap(&output, &outgoing)
+    } else if !output.isEmpty {
+      outgoing += output
+      output.removeAll(keepingCapacity: true)
     }
     return try transmitAtOnce()
   }
 
-  private func encrypt(_ plaintext: [UInt8], with tls: TLSSession) throws(Ending) {
-    do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
+  private func encrypt(_ plaintext: [UInt8], _ range: Range<Int>, with tls: TLSSession) throws(Ending) {
+    do { try tls.send(plaintext.span.extracting(range), outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
-  /// Sends of `outgoing` what the socket takes at once; false if that was not all. The rest is kept in as much memory as
-  /// it needs.
+  /// Sends of `outgoing` and `body` what the socket takes at once; false if that was not all. The rest of `outgoing` is
+  /// kept in as much memory as it needs; of `body` TLS encrypts only as much as the socket is about to take.
   func transmitAtOnce() throws(Ending) -> Bool {
-    guard !outgoing.isEmpty else { return true }
-    sent += try send(outgoing)
-    guard sent < outgoing.count else {
+    while isPending {
+      if let tls, outgoing.isEmpty {
+        let end = min(bodySent + Self.encryptedAtOnce, body.count)
+        try encrypt(body, bodySent..<end, with: tls)
+        bodySent = end
+        if bodySent == body.count { dropBody() }
+      }
+      // Of TLS only ciphertext goes to the socket.
+      noteSent(try send(outgoing, tls == nil ? body : []))
+      guard outgoing.isEmpty, tls != nil || body.isEmpty else {
+        keepRest()
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Plaintext that is encrypted in one go, two records: what a reader who is slow makes the server hold besides the
+  /// body itself.
+  private static let encryptedAtOnce = 32_768
+
+  private func send(_ head: [UInt8], _ body: [UInt8]) throws(Ending) -> Int {
+    do {
+      guard !body.isEmpty else { return try channel.send(head.span.extracting(sent...)) }
+      return try channel.send(head.span.extracting(sent...), body.span.extracting(bodySent...))
+    } catch { throw .gone }
+  }
+
+  private func noteSent(_ count: Int) {
+    let ofOutgoing = min(count, outgoing.count - sent)
+    sent += ofOutgoing
+    if sent == outgoing.count {
       outgoing.removeAll(keepingCapacity: true)
       sent = 0
-      return true
     }
+    guard tls == nil, !body.isEmpty else { return }
+    bodySent += count - ofOutgoing
+    if bodySent == body.count { dropBody() }
+  }
+
+  private func keepRest() {
     // Not at each step, or a long answer to a slow reader would be copied over and over.
-    if sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 {
-      let rest = outgoing.copy(from: sent)
-      worker.takeBack(exchange(&outgoing, rest))
-      sent = 0
-    }
-    return false
+    guard !outgoing.isEmpty, sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 else { return }
+    let rest = outgoing.copy(from: sent)
+    worker.takeBack(exchange(&outgoing, rest))
+    sent = 0
   }
 
-  private func send(_ bytes: [UInt8]) throws(Ending) -> Int {
-    do { return try channel.send(bytes.span.extracting(sent...)) } catch { throw .gone }
-  }
-
-  /// Writes `outgoing`, however long the peer takes, as long as it takes some.
+  /// Writes what there is, however long the peer takes, as long as it takes some.
   func transmit() async throws(Ending) {
     while try !transmitAtOnce() {
       settle()
+      guard account() else { throw .brokenOff }
       let deadline = now.advanced(by: worker.limits.writeProgress)
-      guard await channel.writable(until: deadline) == .ready else { throw .gone }
+      guard await channel.writable(until: deadline) == .ready else { throw .brokenOff }
     }
     borrowBuffers()
   }
@@ -186,6 +219,7 @@ extension Connection {
     tls = nil
     // Answers that were not encrypted yet cannot be any more, and must not go out in clear.
     output.removeAll(keepingCapacity: true)
+    dropBody()
     if error.cause == .plaintextHTTP {
       refuse(.plaintextOnTLS)
       swap(&output, &outgoing)
@@ -212,7 +246,7 @@ extension Connection {
   /// Says close_notify if there is a TLS session that has not said it, as far as the socket takes it at once.
   func closeTLS() {
     // Behind half a record it would be garbage.
-    guard let tls, outgoing.isEmpty else { return }
+    guard let tls, !isPending else { return }
     tls.close(outgoing: &outgoing)
     _ = sendAtOnce()
   }

@@ -57,18 +57,11 @@ extension Connection {
       settle()
       _ = await channel.pause(until: now)
       borrowBuffers()
+    // The connection reads it at rest.
     case .unreadBody:
-      guard let request else { return }
-      try await discardBody(of: request)
-      returnRequest()
+      if let request { try beginContent(of: request, .none(limit: worker.limits.unreadBody)) }
     case .body(let limit, let reply, let router):
-      guard let request else { return }
-      try await readBody(of: request, limit: limit)
-      switch reply(request) {
-      case .now(let answer):
-        try await finish(respond(router.finished(answer, for: request), to: request, bodyIsRead: true))
-      case .later(let work): try await finish(.work(work, router, bodyIsRead: true))
-      }
+      if let request { try beginContent(of: request, .reply(limit: limit, reply, router)) }
     case .work(let work, let router, let bodyIsRead):
       guard let request else { return }
       let (answer, bodyIsRead) = try await perform(work, for: request, bodyIsRead: bodyIsRead)
@@ -79,9 +72,10 @@ extension Connection {
     }
   }
 
-  private func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(Ending) -> Remainder {
+  func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(Ending) -> Remainder {
     let bodyIsRead = bodyIsRead || (!response.closesConnection && skipArrivedBody(of: request))
     if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
+    let response = affordable(response, for: request)
     let keepAlive = goesOn(after: response, to: request, bodyIsRead: bodyIsRead)
     write(response, to: request, keepAlive: keepAlive)
     return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
@@ -128,8 +122,7 @@ extension Connection {
   private func write(_ response: Response, to request: Request, keepAlive: Bool) {
     let bytes = worker.append(
       secured(response), id: request.id, version: request.head.version, keepAlive: keepAlive,
-      isHead: request.method == .head,
-      to: &output)
+      isHead: request.method == .head, to: &output, sharing: &body)
     record(request, status: response.status.code, bytes: bytes)
   }
 
@@ -152,47 +145,5 @@ extension Connection {
     var response = refusal.response(id: request.id)
     if request.route != nil { response = worker.router.finished(response, for: request) }
     write(response, to: request, keepAlive: false)
-  }
-
-  // MARK: Bodies
-
-  private func readBody(of request: Request, limit: Int) async throws(Ending) {
-    var body = MessageBody(request.head.framing, limits: worker.limits.http1)
-    if case .fixed(let length) = request.head.framing, length > limit { throw .refused(.contentTooLarge(limit)) }
-    if request.head.expectsContinue, consumed == input.count { ResponseSerializer.appendContinue(to: &output) }
-    try await consume(&body) { part throws(Ending) in
-      guard request.body.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
-      request.body.append(contentsOf: part)
-    }
-  }
-
-  /// Consumes content that no operation reads, and whose length is within the limit. The answer is given: if it stops
-  /// coming, only the connection ends.
-  private func discardBody(of request: Request) async throws(Ending) {
-    var body = MessageBody(request.head.framing, limits: worker.limits.http1)
-    do {
-      try await consume(&body) { _ throws(Ending) in }
-    } catch .refused {
-      throw .finished(lingers: true)
-    }
-  }
-
-  /// Takes a body from the input to its end.
-  private func consume(
-    _ body: inout MessageBody, _ take: (ArraySlice<UInt8>) throws(Ending) -> Void
-  ) async throws(Ending) {
-    let limits = worker.limits
-    let end = now.advanced(by: limits.body)
-    while true {
-      let bytes = input
-      let (count, event) = try body.next(bytes.span.extracting(consumed...))
-      switch event {
-      case .data(let range): try take(bytes[consumed + range.lowerBound..<consumed + range.upperBound])
-      case .end, .needMore: break
-      }
-      consumed += count
-      if event == .end { return }
-      if event == .needMore { try await receiveMore(until: min(now.advanced(by: limits.bodyProgress), end)) }
-    }
   }
 }

@@ -58,6 +58,10 @@ extension Connection {
   /// The next part, waited for without any buffer.
   private func part(of reader: any ContentReader) async throws(Ending) -> [UInt8]? {
     if output.isEmpty { settle() }
+    isWorking = true
+    defer { isWorking = false }
+    // The head of the response is out, so there is no other way to refuse it.
+    guard account() else { throw .brokenOff }
     watchForInterruption()
     defer {
       stopWatching()

@@ -16,6 +16,13 @@ extension Connection {
     try await flush()
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
     settle()
+    isWorking = true
+    defer { isWorking = false }
+    guard account() else {
+      content.cancel()
+      borrowBuffers()
+      return (Refusal.overMemory.response(id: request.id), content.isFinished)
+    }
     watchForInterruption()
     var response = await work(
       RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength))
@@ -45,6 +52,7 @@ extension Connection {
   }
 
   func stopWatching() {
+    watchesHangup = false
     channel.unwatch()
   }
 
@@ -61,6 +69,7 @@ extension Connection {
     case .ready:
       // A pipelined request, or bytes of TLS: they wait. Only the end is of interest now.
       watchesHangup = true
+      guard account() else { return cancelWork(.refused(.overMemory)) }
       channel.watch(for: .hangup, until: now.advanced(by: worker.limits.work), self)
     case .cancelled: cancelWork(.refused(.draining))
     case .timedOut: cancelWork(.refused(.workTimeout))

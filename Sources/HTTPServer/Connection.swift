@@ -1,5 +1,6 @@
 import EventLoop
 import HTTP1
+import Memory
 import TLS
 
 /// One connection, from the accepted descriptor to its close.
@@ -31,6 +32,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var consumed = 0
   /// Answers in plaintext that have not been written.
   var output: [UInt8] = []
+  /// A handler's own array, sent behind `outgoing` and not copied; the socket or TLS has taken the first `bodySent` bytes.
+  /// Charged as shared while it is here.
+  var body: [UInt8] = []
+  var bodySent = 0
   /// Bytes on their way to the socket, of which it has taken the first `sent`.
   var outgoing: [UInt8] = []
   var sent = 0
@@ -41,6 +46,12 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var peerHasFinished = false
   /// The request that is being read or answered.
   var request: Request?
+  /// Content of `request` that is still to come; nil if none is waited for at rest.
+  var pendingContent: PendingContent?
+  /// Whether the connection is over but for what the kernel has and the peer does not take.
+  var isUnread = false
+  /// Whether a task does the work behind a request, or waits for the parts of its response.
+  var isWorking = false
   /// The task that does what has to wait; nil while nothing does.
   var task: Task<Void, Never>?
   /// What ended the work behind a request before it was done.
@@ -61,11 +72,20 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var headDeadline: Deadline?
   private(set) var idleDeadline: Deadline?
 
+  /// Whom it is charged to, as long as no request is; nil for a trusted proxy.
+  var holder: MemoryBudget.Holder?
+  /// What it is charged.
+  let hold: MemoryHold
   private let counted: IPAddress?
   private(set) var hasCarriedRequest = false
   var isResting = true
 
-  init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, worker: Worker) {
+  init(
+    _ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, hold: MemoryHold,
+    worker: Worker
+  ) {
+    self.hold = hold
+    holder = counted?.bits
     self.channel = channel
     self.peer = peer
     self.counted = counted
@@ -104,6 +124,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     isResting = false
     switch readiness {
     case .ready: serve()
+    case .timedOut where pendingContent != nil: begin(endingOfContent(.bodyTimeout))
+    case .cancelled where pendingContent != nil: begin(endingOfContent(.draining))
     case .timedOut where headDeadline != nil: begin(.refused(.headTimeout))
     case .cancelled where headDeadline != nil: begin(.refused(.draining))
     case .timedOut where awaitsProxyHeader: begin(refused(.incomplete))
@@ -113,10 +135,12 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     }
   }
 
+  private func endingOfContent(_ refusal: Refusal) -> Ending { pendingContent?.ending(refusal) ?? .refused(refusal) }
+
   /// Until when it may rest. Only a request moves the end of an idle connection: bytes that come to nothing, such as a
   /// dripped TLS record, do not.
   private func restDeadline() -> Deadline {
-    if let deadline = handshakeDeadline ?? headDeadline { return deadline }
+    if let deadline = handshakeDeadline ?? headDeadline ?? pendingContent?.deadline { return deadline }
     let deadline = idleDeadline ?? now.advanced(by: worker.stage == .closing ? drainGrace : worker.limits.idle)
     idleDeadline = deadline
     return deadline
@@ -124,8 +148,13 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Gives back what was borrowed, and waits for bytes without a task.
   func rest() {
-    if headDeadline == nil { returnRequest() }
+    if pendingContent != nil {
+      request?.shrink()
+    } else if headDeadline == nil {
+      returnRequest()
+    }
     settle()
+    guard account() else { return turnAway() }
     isResting = true
     channel.watch(until: restDeadline(), self)
   }
@@ -136,7 +165,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// says that it is the last.
   func closeIfIdle() {
     if let http2 { return announceEnd(of: http2) }
-    guard isResting, headDeadline == nil, handshakeDeadline == nil else { return }
+    guard isResting, headDeadline == nil, handshakeDeadline == nil, pendingContent == nil else { return }
     idleDeadline = min(idleDeadline ?? .never, now.advanced(by: drainGrace))
     channel.watch(until: restDeadline(), self)
   }
@@ -171,7 +200,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     do throws(Ending) {
       var remainder = remainder
       repeat {
+        if isPending { try await flush() }
         try await finish(remainder)
+        if isPending { try await flush() }
         remainder = try answerInput()
       } while !remainder.isNothing
       try await flush()
@@ -182,6 +213,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   private func goOn() {
     guard peerHasFinished else { return rest() }
+    if channel.unacknowledged > Self.freeOfCharge { return begin(.finished(lingers: false)) }
     noticeUnfinishedHandshake()
     close()
   }
@@ -203,12 +235,28 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Answers the requests in `input`, up to one that has to wait.
   private func answerInput() throws(Ending) -> Remainder {
     for _ in 0..<Self.requestsInOneGo {
-      guard try parseHead() else { return .nothing }
-      let remainder = try answerAtOnce()
+      guard let remainder = try answerNext() else { return .nothing }
       guard remainder.isNothing else { return remainder }
       if output.count >= worker.limits.sendBuffer { return .turn }
+      // What follows must not be written before it.
+      if !body.isEmpty, try !flushAtOnce() { return .turn }
     }
     return .turn
+  }
+
+  /// Goes on with the content that is read, or else with the next request; nil if more bytes have to come.
+  private func answerNext() throws(Ending) -> Remainder? {
+    if pendingContent != nil { return try continueContent() }
+    guard try parseHead() else { return nil }
+    let remainder = try answerAtOnce()
+    guard let request else { return remainder }
+    switch remainder {
+    case .body(let limit, let reply, let router): try beginContent(of: request, .reply(limit: limit, reply, router))
+    case .unreadBody: try beginContent(of: request, .none(limit: worker.limits.unreadBody))
+    case .nothing, .work, .stream, .turn: return remainder
+    }
+    // A response before it, with a body of its own, goes first.
+    return try body.isEmpty ? continueContent() : .nothing
   }
 
   /// Whether a whole head is there; it is `request` then, its bytes are consumed.
@@ -243,6 +291,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     let request = worker.lendRequest()
     request.client = client
     request.subscriber = subscriber
+    request.holder = holder
     request.clientCertificate = clientCertificate
     request.received = now
     self.request = request
@@ -284,6 +333,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       try await transmit()
     } catch { return close() }
     if lingers { await linger() }
+    await waitForReader()
     close()
   }
 
@@ -311,6 +361,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     http2?.abandon()
     http2 = nil
     closeTLS()
+    dropBody()
+    pendingContent = nil
     // Closing the channel may report the end of a wait to this object, which then comes here again.
     channel.close()
     returnRequest()

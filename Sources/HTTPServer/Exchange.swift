@@ -47,6 +47,8 @@ public enum ServerNotice: Sendable {
   case tooManyConnections(SocketAddress)
   /// A connection was turned away because its address has too many.
   case tooManyConnectionsFromAddress(SocketAddress)
+  /// What a connection asked to have kept was refused for want of `ServerLimits.memory`.
+  case memoryRefused(SocketAddress)
   /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)
   /// A connection from a trusted proxy was closed because it had no PROXY header to believe.

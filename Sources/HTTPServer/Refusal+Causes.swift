@@ -21,6 +21,10 @@ extension Refusal {
     .draining, "This server is shutting down; send the request again.", fields: [.retryAfter: "1"],
     closesConnection: true)
 
+  static let overMemory = Refusal(
+    .overloaded, "This server holds as much for its clients as it can; send the request again shortly.",
+    fields: [.retryAfter: "1"], closesConnection: true)
+
   static let plaintextOnTLS = Refusal(
     .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", closesConnection: true)
 

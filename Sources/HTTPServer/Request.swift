@@ -2,6 +2,7 @@ import Bytes
 public import EventLoop
 public import HTTP1
 public import HTTPTypes
+public import Memory
 public import TLS
 public import Telemetry
 
@@ -20,6 +21,9 @@ public final class Request {
 
   /// Who asks, as far as shares and limits go: an IPv4 address, an IPv6 network of /64, or `unix`.
   public internal(set) var subscriber = ""
+
+  /// Whom memory that is held for it is charged to; nil for a trusted proxy that names no client.
+  public internal(set) var holder: MemoryBudget.Holder?
 
   /// The certificate that the client showed in the TLS handshake, or in the one of the session that it resumes, verified;
   /// nil if it showed none.
@@ -64,6 +68,19 @@ public final class Request {
     route = nil
     clientCertificate = nil
   }
+
+  /// Keeps the head in as much memory as it needs: the object has served others, and their heads may have been long.
+  func shrink() {
+    parser.shrink()
+    guard bytes.capacity > 2 * bytes.count + 256 else { return }
+    var exact: [UInt8] = []
+    exact.reserveCapacity(bytes.count)
+    exact.append(contentsOf: bytes)
+    bytes = exact
+  }
+
+  /// The bytes that its arrays take.
+  var heldBytes: Int { bytes.capacity + body.capacity + parser.head.storageBytes }
 
   /// Keeps the head, whose bytes the receive buffer is about to lose.
   func keep(_ head: Span<UInt8>) {

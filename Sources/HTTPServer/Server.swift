@@ -1,5 +1,6 @@
 public import EventLoop
 import Glibc
+public import Memory
 public import TLS
 
 /// An HTTP server: one endpoint, served by every loop that it is given.
@@ -18,6 +19,8 @@ public final class Server: Sendable {
     public var speaksHTTP2 = false
     /// Its bounds.
     public var limits = ServerLimits()
+    /// What is charged for what peers make the server hold.
+    public var memory = MemoryBudget.unlimited()
     /// Whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and who is exempt from the limit of connections per
     /// address. Whoever connects to a Unix-domain socket is trusted by the permission to do so.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }

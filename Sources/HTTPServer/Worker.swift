@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTP1
 import HTTPTypes
+import Memory
 import TLS
 import Telemetry
 
@@ -38,6 +39,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let isTrusted: @Sendable (IPAddress) -> Bool
   /// Whether trusted proxies begin their connections with a PROXY header.
   let requiresProxyHeader: Bool
+  /// What is charged for what peers make the server hold.
+  let memory: MemoryBudget
   private let count: ConnectionCount
   private var listeners: [Listener] = []
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
@@ -55,6 +58,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     self.limits = configuration.limits
     observer = configuration.observer.forOneLoop()
     recordsExchanges = observer.recordsExchanges
+    memory = configuration.memory
     self.speaksHTTP2 = configuration.speaksHTTP2
     isTrusted = configuration.isTrustedProxy
     requiresProxyHeader = configuration.requiresProxyHeader
@@ -83,8 +87,15 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       observer.noticed(.tooManyConnectionsFromAddress(peer))
       return turnAway(descriptor, "There are too many connections from this address; close some, or try again later.")
     }
+    let hold = MemoryHold(memory, for: counted?.bits)
+    guard hold.resize(to: Connection.Cost.new(isSecure: tls != nil), for: .connection) else {
+      count.release(counted)
+      observer.noticed(.memoryRefused(peer))
+      return turnAway(descriptor, Refusal.overMemory.detail)
+    }
     let channel = loop.openConnection(descriptor)
-    let connection = Connection(channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, worker: self)
+    let connection = Connection(
+      channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, hold: hold, worker: self)
     connections[ObjectIdentifier(connection)] = connection
     connection.start(tls)
   }
@@ -98,9 +109,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard tls == nil else { return }
     let channel = loop.open(descriptor)
     var output: [UInt8] = []
+    var body: [UInt8] = []
     let id = ids.next()
     let refusal = Refusal(.overloaded, detail, fields: [.retryAfter: "1"], closesConnection: true)
-    append(refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output)
+    append(
+      refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output,
+      sharing: &body)
     _ = try? channel.send(output.span)
     channel.shutdownWriting()
     // Unread bytes would turn the close into a reset, and the answer would be lost.
@@ -177,16 +191,22 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// An ID for a request that has none.
   func freshID() -> RequestID { ids.next() }
 
-  /// Appends a response as it goes over the wire. Returns the bytes of content.
+  /// Appends a response as it goes over the wire; a long body is not copied, but put into `body`, to be sent behind
+  /// `output`. Returns the bytes of content.
   @discardableResult
   func append(
-    _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
+    _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8],
+    sharing body: inout [UInt8]
   ) -> Int {
     appendHead(
       response, contentLength: response.body.count, isChunked: false, id: id, version: version, keepAlive: keepAlive,
       to: &output)
-    guard !isHead, response.status.code != 204, response.status.code != 304 else { return 0 }
-    output.append(contentsOf: response.body)
+    guard !isHead, response.hasContent else { return 0 }
+    if response.body.count >= Connection.leastShared {
+      body = response.body
+    } else {
+      output.append(contentsOf: response.body)
+    }
     return response.body.count
   }
 

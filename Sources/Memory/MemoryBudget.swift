@@ -31,8 +31,8 @@ public final class MemoryBudget: @unchecked Sendable {
 
   /// Bytes that may be held.
   public let limit: Int
-  /// Bytes that only connections may take, so that health checks, tokens and short responses go on when everything
-  /// else is refused: these need a connection, and nothing that is kept over a wait.
+  /// Bytes that only connections and small charges may take, of holders who have less than a quarter of the budget, so
+  /// that health checks, tokens and short responses go on when everything else is refused.
   public let reserve: Int
 
   private let lock = Mutex()
@@ -55,6 +55,9 @@ public final class MemoryBudget: @unchecked Sendable {
 
   /// How many times what is free one holder may take.
   fileprivate static let share = 2
+
+  /// What counts as a small charge: a request that waits, with its task.
+  fileprivate static let smallest = 24 << 10
 
   /// A fall by less than this returns too little memory to be worth a walk through the allocator's heaps.
   private static let leastFall = 8 << 20
@@ -177,11 +180,10 @@ extension MemoryBudget.State {
     let free = limit - used
     guard bytes <= free else { return false }
     let held = holder.map { holders[$0] ?? 0 }
-    if purpose == .connection {
-      // In the reserve the greedy get no further connections either.
-      guard let held, free - bytes < reserve else { return true }
-      return held + bytes <= limit / 4
-    }
+    let isSmall = purpose == .connection || bytes <= MemoryBudget.smallest
+    if isSmall, (held ?? 0) + bytes <= limit / 4 { return true }
+    // Connections have a limit of their own; they may take all but the reserve.
+    if purpose == .connection { return free - bytes >= reserve }
     let available = free - reserve
     guard bytes <= available else { return false }
     guard let held else { return true }

@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import HTTPTypes
+import Memory
 import TLS
 import TestSupport
 
@@ -17,11 +18,13 @@ final class TestServer: Sendable {
   init(
     _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
     roundTrip: Duration? = nil, speaksHTTP2: Bool = false, requiresProxyHeader: Bool = false, tls: TLSContext? = nil,
+    memory: MemoryBudget = .unlimited(),
     trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }
   ) throws {
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: recorder)
     configuration.tls = variant.isTLS ? try tls ?? TLSContext.shared.get() : nil
     configuration.limits = limits
+    configuration.memory = memory
     configuration.roundTrip = roundTrip
     configuration.speaksHTTP2 = speaksHTTP2
     configuration.isTrustedProxy = isTrusted

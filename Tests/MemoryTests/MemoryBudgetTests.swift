@@ -3,54 +3,59 @@ import Testing
 
 @Suite("A memory budget")
 struct MemoryBudgetTests {
+  /// More than a small charge, ten times.
+  private static let unit = 10_000
   private static let greedy: MemoryBudget.Holder = 1
   private static let modest: MemoryBudget.Holder = 2
 
   @Test("grants until it is used up, and again what was released")
   func bound() {
-    let budget = MemoryBudget(limit: 800)
-    #expect(budget.charge(700, to: nil, for: .response))
-    #expect(!budget.charge(1, to: nil, for: .response))
-    #expect(budget.used == 700)
-    budget.release(300, of: nil)
-    #expect(budget.charge(300, to: nil, for: .response))
+    let budget = MemoryBudget(limit: 800 * Self.unit)
+    #expect(budget.charge(700 * Self.unit, to: nil, for: .response))
+    #expect(!budget.charge(10 * Self.unit, to: nil, for: .response))
+    #expect(budget.used == 700 * Self.unit)
+    budget.release(300 * Self.unit, of: nil)
+    #expect(budget.charge(300 * Self.unit, to: nil, for: .response))
     #expect(budget.refusals(for: .response) == 1)
   }
 
   @Test("refuses the holder of most of it first")
   func greediest() {
-    let budget = MemoryBudget(limit: 8000)
-    while budget.charge(10, to: Self.greedy, for: .request) {}
+    let budget = MemoryBudget(limit: 8000 * Self.unit)
+    while budget.charge(10 * Self.unit, to: Self.greedy, for: .request) {}
     // Two thirds of what is not reserved.
-    #expect((4600...4670).contains(budget.held(by: Self.greedy)))
-    #expect(budget.charge(1000, to: Self.modest, for: .request))
-    #expect(!budget.charge(10, to: Self.greedy, for: .response))
+    #expect((4600...4670).contains(budget.held(by: Self.greedy) / Self.unit))
+    #expect(budget.charge(1000 * Self.unit, to: Self.modest, for: .request))
+    #expect(!budget.charge(10 * Self.unit, to: Self.greedy, for: .response))
   }
 
-  @Test("keeps a reserve for connections, which the greedy do not get")
+  @Test("keeps a reserve for connections and small charges, which the greedy do not get")
   func reserve() {
-    let budget = MemoryBudget(limit: 8000)
-    while budget.charge(10, to: Self.greedy, for: .request) {}
-    while budget.charge(10, to: nil, for: .upstream) {}
-    #expect(budget.used == 7000)
-    #expect(!budget.charge(10, to: Self.modest, for: .request))
-    #expect(budget.charge(10, to: Self.modest, for: .connection))
-    #expect(budget.charge(10, to: nil, for: .connection))
-    #expect(!budget.charge(10, to: Self.greedy, for: .connection))
+    let budget = MemoryBudget(limit: 8000 * Self.unit)
+    while budget.charge(10 * Self.unit, to: Self.greedy, for: .request) {}
+    budget.force(7000 * Self.unit - budget.used, to: nil)
+    #expect(!budget.charge(10 * Self.unit, to: Self.modest, for: .request))
+    #expect(budget.charge(10 * Self.unit, to: Self.modest, for: .connection))
+    #expect(budget.charge(10 * Self.unit, to: nil, for: .connection))
+    #expect(budget.charge(1000, to: Self.modest, for: .request))
+    #expect(!budget.charge(1000, to: Self.greedy, for: .request))
+    #expect(!budget.charge(1000, to: Self.greedy, for: .connection))
+    budget.force(1000 * Self.unit, to: nil)
+    #expect(!budget.charge(1000, to: Self.modest, for: .connection))
   }
 
   @Test("charges an array that several hold once, until the last has released it")
   func shared() {
-    let budget = MemoryBudget(limit: 8000)
-    let array = [UInt8](repeating: 1, count: 3000)
+    let budget = MemoryBudget(limit: 80_000)
+    let array = [UInt8](repeating: 1, count: 30_000)
     for _ in 0..<100 { #expect(budget.charge(shared: array, to: Self.greedy)) }
-    #expect(budget.used == 3000)
+    #expect(budget.used == 30_000)
     for _ in 0..<99 { budget.release(shared: array) }
-    #expect(budget.used == 3000)
+    #expect(budget.used == 30_000)
     budget.release(shared: array)
     #expect(budget.used == 0)
     #expect(budget.held(by: Self.greedy) == 0)
-    #expect(!budget.charge(shared: [UInt8](repeating: 1, count: 7001), to: Self.greedy))
+    #expect(!budget.charge(shared: [UInt8](repeating: 1, count: 70_001), to: Self.greedy))
   }
 
   @Test("gets back what an owner held when the owner goes")

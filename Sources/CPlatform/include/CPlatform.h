@@ -28,3 +28,9 @@ long cplatform_round_trip(int connection);
 // Makes a listener ignore connection requests (TCP SYN) from now on; those already queued stay.
 // 0, or -1 with errno where the platform has no socket filters.
 int cplatform_drop_connection_requests(int listener);
+
+// Has malloc take blocks of 256 KiB and more from the system one by one, and return them when they are freed.
+void cplatform_return_large_blocks(void);
+
+// Returns malloc's free pages to the system.
+void cplatform_trim_heap(void);

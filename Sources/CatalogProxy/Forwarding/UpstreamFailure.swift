@@ -76,6 +76,11 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
   }
 
+  /// There is no memory to collect the answer in.
+  public static let overMemory = UpstreamFailure(
+    .overloaded, "This server holds as much for its clients as it can. Send the request again after a moment.",
+    retryAfter: 1, ProxyStatus(error: "proxy_internal_error"))
+
   /// The upstream says that the team asks too often, and went on saying so.
   public static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(

@@ -69,6 +69,7 @@ extension Connection {
     let isDone = http2.session.isOver || !goesOn
     if peerHasFinished || (isDone && isFlushed) { return close() }
     settle()
+    guard account() else { return turnAway() }
     isResting = true
     let isPending = !isFlushed || http2.session.wantsWrite
     channel.watch(

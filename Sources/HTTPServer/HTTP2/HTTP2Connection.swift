@@ -15,6 +15,8 @@ final class HTTP2Connection {
   private var hasSaidGoodbye = false
   /// When the GOAWAY that names the last stream is due; `never` unless the end has been announced.
   private(set) var goodbyeDeadline = Deadline.never
+  /// Bytes that its exchanges hold: content that has come, and short responses that have not gone.
+  var contentBytes = 0
 
   /// The preface by which a client says that it speaks HTTP/2 without having asked (RFC 9113 §3.4).
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
@@ -25,6 +27,14 @@ final class HTTP2Connection {
   }
 
   var isIdle: Bool { exchanges.isEmpty }
+
+  /// What it holds beside the session.
+  var heldBytes: Int { contentBytes + exchanges.count * Connection.Cost.stream }
+
+  /// Tells the observer that memory was refused.
+  func noteRefusal() {
+    connection.worker.observer.noticed(.memoryRefused(connection.peer))
+  }
 
   /// Takes what has arrived. False if that ended the session.
   func receive(_ bytes: Span<UInt8>) -> Bool {

@@ -12,6 +12,8 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
   private var isFinished = false
   private var failure: ContentError?
   private var wake: (() -> Void)?
+  /// Told how many bytes were read.
+  var wasRead: (Int) -> Void = { _ in }
   /// Lets the window's credit go out.
   var flush: () -> Void = {}
 
@@ -36,6 +38,12 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
+  /// Lets go of what nobody will read. Returns how many bytes that was.
+  func discardHeld() -> Int {
+    defer { received = [] }
+    return received.count
+  }
+
   func cancel() { fail(.cancelled) }
 
   func read() async throws(ContentError) -> [UInt8]? {
@@ -48,6 +56,7 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     }
     let part = received
     received = []
+    wasRead(part.count)
     session.consume(part.count, on: stream)
     flush()
     return part

@@ -4,6 +4,7 @@ import HTTP1
 import HTTP2
 import HTTPMessages
 import HTTPTypes
+import Memory
 
 /// One request on a stream of HTTP/2, and its answer.
 final class HTTP2Exchange: @unchecked Sendable {
@@ -17,6 +18,12 @@ final class HTTP2Exchange: @unchecked Sendable {
   private var room: Waiter?
   private var hasBegun = false
   private var isClosed = false
+  /// What the work behind the request is charged, while it goes on.
+  private var workHold: MemoryHold?
+  /// A body that is charged as shared.
+  private var sharedBody: [UInt8] = []
+  /// What its response takes of `owner.contentBytes`.
+  private var heldBytes = 0
   /// The content's length as the client has said it.
   private var declaredLength: Int?
 
@@ -33,9 +40,11 @@ final class HTTP2Exchange: @unchecked Sendable {
     request.isHTTP2 = true
     request.client = connection.client
     request.subscriber = connection.subscriber
+    request.holder = connection.holder
     request.clientCertificate = connection.clientCertificate
     request.received = connection.now
     content = HTTP2Content(stream, owner.session)
+    content.wasRead = { [weak owner] count in owner?.contentBytes -= count }
     content.flush = { [weak owner] in owner?.flush() }
     connection.identify(request)
   }
@@ -60,6 +69,7 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   func received(_ bytes: Span<UInt8>) {
+    owner.contentBytes += bytes.count
     content.append(bytes)
     if !hasBegun { answer() }
   }
@@ -90,13 +100,16 @@ final class HTTP2Exchange: @unchecked Sendable {
           guard !self.isClosed else { throw .draining }
           switch reply(self.request) {
           case .now(let response): return response
-          case .later(let work): return await work(context)
+          case .later(let work):
+            guard self.mayWait() else { throw .overMemory }
+            return await work(context)
           }
         }
       case .reply(let reply):
         switch reply(request) {
         case .now(let response): finish(response)
         case .later(let work):
+          guard mayWait() else { return finish(Refusal.overMemory.response(id: request.id)) }
           let context = context
           start { () async throws(Refusal) in await work(context) }
         }
@@ -108,6 +121,14 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private var context: RequestContext {
     RequestContext(loop: owner.connection.channel.loop, content: content, contentLength: declaredLength)
+  }
+
+  /// Charges the work behind the request. False if there is no memory for it.
+  private func mayWait() -> Bool {
+    let hold = MemoryHold(owner.connection.worker.memory, for: request.holder)
+    let isGranted = hold.resize(to: Connection.Cost.work, for: .waiting)
+    if isGranted { workHold = hold } else { owner.noteRefusal() }
+    return isGranted
   }
 
   private func read(_ limit: Int) async throws(Refusal) {
@@ -152,7 +173,9 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   private func respond(_ response: Response) {
+    workHold = nil
     let isHead = request.method == .head
+    let response = affordable(response, isHead: isHead)
     let length = response.stream == nil ? response.body.count : response.streamLength
     let isBodiless = isHead || response.status.code == 204 || response.status.code == 304
     let hasContent = !isBodiless && (response.stream != nil || !response.body.isEmpty)
@@ -178,6 +201,31 @@ final class HTTP2Exchange: @unchecked Sendable {
     task = Task(executorPreference: owner.connection.channel.loop) {
       await self.copy(reader, status: response.status.code)
     }
+  }
+
+  /// The response, or a refusal if there is no memory to hold it for a slow reader.
+  private func affordable(_ response: Response, isHead: Bool) -> Response {
+    let memory = owner.connection.worker.memory
+    guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return response }
+    guard response.body.count >= Connection.leastShared else {
+      owner.contentBytes += response.body.count
+      heldBytes = response.body.count
+      return response
+    }
+    guard memory.charge(shared: response.body, to: request.holder) else {
+      owner.noteRefusal()
+      return router.finished(Refusal.overMemory.response(id: request.id), for: request)
+    }
+    sharedBody = response.body
+    return response
+  }
+
+  private func releaseBody() {
+    owner.contentBytes -= heldBytes
+    heldBytes = 0
+    guard !sharedBody.isEmpty else { return }
+    owner.connection.worker.memory.release(shared: sharedBody)
+    sharedBody = []
   }
 
   private func copy(_ reader: any ContentReader, status: Int) async {
@@ -215,6 +263,8 @@ final class HTTP2Exchange: @unchecked Sendable {
   /// The stream is over.
   func closed() {
     isClosed = true
+    releaseBody()
+    owner.contentBytes -= content.discardHeld()
     content.fail(.broken("The client has gone away."))
     task?.cancel()
     room.take()?.resume()

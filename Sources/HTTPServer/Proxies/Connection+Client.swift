@@ -15,6 +15,7 @@ extension Connection {
     }
     request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
     guard let client = forwardedClient(of: request, fields) else { return }
+    request.holder = client.subscriber.bits
     request.client = client.description
     request.subscriber = client.isIPv4 ? request.client : client.subscriber.description
   }

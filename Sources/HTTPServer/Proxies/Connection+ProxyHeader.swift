@@ -43,6 +43,7 @@ extension Connection {
       let peer = SocketAddress.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)
       isFromTrustedProxy = worker.isTrusted(address)
       know(peer)
+      holder = isFromTrustedProxy ? nil : address.subscriber.bits
     }
   }
 

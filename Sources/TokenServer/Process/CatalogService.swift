@@ -6,6 +6,7 @@ import HTTPClient
 import HTTPMessages
 import HTTPServer
 import Logging
+import Memory
 import TLS
 
 /// The catalog proxy and, for each event loop, its own way to the upstream. Made once: a reload changes the tokens only.
@@ -16,13 +17,19 @@ final class CatalogService: Sendable {
   private let clients: [ObjectIdentifier: UpstreamClient]
 
   /// Throws a sentence when the certificates that the upstream is to be trusted by cannot be read.
-  init(_ settings: Settings.Catalog, connectionsPerLoop: Int, loops: [EventLoop], logger: Logger) throws {
-    proxy = CatalogProxy(.init(settings), observer: CatalogEvents(logger: logger, tally: tally))
+  init(
+    _ settings: Settings.Catalog, connectionsPerLoop: Int, loops: [EventLoop], memory: MemoryBudget, logger: Logger
+  ) throws {
+    var proxy = CatalogProxy.Configuration(settings)
+    proxy.memory = memory
+    self.proxy = CatalogProxy(proxy, observer: CatalogEvents(logger: logger, tally: tally))
     var configuration = try UpstreamClient.Configuration(settings)
     configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
+    configuration.memory = memory
+    let client = configuration
     clients = Dictionary(
-      uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(configuration, loop: $0)) })
+      uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(client, loop: $0)) })
   }
 
   /// Counts of connections, over all loops.

@@ -24,6 +24,7 @@ final class ConnectionTally: @unchecked Sendable {
       case .acceptPaused: total.acceptPauses += 1
       case .tooManyConnections: total.refused += 1
       case .tooManyConnectionsFromAddress: total.refusedPerAddress += 1
+      case .memoryRefused: break
       case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
       case .proxyHeaderRefused: total.proxyHeadersRefused += 1
       case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1

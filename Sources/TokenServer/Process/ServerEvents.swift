@@ -61,6 +61,10 @@ struct ServerEvents: ExchangeObserver {
       warn(
         "tooManyFromAddress", "A connection is turned away: server.limits.connectionsPerAddress is reached.",
         ["client.address": "\(peer)"])
+    case .memoryRefused(let peer):
+      warn(
+        "memory", "Requests or connections are refused: server.limits.memory is reached.", ["client.address": "\(peer)"]
+      )
     case .tlsFailed(let peer, let error):
       logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):

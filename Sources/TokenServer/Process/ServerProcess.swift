@@ -28,18 +28,22 @@ struct ServerProcess {
     let sink = LogSink(descriptor: STDERR_FILENO, format: settings.log.format)
     let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
     }
+    Heap.returnLargeBlocks()
+    let trimmer = HeapTrimmer()
+    let memory = MemoryBudget(limit: settings.server.limits.memory) { trimmer.trimSoon() }
     do {
       let loops = try Self.startLoops(settings.server)
       catalog = try settings.catalog.map {
         try CatalogService(
-          $0, connectionsPerLoop: settings.server.upstreamConnectionsPerLoop, loops: loops, logger: logger)
+          $0, connectionsPerLoop: settings.server.upstreamConnectionsPerLoop, loops: loops, memory: memory,
+          logger: logger)
       }
       access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
       self.loops = loops
     } catch {
       throw StartError("\(error)")
     }
-    memory = MemoryBudget(limit: settings.server.limits.memory)
+    self.memory = memory
     metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
     first = try Generation(source, access: access, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(first)
@@ -149,6 +153,7 @@ struct ServerProcess {
     configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity
     configuration.limits = settings.limits
     if let timeouts = first.settings.catalog?.timeouts { configuration.limits.work = timeouts.whole + Self.workMargin }
+    configuration.memory = memory
     configuration.isTrustedProxy = settings.isTrustedProxy
     configuration.requiresProxyHeader = settings.proxyProtocol
     return try Server(configuration, router: first.publicRouter, loops: loops)
@@ -163,10 +168,15 @@ struct ServerProcess {
     var configuration = Server.Configuration(
       endpoint: .tcp(host: admin.host.description, port: admin.port),
       observer: ServerEvents(sink: sink, logger: logger))
+    // Its own, so that operators see what goes on when the other is used up.
+    configuration.memory = MemoryBudget(limit: Self.adminMemory)
     configuration.isTrustedProxy = first.settings.server.isTrustedProxy
     configuration.limits.connections = DescriptorBudget.adminConnections
     return try Server(configuration, router: first.adminRouter, loops: loops)
   }
+
+  /// For the few connections of probes and scrapes.
+  private static let adminMemory = 16 << 20
 
   // MARK: The end
 

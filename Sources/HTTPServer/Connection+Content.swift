@@ -1,0 +1,107 @@
+import EventLoop
+import HTTP1
+
+/// Content of a request that is read before anything else is done: for its route, or because the next request is behind
+/// it.
+///
+/// While it is incomplete the connection rests without a task: the request, what has come of the content, and this value
+/// are all that it holds.
+struct PendingContent {
+  /// What the content is read for.
+  enum Use {
+    /// The route's response.
+    case reply(limit: Int, @Sendable (Request) -> Reply, Router)
+    /// Nothing: the response is given already.
+    case none(limit: Int)
+  }
+
+  let use: Use
+  fileprivate var body: MessageBody
+  /// When all of it must be there.
+  private let end: Deadline
+  /// When more of it must be there.
+  private var progress: Deadline
+  private var discarded = 0
+
+  fileprivate init(_ use: Use, of head: RequestHead, limits: ServerLimits, now: Deadline) {
+    self.use = use
+    body = MessageBody(head.framing, limits: limits.http1)
+    end = now.advanced(by: limits.body)
+    progress = now.advanced(by: limits.bodyProgress)
+  }
+
+  /// When the wait for it ends.
+  var deadline: Deadline { min(progress, end) }
+
+  /// How the connection ends if the content does not come for the reason that `refusal` gives. Once the response is
+  /// given, a refusal would be taken for the response to the next request.
+  func ending(_ refusal: Refusal) -> Ending {
+    if case .reply = use { .refused(refusal) } else { .finished(lingers: true) }
+  }
+
+  fileprivate mutating func wait(until progress: Deadline) {
+    self.progress = progress
+  }
+
+  fileprivate mutating func take(_ part: ArraySlice<UInt8>, of request: Request) throws(Ending) {
+    switch use {
+    case .reply(let limit, _, _):
+      guard request.body.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
+      request.body.append(contentsOf: part)
+    case .none(let limit):
+      discarded += part.count
+      guard discarded <= limit else { throw .finished(lingers: true) }
+    }
+  }
+}
+
+extension Connection {
+  /// Begins to read the content of `request`.
+  func beginContent(of request: Request, _ use: PendingContent.Use) throws(Ending) {
+    if case .reply(let limit, _, _) = use {
+      if case .fixed(let length) = request.head.framing, length > limit { throw .refused(.contentTooLarge(limit)) }
+      if request.head.expectsContinue, consumed == input.count { ResponseSerializer.appendContinue(to: &output) }
+    }
+    pendingContent = PendingContent(use, of: request.head, limits: worker.limits, now: now)
+  }
+
+  /// Takes what has come of the content. Returns what is left to do when it is whole; nil if more has to come.
+  func continueContent() throws(Ending) -> Remainder? {
+    guard var content = pendingContent, let request else { return .nothing }
+    do throws(Ending) {
+      guard try read(&content, of: request) else {
+        content.wait(until: now.advanced(by: worker.limits.bodyProgress))
+        pendingContent = content
+        return nil
+      }
+    } catch .refused(let refusal) {
+      throw content.ending(refusal)
+    }
+    pendingContent = nil
+    switch content.use {
+    case .none:
+      returnRequest()
+      return .nothing
+    case .reply(_, let reply, let router):
+      switch reply(request) {
+      case .now(let response):
+        return try respond(router.finished(response, for: request), to: request, bodyIsRead: true)
+      case .later(let work): return .work(work, router, bodyIsRead: true)
+      }
+    }
+  }
+
+  /// Takes content from the input. False if its end has not come.
+  private func read(_ content: inout PendingContent, of request: Request) throws(Ending) -> Bool {
+    let bytes = input
+    while true {
+      let (count, event) = try content.body.next(bytes.span.extracting(consumed...))
+      if case .data(let range) = event {
+        try content.take(bytes[consumed + range.lowerBound..<consumed + range.upperBound], of: request)
+      }
+      consumed += count
+      if event == .end { return true }
+      if event == .needMore { return false }
+    }
+  }
+}

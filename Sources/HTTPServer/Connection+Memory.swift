@@ -1,0 +1,134 @@
+import EventLoop
+import HTTP1
+import HTTPTypes
+import Memory
+import TLS
+
+/// What a connection makes the server hold while it waits, charged to the budget of its address.
+///
+/// Bytes in arrays are counted. The rest is estimated from above, so that what is really held stays below the budget.
+extension Connection {
+  enum Cost {
+    /// The connection's objects (1 kB), and its file, socket and poller entry in the kernel (3 kB).
+    static let connection = 4_096
+    /// OpenSSL's session during the handshake, with its buffers, transcript and keys.
+    static let handshake = 40_960
+    /// OpenSSL's session afterwards: it keeps no buffers between records.
+    static let session = 12_288
+    /// Ciphertext of a shared body: two records, in a buffer that has doubled.
+    static let encrypted = 66_000
+    /// The objects of a request, its bytes aside.
+    static let request = 1_024
+    /// The task of a request that waits for its response, what the task has on its stack, and the upstream request.
+    static let work = 20_480
+    /// nghttp2's session with two header tables of 4 KiB, and its buffer of a frame.
+    static let http2 = 32_768
+    /// A stream: nghttp2's state and ours.
+    static let stream = 2_048
+    /// What the kernel takes at most for a peer that does not read: twice `Listener.sendBuffer`.
+    static let sendBuffer = 131_072
+    /// What it takes at most of bytes that the server does not read: twice `Listener.receiveBuffer`.
+    static let receiveBuffer = 65_536
+
+    /// A connection that has just been accepted.
+    static func new(isSecure: Bool) -> Int { isSecure ? connection + handshake : connection }
+  }
+
+  /// A response of at least this size is sent from the handler's own array, which others may share, and not copied.
+  static let leastShared = 16_384
+
+  /// Whether something waits for the socket to take it.
+  var isPending: Bool { !outgoing.isEmpty || !body.isEmpty }
+
+  /// Charges what is held. False if the budget refuses the growth: the connection has to end.
+  func account() -> Bool {
+    hold.move(to: request.map { $0.holder } ?? holder)
+    // What was granted for a response stays until it is out: a reader who makes progress must not lose it to newer ones.
+    let isGranted = hold.resize(to: isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
+    if !isGranted { worker.observer.noticed(.memoryRefused(peer)) }
+    return isGranted
+  }
+
+  private var purpose: MemoryBudget.Purpose {
+    if isPending || isUnread { return .response }
+    if isWorking { return .waiting }
+    return request == nil && input.isEmpty && http2 == nil ? .connection : .request
+  }
+
+  private var heldBytes: Int {
+    var bytes = Cost.connection + input.capacity + output.capacity
+    bytes += tls == nil || body.isEmpty ? outgoing.capacity : max(outgoing.capacity, Cost.encrypted)
+    if let tls { bytes += (handshakeDeadline == nil ? Cost.session : Cost.handshake) + tls.heldBytes }
+    if let request { bytes += Cost.request + request.heldBytes }
+    if let http2 { bytes += Cost.http2 + http2.heldBytes }
+    if isWorking { bytes += Cost.work }
+    if isPending || isUnread { bytes += Cost.sendBuffer }
+    // While the server writes or works, the peer may send what nobody reads.
+    if isPending || watchesHangup { bytes += Cost.receiveBuffer }
+    return bytes
+  }
+
+  /// The response, or a refusal if there is no memory to hold it for a slow reader.
+  func affordable(_ response: Response, for request: Request) -> Response {
+    guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else {
+      return response
+    }
+    guard worker.memory.charge(shared: response.body, to: holder) else {
+      worker.observer.noticed(.memoryRefused(peer))
+      return worker.router.finished(Refusal.overMemory.response(id: request.id), for: request)
+    }
+    body = response.body
+    return response
+  }
+
+  /// Lets go of a shared body, sent or not.
+  func dropBody() {
+    guard !body.isEmpty else { return }
+    worker.memory.release(shared: body)
+    body = []
+    bodySent = 0
+  }
+
+  /// Waits until the peer has taken what was sent, if that is much. The kernel keeps it for a closed connection as well,
+  /// where no limit and no budget sees it: a peer that closes its side and does not read would make it keep that for one
+  /// connection after the other.
+  func waitForReader() async {
+    guard channel.unacknowledged > Self.freeOfCharge else { return }
+    settle()
+    isUnread = true
+    let isGranted = account()
+    let end = now.advanced(by: worker.limits.writeProgress)
+    while isGranted, channel.unacknowledged > 0, now < end {
+      guard await channel.pause(until: now.advanced(by: Self.readerInterval)) == .timedOut else { break }
+    }
+    if channel.unacknowledged > Self.freeOfCharge { channel.resetOnClose() }
+  }
+
+  /// What a closed connection may leave with the kernel: what is in flight to an honest client.
+  static let freeOfCharge = 16_384
+
+  private static let readerInterval = Duration.milliseconds(250)
+
+  /// Ends a connection for which there is no memory: says so as far as the socket takes it at once, and closes. A task
+  /// for the rest would take more memory than there is.
+  func turnAway() {
+    if handshakeDeadline == nil, http2 == nil, !isPending {
+      borrowBuffers()
+      if case .refused(let refusal) = pendingContent?.ending(.overMemory) ?? .refused(.overMemory) { refuse(refusal) }
+      _ = try? flushAtOnce()
+      tls?.close(outgoing: &outgoing)
+      channel.shutdownWriting()
+      // Unread bytes would turn the close into a reset, which destroys the response in the peer's hands.
+      var discarded = worker.lendBuffer()
+      _ = try? channel.receive(into: &discarded, atMost: worker.limits.receiveBuffer)
+      worker.takeBack(discarded)
+    }
+    if isPending { channel.resetOnClose() }
+    close()
+  }
+}
+
+extension Response {
+  /// Whether its status allows for content (RFC 9110 §6.4.1).
+  var hasContent: Bool { status.code != 204 && status.code != 304 }
+}
