@@ -152,6 +152,7 @@ import Testing
     let request = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
     try client.send(request)
     #expect(try client.response()?.text == "done")
+    server.waitForConnections(1) { $0.isResting && $0.request == nil }
     // Enough for a connection, not for what waits.
     filler.force(to: memory.limit - memory.used - 10_000)
     let second = try server.connect()

@@ -16,13 +16,15 @@ enum GenerationFixture {
     let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
     let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
-    let catalog = try settings.catalog.map { try CatalogService($0, connectionsPerLoop: 1, loops: [], logger: logger) }
+    let memory = MemoryBudget(limit: settings.server.limits.memory)
+    let catalog = try settings.catalog.map {
+      try CatalogService($0, connectionsPerLoop: 1, loops: [], memory: memory, logger: logger)
+    }
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
     return try Generation(
       Generation.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
       health: Health(),
-      metrics: ServerMetrics(
-        sink: sink, catalog: catalog, access: access, memory: MemoryBudget(limit: settings.server.limits.memory)),
+      metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory),
       catalog: catalog)
   }
 }

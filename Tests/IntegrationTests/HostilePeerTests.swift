@@ -1,0 +1,92 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// What many hostile peers make the server hold.
+@Suite("Many hostile peers")
+struct HostilePeerTests {
+  private static let megabyte = 1 << 20
+  private static let plain: [(kind: String, count: Int, path: String)] = [
+    ("head", 4000, "/token"), ("body", 4000, "/token"), ("pipelined", 2000, "/openapi.json"), ("idle", 2000, "/token"),
+    ("pipelined", 500, "/v1/catalog/us/albums/long"), ("reader", 1500, "/v1/catalog/us/albums/long"),
+    ("waiting", 3000, "/v1/catalog/us/albums/hang"), ("reader", 100, "/v1/me/endless"),
+    ("reader", 100, "/v1/catalog/us/albums/endless"),
+  ]
+  private static let secure: [(kind: String, count: Int, path: String)] = [
+    ("handshake", 1500, ""), ("tls", 300, ""), ("tls-reader", 300, "/v1/catalog/us/albums/long"),
+  ]
+
+  @Test(
+    "do not end it in a control group of 256 MB, nor keep it from serving others",
+    .enabled(if: ControlGroup.obstacle == nil, Comment(rawValue: ControlGroup.obstacle ?? "")),
+    arguments: [false, true])
+  func withinLimit(_ isSecure: Bool) throws {
+    let ground = try Ground()
+    let group = try ControlGroup(megabytes: 256)
+    let upstream = try HostileUpstream()
+    let settings = [
+      "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true",
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }", "LOG_LEVEL": "warning",
+    ]
+    let server = try group.serve(ground, settings.merging(isSecure ? try ground.tlsSettings() : [:]) { $1 })
+    for (kind, count, path) in isSecure ? Self.secure : Self.plain {
+      let peers = try HostilePeers(kind, count, at: server, path: path)
+      for target in ["/healthz", "/token", "/v1/catalog/us/albums/1"] {
+        let answer = try server.request(target, "-k")
+        #expect(answer.status == 200, "\(target) beside \(kind) \(path): \(answer.text)")
+      }
+      let metrics = try MetricsPage(of: server)
+      let used = try #require(metrics["musickit_memory_budget_used_bytes"])
+      let budget = try #require(metrics["musickit_memory_budget_bytes"])
+      #expect(budget == Double(128 * Self.megabyte))
+      #expect(used <= budget, "\(kind) \(path)")
+      #expect(peers.open > 0)
+      peers.leave()
+    }
+    #expect(server.stop() == 0)
+    #expect(try group.peak < 256 * Self.megabyte)
+    withExtendedLifetime((group, upstream)) {}
+  }
+
+  @Test("leave the server's own memory as it was when they have gone", arguments: ["pipelined", "body"])
+  func afterBurst(_ kind: String) throws {
+    let server = try Ground().serve(["LOG_LEVEL": "warning"])
+    // What is made once, for the first requests.
+    for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
+    let before = try Self.anonymousBytes(of: server)
+    let peers = try HostilePeers(kind, 4000, at: server, path: "/openapi.json")
+    #expect(peers.open > 0)
+    let burst = try Self.anonymousBytes(of: server)
+    #expect(burst > before + 16 * Self.megabyte)
+    peers.leave()
+    // Ten seconds are promised. A machine that is busy with other tests gets longer.
+    let allowed = max(before / 20, 4 * Self.megabyte)
+    let end = ContinuousClock.now.advanced(by: .seconds(60))
+    while try Self.anonymousBytes(of: server) > before + allowed, ContinuousClock.now < end {
+      _ = try server.request("/healthz")
+    }
+    let after = try Self.anonymousBytes(of: server)
+    #expect(after <= before + allowed, "\(before) bytes, then \(burst), then \(after)")
+  }
+
+  @Test("of an unfinished POST hold less than 4 kB each")
+  func unfinishedPost() throws {
+    let server = try Ground().serve(["LOG_LEVEL": "warning"])
+    for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
+    let before = try Self.anonymousBytes(of: server)
+    let peers = try HostilePeers("post", 2000, at: server)
+    #expect(peers.open == 2000)
+    let each = (try Self.anonymousBytes(of: server) - before) / 2000
+    #expect(each < 4096)
+  }
+
+  /// The memory that a server has to itself.
+  private static func anonymousBytes(of server: RunningServer) throws -> Int {
+    let status = try TextFile.read("/proc/\(server.process.id)/status")
+    let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
+    guard let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Int($0) }) else {
+      throw TestFailure("The kernel does not say how much memory the server takes.")
+    }
+    return kilobytes * 1024
+  }
+}

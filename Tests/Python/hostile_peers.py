@@ -1,0 +1,136 @@
+"""Peers that make a server hold memory: each opens a connection, sends something, and reads nothing.
+
+usage: hostile_peers.py PORT KIND COUNT [PATH]
+
+KIND is one of
+
+    idle        nothing is sent
+    head        a header section of 30 kB without its end
+    body        a POST to /token with 16 kB of content, all but the last byte
+    post        the same with 52 bytes in all
+    pipelined   many requests for PATH at once
+    reader      one request for PATH
+    waiting     one request for PATH with a number behind it, so that no two are the same
+    handshake   the first message of a TLS handshake
+    tls         a whole TLS handshake
+    tls-reader  that, and one request for PATH
+
+They come from 127.0.0.2. When the server has dealt with what all have sent, prints a JSON object: `open` connections that the server keeps, and
+`refused` ones, which it closed or answered with 503. Then holds them until standard input ends.
+"""
+
+import json
+import resource
+import select
+import socket
+import ssl
+import sys
+import time
+
+PORT, KIND, COUNT = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+PATH = sys.argv[4] if len(sys.argv) > 4 else "/token"
+HEAD = "{} {} HTTP/1.1\r\nHost: localhost\r\n"
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+TLS.check_hostname = False
+TLS.verify_mode = ssl.CERT_NONE
+
+
+def hello():
+    """The first message of a TLS handshake."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = TLS.wrap_bio(incoming, outgoing)
+    try:
+        session.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+def message(number):
+    get = HEAD.format("GET", PATH)
+    if KIND == "head":
+        return get + "".join(f"X-{line}: {'a' * 1000}\r\n" for line in range(29))
+    if KIND == "body":
+        return HEAD.format("POST", "/token") + "Content-Length: 16000\r\n\r\n" + " " * 15_999
+    if KIND == "post":
+        return "POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"
+    if KIND == "pipelined":
+        return (get + "\r\n") * 100
+    if KIND == "waiting":
+        return HEAD.format("GET", f"{PATH}{number}") + "\r\n"
+    return get + "\r\n" if KIND in ("reader", "tls-reader") else ""
+
+
+def send(connection, data):
+    """What the server takes of it within a moment: one that does not read is not waited for."""
+    data = memoryview(data)
+    connection.setblocking(False)
+    while data:
+        try:
+            data = data[connection.send(data):]
+        except BlockingIOError:
+            if not select.select([], [connection], [], 0.2 if KIND != "pipelined" else 0)[1]:
+                return
+    connection.setblocking(True)
+
+
+def connect(number):
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(20)
+    connection.bind(("127.0.0.2", 0))
+    connection.connect(("127.0.0.1", PORT))
+    try:
+        if KIND.startswith("tls"):
+            connection = TLS.wrap_socket(connection)
+        send(connection, FIRST if KIND == "handshake" else message(number).encode())
+    except OSError:
+        pass
+    return connection
+
+
+def is_refused(connection):
+    """Whether the server has closed it, or answered it with 503."""
+    connection.setblocking(False)
+    try:
+        if isinstance(connection, ssl.SSLSocket):
+            return connection.recv(12)[9:] in (b"503", b"")
+        return connection.recv(12, socket.MSG_PEEK)[9:] in (b"503", b"")
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return False
+    except OSError:
+        return True
+
+
+def settle():
+    """Lets the server deal with everything: with as many requests as make it likely that every loop gets some of them.
+
+    A loop takes connections in their order, so what answers these has dealt with those before. They come from another
+    address, which holds nothing; where even that is refused, the server is busy refusing, and has dealt with the rest.
+    """
+    for _ in range(32):
+        try:
+            with socket.create_connection(("127.0.0.1", PORT), timeout=60) as connection:
+                probe = TLS.wrap_socket(connection) if KIND.startswith("tls") or KIND == "handshake" else connection
+                probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                while probe.recv(4096):
+                    pass
+        except OSError:
+            pass
+    # What waits for work or for the upstream takes a few turns more.
+    time.sleep(0.2)
+
+
+FIRST = hello()
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+connections = []
+for number in range(COUNT):
+    try:
+        connections.append(connect(number))
+    except OSError:
+        pass
+settle()
+refused = COUNT - len(connections) + sum(is_refused(connection) for connection in connections)
+print(json.dumps({"open": COUNT - refused, "refused": refused}), flush=True)
+sys.stdin.read()
