@@ -2,6 +2,7 @@ import Dispatch
 import EventLoop
 import HTTPMessages
 import HTTPTypes
+import Memory
 import TestSupport
 import Testing
 
@@ -103,7 +104,8 @@ struct HTTP1Tests {
       case .response: connection.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad")
       case .end: connection.end()
       }
-      client.submit(Exchange(UpstreamRequest(.get, "/next"), TestClient.patient, loop: client.loop))
+      client.submit(
+        Exchange(UpstreamRequest(.get, "/next"), TestClient.patient, memory: .unlimited(), loop: client.loop))
       return client.counters
     }
     #expect(counters.requestsOpen == 0)
