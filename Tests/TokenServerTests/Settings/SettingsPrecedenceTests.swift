@@ -66,6 +66,7 @@ struct SettingsPrecedenceTests {
       values["server.limits.\(row.name)"] =
         switch row.unit {
         case .count: ["8", "9", "10"]
+        case .bytes where row.range.lowerBound > 3072: ["\"17MB\"", "\"18MB\"", "\"19MB\""]
         case .bytes: ["\"1025B\"", "\"2KB\"", "\"3KB\""]
         case .time: ["\"7s\"", "\"8s\"", "\"2m\""]
         }
