@@ -22,7 +22,10 @@ enum KeyDER {
       }
       let owned = unsafe PrivateKey(adopting: key)
       let name = unsafe algorithm(of: key)
-      guard name == "P-256" else { throw .init(.wrongAlgorithm(name)) }
+      guard name == "P-256" else {
+        let error = CryptographyError.outOfMemory(in: "EVP_PKEY_get_group_name")
+        throw .init(error.map { .cryptography($0) } ?? .wrongAlgorithm(name))
+      }
       return owned
     }
   }

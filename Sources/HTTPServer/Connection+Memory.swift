@@ -12,7 +12,7 @@ extension Connection {
     /// The connection's objects (1 kB), and its file, socket and poller entry in the kernel (3 kB).
     static let connection = 4_096
     /// OpenSSL's session during the handshake, with its buffers, transcript and keys.
-    static let handshake = 40_960
+    static let handshake = 45_056
     /// OpenSSL's session afterwards: it keeps no buffers between records.
     static let session = 12_288
     /// Ciphertext of a shared body: two records, in a buffer that has doubled.
