@@ -21,7 +21,9 @@ public enum CatalogNotice: Sendable {
   /// The upstream answered 5xx.
   case upstreamStatus(Int)
   /// The upstream answered 429: the team's quota is used up for the moment.
-  case limited(limit: Int)
+  ///
+  /// - Parameter rate: The requests a second that it bears, as far as is known.
+  case limited(rate: Double)
   /// The upstream has failed repeatedly, and is asked only now and then.
   case circuitOpened
   /// The upstream is back.

@@ -3,9 +3,20 @@ import HTTPMessages
 /// Whose turn it is: the quota is shared fairly, and what does not fit waits.
 extension CatalogProxy {
   /// Waits for a turn, no longer than the exchange may take.
-  func admit(_ exchange: Exchange) async -> Admission {
+  ///
+  /// - Parameter isRetry: Whether the request was refused with 429 before.
+  func admit(_ exchange: Exchange, isRetry: Bool) async -> Admission {
     let waiting = Waiting<Admission>()
-    let admission = withState { $0.limit.acquire(for: exchange.caller, waiter: waiting) }
+    let now = clock.elapsed
+    var request = ConcurrencyLimit<Waiting<Admission>>.Request(exchange.caller)
+    request.isRetry = isRetry
+    request.patience = exchange.end - now - leastTime
+    let wanted = request
+    let (admission, isUnpaced) = withState { state in
+      let admission = state.limit.acquire(wanted, waiter: waiting, now: now)
+      return (admission, state.startsPacing(by: exchange.route))
+    }
+    if isUnpaced { startPacing(by: exchange.route) }
     switch admission {
     case .granted(let permit): return .granted(permit)
     case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
@@ -22,12 +33,46 @@ extension CatalogProxy {
   /// Gives a turn back, and tells those whose turn it is now.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
-    let grants = withState { $0.limit.release(permit, outcome, now: now) }
+    let (grants, route) = withState { state in
+      let grants = state.limit.release(permit, outcome, now: now)
+      return (grants, state.startsPacing() ? state.pacingRoute : nil)
+    }
+    if let route { startPacing(by: route) }
+    hand(grants)
+  }
+
+  private func hand(_ grants: [ConcurrencyLimit<Waiting<Admission>>.Grant]) {
     for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
       // It had been told something else in the same moment.
       release(grant.permit, .inconclusive)
     }
   }
+
+  // MARK: Pacing
+
+  private func startPacing(by route: UpstreamRoute) {
+    Task(executorPreference: route.executor) { await self.pace(route.upstream) }
+  }
+
+  /// Lets requests go at the pacer's times, until none waits for it.
+  private func pace(_ upstream: any Upstream) async {
+    while true {
+      let now = clock.elapsed
+      let (grants, next) = withState { state in
+        let grants = state.limit.advance(now: now)
+        state.isPacing = state.limit.opening != nil
+        return (grants, state.limit.opening)
+      }
+      hand(grants)
+      guard let next else { return }
+      guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
+        // The loop is on its way out, and this with it.
+        return withState { $0.isPacing = false }
+      }
+    }
+  }
+
+  // MARK: Ends
 
   /// Sees to it that something ends at its time, though nothing else should happen.
   func expire(_ item: Expiries.Item, at end: Duration, _ route: UpstreamRoute) {
@@ -64,5 +109,17 @@ extension CatalogProxy {
         return withState { $0.expiries.isWatched = false }
       }
     }
+  }
+}
+
+extension CatalogProxy.State {
+  /// Whether a task that lets requests go at the pacer's times is needed and not there. The caller starts it.
+  ///
+  /// - Parameter route: A way to the upstream, for a task that is needed later.
+  mutating func startsPacing(by route: UpstreamRoute? = nil) -> Bool {
+    guard limit.opening != nil, !isPacing else { return false }
+    if let route { pacingRoute = route }
+    isPacing = pacingRoute != nil
+    return isPacing
   }
 }

@@ -14,12 +14,15 @@ extension CatalogProxy {
         return .failure(.circuitOpen(refusal, nextHop: configuration.nextHop))
       }
       let permit: HeldPermit
-      switch await admit(exchange) {
+      switch await admit(exchange, isRetry: progress.isLimited) {
       case .granted(let granted): permit = HeldPermit(granted, of: self)
+      case .refused(let retryAfter) where progress.isLimited:
+        return .failure(.rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop))
       case .refused(let retryAfter): return .failure(.overloaded(retryAfter: retryAfter))
       case .timedOut: return .failure(.waitedTooLong(nextHop: configuration.nextHop))
       case .cancelled: return .cancelled
       }
+      progress.isLimited = false
       switch await attempt(exchange, permit, &progress) {
       case .done(let result): return result
       case .again(let delay):
@@ -35,8 +38,8 @@ extension CatalogProxy {
   /// How far a request has come over its attempts.
   struct Progress {
     var number = 1
-    /// When the first 429 came.
-    var limitedSince: Duration?
+    /// Whether the last attempt was refused with 429.
+    var isLimited = false
     /// Whether a token was made for it after a 401.
     var hasFreshToken = false
   }
@@ -66,7 +69,10 @@ extension CatalogProxy {
     }
     var request = exchange.request
     HeaderPolicy.authorize(&request.fields, with: token.credential)
-    withState { $0.counts.attempts += 1 }
+    withState { state in
+      state.counts.attempts += 1
+      state.clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
+    }
     var timeouts = configuration.timeouts
     timeouts.whole = exchange.end - now
     let start = clock.now
@@ -96,7 +102,7 @@ extension CatalogProxy {
   }
 
   /// With less time left than this, a request is not sent: it would hardly be answered.
-  private var leastTime: Duration { min(.seconds(1), configuration.timeouts.whole / 4) }
+  var leastTime: Duration { min(.seconds(1), configuration.timeouts.whole / 4) }
 
   // MARK: Judging
 
@@ -112,8 +118,7 @@ extension CatalogProxy {
       return await judgeRefusedToken(response, exchange, permit, token, &progress)
     case 429:
       response.content.cancel()
-      permit.release(.limited)
-      return judgeLimit(response, exchange, &progress)
+      return judgeLimit(response, exchange, permit, &progress)
     case 500...:
       response.content.cancel()
       permit.release(.inconclusive)
@@ -158,15 +163,19 @@ extension CatalogProxy {
   }
 
   private func judgeLimit(
-    _ response: UpstreamResponse, _ exchange: Exchange, _ progress: inout Progress
+    _ response: UpstreamResponse, _ exchange: Exchange, _ permit: HeldPermit, _ progress: inout Progress
   ) -> Step {
-    let limit = withState { state in
+    let now = clock.elapsed
+    let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    permit.release(.limited(retryAfter: asked))
+    let rate = withState { state in
       state.counts.limited += 1
-      return state.limit.limit
+      state.clientCounts[exchange.caller.client, default: ClientCounts()].limited += 1
+      state.recentRefusals.record(now: now)
+      return state.limit.rate
     }
-    observer.noticed(.limited(limit: limit))
-    progress.limitedSince = progress.limitedSince ?? clock.elapsed
-    let asked = response.fields[.retryAfter].flatMap { Int($0) }.map { Duration.seconds(min(max($0, 0), 3600)) }
+    observer.noticed(.limited(rate: rate ?? 0))
+    progress.isLimited = true
     switch decision(.limited(retryAfter: asked), of: exchange, progress) {
     case .retry(let delay): return .again(after: delay)
     case .giveUp:
@@ -179,7 +188,6 @@ extension CatalogProxy {
   ) -> RetryPolicy.Decision {
     let now = clock.elapsed
     var attempt = Attempt(exchange.request.method, ending, number: progress.number, timeLeft: exchange.end - now)
-    attempt.sinceLimited = progress.limitedSince.map { now - $0 } ?? .zero
     attempt.hasReadContent = !exchange.isUntouched
     return withState { state in
       state.retries.decision(after: attempt, budget: &state.budget, using: &state.random)
@@ -212,6 +220,21 @@ extension CatalogProxy {
 extension UpstreamRequest {
   /// Whether 304 is a response to it (RFC 9110 §13.2.2).
   fileprivate var isConditional: Bool { fields.contains(.ifNoneMatch) || fields.contains(.ifModifiedSince) }
+}
+
+extension Duration {
+  /// `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3); nil for anything else.
+  init?(retryAfter text: String, now: Int) {
+    if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+      // What does not fit is as long as what does.
+      self = .seconds(min(Int(text) ?? .max, 86_400))
+    } else if let date = FieldDate.seconds(text, now: now) {
+      let (seconds, overflow) = date.subtractingReportingOverflow(now)
+      self = .seconds(overflow ? 0 : min(max(seconds, 0), 86_400))
+    } else {
+      return nil
+    }
+  }
 }
 
 extension UpstreamError {

@@ -59,6 +59,9 @@ public final class CatalogProxy: @unchecked Sendable {
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var unshared = UnsharedTargets()
     var limit: ConcurrencyLimit<Waiting<Admission>>
+    /// Whether a task lets requests go at the pacer's times, and by which way it waits.
+    var isPacing = false
+    var pacingRoute: UpstreamRoute?
     var expiries = Expiries()
     /// What is being asked for anew behind its callers' backs.
     var revalidating: Set<CacheKey> = []
@@ -76,6 +79,9 @@ public final class CatalogProxy: @unchecked Sendable {
     var isPublic = false
     var skew = ClockSkew()
     var counts = CatalogCounts()
+    /// For each client; their names are the operator's.
+    var clientCounts: [String: ClientCounts] = [:]
+    var recentRefusals = RecentRefusals()
   }
 
   /// A proxy that has asked for nothing yet.
@@ -131,7 +137,9 @@ public final class CatalogProxy: @unchecked Sendable {
       CatalogStatus(
         isTokenRejected: state.remint.isDegraded, isCircuitOpen: !state.circuit.isClosed, limit: state.limit.limit,
         inFlight: state.limit.inFlight, waiting: state.limit.waiting,
-        clockSkew: state.skew.seconds(now: now), counts: state.counts, cache: cache.statistics)
+        clockSkew: state.skew.seconds(now: now), rate: state.limit.rate, isPaused: state.limit.isPaused(now: now),
+        recentRefusals: state.recentRefusals.count(now: now), counts: state.counts, clients: state.clientCounts,
+        cache: cache.statistics)
     }
   }
 }

@@ -12,8 +12,16 @@ public struct CatalogStatus: Sendable {
   public let waiting: Int
   /// Seconds by which the upstream's clock is ahead, as little as its latest responses allow.
   public let clockSkew: Int
+  /// The requests a second that Apple's quota bears, as far as 429s have told; nil before the first one.
+  public let rate: Double?
+  /// Whether nothing is sent for a moment, after a 429.
+  public let isPaused: Bool
+  /// 429s of the last minute.
+  public let recentRefusals: Int
   /// Sums since the start.
   public let counts: CatalogCounts
+  /// The same for each client that has sent anything, by its id in the settings.
+  public let clients: [String: ClientCounts]
   /// What the cache holds.
   public let cache: CacheStatistics
 
@@ -45,4 +53,36 @@ public struct CatalogCounts: Sendable, Equatable {
   public var staleOnError = 0
   /// Stale answers because the upstream took long.
   public var staleWhileWaiting = 0
+}
+
+/// What a client has cost the team since the start.
+public struct ClientCounts: Sendable, Equatable {
+  /// Its requests that were sent to the upstream, retries among them.
+  public var attempts = 0
+  /// 429 to those.
+  public var limited = 0
+}
+
+/// 429s of the last minute, to ten seconds.
+struct RecentRefusals: Sendable {
+  private static let slots = 6
+  private var counts = [Int](repeating: 0, count: slots)
+  private var newest: Int64 = 0
+
+  mutating func record(now: Duration) {
+    advance(to: now)
+    counts[Int(newest % Int64(Self.slots))] += 1
+  }
+
+  mutating func count(now: Duration) -> Int {
+    advance(to: now)
+    return counts.reduce(0, +)
+  }
+
+  private mutating func advance(to now: Duration) {
+    let slot = now.components.seconds / 10
+    guard slot > newest else { return }
+    for stale in max(newest + 1, slot - Int64(Self.slots) + 1)...slot { counts[Int(stale % Int64(Self.slots))] = 0 }
+    newest = slot
+  }
 }

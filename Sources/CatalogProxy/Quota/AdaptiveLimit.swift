@@ -1,15 +1,11 @@
-/// A number of requests that may be under way: additive increase, multiplicative decrease, as TCP has it for its window
-/// (RFC 5681 §3.1).
+/// A number of requests that may be under way: it grows while it is in use and the upstream answers.
 ///
-/// Apple's quota is unknown, is the team's, and is announced by nothing but a 429. So the limit feels its way: a 429
-/// halves it, a round of successes adds one. It follows what was really under way: a limit of 200 that nobody uses proves
-/// nothing, so it does not grow then, and a 429 halves what was in flight and not the 200.
+/// It keeps an upstream that hangs from taking every connection and all memory. The quota is the ``RatePacer``'s.
 struct AdaptiveLimit: Sendable {
   private let limits: ConcurrencyLimits
   private(set) var value: Int
   /// Successes with the limit in use since it last changed: as many as the limit are about a round trip.
   private var successes = 0
-  private var lastDecrease: Duration?
 
   init(_ limits: ConcurrencyLimits) {
     self.limits = limits
@@ -41,18 +37,9 @@ struct AdaptiveLimit: Sendable {
     value += 1
     successes = 0
   }
-
-  /// A request was refused with 429. Halves what was in flight, once in a while.
-  mutating func refused(inFlight: Int, now: Duration) {
-    if let lastDecrease, now - lastDecrease < limits.decreaseInterval { return }
-    let used = min(value, max(inFlight, 1))
-    value = limits.bounded(Int(Double(used) * limits.decreaseFactor))
-    successes = 0
-    lastDecrease = now
-  }
 }
 
 extension ConcurrencyLimits {
-  /// The value that the limit may have. An operator who sets the maximum below the minimum means the maximum.
-  fileprivate func bounded(_ value: Int) -> Int { max(min(max(value, minimum), maximum), 1) }
+  /// The value that the limit may have.
+  fileprivate func bounded(_ value: Int) -> Int { max(min(value, maximum), 1) }
 }

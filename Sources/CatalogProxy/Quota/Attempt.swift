@@ -17,8 +17,6 @@ public struct Attempt: Sendable {
   public var ending: Ending
   /// Which attempt at the request it was: 1 for the first.
   public var number: Int
-  /// Since the first 429 of this request; zero for the first.
-  public var sinceLimited: Duration = .zero
   /// What is left of the time that the caller gives the request.
   public var timeLeft: Duration
   /// Whether content went along, and has been read in part: it cannot be sent again.

@@ -36,12 +36,20 @@ extension ConcurrencyLimit {
   struct Client: Sendable {
     var account = Account()
     var share: Double?
+    /// When the pacer lets its next request go, if its share is of the rate, too.
+    var opening = 0.0
+    /// When as many requests have gone since its last one as there were clients in the round.
+    var rested = 0.0
+    /// Whether it waits for `opening`, outside of the round.
+    var isHeld = false
     /// Requests that wait.
     var waiting = 0
     /// Its callers of whom one has a turn, in their order.
     var order = TicketQueues<QuotaCaller>.Queue()
 
-    var isIdle: Bool { account.inFlight == 0 && waiting == 0 }
+    func isIdle(now: Double) -> Bool {
+      account.inFlight == 0 && waiting == 0 && opening <= now && rested <= now
+    }
   }
 
   /// A request that waits.

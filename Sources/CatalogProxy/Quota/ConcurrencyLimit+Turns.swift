@@ -1,7 +1,9 @@
 // Who takes turns, and whose turn it is.
 extension ConcurrencyLimit {
   /// Whether a client has not all under way that it may have.
-  func mayGo(_ client: Client) -> Bool { client.account.inFlight < adaptive.most(of: client.share) }
+  func mayGo(_ client: Client) -> Bool {
+    client.account.inFlight < adaptive.most(of: client.share) && (pacer.rate == nil || client.opening <= now)
+  }
 
   /// Whether a caller has not all under way that it may have: of what its client may have, an eighth is left to others.
   func mayGo(_ caller: Caller, of client: Client) -> Bool {
@@ -20,8 +22,30 @@ extension ConcurrencyLimit {
   }
 
   private mutating func line(up name: String, _ client: inout Client) {
-    guard client.account.turn == nil, !client.order.isEmpty, mayGo(client) else { return }
-    client.account.turn = clientTurns.append(name, to: &order)
+    guard client.account.turn == nil, !client.order.isEmpty else { return }
+    guard mayGo(client) else {
+      if client.opening > now, !client.isHeld {
+        client.isHeld = true
+        held.append(name)
+      }
+      return
+    }
+    // One that has not been served in this round need not wait for its end.
+    let isFirst = pacer.rate != nil && client.rested <= now
+    client.account.turn = isFirst ? clientTurns.prepend(name, to: &order) : clientTurns.append(name, to: &order)
+  }
+
+  /// Sees to it that clients whose share of the rate lets them go again have a turn.
+  mutating func lineUpHeld() {
+    guard !held.isEmpty else { return }
+    let names = held
+    held.removeAll(keepingCapacity: true)
+    for name in names {
+      guard var client = clients[name] else { continue }
+      client.isHeld = false
+      line(up: name, &client)
+      clients[name] = client
+    }
   }
 
   /// A caller of whom nothing waits gives up its turn, and so does its client if it was the last.
@@ -59,7 +83,7 @@ extension ConcurrencyLimit {
         caller.account.earn()
         if caller.account.isSolvent, let waiting = queues.popFirst(of: &caller.queue) {
           client.waiting -= 1
-          let permit = begin(name, &caller, &client, cost: waiting.cost)
+          let permit = begin(name, &caller, &client, cost: waiting.cost, hasWaited: true)
           grant = Grant(permit: permit, waiter: waiting.waiter)
         }
         if !caller.queue.isEmpty, mayGo(caller, of: client) {

@@ -25,6 +25,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   let limits: ConcurrencyLimits
   var adaptive: AdaptiveLimit
+  var pacer: RatePacer
   var known: [QuotaCaller: Caller] = [:]
   var clients: [String: Client] = [:]
   var queues = TicketQueues<Waiting>()
@@ -33,13 +34,18 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var clientTurns = TicketQueues<String>()
   /// Clients that have a turn, in their order.
   var order = TicketQueues<String>.Queue()
-  private var permits: [UInt64: QuotaCaller] = [:]
+  /// Clients with a share of the rate that have used it up for the moment.
+  var held: [String] = []
+  /// The time of the present operation, in seconds.
+  var now = 0.0
+  private var permits: [UInt64: (name: QuotaCaller, sent: Double)] = [:]
   private var serial: UInt64 = 0
 
   /// A limit that nothing counts against yet.
-  public init(_ limits: ConcurrencyLimits = ConcurrencyLimits()) {
+  public init(_ limits: ConcurrencyLimits = ConcurrencyLimits(), pacing: PacingLimits = PacingLimits()) {
     self.limits = limits
     adaptive = AdaptiveLimit(limits)
+    pacer = RatePacer(pacing)
   }
 
   /// Requests that may be under way at a time, as it stands.
@@ -51,27 +57,32 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// Callers of whom a request is under way or waits.
   public var callers: Int { known.count }
 
+  /// The learned rate in requests a second; nil before the first 429.
+  public var rate: Double? { pacer.rate }
+  /// Whether nothing goes for a moment, after a 429.
+  public func isPaused(now: Duration) -> Bool { pacer.isPaused(now: now.inSeconds) }
+
   /// Asks for a permit.
   ///
-  /// - Parameters:
-  ///   - name: Who pays for it. The share that it names is its client's from now on.
-  ///   - cost: How many turns it takes, 1 to ``highestCost``. A caller who forces a validation of a fresh answer pays
-  ///     more than one who asks for what has to be fetched anyway.
-  ///   - waiter: Handed back when its turn has come; dropped here if it may go at once, or is refused.
-  public mutating func acquire(for name: QuotaCaller, cost: Int = 1, waiter: Waiter) -> Admission {
+  /// - Parameter waiter: Handed back when its turn has come; dropped here if it may go at once, or is refused.
+  public mutating func acquire(_ request: Request, waiter: Waiter, now: Duration) -> Admission {
+    self.now = now.inSeconds
+    let name = request.caller
     var client = clients[name.client] ?? Client()
     var caller = known[name] ?? Caller()
     client.share = name.share
-    let cost = min(max(cost, 1), Self.highestCost)
-    if caller.queue.isEmpty, inFlight < adaptive.value, mayGo(client), mayGo(caller, of: client) {
+    let cost = min(max(request.cost, 1), Self.highestCost)
+    if caller.queue.isEmpty, mayGoAtOnce, mayGo(client), mayGo(caller, of: client) {
       caller.account.earn()
       client.account.earn()
       let permit = begin(name, &caller, &client, cost: cost)
       (clients[name.client], known[name]) = (client, caller)
       return .granted(permit)
     }
-    guard hasRoom(caller, of: client) else { return .refused(retryAfter: limits.retryAfter) }
-    let ticket = queues.append(Waiting(caller: name, cost: cost, waiter: waiter), to: &caller.queue)
+    if let delay = delay(of: request, caller, client) { return .refused(retryAfter: delay) }
+    let waiting = Waiting(caller: name, cost: cost, waiter: waiter)
+    let ticket =
+      request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.waiting += 1
     line(up: name, &caller, &client)
     (clients[name.client], known[name]) = (client, caller)
@@ -84,12 +95,16 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   public mutating func release(
     _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
   ) -> [Grant] {
-    guard let name = permits[permit.serial], var caller = known[name], var client = clients[name.client] else {
+    self.now = now.inSeconds
+    guard let (name, sent) = permits[permit.serial], var caller = known[name], var client = clients[name.client] else {
       return []
     }
     switch outcome {
-    case .answered: adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
-    case .limited: adaptive.refused(inFlight: inFlight, now: now)
+    case .answered:
+      adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
+      pacer.answered(sentAt: sent, now: self.now)
+    case .limited(let retryAfter):
+      pacer.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
     case .inconclusive: break
     }
     permits[permit.serial] = nil
@@ -97,9 +112,21 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     client.account.end()
     line(up: name, &caller, &client)
     keep(name, caller, client)
-    var grants: [Grant] = []
-    while inFlight < adaptive.value, let grant = next() { grants.append(grant) }
-    return grants
+    return grants()
+  }
+
+  /// Lets go whom the pacer held back until now.
+  public mutating func advance(now: Duration) -> [Grant] {
+    self.now = now.inSeconds
+    return grants()
+  }
+
+  /// When `advance` is to be called; nil if nothing waits for the pacer.
+  public var opening: Duration? {
+    guard pacer.rate != nil, inFlight < adaptive.value else { return nil }
+    guard order.isEmpty else { return Duration(inSeconds: pacer.opening) }
+    guard let next = held.lazy.compactMap({ clients[$0]?.opening }).min() else { return nil }
+    return Duration(inSeconds: max(pacer.opening, next))
   }
 
   /// Waits no longer.
@@ -117,23 +144,37 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Counts a request that goes.
   mutating func begin(
-    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, cost: Int
+    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, cost: Int, hasWaited: Bool = false
   ) -> ConcurrencyPermit {
     caller.account.begin(cost: cost)
     client.account.begin(cost: cost)
+    if pacer.rate != nil {
+      let interval = 1 / pacer.pace
+      client.rested = now + Double(order.count + 1) * interval
+      if let share = client.shareOfRate { client.opening = max(client.opening, now - interval) + interval / share }
+    }
+    pacer.sent(now: now, isWanted: hasWaited || !order.isEmpty)
     serial += 1
-    permits[serial] = name
+    permits[serial] = (name, now)
     return ConcurrencyPermit(serial: serial)
   }
 
   /// Stores what has changed, unless there is nothing left to know.
   mutating func keep(_ name: QuotaCaller, _ caller: Caller, _ client: Client) {
     known[name] = caller.isIdle ? nil : caller
-    clients[name.client] = client.isIdle ? nil : client
+    clients[name.client] = client.isIdle(now: now) ? nil : client
   }
 
-  private func hasRoom(_ caller: Caller, of client: Client) -> Bool {
-    let room = limits.waiting - queues.count
-    return caller.queue.count < 3 * room && (client.share == nil || client.waiting < 7 * room)
+  private mutating func grants() -> [Grant] {
+    lineUpHeld()
+    var grants: [Grant] = []
+    while inFlight < adaptive.value, mayPass, let grant = next() { grants.append(grant) }
+    return grants
   }
+
+  /// Whether the pacer lets a request go now.
+  private var mayPass: Bool { pacer.rate == nil || now >= pacer.opening }
+
+  /// Whether a request may go past those who wait: none of them may go now. What waits for the pacer comes first.
+  private var mayGoAtOnce: Bool { inFlight < adaptive.value && (pacer.rate == nil || mayPass && order.isEmpty) }
 }

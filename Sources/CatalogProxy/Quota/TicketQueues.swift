@@ -36,19 +36,29 @@ struct TicketQueues<Element: Sendable>: Sendable {
   }
 
   mutating func append(_ element: Element, to queue: inout Queue) -> QueueTicket {
-    serial += 1
-    let node = Node(element: element, serial: serial, previous: queue.last, next: nil)
-    let index: Int
-    if let reused = free.popLast() {
-      index = reused
-      nodes[index] = node
-    } else {
-      index = nodes.count
-      nodes.append(node)
-    }
-    if let last = queue.last { nodes[last]?.next = index } else { queue.first = index }
-    queue.last = index
+    let ticket = store(element, previous: queue.last, next: nil)
+    if let last = queue.last { nodes[last]?.next = ticket.index } else { queue.first = ticket.index }
+    queue.last = ticket.index
     queue.count += 1
+    return ticket
+  }
+
+  mutating func prepend(_ element: Element, to queue: inout Queue) -> QueueTicket {
+    let ticket = store(element, previous: nil, next: queue.first)
+    if let first = queue.first { nodes[first]?.previous = ticket.index } else { queue.last = ticket.index }
+    queue.first = ticket.index
+    queue.count += 1
+    return ticket
+  }
+
+  private mutating func store(_ element: Element, previous: Int?, next: Int?) -> QueueTicket {
+    serial += 1
+    let node = Node(element: element, serial: serial, previous: previous, next: next)
+    guard let index = free.popLast() else {
+      nodes.append(node)
+      return QueueTicket(index: nodes.count - 1, serial: serial)
+    }
+    nodes[index] = node
     return QueueTicket(index: index, serial: serial)
   }
 

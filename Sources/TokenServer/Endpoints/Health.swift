@@ -67,7 +67,10 @@ final class Health: @unchecked Sendable {
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
-    if let catalog = job.catalog { checks.append(.init(catalog.proxy.status)) }
+    if let catalog = job.catalog {
+      let status = catalog.proxy.status
+      checks += [.init(status), .init(quotaOf: status)]
+    }
     if let keySets = job.keySets { checks.append(.init(keySets.counts)) }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
@@ -141,6 +144,19 @@ extension ReadinessReport.Check {
       (detail, result) = ("it has failed repeatedly, and is asked only now and then", .degraded)
     } else {
       (detail, result) = ("nothing is known against it", .good)
+    }
+  }
+
+  /// The team's quota at Apple Music. Another replica would have the same.
+  fileprivate init(quotaOf status: CatalogStatus) {
+    name = "appleMusicQuota"
+    let pace = status.rate.map { "about \($0.paceText) requests a second" }
+    if status.recentRefusals > 0 {
+      detail =
+        "Apple Music limits the team: \(status.recentRefusals) answers 429 in the last minute, \(pace ?? "") are sent"
+      result = .degraded
+    } else {
+      (detail, result) = (pace.map { "Apple Music allows \($0), as far as is known" } ?? "no limit is known", .good)
     }
   }
 }

@@ -22,8 +22,9 @@ struct CatalogEvents: CatalogObserver {
     case .tokenFailed(let reason): warn("tokenFailed", .error, "No developer token can be made. \(reason)")
     case .exchangeFailed(let error): warn("exchangeFailed", .warning, "\(error)")
     case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music answered with status \(status).")
-    case .limited(let limit):
-      warn("limited", .warning, "Apple Music limits the team's requests. At most \(limit) are sent at once for now.")
+    case .limited(let rate):
+      let pace = rate.paceText
+      warn("limited", .warning, "Apple Music limits the team's requests. About \(pace) a second are sent for now.")
     case .circuitOpened:
       warn(
         "circuitOpened", .warning,
@@ -35,5 +36,13 @@ struct CatalogEvents: CatalogObserver {
   private func warn(_ kind: String, _ level: Logger.Level, _ sentence: String) {
     guard let suppressed = throttle.admit(kind) else { return }
     logger.log(level: level, "\(sentence)", metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+  }
+}
+
+extension Double {
+  /// A number of requests a second, to a tenth.
+  var paceText: String {
+    let tenths = Int(Swift.min(Swift.max(self, 0), 1e9) * 10)
+    return tenths >= 100 || tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"
   }
 }

@@ -16,8 +16,8 @@ extension ServerMetrics {
     + reloads.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
     + [tlsFailures] + tokens.map(\.metric) + certificate.map(\.metric)
-    + catalog.map(\.metric) + [UpstreamTally.responseTimes, UpstreamTally.failures] + upstreamConnections.map(\.metric)
-    + log.map(\.metric) + start.map(\.metric)
+    + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
+    + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
 
   static let build = Metric(
@@ -138,6 +138,12 @@ extension ServerMetrics {
       .gauge, "musickit_upstream_clock_skew_seconds",
       "Seconds by which Apple Music's clock is ahead of this one, as little as the Date of its latest responses allows.",
       \.clockSkew),
+    MetricReading(
+      .gauge, "musickit_upstream_rate",
+      "Requests a second that Apple Music allows, as 429s have told; 0 before the first."
+    ) { $0.rate ?? 0 },
+    MetricReading(
+      "musickit_upstream_paused", "1 while nothing is sent to Apple Music for a moment, after a 429.", \.isPaused),
     MetricReading(.counter, "musickit_cache_hits_total", "Answers from the cache, fresh or stale.", \.counts.hits),
     MetricReading(
       .counter, "musickit_cache_misses_total", "Requests that the cache is for and had no answer to.", \.counts.misses),
@@ -152,6 +158,14 @@ extension ServerMetrics {
     MetricReading(.gauge, "musickit_cache_entries", "Resources that the cache has answers for.", \.cache.entries),
     MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache takes.", \.cache.bytes),
   ]
+
+  static let clientAttempts = Metric(
+    .counter, "musickit_upstream_client_attempts_total",
+    "Requests of a client sent to Apple Music, retries among them.",
+    labels: ["client"])
+  static let clientLimited = Metric(
+    .counter, "musickit_upstream_client_rate_limited_total", "Answers 429 of Apple Music to requests of a client.",
+    labels: ["client"])
 
   static let upstreamConnections: [MetricReading<UpstreamCounters>] = [
     MetricReading(

@@ -102,7 +102,13 @@ final class ServerMetrics: @unchecked Sendable {
     text.add(Self.tokens, of: minter)
     if let tls { text.add(Self.certificate, of: tls) }
     if let catalog {
-      text.add(Self.catalog, of: catalog.proxy.status)
+      let status = catalog.proxy.status
+      text.add(Self.catalog, of: status)
+      let clients = status.clients.sorted { $0.key < $1.key }
+      text.begin(Self.clientAttempts)
+      for (id, counts) in clients { text.sample(of: Self.clientAttempts, Double(counts.attempts), [.configured(id)]) }
+      text.begin(Self.clientLimited)
+      for (id, counts) in clients { text.sample(of: Self.clientLimited, Double(counts.limited), [.configured(id)]) }
       catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }

@@ -110,19 +110,6 @@ import Testing
     #expect(gate.limit.inFlight == 200 && gate.limit.waiting == 16_384)
   }
 
-  @Test("a client with a small share is not left with the little that a refusal once left it")
-  func recovery() {
-    var gate = Turnstile(initial: 200, minimum: 4, maximum: 400)
-    for device in 0..<50 { gate.ask("\(device)", of: "partner", share: 0.1) }
-    gate.end(.limited)
-    #expect(gate.limit.limit == 10)
-    for device in 0..<20_000 {
-      gate.ask("\(device)", of: "partner", share: 0.1)
-      gate.end()
-    }
-    #expect(gate.limit.limit == 200 && gate.limit.inFlight == 20)
-  }
-
   @Test("whoever waits while there is room has all that it may have, whatever happens", arguments: 1...20)
   func anything(seed: UInt64) {
     var random = SplitMix(seed: seed)

@@ -82,7 +82,7 @@ import Testing
   @Test("a debt is bounded, however much was taken while there was room")
   func debt() {
     var gate = Turnstile(initial: 8, maximum: 8)
-    _ = gate.limit.acquire(for: QuotaCaller(client: "only", subscriber: "forcing"), waiter: 0)
+    _ = gate.limit.acquire(.init(QuotaCaller(client: "only", subscriber: "forcing")), waiter: 0, now: .zero)
     for _ in 0..<100 {
       gate.ask("forcing", cost: .max)
       gate.end()
@@ -143,22 +143,14 @@ import Testing
   @Test("a permit counts once, however often it is released")
   func doubleRelease() {
     var limit = ConcurrencyLimit<Int>()
-    guard case .granted(let permit) = limit.acquire(for: QuotaCaller(client: "only", subscriber: "a"), waiter: 1) else {
+    let request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", subscriber: "a"))
+    guard case .granted(let permit) = limit.acquire(request, waiter: 1, now: .zero) else {
       Issue.record("not granted")
       return
     }
     #expect(limit.release(permit, .answered, now: .zero).isEmpty)
-    #expect(limit.release(permit, .limited, now: .zero).isEmpty)
-    #expect(limit.inFlight == 0 && limit.limit == 200)
-  }
-
-  @Test("after a refusal nobody goes until fewer are under way than the new limit")
-  func decrease() {
-    var gate = Turnstile(initial: 8, minimum: 2)
-    for caller in 0..<30 { gate.ask("\(caller)") }
-    #expect(gate.end(.limited).isEmpty && gate.limit.limit == 4)
-    for _ in 0..<3 { #expect(gate.end(.inconclusive).isEmpty) }
-    #expect(gate.end(.inconclusive).count == 1 && gate.limit.inFlight == 4)
+    #expect(limit.release(permit, .limited(retryAfter: nil), now: .zero).isEmpty)
+    #expect(limit.inFlight == 0 && limit.limit == 200 && limit.rate == nil)
   }
 
   @Test("ten thousand requests of one caller may wait, and there is still room for others")
@@ -187,11 +179,11 @@ import Testing
   @Test("a full waiting room says when to come back")
   func full() {
     var limits = ConcurrencyLimits()
-    (limits.initial, limits.minimum, limits.waiting) = (1, 1, 0)
+    (limits.initial, limits.waiting) = (1, 0)
     var limit = ConcurrencyLimit<Int>(limits)
-    _ = limit.acquire(for: QuotaCaller(client: "only", subscriber: "a"), waiter: 1)
+    _ = limit.acquire(.init(QuotaCaller(client: "only", subscriber: "a")), waiter: 1, now: .zero)
     let another = QuotaCaller(client: "only", subscriber: "b")
-    guard case .refused(let retryAfter) = limit.acquire(for: another, waiter: 2) else {
+    guard case .refused(let retryAfter) = limit.acquire(.init(another), waiter: 2, now: .zero) else {
       Issue.record("not refused")
       return
     }
@@ -210,7 +202,7 @@ import Testing
         let (number, goes) = gate.ask(caller, cost: .random(in: -1...20, using: &random))
         if !goes, gate.tickets[number] != nil { waiting.insert(number) }
       case 5..<9:
-        let outcome: ConcurrencyOutcome = Int.random(in: 0..<20, using: &random) == 0 ? .limited : .answered
+        let outcome: ConcurrencyOutcome = Int.random(in: 0..<20, using: &random) == 0 ? .inconclusive : .answered
         for number in gate.end(outcome, now: .milliseconds(step)) { #expect(waiting.remove(number) != nil) }
       default:
         guard let number = waiting.randomElement(using: &random), let ticket = gate.tickets[number] else { continue }

@@ -99,61 +99,29 @@ import Testing
   }
 
   private func limited(
-    _ method: HTTPRequest.Method = .get, number: Int = 1, since: Duration = .zero, timeLeft: Duration = .seconds(10),
-    retryAfter: Duration? = nil
+    _ method: HTTPRequest.Method = .get, number: Int = 1, timeLeft: Duration = .seconds(10)
   ) -> Attempt {
-    var attempt = Attempt(method, .limited(retryAfter: retryAfter), number: number, timeLeft: timeLeft)
-    attempt.sinceLimited = since
-    return attempt
+    Attempt(method, .limited(retryAfter: nil), number: number, timeLeft: timeLeft)
   }
 
-  @Test("after a 429 a question waits for about half a second, and not all for the same time")
-  func firstPause() {
-    var pauses: Set<Duration> = []
-    for seed in 1...100 as ClosedRange<UInt64> {
-      guard case .retry(let pause) = decision(limited(), seed: seed) else {
-        Issue.record("given up")
-        continue
-      }
-      #expect((.milliseconds(400)...(.milliseconds(600))).contains(pause))
-      pauses.insert(pause)
-    }
-    #expect(pauses.count > 50)
-  }
-
-  @Test("429s are waited out for three and a half seconds in all")
-  func longestWait() {
-    for seed in 1...100 as ClosedRange<UInt64> {
-      var since = Duration.zero
-      var number = 1
-      while case .retry(let pause) = decision(limited(number: number, since: since), seed: seed &+ UInt64(number)) {
-        since += pause
-        number += 1
-      }
-      #expect((3...4).contains(number) && since <= .milliseconds(3500), "\(number) attempts, \(since)")
+  @Test("a GET or HEAD that is refused with 429 is sent again four times, in its turn and without budget")
+  func refused() {
+    for method in [HTTPRequest.Method.get, .head] {
+      for number in 1...4 { #expect(decision(limited(method, number: number), budget: 0) == .retry(after: .zero)) }
+      #expect(decision(limited(method, number: 5)) == .giveUp)
     }
   }
 
-  @Test("a 429 is not waited out for a change, past the deadline, or without budget")
-  func notWaited() {
-    #expect(decision(limited(.post)) == .giveUp)
-    #expect(decision(limited(timeLeft: .milliseconds(300))) == .giveUp)
-    #expect(decision(limited(), budget: 0) == .giveUp)
-  }
-
-  @Test("a Retry-After of Apple's is heeded, and given up on if it is too long")
-  func retryAfter() {
-    #expect(decision(limited(retryAfter: .seconds(2))) == .retry(after: .seconds(2)))
-    #expect(decision(limited(retryAfter: .seconds(60))) == .giveUp)
-    #expect(decision(limited(since: .seconds(2), retryAfter: .seconds(2))) == .giveUp)
+  @Test("a change that is refused with 429, or a request without any time left, is not sent again")
+  func notRepeated() {
+    for method in [HTTPRequest.Method.post, .put, .patch, .delete] { #expect(decision(limited(method)) == .giveUp) }
+    #expect(decision(limited(timeLeft: .zero)) == .giveUp)
   }
 
   @Test("with everything failing, at most 1.2 attempts are made for each of ten thousand requests")
   func budget() {
     var random = SplitMix(seed: 7)
-    let endings: [Attempt.Ending] = [
-      .limited(retryAfter: nil), .failed(UpstreamError(.connectionTerminated, .unanswered, "x")),
-    ]
+    let endings: [Attempt.Ending] = [.failed(UpstreamError(.connectionTerminated, .unanswered, "x"))]
     for ending in endings {
       var budget = RetryBudget()
       for _ in 0..<1000 {

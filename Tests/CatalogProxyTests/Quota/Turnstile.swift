@@ -10,10 +10,9 @@ struct Turnstile {
   private(set) var refused = 0
   private var count = 0
 
-  init(initial: Int = 8, minimum: Int = 1, maximum: Int = 8, waiting: Int = 16_384) {
+  init(initial: Int = 8, maximum: Int = 8, waiting: Int = 16_384) {
     var limits = ConcurrencyLimits()
     limits.initial = initial
-    limits.minimum = minimum
     limits.maximum = maximum
     limits.waiting = waiting
     limit = ConcurrencyLimit(limits)
@@ -35,7 +34,9 @@ struct Turnstile {
 
   private mutating func ask(_ caller: QuotaCaller, cost: Int) -> (number: Int, goes: Bool) {
     count += 1
-    switch limit.acquire(for: caller, cost: cost, waiter: count) {
+    var request = ConcurrencyLimit<Int>.Request(caller)
+    request.cost = cost
+    switch limit.acquire(request, waiter: count, now: .zero) {
     case .granted(let permit):
       underWay.append((permit, count))
       return (count, true)
