@@ -32,10 +32,11 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token
 	@swift build --product $(PRODUCT)
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(ARGUMENTS)
 
-test: toolchain $(VENV)/installed ## Run every test, then each fuzz target for a few seconds
-	@.ci/need openssl curl logrotate haproxy nginx chromium
+test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
+	@.ci/need openssl curl logrotate haproxy nginx chromium valgrind
 	swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" swift test --skip-build --disable-xctest --quiet
+	Tests/instructions
 	Fuzz/run $(TEST_FUZZ_SECONDS)
 
 bench: toolchain ## Measure against nginx and OpenSSL, side by side

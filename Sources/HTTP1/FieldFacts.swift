@@ -99,11 +99,19 @@ extension FieldFacts {
 
   /// Connection: a list of options in any case; unknown ones are for somebody else (RFC 9110 §7.6.1).
   private mutating func noteConnectionOptions(_ value: Range<Int>, in bytes: Span<UInt8>) {
-    var options = ListElements(value)
-    while let option = options.next(in: bytes) {
-      if bytes.equalsIgnoringCase(option, "close") { asksToClose = true }
-      if bytes.equalsIgnoringCase(option, "keep-alive") { asksToKeepAlive = true }
+    var start = value.lowerBound
+    for index in value where bytes[index] == .comma {
+      // A list may be all commas: what is shorter than `close` costs no more than its bytes.
+      if index - start >= 5 { noteConnectionOption(start..<index, in: bytes) }
+      start = index + 1
     }
+    noteConnectionOption(start..<value.upperBound, in: bytes)
+  }
+
+  private mutating func noteConnectionOption(_ option: Range<Int>, in bytes: Span<UInt8>) {
+    let option = bytes.trimmingWhitespace(option)
+    if bytes.equalsIgnoringCase(option, "close") { asksToClose = true }
+    if bytes.equalsIgnoringCase(option, "keep-alive") { asksToKeepAlive = true }
   }
 }
 

@@ -9,16 +9,20 @@ struct HostileText {
   let kind: Kind
   private let start: [UInt8]
   private let piece: [UInt8]
+  /// What the second half is made of.
+  private let last: [UInt8]
 
-  init(_ name: String, _ piece: String, start: String = "", in kind: Kind = .any) {
+  init(_ name: String, _ piece: String, then last: String? = nil, start: String = "", in kind: Kind = .any) {
     (self.name, self.kind, self.piece, self.start) = (name, kind, Array(piece.utf8), Array(start.utf8))
+    self.last = Array((last ?? piece).utf8)
   }
 
   /// Whole pieces, as many as fit into so many bytes.
   func bytes(_ count: Int) -> [UInt8] {
     var bytes = start
     bytes.reserveCapacity(count)
-    while bytes.count + piece.count <= count { bytes += piece }
+    while bytes.count + piece.count <= count / 2 { bytes += piece }
+    while bytes.count + last.count <= count { bytes += last }
     return bytes
   }
 
@@ -27,16 +31,14 @@ struct HostileText {
 
   static let all = [
     padding,
-    // Normalization sorts them by insertion, each against those before it.
-    HostileText("marks", "\u{301}\u{316}", start: "a"),
-    HostileText("decomposed", "e\u{301}"),
+    // Normalization sorts them by insertion: those below move past all those above.
+    HostileText("marks", "\u{301}", then: "\u{316}", start: "a"),
     // Grapheme breaking looks back over them.
     HostileText("flags", "\u{1F1E6}"),
     HostileText("escaped-marks", "%CC%81%CC%96", in: .query),
     HostileText("json-marks", "\\u0301\\u0316", in: .json),
     HostileText("commas", ","),
     HostileText("elements", "a,"),
-    HostileText("semicolons", "a;", in: .field),
     HostileText("equals", "a=", in: .query),
     HostileText("ampersands", "a&", in: .query),
     HostileText("weights", "a;q=1,", in: .field),
@@ -47,11 +49,8 @@ struct HostileText {
     HostileText("tags", "\"a\",", in: .field),
     HostileText("backslashes", "\\", in: .json),
     HostileText("digits", "1"),
-    HostileText("dots", ".", in: .field),
     HostileText("slashes", "/a", in: .query),
     HostileText("colons", "a:", in: .field),
-    HostileText("brackets", "[", in: .json),
-    HostileText("lines", "a: b\r\n", in: .field),
     HostileText("zeros", "0,", in: .json),
     HostileText("strings", "\"\",", in: .json),
     HostileText("objects", "{\"a\":", in: .json),

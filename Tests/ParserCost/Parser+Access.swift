@@ -50,7 +50,6 @@
     static var emulator: [Parser] {
       [
         Parser("emulator-query", { ask("/v1/catalog/us/search", query: $0) }),
-        Parser("emulator-term", "term=", "", { ask("/v1/catalog/us/search", query: $0) }),
         Parser("emulator-ids", "ids=", "", { ask("/v1/catalog/us/songs", query: $0) }),
         Parser("emulator-include", "ids=1&include=", "", { ask("/v1/catalog/us/songs", query: $0) }),
         Parser("emulator-path", { ask("/v1/catalog/us/\(String(decoding: $0, as: UTF8.self))", query: nil) }),

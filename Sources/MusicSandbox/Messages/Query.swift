@@ -14,6 +14,9 @@ struct Query: Sendable {
   /// Throws what Apple's API would answer: to a malformed escape, and to parameters that it does not know.
   init(_ text: String?) throws(AppleError) {
     guard let text, !text.isEmpty else { return }
+    guard text.utf8.allSatisfy({ $0 < 0x80 }) else {
+      throw .invalidParameter("", "A query is ASCII; anything else is percent-encoded")
+    }
     for part in text.split(separator: "&", maxSplits: Self.maximumCount) {
       let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       guard let name = PercentCoding.decode(halves[0], plusIsSpace: true),

@@ -30,7 +30,7 @@ public struct SandboxRequest: Sendable {
   /// The decoded segments of the path. Nil if an escape is malformed, or what it stands for is a slash, a control
   /// character or beyond ASCII: two readers would take it for two things, and none of Apple's paths has such.
   var segments: [String]? {
-    guard path.utf8.first == UInt8(ascii: "/") else { return nil }
+    guard path.utf8.first == UInt8(ascii: "/"), path.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
     var segments: [String] = []
     for part in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
       guard let segment = PercentCoding.decode(part),
