@@ -37,7 +37,7 @@ extension UpstreamClient {
     public var http2 = HTTP2.alpn
     /// The bounds.
     public var limits = UpstreamLimits()
-    /// What is charged for connections, and for content that nobody has read.
+    /// What is charged for connections, and for unread content.
     public var memory = MemoryBudget.unlimited()
     /// How names are looked up; nil for the system's way.
     public var lookUp: NameResolver.LookUp?

@@ -63,7 +63,7 @@ extension Connection {
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
     if isWorking { bytes += Cost.work }
     if isPending || isUnread { bytes += Cost.sendBuffer }
-    // While the server writes or works, the peer may send what nobody reads.
+    // While the server writes or works, the peer may send bytes that stay unread.
     if isPending || watchesHangup { bytes += Cost.receiveBuffer }
     return bytes
   }

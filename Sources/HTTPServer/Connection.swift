@@ -48,7 +48,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var request: Request?
   /// Content of `request` that is still to come; nil if none is waited for at rest.
   var pendingContent: PendingContent?
-  /// Whether the connection is over but for what the kernel has and the peer does not take.
+  /// Whether the connection is over, and only waits for the peer to take what the kernel still has.
   var isUnread = false
   /// Whether a task does the work behind a request, or waits for the parts of its response.
   var isWorking = false

@@ -38,7 +38,7 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
-  /// Lets go of what nobody will read. Returns how many bytes that was.
+  /// Discards unread bytes. Returns how many.
   func discardHeld() -> Int {
     defer { received = [] }
     return received.count
