@@ -20,4 +20,17 @@ public struct Descriptor: ~Copyable {
   deinit {
     close(raw)
   }
+
+  /// Whether the system grants so many further descriptors at once.
+  public static func areAvailable(_ count: Int) -> Bool {
+    var opened: [Int32] = []
+    defer { for descriptor in opened { close(descriptor) } }
+    while opened.count < count {
+      // A socket of its own counts against the limits of the process and of the system; a duplicate only against one.
+      let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+      guard descriptor >= 0 else { return false }
+      opened.append(descriptor)
+    }
+    return true
+  }
 }

@@ -39,6 +39,8 @@ extension Listener {
     case EADDRNOTAVAIL: "this machine has no such address"
     case EACCES, EPERM: "this user may not; choose a port above 1023 or a writable folder, or give the permission"
     case ENAMETOOLONG: "the path is too long for a Unix-domain socket, which takes 107 bytes"
+    case EMFILE: "this process has no descriptors left; raise its limit (ulimit -n, LimitNOFILE)"
+    case ENFILE: "the system has no descriptors left; raise fs.file-max"
     default: "\(error)"
     }
   }

@@ -69,7 +69,7 @@ struct ScarcityTests {
   func manyLoops() throws {
     let ground = try Ground()
     let server = try RunningServer(
-      "/bin/sh", ["-c", "ulimit -n 512 && exec \"$0\" --set log.format=json", Program.path],
+      "/bin/bash", Start(["--set", "log.format=json"], files: 512).shell,
       environment: ground.settings.merging(["SERVER_LOOPS": "40"]) { $1 })
     var connections: [RawConnection] = []
     var statuses: [Int: Int] = [:]
@@ -82,6 +82,79 @@ struct ScarcityTests {
     #expect(statuses == [200: 96, 503: 234])
     #expect(try MetricsPage(of: server)["musickit_accept_pauses_total"] == 0)
     #expect(server.stop() == 0)
+  }
+
+  @Test(
+    "of descriptors does not start, and says so in one sentence",
+    arguments: [
+      Start([], files: 5), Start([], files: 8), Start([], files: 9), Start([], files: 12), Start([], files: 55),
+      Start([], files: 367, loops: 40), Start(["demo", "--port", "0"], files: 5),
+      Start(["demo", "--port", "0"], files: 16), Start(["demo", "--port", "0"], files: 73),
+      Start(["sandbox", "--port", "0"], files: 7), Start(["sandbox", "--port", "0"], files: 15),
+      Start([], files: 80, inherited: 30),
+    ])
+  func tooFewDescriptors(_ start: Start) throws {
+    let ground = try Ground()
+    // One that starts after all would be waited for without end.
+    let result = try run("timeout", ["60", "/bin/bash"] + start.shell, environment: start.environment(ground))
+    #expect(result.status == 78)
+    #expect(result.stdout == "")
+    #expect(result.stderr.contains("raise the limit of descriptors (ulimit -n, LimitNOFILE)"), "\(result.stderr)")
+    #expect(result.stderr.split(separator: "\n").count == 1, "\(result.stderr)")
+  }
+
+  @Test(
+    "of descriptors answers each connection too many with 503, also with the fewest that it starts with",
+    arguments: [
+      Start([], files: 56), Start([], files: 64), Start([], files: 368, loops: 40),
+      Start(["demo", "--port", "0"], files: 74), Start([], files: 86, inherited: 30),
+    ])
+  func fewestDescriptors(_ start: Start) throws {
+    let ground = try Ground()
+    let server = try RunningServer("/bin/bash", start.shell, environment: start.environment(ground))
+    var connections: [RawConnection] = []
+    var statuses: [Int] = []
+    for _ in 0..<100 {
+      let connection = try server.connect()
+      connection.send("GET /v1/catalog/us/albums/1200868601 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      statuses.append(try connection.response().status)
+      connections.append(connection)
+    }
+    #expect(statuses.prefix(5).allSatisfy { $0 != 503 }, "\(statuses)")
+    #expect(statuses.last == 503)
+    #expect(try server.admin("/healthz").status == 200)
+    #expect(try MetricsPage(of: server)["musickit_accept_pauses_total"] == 0)
+    #expect(server.stop() == 0)
+  }
+
+  /// A start with few descriptors.
+  struct Start: Sendable, CustomTestStringConvertible {
+    let arguments: [String]
+    let files: Int
+    let inherited: Int
+    let loops: Int
+
+    init(_ arguments: [String], files: Int, inherited: Int = 0, loops: Int = 1) {
+      (self.arguments, self.files, self.inherited, self.loops) = (arguments, files, inherited, loops)
+    }
+
+    /// What closes the descriptors of the tests, leaves others open, sets the limit, and then becomes the program.
+    var shell: [String] {
+      let closing = "for file in /proc/self/fd/*; do file=${file##*/}; ((file < 3)) || exec {file}>&-; done; "
+      let opening = closing + "for ((i = 0; i < \(inherited); i++)); do exec {file}</dev/null; done; "
+      return ["-c", "\(opening)ulimit -n \(files) && exec \"$0\" \"$@\"", Program.path] + arguments
+    }
+
+    func environment(_ ground: Ground) -> [String: String] {
+      ground.settings.merging([
+        "SERVER_LOOPS": "\(loops)", "ACCESS_ANONYMOUS": "{ token: true, catalog: true }",
+        "CATALOG_UPSTREAM": "http://127.0.0.1:1",
+      ]) { $1 }
+    }
+
+    var testDescription: String {
+      "\(arguments.first ?? "serve"), \(files) descriptors (\(inherited) of them open), \(loops) loops"
+    }
   }
 
   @Test("of threads does not start, and says so in one sentence")

@@ -23,12 +23,17 @@ public struct DemoCommand: Sendable {
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
+      // A quarter of the descriptors is the emulator's.
+      let share = host.openFiles / 4
+      // Checked before anything needs a descriptor.
+      _ = try settings(upstream: "http://127.0.0.1:1", openFiles: host.openFiles - share)
       let sandbox = try SandboxServer(
-        SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0,
+        SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0, openFiles: share,
         observer: SilentObserver())
       defer { sandbox.stop() }
       let source = Generation.Source(
-        settings: try settings(upstream: sandbox.url), key: key, warnings: findings.map(\.description),
+        settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,
+        warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
       try ServerProcess(source).run(reload: nil) { addresses in
         announce(Self.guide(addresses, key, sandbox: sandbox.url))
@@ -41,7 +46,9 @@ public struct DemoCommand: Sendable {
 
   private static let team = "DEMOTEAM01"
 
-  private func settings(upstream: String) throws -> Settings {
+  private func settings(upstream: String, openFiles: Int) throws -> Settings {
+    var host = host
+    host.openFiles = openFiles
     let flags = [
       ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("musickit.teamID", Self.team),
       ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),

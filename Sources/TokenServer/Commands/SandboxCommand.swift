@@ -56,7 +56,8 @@ public struct SandboxCommand: Sendable {
       let (key, notes) = try signingKey()
       let certificate = options.isSecure ? try SandboxCertificate(options) : nil
       let sandbox = try SandboxServer(
-        try sandboxOptions(key), port: options.port, certificate: certificate, observer: SilentObserver())
+        try sandboxOptions(key), port: options.port, openFiles: HostFacts.current().openFiles,
+        certificate: certificate, observer: SilentObserver())
       announce(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes)
       _ = ProcessSignals.next()
       sandbox.stop()

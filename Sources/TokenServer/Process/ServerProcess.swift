@@ -32,10 +32,11 @@ struct ServerProcess {
     let trimmer = HeapTrimmer()
     let memory = MemoryBudget(limit: settings.server.limits.memory) { trimmer.trimSoon() }
     do {
+      try Self.checkDescriptors(loops: settings.server.loops)
       let loops = try Self.startLoops(settings.server)
       catalog = try settings.catalog.map {
         try CatalogService(
-          $0, connectionsPerLoop: settings.server.upstreamConnectionsPerLoop, loops: loops, memory: memory,
+          $0, connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops, memory: memory,
           logger: logger)
       }
       access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
@@ -104,7 +105,22 @@ struct ServerProcess {
     let isSecure: Bool
   }
 
-  // MARK: Threads
+  // MARK: Descriptors and threads
+
+  /// Checks that the system grants the descriptors that the settings count on. The process may have been given open ones,
+  /// and Dispatch ends a process in which it finds none.
+  private static func checkDescriptors(loops: Int) throws(StartError) {
+    let least = DescriptorBudget.least(loops: loops)
+    guard Descriptor.areAvailable(least - Self.standardStreams) else {
+      throw StartError(
+        """
+        The server needs \(least) descriptors for server.loops = \(loops), and the system does not grant so many beside \
+        those that are open: \(DescriptorBudget.remedy), or fs.file-max, or write fewer loops.
+        """)
+    }
+  }
+
+  private static let standardStreams = 3
 
   /// Starts a thread for each loop.
   private static func startLoops(_ settings: Settings.Server) throws -> [EventLoop] {
@@ -115,7 +131,7 @@ struct ServerProcess {
       }
       guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
     } catch {
-      guard error.call == "pthread_create" else { throw error }
+      guard error.call == "pthread_create" else { throw StartError("An event loop cannot be made: \(error).") }
       throw StartError(
         """
         The system grants this process \(loops.count) of the \(settings.loops + Self.helpers) threads that it needs \
@@ -171,7 +187,7 @@ struct ServerProcess {
     // Its own, so that operators see what goes on when the other is used up.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
     configuration.isTrustedProxy = first.settings.server.isTrustedProxy
-    configuration.limits.connections = DescriptorBudget.adminConnections
+    configuration.limits.connections = first.settings.server.descriptors.adminConnections
     return try Server(configuration, router: first.adminRouter, loops: loops)
   }
 

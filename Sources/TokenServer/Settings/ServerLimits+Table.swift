@@ -108,7 +108,7 @@ extension ServerLimits {
     if connections > most {
       reader.fault(
         "server.limits.connections", problem: "\(connections) is more than this process may have open",
-        remedy: "write \(most) at most, or raise the descriptor limit (ulimit -n)")
+        remedy: "write \(most) at most, or \(DescriptorBudget.remedy)")
     }
   }
 

@@ -53,8 +53,8 @@ extension Settings {
     public var loops: Int
     /// How loops wait.
     public var poller: Poller
-    /// Connections that each loop may have to the catalog's upstream; a share of the descriptor limit.
-    var upstreamConnectionsPerLoop: Int
+    /// The process's descriptors, as they are divided.
+    var descriptors: DescriptorBudget
   }
 }
 
@@ -102,19 +102,21 @@ extension Settings.Server {
     self.init(
       address: address, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol, hosts: hosts,
       limits: limits,
-      drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller,
-      upstreamConnectionsPerLoop: descriptors.upstreamPerLoop)
+      drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
   }
 
   /// The setting, or one loop for each core, as far as there are descriptors for them.
   private static func readLoops(_ reader: inout SettingsReader, host: HostFacts) -> Int? {
     let most = DescriptorBudget.mostLoops(openFiles: host.openFiles)
-    guard reader.isSet(loops.path) else { return min(host.cores, 256, most) }
-    let loops = reader.read(loops)
+    let loops = reader.isSet(loops.path) ? reader.read(loops) : min(host.cores, 256, max(1, most))
     if let loops, loops > most {
       reader.fault(
-        Self.loops.path, problem: "\(loops) loops need more descriptors than the \(host.openFiles) of this process",
-        remedy: "write \(most) at most, or raise the descriptor limit (ulimit -n)")
+        Self.loops.path,
+        problem: """
+          \(loops) \(loops == 1 ? "loop needs" : "loops need") \(DescriptorBudget.least(loops: loops)) descriptors at \
+          least, and this process has \(host.openFiles)
+          """,
+        remedy: (most > 0 ? "write \(most) at most, or " : "") + DescriptorBudget.remedy)
     }
     return loops
   }

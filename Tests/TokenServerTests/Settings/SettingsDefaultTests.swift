@@ -42,12 +42,13 @@ struct SettingsDefaultTests {
     "connections of callers and to the upstream stay below the descriptor limit",
     arguments: [
       (1024, 1, 889, 32), (1024, 8, 656, 27), (512, 40, 96, 1), (256, 2, 110, 18), (1_048_576, 64, 10_000, 32),
+      (56, 1, 7, 2),
     ])
   func descriptors(openFiles: Int, cores: Int, connections: Int, upstream: Int) throws {
     let host = HostFacts(openFiles: openFiles, cores: cores, logsToTerminal: true)
     let settings = try SettingsFixture().load(host: host).settings
     #expect(settings.server.limits.connections == connections)
-    #expect(settings.server.upstreamConnectionsPerLoop == upstream)
+    #expect(settings.server.descriptors.upstreamPerLoop == upstream)
     #expect(settings.server.loops == cores)
     #expect(settings.log.format == .text)
   }
@@ -56,12 +57,22 @@ struct SettingsDefaultTests {
   func loops() throws {
     let host = HostFacts(openFiles: 256, cores: 128, logsToTerminal: true)
     let settings = try SettingsFixture().load(host: host).settings
-    #expect(settings.server.loops == 19)
-    #expect(settings.server.limits.connections >= 1)
+    #expect(settings.server.loops == 26)
+    #expect(settings.server.limits.connections == 8)
     let error = #expect(throws: InvalidSettings.self) {
-      try SettingsFixture().load(["SERVER_LOOPS": "20"], host: host)
+      try SettingsFixture().load(["SERVER_LOOPS": "27"], host: host)
     }
     #expect(error?.faults.map(\.path) == ["server.loops"])
+  }
+
+  @Test("a process with too few descriptors for one loop is a fault, also where no setting is written")
+  func tooFewDescriptors() throws {
+    let host = HostFacts(openFiles: 55, cores: 4, logsToTerminal: true)
+    let error = #expect(throws: InvalidSettings.self) { try SettingsFixture().load(host: host) }
+    #expect(
+      error?.description
+        == "server.loops: 1 loop needs 56 descriptors at least, and this process has 55; raise the limit of descriptors "
+        + "(ulimit -n, LimitNOFILE).")
   }
 
   @Test("the budget of memory is half of what the control group allows")

@@ -2,7 +2,8 @@ import Glibc
 
 /// What the machine offers, as far as defaults and bounds depend on it.
 public struct HostFacts: Sendable, Equatable {
-  /// The most descriptors that this process may have open (RLIMIT_NOFILE's hard limit, to which it raises itself).
+  /// The most descriptors that this process may have open (RLIMIT_NOFILE's hard limit, to which it raises itself), less
+  /// those that its parent left open beside the standard streams.
   public var openFiles: Int
   /// The cores that this process may use: its affinity within its container's quota, at least 1.
   public var cores: Int
@@ -23,9 +24,19 @@ public struct HostFacts: Sendable, Equatable {
   public static func current() -> HostFacts {
     var limit = rlimit()
     let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
-    let openFiles = isKnown ? Int(clamping: limit.rlim_max) : 1024
+    let openFiles = (isKnown ? Int(clamping: limit.rlim_max) : 1024) - inheritedFiles()
     return HostFacts(
       openFiles: openFiles, cores: CPUQuota.usableCores(), memory: MemoryQuota.limit(),
       logsToTerminal: isatty(STDERR_FILENO) == 1)
+  }
+
+  /// How many descriptors beyond the standard streams are open; 0 where the system does not tell.
+  private static func inheritedFiles() -> Int {
+    guard let folder = unsafe opendir("/proc/self/fd") else { return 0 }
+    defer { unsafe closedir(folder) }
+    var count = 0
+    while unsafe readdir(folder) != nil { count += 1 }
+    // Two entries are the folder and its parent, three the standard streams, and one is `folder`.
+    return max(0, count - 6)
   }
 }
