@@ -1,3 +1,5 @@
+import Bytes
+
 /// What a request head says: facts, and ranges into the received bytes. It holds no bytes itself.
 ///
 /// All ranges are relative to the start of the buffer that ``RequestHeadParser/parse(_:)`` was given.
@@ -35,13 +37,21 @@ public struct RequestHead: Sendable, Equatable {
   /// Which of the fields are there that proxies write, but that anybody can send.
   public internal(set) var forwarding: ForwardingFields = []
 
-  /// Keeps ``fields`` in as much memory as they need.
-  mutating func shrink() {
-    guard fields.capacity > 2 * fields.count + 8 else { return }
-    var exact: [FieldLine] = []
-    exact.reserveCapacity(fields.count)
-    exact.append(contentsOf: fields)
-    fields = exact
+  /// Forgets every range, except for the lines of one field. Returns their bytes in memory of their own.
+  mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
+    var kept: [UInt8] = []
+    var lines: [FieldLine] = []
+    for line in fields {
+      guard let lowercaseName, isNamed(line, lowercaseName, in: bytes) else { continue }
+      let name = kept.count..<kept.count + line.name.count
+      kept.append(copying: bytes.extracting(line.name))
+      let value = kept.count..<kept.count + line.value.count
+      kept.append(copying: bytes.extracting(line.value))
+      lines.append(FieldLine(name: name, value: value))
+    }
+    (methodRange, target, path, query, authority) = (0..<0, 0..<0, 0..<0, nil, 0..<0)
+    fields = lines
+    return kept
   }
 
   /// The bytes that ``fields`` take.

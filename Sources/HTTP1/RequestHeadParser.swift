@@ -41,8 +41,15 @@ public struct RequestHeadParser: Sendable {
     refusal = nil
   }
 
-  /// Gives up storage that ``head`` does not need, if that is much, before a wait.
-  public mutating func shrink() { head.shrink() }
+  /// Gives up all of ``head`` that is about bytes, except the lines of one field. Returns their bytes, which are what the
+  /// ranges in ``head`` are about from now on.
+  ///
+  /// - Parameters:
+  ///   - bytes: The buffer that was parsed.
+  ///   - lowercaseName: The name of that field; nil for none.
+  public mutating func forgetHead(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
+    head.forget(bytes, except: lowercaseName)
+  }
 
   /// Looks at the bytes that it has not seen yet.
   ///

@@ -214,7 +214,7 @@ extension Connection {
   }
 
   /// Ends a connection whose TLS session failed: with the alert, or in plain words for a client that spoke plain HTTP.
-  func endTLS(_ error: TLSError) async {
+  func endTLS(_ error: TLSError) {
     worker.observer.noticed(.tlsFailed(peer, error))
     tls = nil
     // Answers that were not encrypted yet cannot be any more, and must not go out in clear.
@@ -224,8 +224,7 @@ extension Connection {
       refuse(.plaintextOnTLS)
       swap(&output, &outgoing)
     }
-    if sendAtOnce() { await linger() }
-    close()
+    if sendAtOnce() { linger() } else { close() }
   }
 
   /// Ends a connection whose TLS handshake takes too long, with an alert as far as the socket takes it at once.

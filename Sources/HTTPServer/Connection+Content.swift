@@ -4,19 +4,21 @@ import HTTP1
 /// Content of a request that is read before anything else is done: for its route, or because the next request is behind
 /// it.
 ///
-/// While it is incomplete the connection rests without a task: the request, what has come of the content, and this value
-/// are all that it holds.
+/// While it is incomplete the connection rests without a task. This value, and of the request what its response needs, are
+/// all that it holds.
 struct PendingContent {
   /// What the content is read for.
   enum Use {
     /// The route's response.
-    case reply(limit: Int, @Sendable (Request) -> Reply, Router)
+    case reply(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
     /// Nothing: the response is given already.
     case none(limit: Int)
   }
 
   let use: Use
   fileprivate var body: MessageBody
+  /// What has come of it, if it is read for the response.
+  fileprivate(set) var received: [UInt8] = []
   /// When all of it must be there.
   private let end: Deadline
   /// When more of it must be there.
@@ -43,11 +45,11 @@ struct PendingContent {
     self.progress = progress
   }
 
-  fileprivate mutating func take(_ part: ArraySlice<UInt8>, of request: Request) throws(Ending) {
+  fileprivate mutating func take(_ part: ArraySlice<UInt8>) throws(Ending) {
     switch use {
     case .reply(let limit, _, _):
-      guard request.body.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
-      request.body.append(contentsOf: part)
+      guard received.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
+      received.append(contentsOf: part)
     case .none(let limit):
       discarded += part.count
       guard discarded <= limit else { throw .finished(lingers: true) }
@@ -58,18 +60,23 @@ struct PendingContent {
 extension Connection {
   /// Begins to read the content of `request`.
   func beginContent(of request: Request, _ use: PendingContent.Use) throws(Ending) {
-    if case .reply(let limit, _, _) = use {
+    let content = PendingContent(use, of: request.head, limits: worker.limits, now: now)
+    switch use {
+    case .reply(let limit, _, let router):
       if case .fixed(let length) = request.head.framing, length > limit { throw .refused(.contentTooLarge(limit)) }
       if request.head.expectsContinue, consumed == input.count { ResponseSerializer.appendContinue(to: &output) }
+      request.forgetHead(except: router.lastingField)
+    case .none:
+      returnRequest()
     }
-    pendingContent = PendingContent(use, of: request.head, limits: worker.limits, now: now)
+    pendingContent = content
   }
 
   /// Takes what has come of the content. Returns what is left to do when it is whole; nil if more has to come.
   func continueContent() throws(Ending) -> Remainder? {
-    guard var content = pendingContent, let request else { return .nothing }
+    guard var content = pendingContent.take() else { return .nothing }
     do throws(Ending) {
-      guard try read(&content, of: request) else {
+      guard try read(&content) else {
         content.wait(until: now.advanced(by: worker.limits.bodyProgress))
         pendingContent = content
         return nil
@@ -77,13 +84,12 @@ extension Connection {
     } catch .refused(let refusal) {
       throw content.ending(refusal)
     }
-    pendingContent = nil
     switch content.use {
     case .none:
-      returnRequest()
       return .nothing
     case .reply(_, let reply, let router):
-      switch reply(request) {
+      guard let request else { return .nothing }
+      switch reply(content.received) {
       case .now(let response):
         return try respond(router.finished(response, for: request), to: request, bodyIsRead: true)
       case .later(let work): return .work(work, router, bodyIsRead: true)
@@ -92,12 +98,12 @@ extension Connection {
   }
 
   /// Takes content from the input. False if its end has not come.
-  private func read(_ content: inout PendingContent, of request: Request) throws(Ending) -> Bool {
+  private func read(_ content: inout PendingContent) throws(Ending) -> Bool {
     let bytes = input
     while true {
       let (count, event) = try content.body.next(bytes.span.extracting(consumed...))
       if case .data(let range) = event {
-        try content.take(bytes[consumed + range.lowerBound..<consumed + range.upperBound], of: request)
+        try content.take(bytes[consumed + range.lowerBound..<consumed + range.upperBound])
       }
       consumed += count
       if event == .end { return true }

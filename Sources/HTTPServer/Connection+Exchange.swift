@@ -9,8 +9,8 @@ extension Connection {
   enum Remainder {
     /// It is answered.
     case nothing
-    /// The operation reads its body before it answers.
-    case body(limit: Int, @Sendable (Request) -> Reply, Router)
+    /// The operation reads the request's content before it answers.
+    case content(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
     /// The handler has work to do that waits.
     case work(@Sendable (RequestContext) async -> Response, Router, bodyIsRead: Bool)
     /// The answer's content comes in parts.
@@ -38,12 +38,22 @@ extension Connection {
       try checkArrivedBody(of: request)
       return try respond(router.finished(error.response(id: request.id), for: request), to: request, bodyIsRead: false)
     }
-    if case .read(let limit, let reply) = action { return .body(limit: limit, reply, router) }
-    try checkArrivedBody(of: request)
+    if case .read = action {} else { try checkArrivedBody(of: request) }
     let answer: Response
-    switch action.reply(to: request) {
-    case .now(let response): answer = response
-    case .later(let work): return .work(work, router, bodyIsRead: false)
+    switch action {
+    case .respond(let respond): answer = respond(request)
+    case .reply(let reply):
+      switch reply(request) {
+      case .now(let response): answer = response
+      case .later(let work): return .work(work, router, bodyIsRead: false)
+      }
+    case .read(let limit, let judge):
+      switch judge(request) {
+      case .now(let response):
+        try checkArrivedBody(of: request)
+        answer = response
+      case .read(let reply): return .content(limit: limit, reply, router)
+      }
     }
     return try respond(router.finished(answer, for: request), to: request, bodyIsRead: false)
   }
@@ -60,11 +70,11 @@ extension Connection {
     // The connection reads it at rest.
     case .unreadBody:
       if let request { try beginContent(of: request, .none(limit: worker.limits.unreadBody)) }
-    case .body(let limit, let reply, let router):
+    case .content(let limit, let reply, let router):
       if let request { try beginContent(of: request, .reply(limit: limit, reply, router)) }
     case .work(let work, let router, let bodyIsRead):
       guard let request else { return }
-      let (answer, bodyIsRead) = try await perform(work, for: request, bodyIsRead: bodyIsRead)
+      let (answer, bodyIsRead) = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
       try await finish(respond(router.finished(answer, for: request), to: request, bodyIsRead: bodyIsRead))
     case .stream(let response, let reader, let bodyIsRead):
       guard let request else { return }

@@ -55,11 +55,13 @@ extension Connection {
     return request == nil && input.isEmpty && http2 == nil ? .connection : .request
   }
 
-  private var heldBytes: Int {
+  /// What it makes the server hold at present.
+  var heldBytes: Int {
     var bytes = Cost.connection + input.capacity + output.capacity
     bytes += tls == nil || body.isEmpty ? outgoing.capacity : max(outgoing.capacity, Cost.encrypted)
     if let tls { bytes += (handshakeDeadline == nil ? Cost.session : Cost.handshake) + tls.heldBytes }
     if let request { bytes += Cost.request + request.heldBytes }
+    if let pendingContent { bytes += pendingContent.received.capacity }
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
     if isWorking { bytes += Cost.work }
     if isPending || isUnread { bytes += Cost.sendBuffer }
@@ -112,7 +114,7 @@ extension Connection {
   /// Ends a connection for which there is no memory: says so as far as the socket takes it at once, and closes. A task
   /// for the rest would take more memory than there is.
   func turnAway() {
-    if handshakeDeadline == nil, http2 == nil, !isPending {
+    if handshakeDeadline == nil, http2 == nil, lingering == nil, !isPending {
       borrowBuffers()
       if case .refused(let refusal) = pendingContent?.ending(.overMemory) ?? .refused(.overMemory) { refuse(refusal) }
       _ = try? flushAtOnce()

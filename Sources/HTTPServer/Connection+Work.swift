@@ -10,18 +10,20 @@ import HTTPMessages
 extension Connection {
   /// Does the work behind a request. Returns the answer, and whether the request's content was read to its end.
   func perform(
-    _ work: @Sendable (RequestContext) async -> Response, for request: Request, bodyIsRead: Bool
+    _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(Ending) -> (Response, bodyIsRead: Bool) {
     // The answers to earlier requests must not wait for this one.
     try await flush()
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
+    // The handler has taken along what it needs.
+    request.forgetHead(except: router.lastingField)
     settle()
     isWorking = true
     defer { isWorking = false }
     guard account() else {
       content.cancel()
-      borrowBuffers()
-      return (Refusal.overMemory.response(id: request.id), content.isFinished)
+      turnAway()
+      throw .gone
     }
     watchForInterruption()
     var response = await work(
@@ -44,11 +46,11 @@ extension Connection {
   /// From now on the client's going away, the server's, or the end of the time for work cancels the connection's task.
   func watchForInterruption() {
     watchesHangup = false
-    if interruption == nil {
-      channel.watch(until: now.advanced(by: worker.limits.work), self)
-    } else {
-      waitForCancelledWork()
-    }
+    guard interruption == nil else { return waitForCancelledWork() }
+    // Content may have been read since the last wait.
+    settle()
+    guard account() else { return cancelWork(.refused(.overMemory)) }
+    channel.watch(until: now.advanced(by: worker.limits.work), self)
   }
 
   func stopWatching() {

@@ -70,6 +70,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var handshakeDeadline: Deadline?
   /// When the header section that has begun must be complete; nil while none has.
   var headDeadline: Deadline?
+  /// What the peer may still send after the last response, and until when; nil before that.
+  private(set) var lingering: (deadline: Deadline, discarded: Int)?
   private(set) var idleDeadline: Deadline?
 
   /// Whom it is charged to, as long as no request is; nil for a trusted proxy.
@@ -123,6 +125,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     guard isResting else { return interrupt(readiness) }
     isResting = false
     switch readiness {
+    case .ready where lingering != nil: discardInput()
+    case .timedOut where lingering != nil, .cancelled where lingering != nil: endLinger()
     case .ready: serve()
     case .timedOut where pendingContent != nil: begin(endingOfContent(.bodyTimeout))
     case .cancelled where pendingContent != nil: begin(endingOfContent(.draining))
@@ -140,7 +144,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Until when it may rest. Only a request moves the end of an idle connection: bytes that come to nothing, such as a
   /// dripped TLS record, do not.
   private func restDeadline() -> Deadline {
-    if let deadline = handshakeDeadline ?? headDeadline ?? pendingContent?.deadline { return deadline }
+    if let deadline = lingering?.deadline ?? handshakeDeadline ?? headDeadline ?? pendingContent?.deadline {
+      return deadline
+    }
     let deadline = idleDeadline ?? now.advanced(by: worker.stage == .closing ? drainGrace : worker.limits.idle)
     idleDeadline = deadline
     return deadline
@@ -148,11 +154,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Gives back what was borrowed, and waits for bytes without a task.
   func rest() {
-    if pendingContent != nil {
-      request?.shrink()
-    } else if headDeadline == nil {
-      returnRequest()
-    }
+    if pendingContent == nil, headDeadline == nil { returnRequest() }
     settle()
     guard account() else { return turnAway() }
     isResting = true
@@ -165,7 +167,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// says that it is the last.
   func closeIfIdle() {
     if let http2 { return announceEnd(of: http2) }
-    guard isResting, headDeadline == nil, handshakeDeadline == nil, pendingContent == nil else { return }
+    guard isResting, headDeadline == nil, handshakeDeadline == nil, pendingContent == nil, lingering == nil else {
+      return
+    }
     idleDeadline = min(idleDeadline ?? .never, now.advanced(by: drainGrace))
     channel.watch(until: restDeadline(), self)
   }
@@ -251,7 +255,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     let remainder = try answerAtOnce()
     guard let request else { return remainder }
     switch remainder {
-    case .body(let limit, let reply, let router): try beginContent(of: request, .reply(limit: limit, reply, router))
+    case .content(let limit, let reply, let router): try beginContent(of: request, .reply(limit: limit, reply, router))
     case .unreadBody: try beginContent(of: request, .none(limit: worker.limits.unreadBody))
     case .nothing, .work, .stream, .turn: return remainder
     }
@@ -322,7 +326,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       refuse(refusal)
       await finish(lingers: true)
     case .failedTLS(let error):
-      await endTLS(error)
+      endTLS(error)
     }
   }
 
@@ -332,27 +336,44 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       tls?.close(outgoing: &outgoing)
       try await transmit()
     } catch { return close() }
-    if lingers { await linger() }
+    if lingers { return linger() }
     await waitForReader()
     close()
   }
 
-  /// The peer may still be sending. Closing now would answer that with a reset, and the peer's system would throw away
-  /// what we said (RFC 9112 §9.6): so say that we are done, and read on for a little while.
-  func linger() async {
+  /// Reads on for a little while, and discards what comes. The peer may still be sending: closing now would answer that
+  /// with a reset, and the peer's system would throw away the response (RFC 9112 §9.6).
+  ///
+  /// The connection rests meanwhile, without the request, which refused peers could otherwise make the server keep.
+  func linger() {
     channel.shutdownWriting()
-    settle()
-    let deadline = now.advanced(by: worker.limits.linger)
-    var discarded = 0
-    while discarded < worker.limits.lingerBytes, now < deadline {
-      var scratch = worker.lendBuffer()
-      let reading = try? channel.receive(into: &scratch, atMost: worker.limits.receiveBuffer)
-      worker.takeBack(scratch)
-      switch reading {
-      case .bytes(let count): discarded += count
-      case .wouldBlock: guard await channel.readable(until: deadline) == .ready else { return }
-      case .end, nil: return
-      }
+    lingering = (now.advanced(by: worker.limits.linger), 0)
+    consumed = input.count
+    (pendingContent, headDeadline, handshakeDeadline, tls) = (nil, nil, nil, nil)
+    discardInput()
+  }
+
+  private func discardInput() {
+    guard let deadline = lingering?.deadline, var discarded = lingering?.discarded else { return }
+    var scratch = worker.lendBuffer()
+    let reading = try? channel.receive(into: &scratch, atMost: worker.limits.receiveBuffer)
+    worker.takeBack(scratch)
+    switch reading {
+    case .bytes(let count): discarded += count
+    case .wouldBlock: break
+    case .end, nil: return endLinger()
+    }
+    guard discarded < worker.limits.lingerBytes, now < deadline else { return endLinger() }
+    lingering = (deadline, discarded)
+    rest()
+  }
+
+  private func endLinger() {
+    lingering = nil
+    guard channel.unacknowledged > Self.freeOfCharge else { return close() }
+    Task(executorPreference: channel.loop) {
+      await self.waitForReader()
+      self.close()
     }
   }
 

@@ -8,18 +8,10 @@ public struct Operation: Sendable {
   enum Action: Sendable {
     /// Answers at once; a body that comes all the same is discarded.
     case respond(@Sendable (Request) -> Response)
-    /// Reads a body of at most so many bytes, and then answers, at once or after a wait.
-    case read(limit: Int, @Sendable (Request) -> Reply)
-    /// Answers at once or after a wait, and may read the body meanwhile.
+    /// Judges the head, and then reads content of at most so many bytes.
+    case read(limit: Int, @Sendable (Request) -> HeadReply)
+    /// Answers at once or after a wait, and may read the content meanwhile.
     case reply(@Sendable (Request) -> Reply)
-
-    /// What it answers to a request whose body, if it reads one before, has been read.
-    func reply(to request: Request) -> Reply {
-      switch self {
-      case .respond(let respond): .now(respond(request))
-      case .read(_, let reply), .reply(let reply): reply(request)
-      }
-    }
   }
 
   /// An operation without request content: a body that comes all the same is discarded.
@@ -32,13 +24,9 @@ public struct Operation: Sendable {
     Operation(method: .get, action: .reply(reply))
   }
 
-  /// An operation that reads a body of at most `bodyLimit` bytes; more is refused with 413.
-  public static func post(bodyLimit: Int, reply: @escaping @Sendable (Request) -> Reply) -> Operation {
-    Operation(method: .post, action: .read(limit: bodyLimit, reply))
-  }
-
-  /// The same, for an answer that never has to be waited for.
-  public static func post(bodyLimit: Int, _ respond: @escaping @Sendable (Request) -> Response) -> Operation {
-    post(bodyLimit: bodyLimit, reply: { .now(respond($0)) })
+  /// An operation that reads content of at most `bodyLimit` bytes, if the head gives no reason to refuse it; more is
+  /// refused with 413.
+  public static func post(bodyLimit: Int, judge: @escaping @Sendable (Request) -> HeadReply) -> Operation {
+    Operation(method: .post, action: .read(limit: bodyLimit, judge))
   }
 }

@@ -10,6 +10,14 @@ public enum Reply: Sendable {
   case later(@Sendable (RequestContext) async -> Response)
 }
 
+/// What a handler has to say to the head of a request whose content is still to be read.
+public enum HeadReply: Sendable {
+  /// The response, whatever the content is.
+  case now(Response)
+  /// The content is wanted. The `Request` is no longer there when it has come: what the handler needs of it, it takes along.
+  case read(@Sendable (_ content: [UInt8]) -> Reply)
+}
+
 /// What work behind a request has at hand.
 public struct RequestContext: Sendable {
   /// The loop that it runs on.

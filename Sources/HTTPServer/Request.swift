@@ -6,13 +6,10 @@ public import Memory
 public import TLS
 public import Telemetry
 
-/// A request while it is answered: its head, its content if the route reads one, and who asks.
+/// A request while it is answered: its head, and who asks.
 ///
 /// An object, lent by the event loop and used again for another request: nothing may keep it beyond the answer.
 public final class Request {
-  /// The content, if the operation reads it; else empty.
-  public internal(set) var body: [UInt8] = []
-
   /// Names the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
 
@@ -45,8 +42,10 @@ public final class Request {
   var received = Deadline.now
 
   var parser: RequestHeadParser
-  /// The head as it was received.
+  /// The head as it was received; of a request that waits, what is left of it.
   private(set) var bytes: [UInt8] = []
+  /// The length of the head that was forgotten: what the handler took along of it is no longer than that.
+  private var forgottenBytes = 0
 
   init(limits: HTTP1Limits, id: RequestID, loop: EventLoop) {
     self.loop = loop
@@ -64,23 +63,21 @@ public final class Request {
   func reset() {
     parser.reset()
     bytes.removeAll(keepingCapacity: true)
-    body.removeAll(keepingCapacity: body.capacity <= 65_536)
+    forgottenBytes = 0
     route = nil
     clientCertificate = nil
   }
 
-  /// Keeps the head in as much memory as it needs: the object has served others, and their heads may have been long.
-  func shrink() {
-    parser.shrink()
-    guard bytes.capacity > 2 * bytes.count + 256 else { return }
-    var exact: [UInt8] = []
-    exact.reserveCapacity(bytes.count)
-    exact.append(contentsOf: bytes)
-    bytes = exact
+  /// Gives up the head before a wait, but for the line of one field and what needs no bytes, such as the method: the
+  /// handler has taken along what it needs, and who waits must not make the server hold both.
+  func forgetHead(except name: StaticString?) {
+    guard forgottenBytes == 0 else { return }
+    forgottenBytes = bytes.count
+    bytes = parser.forgetHead(bytes.span, except: name)
   }
 
-  /// The bytes that its arrays take.
-  var heldBytes: Int { bytes.capacity + body.capacity + parser.head.storageBytes }
+  /// The bytes that it makes the server hold, at most.
+  var heldBytes: Int { bytes.capacity + forgottenBytes + parser.head.storageBytes }
 
   /// Keeps the head, whose bytes the receive buffer is about to lose.
   func keep(_ head: Span<UInt8>) {

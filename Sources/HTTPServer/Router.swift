@@ -6,19 +6,23 @@ public struct Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
   private let finish: @Sendable (inout Response, Request) -> Void
+  /// The field whose lines `finish` finds in a request that had to wait; nil for none.
+  let lastingField: StaticString?
 
   /// A router.
   ///
   /// - Parameters:
   ///   - routes: Looked through in order.
   ///   - hosts: The host names that requests may name, checked before anything else; nil for any.
+  ///   - lastingField: The one field, in lower case, that `finish` reads.
   ///   - finish: Has the last word on every response, refusals by the routes included: CORS, for one.
   public init(
-    _ routes: [Route], hosts: AllowedHosts? = nil,
+    _ routes: [Route], hosts: AllowedHosts? = nil, lastingField: StaticString? = nil,
     finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
   ) {
     self.routes = routes
     self.hosts = hosts
+    self.lastingField = lastingField
     self.finish = finish
   }
 

@@ -5,10 +5,11 @@ import Locks
 /// What a connection, a request or a response takes is charged here before it is kept over a wait, and released with
 /// it. Work that ends within one turn of a loop is not charged: its buffers belong to the loop, and there are few.
 ///
-/// Memory is granted by a dynamic threshold (Choudhury and Hahne, 1998): a holder may take up to
-/// ``share`` times what is still free. One greedy address therefore gets two thirds of the budget, two get two fifths
-/// each, and an address that holds little is always served. The growth that would exceed the budget is refused, so
-/// the newest and greediest lose, and what was granted stays.
+/// Memory is granted by a dynamic threshold (Choudhury and Hahne, 1998): a holder may take up to ``share`` times what
+/// is still free outside of the ``reserve``. One greedy address therefore gets two thirds of that, two get two fifths
+/// each. The reserve is for holders that have no more than ``smallHolding``, under the same threshold, and half of it
+/// for their connections only. So beside a hundred greedy addresses, one that holds little is served. The growth that would exceed the budget is refused: the newest
+/// and greediest lose, and what was granted stays.
 public final class MemoryBudget: @unchecked Sendable {
   // Sendable: `state` is touched only under `lock`; all else never changes.
 
@@ -31,9 +32,11 @@ public final class MemoryBudget: @unchecked Sendable {
 
   /// Bytes that may be held.
   public let limit: Int
-  /// Bytes that only connections and small charges may take, of holders who have less than a quarter of the budget, so
-  /// that health checks, tokens and short responses go on when everything else is refused.
+  /// Bytes that only holders of no more than ``smallHolding`` may take, so that health checks, tokens and short responses
+  /// go on when everything else is refused.
   public let reserve: Int
+  /// How much a holder may have who takes from the reserve: a few requests at once, over TLS one handshake at least.
+  public let smallHolding: Int
 
   private let lock = Mutex()
   private var state = State()
@@ -56,10 +59,8 @@ public final class MemoryBudget: @unchecked Sendable {
   /// How many times what is free one holder may take.
   fileprivate static let share = 2
 
-  /// What counts as a small charge: a request that waits, with its task.
-  fileprivate static let smallest = 24 << 10
-
-  /// A fall by less than this returns too little memory to be worth a walk through the allocator's heaps.
+  /// A fall by less than this, or than a sixteenth of the budget, returns too little memory to be worth a walk through the
+  /// allocator's heaps.
   private static let leastFall = 8 << 20
 
   /// A budget of `limit` bytes.
@@ -68,6 +69,7 @@ public final class MemoryBudget: @unchecked Sendable {
   public init(limit: Int, useFell: @escaping @Sendable () -> Void = {}) {
     self.limit = limit
     reserve = limit / 8
+    smallHolding = max(limit / 128, 64 << 10)
     self.useFell = useFell
   }
 
@@ -80,7 +82,7 @@ public final class MemoryBudget: @unchecked Sendable {
   /// - Returns: False if they are refused. Nothing is charged then, and nothing may be kept.
   public func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
     lock.withLock {
-      guard state.allows(bytes, to: holder, for: purpose, limit: limit, reserve: reserve) else {
+      guard allows(bytes, to: holder, for: purpose) else {
         state.refusals[purpose.rawValue] += 1
         return false
       }
@@ -108,7 +110,7 @@ public final class MemoryBudget: @unchecked Sendable {
   /// Whether `count` bytes would be granted to `holder` now. Counts a refusal if not.
   public func wouldGrant(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
     lock.withLock {
-      let isAllowed = state.allows(bytes, to: holder, for: purpose, limit: limit, reserve: reserve)
+      let isAllowed = allows(bytes, to: holder, for: purpose)
       if !isAllowed { state.refusals[purpose.rawValue] += 1 }
       return isAllowed
     }
@@ -123,7 +125,7 @@ public final class MemoryBudget: @unchecked Sendable {
         state.shared[key]?.references += 1
         return true
       }
-      guard state.allows(array.count, to: holder, for: .response, limit: limit, reserve: reserve) else {
+      guard allows(array.count, to: holder, for: .response) else {
         state.refusals[Purpose.response.rawValue] += 1
         return false
       }
@@ -155,7 +157,7 @@ public final class MemoryBudget: @unchecked Sendable {
   }
 
   private func noteFall() -> Bool {
-    guard state.used <= state.peak / 2, state.peak - state.used >= Self.leastFall else { return false }
+    guard state.used <= state.peak / 2, state.peak - state.used >= min(Self.leastFall, limit / 16) else { return false }
     state.peak = state.used
     return true
   }
@@ -170,26 +172,22 @@ public final class MemoryBudget: @unchecked Sendable {
 
   /// How many charges for this purpose were refused.
   public func refusals(for purpose: Purpose) -> Int { lock.withLock { state.refusals[purpose.rawValue] } }
+
+  /// Whether the charge is granted; under `lock`.
+  private func allows(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
+    guard bytes > 0 else { return true }
+    let free = limit - state.used
+    // Connections have limits of their own, per address too: they may take everything but the reserve.
+    if purpose == .connection, free - bytes >= reserve { return true }
+    guard let holder else { return purpose == .connection ? bytes <= free : free - bytes >= reserve }
+    let held = state.holders[holder] ?? 0
+    let isSmall = held + bytes <= smallHolding
+    let available = free - (!isSmall ? reserve : purpose == .connection ? 0 : reserve / 2)
+    return bytes <= available && held + bytes <= Self.share * (available - bytes)
+  }
 }
 
 extension MemoryBudget.State {
-  fileprivate func allows(
-    _ bytes: Int, to holder: MemoryBudget.Holder?, for purpose: MemoryBudget.Purpose, limit: Int, reserve: Int
-  ) -> Bool {
-    guard bytes > 0 else { return true }
-    let free = limit - used
-    guard bytes <= free else { return false }
-    let held = holder.map { holders[$0] ?? 0 }
-    let isSmall = purpose == .connection || bytes <= MemoryBudget.smallest
-    if isSmall, (held ?? 0) + bytes <= limit / 4 { return true }
-    // Connections have a limit of their own; they may take all but the reserve.
-    if purpose == .connection { return free - bytes >= reserve }
-    let available = free - reserve
-    guard bytes <= available else { return false }
-    guard let held else { return true }
-    return held + bytes <= MemoryBudget.share * (available - bytes)
-  }
-
   fileprivate mutating func add(_ bytes: Int, to holder: MemoryBudget.Holder?) {
     used += bytes
     peak = max(peak, used)

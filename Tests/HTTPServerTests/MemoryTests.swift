@@ -1,4 +1,6 @@
+import EventLoop
 import Glibc
+import HTTPMessages
 import HTTPTypes
 import Memory
 import TestSupport
@@ -79,7 +81,7 @@ import Testing
       clients.append(client)
       let end = ContinuousClock.now.advanced(by: .seconds(60))
       while memory.refusals(for: .request) == refused, ContinuousClock.now < end {
-        let waiting = server.workers { $0.connections.values.count { $0.request?.body.count == 20_000 } }
+        let waiting = server.workers { $0.connections.values.count { $0.pendingContent?.received.count == 20_000 } }
         if waiting == [clients.count] { break }
         sched_yield()
       }
@@ -164,6 +166,181 @@ import Testing
     #expect(try third.response()?.text == "done")
   }
 
+  // MARK: What is charged
+
+  /// Longer than what anything else takes that a test counts.
+  private static let padding = String(repeating: "p", count: 15_000)
+  private static let origin = "https://app.example.com"
+
+  /// A request with a head of 30 kB.
+  private static func long(_ line: String, _ fields: String = "", _ content: String = "") -> String {
+    "\(line) HTTP/1.1\r\nHost: a\r\nX-A: \(padding)\r\nOrigin: \(origin)\r\nX-B: \(padding)\r\n\(fields)\r\n\(content)"
+  }
+
+  /// `/wait` answers once `go` is there, `/content` once it has got content and `go`; each response has the origin.
+  private static func router(_ begun: Signal<Void>, _ go: Signal<Void>) -> Router {
+    let respond: @Sendable (RequestContext) async -> Response = { context in
+      begun.send(())
+      let value: Void? = await go.next()
+      return Response(value == nil ? .internalServerError : .ok, body: Array("done".utf8))
+    }
+    return Router(
+      [
+        Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+        Route("/wait", [.get(reply: { _ in .later(respond) })]),
+        Route("/content", [.post(bodyLimit: 100) { _ in .read { _ in .later(respond) } }]),
+        Route(below: "/upload/") { _ in
+          .later { context in
+            while let part = try? await context.content.read(), !part.isEmpty {}
+            return await respond(context)
+          }
+        },
+      ], lastingField: "origin",
+      finish: { response, request in
+        guard case .single(let value) = request.field("origin") else { return }
+        response.fields[.accessControlAllowOrigin] = String(decoding: value, as: UTF8.self)
+      })
+  }
+
+  /// Whether every connection that waits is charged what it holds.
+  private static func isCharged(_ server: TestServer) -> Bool {
+    server.workers { $0.connections.values.allSatisfy { $0.hold.bytes >= $0.heldBytes } }.allSatisfy(\.self)
+  }
+
+  @Test("a request that waits does not keep its head, nor one whose content is awaited", arguments: Variant.all)
+  func forgottenHead(_ variant: Variant) throws {
+    let (begun, go) = (Signal<Void>(), Signal<Void>())
+    let server = try TestServer(variant, router: Self.router(begun, go))
+    let client = try server.connect()
+    for isContent in [false, true] {
+      let content = "Content-Length: 5\r\n"
+      try client.send(isContent ? Self.long("POST /content", content, "hell") : Self.long("GET /wait"))
+      if isContent {
+        server.waitForConnections(1) { $0.isResting && $0.pendingContent != nil }
+      } else {
+        begun.wait()
+        server.waitForConnections(1) { $0.isWorking }
+      }
+      let kept = server.workers { $0.connections.values.map { $0.request.map { $0.heldBytes } } }
+      // What the handler may have taken along is charged, the head itself is not there.
+      #expect(kept.joined().allSatisfy { ($0 ?? 0) > 30_000 && ($0 ?? 0) < 31_000 })
+      #expect(Self.isCharged(server))
+      if isContent {
+        try client.send("o")
+        begun.wait()
+      }
+      go.send(())
+      let response = try #require(try client.response())
+      #expect(response.text == "done")
+      #expect(response["access-control-allow-origin"] == Self.origin)
+    }
+  }
+
+  @Test("content that has been read is charged as long as it is held", arguments: Variant.all)
+  func uploaded(_ variant: Variant) throws {
+    let (begun, go) = (Signal<Void>(), Signal<Void>())
+    let server = try TestServer(variant, router: Self.router(begun, go))
+    let client = try server.connect()
+    try client.send(Self.long("POST /upload/", "Content-Length: 14000\r\n", String(Self.padding.prefix(14_000))))
+    begun.wait()
+    server.waitForConnections(1) { $0.isWorking && $0.input.capacity < 1024 }
+    #expect(Self.isCharged(server))
+    go.send(())
+    #expect(try client.response()?.status == 200)
+  }
+
+  @Test("requests of HTTP/2 are charged while they wait")
+  func waitingStreams() async throws {
+    let (begun, go) = (Signal<Void>(), Signal<Void>())
+    let server = try TestServer(
+      Variant(poller: .platformDefault, isTLS: false), router: Self.router(begun, go), speaksHTTP2: true)
+    async let result = Task.detached {
+      try run(
+        "curl",
+        [
+          "--silent", "--http2-prior-knowledge", "--max-time", "60", "-H", "X-A: \(Self.padding)",
+          "http://127.0.0.1:\(server.port)/wait",
+        ])
+    }.value
+    begun.wait()
+    server.waitForConnections(1) { $0.isResting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
+    #expect(Self.isCharged(server))
+    go.send(())
+    #expect(try await result.stdout == "done")
+  }
+
+  @Test("a refused connection that its client leaves open keeps neither request nor task", arguments: Variant.all)
+  func lingering(_ variant: Variant) throws {
+    let memory = MemoryBudget(limit: 1 << 30)
+    let server = try TestServer(variant, memory: memory)
+    let clients = try (0..<20).map { _ in try server.connect() }
+    for client in clients {
+      try client.send(Self.long("POST /echo", "Transfer-Encoding: chunked\r\n", "zz\r\n"))
+      #expect(try client.response()?.status == 400)
+    }
+    server.waitForConnections(20) { $0.lingering != nil && $0.isResting && $0.request == nil && $0.task == nil }
+    #expect(memory.used == 20 * Connection.Cost.connection)
+  }
+
+  @Test("a request that is refused for want of memory keeps nothing", arguments: Variant.plain)
+  func refusedWaiting(_ variant: Variant) throws {
+    let memory = MemoryBudget(limit: 1_000_000)
+    let (begun, go) = (Signal<Void>(), Signal<Void>())
+    let server = try TestServer(variant, router: Self.router(begun, go), memory: memory)
+    let filler = MemoryHold(memory, for: nil)
+    // Enough for a connection and a head, not for what waits.
+    filler.force(to: memory.limit - memory.reserve / 2 - 25_000)
+    let clients = try (0..<4).map { _ in try server.connect() }
+    for client in clients {
+      let padding = Self.padding.prefix(10_000)
+      try client.send("GET /wait HTTP/1.1\r\nHost: a\r\nOrigin: \(Self.origin)\r\nX-A: \(padding)\r\n\r\n")
+      let response = try #require(try client.response())
+      #expect(response.status == 503)
+      #expect(response.isLast)
+      #expect(response["access-control-allow-origin"] == Self.origin)
+    }
+    // The clients have not closed.
+    server.waitForConnections(0)
+    #expect(memory.used == filler.bytes)
+  }
+
+  @Test("many greedy addresses leave room for one that takes no part", arguments: Variant.plain)
+  func manyGreedyAddresses(_ variant: Variant) throws {
+    let memory = MemoryBudget(limit: 4_000_000)
+    let (begun, go) = (Signal<Void>(), Signal<Void>())
+    let server = try TestServer(variant, router: Self.router(begun, go), memory: memory) { _ in true }
+    func ask(_ address: Int) throws -> (RawClient, isRefused: Bool) {
+      let client = try server.connect()
+      let refusals = memory.refusals
+      try client.send("GET /wait HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.\(address)\r\n\r\n")
+      while memory.refusals == refusals {
+        if server.workers({ $0.connections.values.count { $0.isWorking } }) == [waiting + 1] { return (client, false) }
+        sched_yield()
+      }
+      return (client, true)
+    }
+    var clients: [RawClient] = []
+    var waiting = 0
+    for address in 1...12 {
+      while true {
+        let (client, isRefused) = try ask(address)
+        if isRefused { break }
+        waiting += 1
+        clients.append(client)
+      }
+    }
+    // A dozen addresses have all that they can get.
+    #expect(waiting > 60)
+    #expect(memory.used > memory.limit / 2)
+    for address in 101...110 {
+      let client = try server.connect()
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.\(address)\r\n\r\n")
+      #expect(try client.response()?.text == "hello")
+      clients.append(client)
+    }
+    #expect(try ask(1).isRefused)
+  }
+
   @Test("beyond the whole budget connections are turned away", arguments: Variant.plain)
   func refusedConnection(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 1_000_000)
@@ -179,4 +356,8 @@ import Testing
     #expect(try client.response()?.status == 200)
     #expect(memory.refusals(for: .connection) == 1)
   }
+}
+
+extension MemoryBudget {
+  fileprivate var refusals: Int { Purpose.allCases.map { refusals(for: $0) }.reduce(0, +) }
 }

@@ -1,4 +1,5 @@
 import Memory
+import TestSupport
 import Testing
 
 @Suite("A memory budget")
@@ -29,19 +30,37 @@ struct MemoryBudgetTests {
     #expect(!budget.charge(10 * Self.unit, to: Self.greedy, for: .response))
   }
 
-  @Test("keeps a reserve for connections and small charges, which the greedy do not get")
+  @Test("keeps a reserve for those who hold little, which the greedy do not get")
   func reserve() {
     let budget = MemoryBudget(limit: 8000 * Self.unit)
     while budget.charge(10 * Self.unit, to: Self.greedy, for: .request) {}
     budget.force(7000 * Self.unit - budget.used, to: nil)
-    #expect(!budget.charge(10 * Self.unit, to: Self.modest, for: .request))
+    #expect(!budget.charge(100 * Self.unit, to: Self.modest, for: .request))
     #expect(budget.charge(10 * Self.unit, to: Self.modest, for: .connection))
     #expect(budget.charge(10 * Self.unit, to: nil, for: .connection))
+    #expect(!budget.charge(1000, to: nil, for: .upstream))
     #expect(budget.charge(1000, to: Self.modest, for: .request))
     #expect(!budget.charge(1000, to: Self.greedy, for: .request))
     #expect(!budget.charge(1000, to: Self.greedy, for: .connection))
     budget.force(1000 * Self.unit, to: nil)
     #expect(!budget.charge(1000, to: Self.modest, for: .connection))
+  }
+
+  @Test("serves one who holds little beside a hundred greedy ones", arguments: [1, 4, 6, 20, 100])
+  func manyGreedy(_ count: Int) {
+    let budget = MemoryBudget(limit: 64 << 20)
+    // In any order, with connections and waiting callers, until all of them are refused.
+    var random = SplitMix(seed: UInt64(count))
+    var refusals = 0
+    while refusals < 20 * count {
+      let holder = MemoryBudget.Holder(random.next() % UInt64(count) + 10)
+      let (bytes, purpose): (Int, MemoryBudget.Purpose) =
+        random.next() % 4 == 0 ? (4096, .connection) : (24_000, .waiting)
+      refusals = budget.charge(bytes, to: holder, for: purpose) ? 0 : refusals + 1
+    }
+    #expect(budget.used > budget.limit / 2)
+    // A few TLS handshakes.
+    for _ in 0..<4 { #expect(budget.charge(49_152, to: Self.modest, for: .connection)) }
   }
 
   @Test("charges an array that several hold once, until the last has released it")

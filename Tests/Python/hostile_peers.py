@@ -1,6 +1,6 @@
 """Peers that make a server hold memory: each opens a connection, sends something, and reads nothing.
 
-usage: hostile_peers.py PORT KIND COUNT [PATH]
+usage: hostile_peers.py PORT KIND COUNT [PATH [ADDRESSES]]
 
 KIND is one of
 
@@ -11,12 +11,15 @@ KIND is one of
     pipelined   many requests for PATH at once
     reader      one request for PATH
     waiting     one request for PATH with a number behind it, so that no two are the same
+    long        the same with a header section of 28 kB
+    content     a POST to PATH with 14 kB of content
     handshake   the first message of a TLS handshake
     tls         a whole TLS handshake
     tls-reader  that, and one request for PATH
 
-They come from 127.0.0.2. When the server has dealt with what all have sent, prints a JSON object: `open` connections that the server keeps, and
-`refused` ones, which it closed or answered with 503. Then holds them until standard input ends.
+They come from 127.0.0.2, or in turn from that and the addresses behind it, ADDRESSES in all. When the server has dealt
+with what all have sent, prints a JSON object: `open` connections that the server keeps, and `refused` ones, which it
+closed or answered with 503. Then holds them until standard input ends.
 """
 
 import json
@@ -29,6 +32,7 @@ import time
 
 PORT, KIND, COUNT = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 PATH = sys.argv[4] if len(sys.argv) > 4 else "/token"
+ADDRESSES = int(sys.argv[5]) if len(sys.argv) > 5 else 1
 HEAD = "{} {} HTTP/1.1\r\nHost: localhost\r\n"
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 TLS.check_hostname = False
@@ -56,6 +60,10 @@ def message(number):
         return "POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"
     if KIND == "pipelined":
         return (get + "\r\n") * 100
+    if KIND == "long":
+        return HEAD.format("GET", f"{PATH}{number}") + f"X-Padding: {'a' * 14_000}\r\n" * 2 + "\r\n"
+    if KIND == "content":
+        return HEAD.format("POST", PATH) + "Content-Length: 14000\r\n\r\n" + " " * 14_000
     if KIND == "waiting":
         return HEAD.format("GET", f"{PATH}{number}") + "\r\n"
     return get + "\r\n" if KIND in ("reader", "tls-reader") else ""
@@ -78,7 +86,7 @@ def connect(number):
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(20)
-    connection.bind(("127.0.0.2", 0))
+    connection.bind((f"127.0.0.{2 + number % ADDRESSES}", 0))
     connection.connect(("127.0.0.1", PORT))
     try:
         if KIND.startswith("tls"):

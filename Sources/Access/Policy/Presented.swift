@@ -36,4 +36,15 @@ public struct Presented: Sendable {
     self.credential = credential
     self.origin = origin
   }
+
+  /// The same in memory of its own, for a wait: a slice of a request's head keeps the whole head.
+  public func copied() -> Presented {
+    var copy = self
+    switch credential {
+    case .bearer(let token): copy.credential = .bearer(Array(token)[...])
+    case .apiKey(let key): copy.credential = .apiKey(Array(key)[...])
+    case .certificate, .outdatedCertificate, .malformed, nil: break
+    }
+    return copy
+  }
 }

@@ -22,7 +22,9 @@ final class HTTP2Exchange: @unchecked Sendable {
   private var workHold: MemoryHold?
   /// A body that is charged as shared.
   private var sharedBody: [UInt8] = []
-  /// What its response takes of `owner.contentBytes`.
+  /// A response that is short enough to be nghttp2's.
+  private var responseBytes = 0
+  /// What it takes of `owner.contentBytes`, its content aside.
   private var heldBytes = 0
   /// The content's length as the client has said it.
   private var declaredLength: Int?
@@ -65,7 +67,14 @@ final class HTTP2Exchange: @unchecked Sendable {
     } catch {
       return refuse(Refusal(error))
     }
-    if declaredLength ?? 0 > 0 { answer() }
+    if declaredLength ?? 0 > 0 { answer() } else { noteHeld() }
+  }
+
+  /// Has the connection account for what the exchange holds while it waits.
+  private func noteHeld() {
+    let bytes = isClosed ? 0 : request.heldBytes + responseBytes
+    owner.contentBytes += bytes - heldBytes
+    heldBytes = bytes
   }
 
   func received(_ bytes: Span<UInt8>) {
@@ -92,13 +101,18 @@ final class HTTP2Exchange: @unchecked Sendable {
     do {
       switch try router.operation(for: request).action {
       case .respond(let respond): finish(respond(request))
-      case .read(let limit, let reply):
+      case .read(let limit, let judge):
+        let reply: @Sendable ([UInt8]) -> Reply
+        switch judge(request) {
+        case .now(let response): return finish(response)
+        case .read(let next): reply = next
+        }
         let context = context
         start { () async throws(Refusal) in
-          try await self.read(limit)
+          let content = try await self.read(limit)
           // The stream may have gone while its content was read, and then nobody waits for an answer.
           guard !self.isClosed else { throw .draining }
-          switch reply(self.request) {
+          switch reply(content) {
           case .now(let response): return response
           case .later(let work):
             guard self.mayWait() else { throw .overMemory }
@@ -131,12 +145,17 @@ final class HTTP2Exchange: @unchecked Sendable {
     return isGranted
   }
 
-  private func read(_ limit: Int) async throws(Refusal) {
+  private func read(_ limit: Int) async throws(Refusal) -> [UInt8] {
+    var received: [UInt8] = []
+    // What was taken out of the stream's window is held here until the end.
+    defer { owner.contentBytes -= received.count }
     do throws(ContentError) {
       while let part = try await content.read() {
-        guard request.body.count + part.count <= limit else { throw .tooLarge(limit: limit) }
-        request.body.append(contentsOf: part)
+        guard received.count + part.count <= limit else { throw .tooLarge(limit: limit) }
+        received.append(contentsOf: part)
+        owner.contentBytes += part.count
       }
+      return received
     } catch {
       throw .contentTooLarge(limit)
     }
@@ -144,6 +163,9 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   /// Does what has to wait in a task of the loop.
   private func start(_ work: @escaping () async throws(Refusal) -> Response) {
+    // The handler has taken along what it needs.
+    request.forgetHead(except: router.lastingField)
+    noteHeld()
     let work = Work(body: work)
     task = Task(executorPreference: owner.connection.channel.loop) {
       let response: Response
@@ -176,6 +198,8 @@ final class HTTP2Exchange: @unchecked Sendable {
     workHold = nil
     let isHead = request.method == .head
     let response = affordable(response, isHead: isHead)
+    request.forgetHead(except: nil)
+    noteHeld()
     let length = response.stream == nil ? response.body.count : response.streamLength
     let isBodiless = isHead || response.status.code == 204 || response.status.code == 304
     let hasContent = !isBodiless && (response.stream != nil || !response.body.isEmpty)
@@ -208,8 +232,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     let memory = owner.connection.worker.memory
     guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return response }
     guard response.body.count >= Connection.leastShared else {
-      owner.contentBytes += response.body.count
-      heldBytes = response.body.count
+      responseBytes = response.body.count
       return response
     }
     guard memory.charge(shared: response.body, to: request.holder) else {
@@ -221,8 +244,8 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   private func releaseBody() {
-    owner.contentBytes -= heldBytes
-    heldBytes = 0
+    responseBytes = 0
+    noteHeld()
     guard !sharedBody.isEmpty else { return }
     owner.connection.worker.memory.release(shared: sharedBody)
     sharedBody = []

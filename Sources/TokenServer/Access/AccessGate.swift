@@ -50,7 +50,8 @@ struct AccessGate: Sendable {
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
     case .known(let caller): return .now(count(caller, visit))
     case .denied(let denial): return .now(.refused(refuse(denial, visit)))
-    case .keysWanted(let sources): return .later(sources, presented)
+    // A slice would keep the whole head.
+    case .keysWanted(let sources): return .later(sources, presented.copied())
     }
   }
 

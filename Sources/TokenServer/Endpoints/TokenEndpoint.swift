@@ -19,32 +19,48 @@ struct TokenEndpoint: Sendable {
       "/token",
       [
         .get(reply: { reply(to: $0) }),
-        .post(bodyLimit: bodyLimit, reply: { reply(to: $0) }),
+        .post(bodyLimit: bodyLimit, judge: { judge($0) }),
       ])
   }
 
   /// Identity and rate come first, then permission; and only for a caller who has it the query and the content.
   private func reply(to request: Request) -> Reply {
     let visit = Visit(request)
-    switch gate.admit(request, visit) {
-    case .now(.refused(let response)): return .now(response)
-    case .now(.admitted(let admitted)): return .now(respond(to: admitted, Wish(request)))
-    case .later(let sources, let presented):
-      // The request is not there any more when the keys have come.
-      let wish = Wish(request)
-      return .later { _ in
-        switch await gate.admit(presented, visit, afterKeysOf: sources) {
-        case .admitted(let admitted): respond(to: admitted, wish)
-        case .refused(let response): response
-        }
-      }
+    return switch gate.admit(request, visit) {
+    case .now(let verdict): .now(response(to: verdict, Wish(request)))
+    case .later(let sources, let presented): reply(to: presented, visit, afterKeysOf: sources, Wish(request).copied())
     }
   }
 
-  private func respond(to admitted: AccessGate.Admitted, _ wish: Wish) -> Response {
+  /// The same for a request whose content is still to come.
+  private func judge(_ request: Request) -> HeadReply {
+    let visit = Visit(request)
+    let wish = Wish(request).copied()
+    switch gate.admit(request, visit) {
+    case .now(.refused(let response)): return .now(response)
+    case .now(let verdict): return .read { .now(response(to: verdict, wish, $0)) }
+    case .later(let sources, let presented):
+      return .read { reply(to: presented, visit, afterKeysOf: sources, wish, $0) }
+    }
+  }
+
+  private func reply(
+    to presented: Presented, _ visit: Visit, afterKeysOf sources: [KeySetSource], _ wish: Wish, _ content: [UInt8] = []
+  ) -> Reply {
+    .later { _ in response(to: await gate.admit(presented, visit, afterKeysOf: sources), wish, content) }
+  }
+
+  private func response(to verdict: AccessGate.Verdict, _ wish: Wish, _ content: [UInt8] = []) -> Response {
+    switch verdict {
+    case .admitted(let admitted): respond(to: admitted, wish, content)
+    case .refused(let response): response
+    }
+  }
+
+  private func respond(to admitted: AccessGate.Admitted, _ wish: Wish, _ content: [UInt8]) -> Response {
     do throws(Unfulfilled) {
       let now = Glibc.time(nil)
-      let token = try token(for: admitted.caller, wish, now: now)
+      let token = try token(for: admitted.caller, wish, content, now: now)
       gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
       var response = TokenAnswer(token, now: now, form: wish.form).response
       admitted.mark(&response)
@@ -54,12 +70,14 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  private func token(for caller: Principal, _ wish: Wish, now: Int) throws(Unfulfilled) -> DeveloperToken {
+  private func token(
+    for caller: Principal, _ wish: Wish, _ content: [UInt8], now: Int
+  ) throws(Unfulfilled) -> DeveloperToken {
     do throws(Denial) { try caller.mayHaveTokens() } catch { throw Unfulfilled(error) }
     let parameters: TokenParameters
     let origins: [Origin]
     do throws(Refusal) {
-      parameters = try TokenParameters(query: wish.query, body: wish.content)
+      parameters = try TokenParameters(query: wish.query, body: content)
       origins = try Self.origins(parameters)
     } catch { throw Unfulfilled(error, "invalid_request") }
     let grant: Principal.TokenGrant
@@ -75,16 +93,21 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  /// What a request asks for, not yet parsed.
+  /// What a head asks for, not yet parsed.
   private struct Wish {
-    let query: ArraySlice<UInt8>
-    let content: [UInt8]
+    private(set) var query: ArraySlice<UInt8>
     let form: TokenAnswer.Form
 
     init(_ request: Request) {
       query = request.query ?? []
-      content = request.body
       form = TokenAnswer.Form(accept: request)
+    }
+
+    /// The same in memory of its own, for a wait: a slice keeps the whole head.
+    func copied() -> Wish {
+      var copy = self
+      copy.query = Array(query)[...]
+      return copy
     }
   }
 

@@ -83,7 +83,8 @@ struct Generation: Sendable {
       [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
     openAPI = OpenAPI(routes.flatMap(\.patterns), of: settings)
     publicRouter = Router(
-      routes + [openAPI.route], hosts: settings.publicHosts, finish: { crossOrigin.finish(&$0, $1) })
+      routes + [openAPI.route], hosts: settings.publicHosts, lastingField: CrossOrigin.field,
+      finish: { crossOrigin.finish(&$0, $1) })
     adminRouter = Router(
       [health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls)], hosts: settings.adminHosts)
   }

@@ -9,10 +9,13 @@ final class HostilePeers {
   let refused: Int
   private let process: ChildProcess
 
-  /// Lets `count` of them at a server, and returns when all have sent what they send.
-  init(_ kind: String, _ count: Int, at server: RunningServer, path: String = "/token") throws {
+  /// Lets `count` of them, from so many addresses, at a server, and returns when all have sent what they send.
+  init(
+    _ kind: String, _ count: Int, at server: RunningServer, path: String = "/token", addresses: Int = 1
+  ) throws {
     process = try ChildProcess(
-      Repository.python, [Repository.script("hostile_peers.py"), "\(server.port)", kind, "\(count)", path],
+      Repository.python,
+      [Repository.script("hostile_peers.py"), "\(server.port)", kind, "\(count)", path, "\(addresses)"],
       holdsInput: true)
     guard let line = try process.line(), let value = JSONReader.read(Array(line.utf8)),
       let open = value["open"]?.integer, let refused = value["refused"]?.integer
