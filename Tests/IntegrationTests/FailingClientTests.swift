@@ -30,6 +30,21 @@ struct FailingClientTests {
     #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
   }
 
+  @Test("keeps the catalog from no client that comes later")
+  func laterClient() throws {
+    let clients = "[{ id: 'good', apiKey: { sha256: '\(try AccessGround.sha256("good-key"))' }, catalog: true }]"
+    let ground = try CatalogGround(["ACCESS_CLIENTS": clients, "CATALOG_CACHE_MAX_BYTES": "0"])
+    try ground.emulator.fail("status=503", path: "/v1/catalog/us/songs/")
+    var number = 0
+    while try ground.request("/readyz").json?["status"]?.string == "ready" {
+      number += 1
+      _ = try ground.request("/v1/catalog/us/songs/1200868616?x=\(number)")
+    }
+    let answer = try ground.request(CatalogGround.album, "-H", "X-API-Key: good-key")
+    #expect(answer.status == 200, "\(answer.text)")
+    #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
+  }
+
   @Test("has one resource that fails, which is given a moment, and no other is")
   func resource() throws {
     let ground = try CatalogGround(["CATALOG_CACHE_MAX_BYTES": "0"])

@@ -28,6 +28,8 @@ public struct CircuitBreaker: Sendable {
   private var lastFailure: Duration?
   private var pause: Duration
   private var epoch: UInt64 = 0
+  /// When it last ceased to be closed.
+  private var opened = Duration.zero
 
   /// A closed one.
   public init(_ limits: CircuitLimits = CircuitLimits()) {
@@ -76,6 +78,11 @@ public struct CircuitBreaker: Sendable {
     }
   }
 
+  /// Reports that a request which was let past an open one, without being its probe, succeeded.
+  public mutating func succeeded(_ pass: CircuitPass) {
+    if !isClosed, pass.began >= opened { close() }
+  }
+
   private mutating func probed(_ outcome: CircuitOutcome, now: Duration) {
     switch outcome {
     case .success: close()
@@ -104,6 +111,7 @@ public struct CircuitBreaker: Sendable {
   }
 
   private mutating func open(now: Duration) {
+    if isClosed { opened = now }
     epoch += 1
     state = .open(until: now + pause)
   }

@@ -31,6 +31,22 @@ struct FailureEvidence: Sendable {
     successes.append((subject.caller, now))
   }
 
+  /// Forgets the failures: the upstream answers. Whose requests succeed is remembered, for their sake it stays in use.
+  mutating func forgetFailures() {
+    failures = []
+  }
+
+  /// How many second opinions clients may give in a while; see ``SecondOpinions``. None of a caller that has failed at
+  /// several resources. The more callers of a client fail, the fewer; one if several clients fail.
+  func opinions(of subject: CircuitSubject, now: Duration) -> Int {
+    let recent = failures.filter { now - $0.time <= window }.map(\.subject)
+    let own = Set(recent.filter { $0.caller == subject.caller }.map(\.resource))
+    guard own.count < 2 else { return 0 }
+    if Set(recent.map(\.client)).count > 1 { return 1 }
+    let callers = Set(recent.filter { $0.client == subject.client }.map(\.caller))
+    return SecondOpinions.most / (1 + callers.count)
+  }
+
   /// Whether the failures are evidence about the upstream: several clients' at several resources, or at three or more
   /// resources while no other caller's request succeeded.
   func isBroad(now: Duration) -> Bool {

@@ -4,7 +4,9 @@
 /// Every failure counts against the resource that was asked for, which is given up alone if it fails repeatedly. The
 /// upstream as a whole is given up only when it fails repeatedly in a way that says something of the upstream (see
 /// ``CircuitOutcome``), and when the evidence is broad: failures of several clients, or at several resources while no
-/// other caller's request succeeds. So requests that one client makes fail cost another client nothing.
+/// other caller's request succeeds. So requests that one client makes fail cost another client nothing. Once it is given
+/// up, a few requests of callers that the failures are not of pass all the same (``SecondOpinions``): the first that
+/// succeeds closes the circuit.
 ///
 /// A value without a lock and a clock.
 public struct UpstreamCircuit: Sendable {
@@ -39,6 +41,7 @@ public struct UpstreamCircuit: Sendable {
   private var upstream: CircuitBreaker
   private var resources: ResourceCircuits
   private var evidence: FailureEvidence
+  private var opinions: SecondOpinions
 
   /// A circuit that lets everything pass.
   public init(_ limits: CircuitLimits = CircuitLimits()) {
@@ -46,6 +49,7 @@ public struct UpstreamCircuit: Sendable {
     upstream = CircuitBreaker(limits)
     resources = ResourceCircuits(limits)
     evidence = FailureEvidence(window: limits.window)
+    opinions = SecondOpinions(period: limits.firstPause)
   }
 
   /// Whether requests pass, as far as the upstream goes.
@@ -56,17 +60,26 @@ public struct UpstreamCircuit: Sendable {
     if let pause = resources.refusal(for: subject.resource, now: now) {
       return Refusal(retryAfter: pause, isOfResource: true)
     }
-    return upstream.refusal(now: now).map { Refusal(retryAfter: $0, isOfResource: false) }
+    guard let pause = upstream.refusal(now: now), !mayGiveOpinion(subject, now: now) else { return nil }
+    return Refusal(retryAfter: pause, isOfResource: false)
+  }
+
+  private func mayGiveOpinion(_ subject: CircuitSubject, now: Duration) -> Bool {
+    opinions.isFree(for: subject.client, allowed: evidence.opinions(of: subject, now: now), now: now)
   }
 
   /// Asks whether a request may go. A resource that is given up does not find out whether the upstream has come back.
   public mutating func admit(_ subject: CircuitSubject, now: Duration) -> Admission {
     if let refusal = refusal(for: subject, now: now) { return .refused(refusal) }
+    let pass: CircuitPass
     switch upstream.admit(now: now) {
-    case .open(let retryAfter): return .refused(Refusal(retryAfter: retryAfter, isOfResource: false))
-    case .pass(let pass):
-      return .pass(Pass(subject: subject, upstream: pass, resource: resources.admit(subject.resource, now: now)))
+    case .pass(let granted): pass = granted
+    case .open:
+      // What is not refused above may give a second opinion.
+      opinions.take(for: subject.client, now: now)
+      pass = CircuitPass(isProbe: false, isOpinion: true, epoch: 0, began: now)
     }
+    return .pass(Pass(subject: subject, upstream: pass, resource: resources.admit(subject.resource, now: now)))
   }
 
   /// Reports what came of a request that passed.
@@ -79,7 +92,11 @@ public struct UpstreamCircuit: Sendable {
     }
     let wasClosed = upstream.isClosed
     let saysOfUpstream = outcome == .resourceFailure ? .neutral : outcome
-    upstream.record(saysOfUpstream, of: pass.upstream, mayOpen: evidence.isBroad(now: now), now: now)
-    if !wasClosed, upstream.isClosed { evidence = FailureEvidence(window: limits.window) }
+    if pass.upstream.isOpinion {
+      if outcome == .success { upstream.succeeded(pass.upstream) }
+    } else {
+      upstream.record(saysOfUpstream, of: pass.upstream, mayOpen: evidence.isBroad(now: now), now: now)
+    }
+    if !wasClosed, upstream.isClosed { evidence.forgetFailures() }
   }
 }

@@ -56,13 +56,91 @@ struct UpstreamCircuitTests {
     #expect(circuit.isClosed)
   }
 
-  @Test("failures of two clients at two resources open it for all")
+  @Test("failures of two clients at two resources open it for all, but for one request of each client in half a second")
   func clients() {
     var circuit = UpstreamCircuit()
     ask(&circuit, subject(9, 9), .success, at: 0)
     for step in 0..<5 { ask(&circuit, subject(UInt64(step % 2), UInt64(step % 2)), .failure, at: step) }
     #expect(!circuit.isClosed)
-    #expect(circuit.refusal(for: subject(3, 3), now: .milliseconds(5))?.isOfResource == false)
+    #expect(ask(&circuit, subject(3, 3), .failure, at: 5))
+    #expect(circuit.refusal(for: subject(3, 4), now: .milliseconds(6))?.isOfResource == false)
+    #expect(circuit.refusal(for: subject(4, 4), now: .milliseconds(6)) == nil)
+  }
+
+  @Test(
+    "a caller that fails all the time keeps it open for no other one, of its own client or of another",
+    arguments: [1, 2] as [UInt64], [700, 3_000, 25_000])
+  func lateCaller(_ client: UInt64, _ interval: Int) {
+    var circuit = UpstreamCircuit()
+    var openings = 0
+    for time in stride(from: 0, to: 120_000, by: 20) {
+      let wasClosed = circuit.isClosed
+      ask(&circuit, subject(1, UInt64(time)), .failure, at: time)
+      if wasClosed, !circuit.isClosed { openings += 1 }
+      guard time >= 10_000, time.isMultiple(of: interval) else { continue }
+      for resource in 0..<8 as Range<UInt64> {
+        #expect(
+          ask(&circuit, subject(client, 1_000_000 + resource, caller: 2), .success, at: time + 1), "at \(time) ms")
+      }
+      #expect(circuit.isClosed)
+    }
+    // Its successes keep it closed for as long as they are recent.
+    #expect(interval < 10_000 ? openings == 1 : openings > 1)
+  }
+
+  @Test("the requests of a page pass at once, while another caller keeps it open")
+  func page() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: 0) }
+    #expect(!circuit.isClosed)
+    for resource in 10..<26 as Range<UInt64> {
+      guard case .pass = circuit.admit(subject(1, resource, caller: 2), now: .milliseconds(1)) else {
+        Issue.record("Resource \(resource) was refused.")
+        continue
+      }
+    }
+  }
+
+  @Test("an upstream that fails for all gets few requests, however many callers there are", arguments: [1, 4, 50])
+  func outage(clients: Int) {
+    var circuit = UpstreamCircuit()
+    var sent = 0
+    for time in 0..<60_000 {
+      let caller = UInt64(time % 5000)
+      let subject = subject(caller % UInt64(clients), UInt64(time), caller: caller)
+      if ask(&circuit, subject, .failure, at: time) { sent += 1 }
+    }
+    #expect(!circuit.isClosed)
+    // Of 60 000 requests: a few of each client in each half second, 32 at most of all together.
+    #expect(sent <= 120 * min(clients, 32) + 200, "\(sent)")
+  }
+
+  @Test("after one success of another caller it stays closed while that is recent")
+  func success() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: 0) }
+    #expect(ask(&circuit, subject(1, 9, caller: 2), .success, at: 1))
+    for step in 0..<400 { ask(&circuit, subject(1, UInt64(step)), .failure, at: 25 * step) }
+    #expect(circuit.isClosed)
+  }
+
+  @Test("a request that passed while it was open closes it only if it has not been closed in between")
+  func lateOpinion() {
+    var circuit = UpstreamCircuit()
+    func fail(at milliseconds: Int) {
+      for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: milliseconds) }
+      #expect(!circuit.isClosed)
+    }
+    fail(at: 0)
+    guard case .pass(let late) = circuit.admit(subject(2, 12), now: .milliseconds(1)) else {
+      Issue.record("refused")
+      return
+    }
+    #expect(ask(&circuit, subject(2, 13), .success, at: 2))
+    #expect(circuit.isClosed)
+    fail(at: 20_000)
+    circuit.record(.success, of: late, now: .milliseconds(20_001))
+    #expect(!circuit.isClosed)
   }
 
   @Test("failures of two clients at one resource do not open it for all")
@@ -90,11 +168,11 @@ struct UpstreamCircuitTests {
   @Test("it closes with one probe, which a 500 neither is nor keeps from being made")
   func probe() {
     var circuit = UpstreamCircuit()
-    for step in 0..<5 { ask(&circuit, subject(UInt64(step), UInt64(step)), .failure, at: 0) }
-    #expect(!ask(&circuit, subject(7, 7), .success, at: 499))
-    #expect(ask(&circuit, subject(7, 7), .resourceFailure, at: 500))
+    for step in 0..<5 { ask(&circuit, subject(1, UInt64(step)), .failure, at: 0) }
+    #expect(!ask(&circuit, subject(1, 7), .success, at: 499))
+    #expect(ask(&circuit, subject(1, 7), .resourceFailure, at: 500))
     #expect(!circuit.isClosed)
-    #expect(ask(&circuit, subject(8, 8), .success, at: 500))
+    #expect(ask(&circuit, subject(1, 8), .success, at: 500))
     #expect(circuit.isClosed)
   }
 
