@@ -72,8 +72,9 @@ public final class Request {
   /// handler has taken along what it needs, and who waits must not make the server hold both.
   func forgetHead(except name: StaticString?) {
     guard forgottenBytes == 0 else { return }
-    forgottenBytes = bytes.count
-    bytes = parser.forgetHead(bytes.span, except: name)
+    let head = bytes
+    forgottenBytes = head.count
+    bytes = parser.forgetHead(head.span, except: name)
   }
 
   /// The bytes that it makes the server hold, at most.
