@@ -91,10 +91,10 @@ final class Link: ChannelDelegate {
   }
 
   /// Bytes that a connection holds by itself, from above: TLS session, HTTP/2 session and the buffer that it reads into.
-  private static let cost = 131_072
+  static let cost = 131_072
 
-  /// Charges the connection, and what the kernel takes of what is not read at present. Nothing of it can be refused: there
-  /// are few connections, and they serve everybody.
+  /// Charges the connection, and what the kernel takes of what is not read at present. Nothing of it can be refused any
+  /// more: the client asks the budget before it dials.
   private func account() {
     hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer)
   }

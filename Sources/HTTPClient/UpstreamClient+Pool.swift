@@ -1,5 +1,6 @@
 public import EventLoop
 import HTTPMessages
+import Memory
 import TLS
 
 // Which request goes where, and when connections are opened.
@@ -80,7 +81,14 @@ extension UpstreamClient {
     let wanted = min(free, isHTTP1 ? waiting.count : 1)
     guard dialers.count < wanted else { return }
     guard backOff.until <= loop.now else { return wake(at: backOff.until) }
-    while dialers.count < wanted { dial() }
+    while dialers.count < wanted, mayDial { dial() }
+  }
+
+  /// Whether there is memory for one more connection, those that are being made included. Everybody needs the first; the
+  /// others only make it faster, and waiting requests are charged already.
+  private var mayDial: Bool {
+    if connections.isEmpty, dialers.isEmpty { return true }
+    return configuration.memory.wouldGrant(Link.cost * (dialers.count + 1), to: nil, for: .upstream)
   }
 
   private func wake(at deadline: Deadline) {

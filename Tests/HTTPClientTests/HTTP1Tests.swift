@@ -52,6 +52,27 @@ struct HTTP1Tests {
     #expect(client.client.counters == counters)
   }
 
+  @Test("beyond the memory budget no connection is opened but the first, and requests wait for those that there are")
+  func overBudget() throws {
+    let memory = MemoryBudget(limit: 8 * Link.cost)
+    let client = try TestClient(port: peer.port) { $0.memory = memory }
+    try answer(client.send(), on: peer.accept()).end()
+    client.wait { $0.connections.isEmpty }
+    let calls = (0..<20).map { _ in client.send() }
+    var connections: [PeerConnection] = []
+    // An eighth is reserved.
+    for _ in 0..<7 { connections.append(try peer.accept()) }
+    client.wait { $0.counters.connectionsOpen == 7 }
+    #expect(memory.used == 7 * Link.cost)
+    #expect(memory.refusals(for: .upstream) > 0)
+    for index in 0..<20 {
+      _ = try connections[index % 7].request()
+      connections[index % 7].send("HTTP/1.1 204 No Content\r\n\r\n")
+    }
+    for call in calls { #expect(try call.received().status == 204) }
+    #expect(client.client.counters.connectionsOpened == 8)
+  }
+
   @Test("an idle connection that the peer closes is dropped, and the next request has a new one")
   func idleEnd() throws {
     try answer(client.send(), on: peer.accept()).end()
