@@ -274,9 +274,13 @@ import Testing
     let memory = MemoryBudget(limit: 1 << 30)
     let server = try TestServer(variant, memory: memory)
     let clients = try (0..<20).map { _ in try server.connect() }
-    for client in clients {
-      try client.send(Self.long("POST /echo", "Transfer-Encoding: chunked\r\n", "zz\r\n"))
-      #expect(try client.response()?.status == 400)
+    for (index, client) in clients.enumerated() {
+      let isMalformed = index % 2 == 0
+      try client.send(
+        isMalformed
+          ? Self.long("POST /echo", "Transfer-Encoding: chunked\r\n", "zz\r\n")
+          : Self.long("POST /hello", "Content-Length: 70000\r\n", "a"))
+      #expect(try client.response()?.status == (isMalformed ? 400 : 405))
     }
     server.waitForConnections(20) { $0.lingering != nil && $0.isResting && $0.request == nil && $0.task == nil }
     #expect(memory.used == 20 * Connection.Cost.connection)
