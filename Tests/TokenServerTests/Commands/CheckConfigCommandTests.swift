@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import TokenServer
@@ -186,6 +187,25 @@ struct CheckConfigCommandTests {
     ])
     #expect(result.diagnostics.contains { $0.hasPrefix(fault) }, "\(result.diagnostics)")
     #expect(result.diagnostics.contains { $0.hasPrefix("server.tls.certificateFile: ") })
+  }
+
+  @Test("warns of client authorities that have expired")
+  func expiredClientCA() throws {
+    let key = try KeyFixture()
+    let directory = try TemporaryDirectory()
+    let certificate = try Certificate(key: KeyPair())
+    let authority = try Certificate("CA", key: KeyPair(), isAuthority: true, notBefore: -7200, notAfter: -3600)
+    let file = try directory.write(authority.pem, to: "ca.pem")
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{ token: true }",
+      "SERVER_TLS_CERTIFICATE_FILE": try directory.write(certificate.pem, to: "tls.crt"),
+      "SERVER_TLS_KEY_FILE": try directory.write(certificate.key.pem, to: "tls.key"),
+      "SERVER_TLS_CLIENT_CA_FILE": file,
+    ])
+    #expect(result.status == .good)
+    let warnings = result.diagnostics.filter { $0.contains("'\(file)'") && $0.contains("expired") }
+    #expect(warnings.count == 1, "\(result.diagnostics)")
+    withExtendedLifetime(key) {}
   }
 
   @Test("never shows the key that a variable holds")

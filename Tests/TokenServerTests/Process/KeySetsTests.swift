@@ -212,7 +212,9 @@ struct KeySetsTests {
     try ground.begin([source])
     #expect(await ground.keySets.table.fresh(source) == nil)
     #expect(try provider.requests() == 0)
-    #expect(ground.log.warnings.first?.contains("certificate") == true, "\(ground.log.warnings)")
+    let warning = try #require(ground.log.warnings.first)
+    #expect(warning.contains("certificate") && warning.contains("jwt.caFile"), "\(warning)")
+    #expect(!warning.contains("catalog.caFile"), "\(warning)")
   }
 
   @Test("do not hold up the end")
