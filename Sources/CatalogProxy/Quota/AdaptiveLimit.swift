@@ -4,8 +4,6 @@
 struct AdaptiveLimit: Sendable {
   private let limits: ConcurrencyLimits
   private(set) var value: Int
-  /// Successes with the limit in use since it last changed: as many as the limit are about a round trip.
-  private var successes = 0
 
   init(_ limits: ConcurrencyLimits) {
     self.limits = limits
@@ -25,17 +23,14 @@ struct AdaptiveLimit: Sendable {
     return min(max(Int(exactly: (Double(value) * share).rounded(.down)) ?? 1, 1), value)
   }
 
-  /// A request was answered. Grows by one when as many as the limit were, and if it was tried: if so many were in flight
-  /// that one who wants everything could have no more, or if it kept somebody waiting who has a smaller share, while half
-  /// of it was in use (half is what validates TCP's window, too: RFC 7661). Up to where it began it needs no such proof:
-  /// nobody had tried that either.
+  /// A request was answered. Grows by one if it was tried: if so many were in flight that one who wants everything could
+  /// have no more, or if it kept somebody waiting who has a smaller share, while half of it was in use (half is what
+  /// validates TCP's window, too: RFC 7661). Up to where it began it needs no such proof: nobody had tried that either.
+  /// It grows as TCP's slow start does (RFC 5681 §3.1): nothing but a bound of our own is above it, and a quota that has
+  /// doubled is to be in use within 5 s.
   mutating func succeeded(inFlight: Int, isWanted: Bool) {
     let isTried = inFlight >= share || isWanted && (inFlight >= value / 2 || value < limits.bounded(limits.initial))
-    guard isTried, value < limits.maximum else { return }
-    successes += 1
-    guard successes >= value else { return }
-    value += 1
-    successes = 0
+    if isTried, value < limits.maximum { value += 1 }
   }
 }
 

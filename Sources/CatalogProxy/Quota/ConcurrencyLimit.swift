@@ -84,6 +84,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     let ticket =
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.waiting += 1
+    if request.isRetry { client.rested = min(client.rested, self.now) }
     line(up: name, &caller, &client)
     (clients[name.client], known[name]) = (client, caller)
     return .queued(ticket)

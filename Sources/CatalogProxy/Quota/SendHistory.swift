@@ -7,6 +7,8 @@ struct SendHistory: Sendable {
   private var refused = [Int32](repeating: 0, count: slots)
   /// The number of the newest slot, counted from the clock's zero.
   private var newest = 0
+  /// All that were sent and not refused.
+  private var accepted = 0
   /// When the first request of all was sent.
   private var beginning: Double?
 
@@ -23,6 +25,7 @@ struct SendHistory: Sendable {
       newest = slot
     }
     sent[slot % Self.slots] &+= 1
+    accepted += 1
   }
 
   /// A request that was sent at `time` has been refused.
@@ -30,6 +33,7 @@ struct SendHistory: Sendable {
     let slot = Self.slot(time)
     guard slot > newest - Self.slots, slot <= newest else { return }
     refused[slot % Self.slots] &+= 1
+    accepted -= 1
   }
 
   /// Requests sent in the time before `end`, and those of them that were refused.
@@ -46,6 +50,15 @@ struct SendHistory: Sendable {
       sums.refused += Int(refused[slot % Self.slots])
     }
     return sums
+  }
+
+  /// All requests sent before then, at most five seconds ago, and not refused.
+  func accepted(before end: Double) -> Int {
+    var count = accepted
+    for slot in stride(from: newest, to: max(Self.slot(end), newest - Self.slots, -1), by: -1) {
+      count -= Int(sent[slot % Self.slots] - refused[slot % Self.slots])
+    }
+    return count
   }
 
   /// How long it takes until at most so many requests have gone in the last second, if none goes: those that were refused

@@ -3,13 +3,11 @@ import Testing
 @testable import CatalogProxy
 
 @Suite struct AdaptiveLimitTests {
-  @Test("a round of successes with the limit in use adds one")
+  @Test("each success with the limit in use adds one, so that a round trip doubles it")
   func increase() {
     var limit = AdaptiveLimit(ConcurrencyLimits())
-    for _ in 0..<199 { limit.succeeded(inFlight: 175, isWanted: false) }
-    #expect(limit.value == 200)
-    limit.succeeded(inFlight: 175, isWanted: false)
-    #expect(limit.value == 201)
+    for _ in 0..<200 { limit.succeeded(inFlight: limit.share, isWanted: false) }
+    #expect(limit.value == 400)
   }
 
   @Test("successes add nothing while the limit is not in use")
@@ -19,7 +17,7 @@ import Testing
     #expect(limit.value == 200)
   }
 
-  @Test("it grows for those who wait only while half of it is in use", arguments: [(99, 200), (100, 201)])
+  @Test("it grows for those who wait only while half of it is in use", arguments: [(99, 200), (100, 202), (150, 302)])
   func wanted(inFlight: Int, value: Int) {
     var limit = AdaptiveLimit(ConcurrencyLimits())
     for _ in 0..<200 { limit.succeeded(inFlight: inFlight, isWanted: true) }

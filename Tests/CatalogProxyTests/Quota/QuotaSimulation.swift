@@ -16,10 +16,14 @@ struct QuotaSimulation {
     /// Requests served in each tenth of a second.
     var servedBy: [Int] = []
     var used = 0.0
+    /// Seconds until a quota that has doubled is in use, and the part of it that is used from then on.
     var recovery: Double?
+    var usedAfterwards = 0.0
+    /// The modest client's times once the greedy one has been gone for as long as a recovery may take.
+    var modestTimesAfterwards: [Double] = []
     var refusedPart: Double { Double(refused) / Double(max(sent, 1)) }
-    func percentile(_ p: Double) -> Double {
-      let sorted = modestTimes.sorted()
+    func percentile(_ p: Double, of times: [Double]) -> Double {
+      let sorted = times.sorted()
       return sorted.isEmpty ? 0 : sorted[min(Int(Double(sorted.count) * p), sorted.count - 1)]
     }
   }
@@ -50,6 +54,7 @@ struct QuotaSimulation {
   private var asks: [Ask] = []
   private var tickAt: Double?
   private var now = 0.0
+  private var hasLeft = false
   private(set) var report = Report()
   static let warmUp = 10.0
   static let whole = 30.0
@@ -71,10 +76,20 @@ struct QuotaSimulation {
         doubled = true
         quota.quota *= 2
       }
+      if let at = scenario.leavesAt, now >= at, !hasLeft { leave() }
       handle(entry.event)
     }
     summarize()
     return report
+  }
+
+  /// The greedy client is gone, and what waits of its requests as well.
+  private mutating func leave() {
+    hasLeft = true
+    for index in asks.indices where !asks[index].isModest {
+      if let ticket = asks[index].ticket { _ = limit.cancel(ticket) }
+      asks[index].ticket = nil
+    }
   }
 
   private mutating func summarize() {
@@ -92,12 +107,14 @@ struct QuotaSimulation {
         index += 1
       }
       report.recovery = Double(index) / 10 - at
+      let rest = report.servedBy[index..<Int(scenario.seconds * 10)]
+      report.usedAfterwards = Double(rest.reduce(0, +)) / (Double(rest.count) / 10) / (2 * scenario.quota)
     }
   }
 
   private mutating func handle(_ event: Event) {
     switch event {
-    case .ask(let index): acquire(index)
+    case .ask(let index): if !hasLeft { acquire(index) }
     case .modest:
       asks.append(Ask(isModest: true, began: now))
       if now >= Self.warmUp, now < scenario.seconds - 5 { report.modestAsked += 1 }
@@ -167,12 +184,16 @@ struct QuotaSimulation {
       if now >= Self.warmUp { report.refused += 1 }
       guard asks[index].attempts < 5 else { return fail(index, retryAfter: 1) }
       asks[index].isRetry = true
-      return acquire(index)
+      return hasLeft && !asks[index].isModest ? () : acquire(index)
     }
     report.servedBy[Int(now * 10)] += 1
     if now >= Self.warmUp { report.served += 1 }
     if asks[index].isModest {
-      if asks[index].began >= Self.warmUp { report.modestTimes.append(now - asks[index].began) }
+      let time = now - asks[index].began
+      if asks[index].began >= Self.warmUp { report.modestTimes.append(time) }
+      if let at = scenario.leavesAt, asks[index].began > at + scenario.recovery {
+        report.modestTimesAfterwards.append(time)
+      }
     } else {
       ask(isModest: false, at: now + 0.001)
     }

@@ -11,11 +11,25 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   var modesty = 0.4
   /// When the quota doubles.
   var doublesAt: Double?
+  /// When the greedy client leaves.
+  var leavesAt: Double?
   var retryAfter = false
   var seed: UInt64 = 1
 
   var description: String {
-    "\(limiter.rawValue) \(quota)/s, \(Int(latency * 1000)) ms, \(greedy) greedy connections, seed \(seed)"
+    """
+    \(limiter.rawValue) \(quota)/s, \(Int(latency * 1000)) ms, \(greedy) greedy connections, modesty \(modesty), \
+    Retry-After \(retryAfter), seed \(seed)
+    """
+  }
+
+  /// The seconds in which a quota that has doubled is to be in use.
+  ///
+  /// At 20 requests a second, a fixed window refuses two requests of a probe now and then, which are paid for by 110
+  /// requests: 5.5 s, before the step that finds the new quota.
+  var recovery: Double {
+    if quota < 20 { return 60 }
+    return quota == 20 && limiter == .fixedWindow ? 10 : 5
   }
 }
 

@@ -1,0 +1,90 @@
+// When the pacer goes faster than the learned rate, and what pays for it.
+extension RatePacer {
+  /// A request went at the learned rate.
+  mutating func hold(_ count: Double) {
+    phase = .holding(count)
+    if isGuess {
+      isGuess = false
+      return begin(step: 1)
+    }
+    guard count >= leastHold else { return }
+    (confirmed, falls) = (rate ?? 0, 0)
+    // The other half of the price is earned during the first step.
+    if isSearching || credit >= 0.5 { begin(step: 0) }
+  }
+
+  /// How many requests a hold has at least.
+  private var leastHold: Double {
+    if isSearching { return max(limits.searchHold, limits.leastHoldInSeconds * pace) }
+    let seconds = pauseLength * (isAsked ? limits.holdPerRetryAfter : limits.holdPerPause)
+    return max(limits.leastHold, max(limits.leastHoldInSeconds, seconds) * pace)
+  }
+
+  /// A request of a probe went.
+  mutating func probe(_ step: Int, _ count: Double) {
+    phase = .probing(step: step, count)
+    // The first step ends when each kind of limiter must have refused one, if the quota is the learned rate.
+    guard count >= requests(in: step), step > 0 || bucket.stored <= -bucketMargin else { return }
+    begin(step: step + 1)
+  }
+
+  private mutating func begin(step: Int) {
+    guard let rate else { return }
+    phase = .probing(step: step, 0)
+    pace = rate * factor(step)
+    if pace > limits.mostRate { forget() }
+  }
+
+  private mutating func forget() {
+    rate = nil
+    phase = .free
+    opening = 0
+  }
+
+  // MARK: Steps
+
+  /// How many requests a step has at least.
+  private func requests(in step: Int) -> Double {
+    let pace = (rate ?? 0) * factor(step)
+    switch step {
+    // The window that it began in, a whole one, and jitter on the way; at a low rate, until the excess is a request.
+    case 0: return max(limits.excess / firstExcess, (limits.firstStepInSeconds + 0.3 * latency) * pace)
+    // The quota may have doubled: there is no time to hear what came of each step.
+    case 1...limits.steps.count: return max(5, (0.15 + latency / 2) * pace)
+    default: return max(5, (0.25 + latency) * pace)
+    }
+  }
+
+  /// By what part of the learned rate the first step exceeds it.
+  private var firstExcess: Double {
+    min(max(limits.excess / max(rate ?? 1, 0.001), limits.leastExcess), limits.mostExcess)
+  }
+
+  /// The pace of a step, as a multiple of the learned rate.
+  func factor(_ step: Int) -> Double {
+    guard step > 0, let last = limits.steps.last else { return 1 + firstExcess }
+    guard step > limits.steps.count else { return max(limits.steps[step - 1], 1 + firstExcess * Double(step + 1)) }
+    var factor = last
+    for _ in limits.steps.count..<step { factor *= 1.25 }
+    return factor
+  }
+
+  /// The requests by which the imagined bucket is overdrawn before its refusal is overdue. A low rate is seldom exact.
+  private var bucketMargin: Double { isSlow ? 2 : 1 }
+
+  // MARK: Price
+
+  private var isSlow: Bool { (rate ?? 0) < limits.slowRate }
+
+  /// A request went. As many as the price pay for one refusal.
+  mutating func earn() {
+    credit = min(credit + 1 / (isSlow ? limits.slowPrice : limits.price), 1)
+  }
+
+  /// A request was refused. The search for the first rate is free.
+  mutating func pay() {
+    guard confirmed > 0 else { return }
+    let debt = min(max(limits.debtInSeconds * (rate ?? 0), limits.leastDebt), limits.mostDebt)
+    credit = max(credit - 1, -debt)
+  }
+}
