@@ -2,6 +2,7 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Memory
 import TLS
 
 /// Makes one connection that requests can be sent on: addresses, the proxy's tunnel, TLS.
@@ -16,15 +17,18 @@ final class Dialer: LinkOwner {
   private var report: ((Outcome) -> Void)?
   private var connector: Connector?
   private var link: Link?
+  /// What the connection is charged.
+  private let hold: MemoryHold
   /// Reads the proxy's answer; nil when there is none to come.
   private var tunnelParser: ResponseHeadParser?
 
   init(
-    _ configuration: UpstreamClient.Configuration, loop: EventLoop, resolver: NameResolver,
+    _ configuration: UpstreamClient.Configuration, loop: EventLoop, resolver: NameResolver, hold: MemoryHold,
     report: @escaping (Outcome) -> Void
   ) {
     self.configuration = configuration
     self.report = report
+    self.hold = hold
     deadline = loop.now.advanced(by: configuration.limits.attempt)
     let (host, port) = configuration.proxy.map { ($0.host, $0.port) } ?? (configuration.host, configuration.port)
     connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { outcome in
@@ -51,7 +55,7 @@ final class Dialer: LinkOwner {
     switch outcome {
     case .failure(let error): finish(.failure(UpstreamError(error)))
     case .success(let channel):
-      let link = Link(channel, writeProgress: configuration.limits.writeProgress, memory: configuration.memory)
+      let link = Link(channel, writeProgress: configuration.limits.writeProgress, hold: hold)
       self.link = link
       link.owner = self
       link.deadline = deadline

@@ -84,8 +84,8 @@ final class Link: ChannelDelegate {
   /// What a buffer may keep of its size when it is empty.
   private static let keptCapacity = 65_536
 
-  init(_ channel: Channel, writeProgress: Duration, memory: MemoryBudget) {
-    hold = MemoryHold(memory, for: nil)
+  init(_ channel: Channel, writeProgress: Duration, hold: MemoryHold) {
+    self.hold = hold
     self.channel = channel
     self.writeProgress = writeProgress
   }

@@ -81,14 +81,19 @@ extension UpstreamClient {
     let wanted = min(free, isHTTP1 ? waiting.count : 1)
     guard dialers.count < wanted else { return }
     guard backOff.until <= loop.now else { return wake(at: backOff.until) }
-    while dialers.count < wanted, mayDial { dial() }
+    while dialers.count < wanted, let hold = holdForConnection() { dial(hold) }
   }
 
-  /// Whether there is memory for one more connection, those that are being made included. Everybody needs the first; the
-  /// others only make it faster, and waiting requests are charged already.
-  private var mayDial: Bool {
-    if connections.isEmpty, dialers.isEmpty { return true }
-    return configuration.memory.wouldGrant(Link.cost * (dialers.count + 1), to: nil, for: .upstream)
+  /// The memory for one more connection; nil if there is none. Everybody needs the first connection; the others only make
+  /// it faster.
+  private func holdForConnection() -> MemoryHold? {
+    let hold = MemoryHold(configuration.memory, for: nil)
+    if connections.isEmpty, dialers.isEmpty {
+      hold.force(to: Link.cost)
+    } else if !hold.resize(to: Link.cost, for: .upstream) {
+      return nil
+    }
+    return hold
   }
 
   private func wake(at deadline: Deadline) {
@@ -97,9 +102,9 @@ extension UpstreamClient {
     timer.sleep(until: deadline, self)
   }
 
-  private func dial() {
+  private func dial(_ hold: MemoryHold) {
     var place: ObjectIdentifier?
-    let dialer = Dialer(configuration, loop: loop, resolver: resolver) { [self] outcome in
+    let dialer = Dialer(configuration, loop: loop, resolver: resolver, hold: hold) { [self] outcome in
       if let place { dialers[place] = nil }
       switch outcome {
       case .success(let link): connected(link)
