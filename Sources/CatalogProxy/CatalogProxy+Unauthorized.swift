@@ -93,18 +93,38 @@ extension CatalogProxy {
   private func test(_ token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.Verdict {
     var fields: HTTPFields = [.accept: "application/json"]
     HeaderPolicy.authorize(&fields, with: token.credential)
-    withState { $0.counts.attempts += 1 }
+    let start = clock.elapsed
+    withState { state in
+      state.counts.attempts += 1
+      state.limit.sentWithoutTurn(now: start)
+    }
     var timeouts = configuration.timeouts
-    timeouts.whole = max(exchange.end - clock.elapsed, .milliseconds(1))
+    timeouts.whole = max(exchange.end - start, .milliseconds(1))
     let request = UpstreamRequest(.get, "/v1/test", fields: fields)
     let response = try? await exchange.route.upstream.send(request, limits: timeouts)
     response?.content.cancel()
+    if let response, response.status == .tooManyRequests { limited(response, sentAt: start) }
     guard !Task.isCancelled else { return .abandoned }
     switch response?.status.code {
     case 401: return .refused
     case .some(200..<300): return .accepted
     default: return .unknown
     }
+  }
+}
+
+extension CatalogProxy {
+  /// Apple has refused a request that had no turn: the quota is the same.
+  private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
+    let end = clock.elapsed
+    let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    let rate = withState { state in
+      state.counts.limited += 1
+      state.recentRefusals.record(now: end)
+      state.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
+      return state.limit.rate
+    }
+    observer.noticed(.limited(rate: rate ?? 0))
   }
 }
 

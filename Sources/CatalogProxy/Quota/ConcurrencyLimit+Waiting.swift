@@ -9,7 +9,8 @@ extension ConcurrencyLimit {
 
   private func hasRoom(_ caller: Caller, of client: Client) -> Bool {
     let room = limits.waiting - queues.count
-    return caller.queue.count < 3 * room && (client.share == nil || client.waiting < 7 * room)
+    return caller.queue.count < limits.waitingOfCaller * room
+      && (client.share == nil || client.waiting < limits.waitingOfClient * room)
   }
 
   /// About how long a caller's next request would wait for its turn, if all who wait now stay; nil if no rate is known.

@@ -116,6 +116,16 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return grants()
   }
 
+  /// A request goes that waits for no turn, because another one waits for its response. It counts against the rate.
+  public mutating func sentWithoutTurn(now: Duration) {
+    pacer.sent(now: now.inSeconds, isWanted: false)
+  }
+
+  /// Such a request was refused with 429.
+  public mutating func refusedWithoutTurn(sentAt: Duration, retryAfter: Duration?, now: Duration) {
+    pacer.refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter?.inSeconds, now: now.inSeconds)
+  }
+
   /// Lets go whom the pacer held back until now.
   public mutating func advance(now: Duration) -> [Grant] {
     self.now = now.inSeconds
