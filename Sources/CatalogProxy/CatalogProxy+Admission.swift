@@ -21,7 +21,8 @@ extension CatalogProxy {
     case .granted(let permit): return .granted(permit)
     case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
     case .queued(let ticket):
-      expire(.wait(ticket), at: exchange.end, exchange.route)
+      // One that is left with less would not be sent, and its turn would be lost.
+      expire(.wait(ticket), at: exchange.end - leastTime, exchange.route)
       return await withTaskCancellationHandler {
         await waiting.get()
       } onCancel: {

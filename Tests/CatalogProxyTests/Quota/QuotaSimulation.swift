@@ -58,6 +58,8 @@ struct QuotaSimulation {
   private(set) var report = Report()
   static let warmUp = 10.0
   static let whole = 30.0
+  /// With less time left, a request that has its turn is not sent.
+  static let least = 1.0
 
   init(_ scenario: QuotaScenario) {
     self.scenario = scenario
@@ -146,12 +148,12 @@ struct QuotaSimulation {
         client: ask.isModest ? "modest" : "greedy", share: QuotaCaller.usualShare, subscriber: "caller"))
     request.isRetry = ask.isRetry
     let left = ask.began + Self.whole - now
-    request.patience = .init(inSeconds: left - 1)
+    request.patience = .init(inSeconds: left - Self.least)
     switch limit.acquire(request, waiter: index, now: .init(inSeconds: now)) {
     case .granted(let permit): go(index, permit)
     case .queued(let ticket):
       asks[index].ticket = ticket
-      push(ask.began + Self.whole, .expire(index))
+      push(ask.began + Self.whole - Self.least, .expire(index))
     case .refused(let retryAfter): fail(index, retryAfter: retryAfter.inSeconds)
     }
   }
@@ -174,7 +176,14 @@ struct QuotaSimulation {
   }
 
   private mutating func send(_ grants: [ConcurrencyLimit<Int>.Grant]) {
-    for grant in grants { go(grant.waiter, grant.permit) }
+    for grant in grants {
+      guard now > asks[grant.waiter].began + Self.whole - Self.least else {
+        go(grant.waiter, grant.permit)
+        continue
+      }
+      fail(grant.waiter, retryAfter: 1)
+      send(limit.release(grant.permit, .inconclusive, now: .init(inSeconds: now)))
+    }
   }
 
   private mutating func answer(_ index: Int, _ permit: ConcurrencyPermit, _ wait: Double?, _ isRefused: Bool) {
