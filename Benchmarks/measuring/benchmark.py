@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import hostile, load, tools
+from . import hostile, load, quota, tools
 from .access import Access
 from .catalog import Catalog
 from .credentials import Credentials
@@ -15,15 +15,15 @@ from .report import table
 from .tokens import Tokens
 
 SUBJECTS = {"tokens": Tokens, "catalog": Catalog, "access": Access}
-# Takes no rounds and knows no ratio: a table of its own.
-HOSTILE = "hostile"
+# These take no rounds and know no ratio: each has a table of its own.
+TABLES = {"hostile": hostile.run, "quota": quota.run}
 
 
 def main():
     parser = argparse.ArgumentParser(description="Measures the release binary beside nginx and OpenSSL.")
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{', '.join(SUBJECTS)} or {HOSTILE}; all but the last by default")
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{', '.join([*SUBJECTS, *TABLES])}; the first {len(SUBJECTS)} by default")
     subjects = parser.parse_args().subjects or list(SUBJECTS)
-    if unknown := set(subjects) - {*SUBJECTS, HOSTILE}:
+    if unknown := set(subjects) - {*SUBJECTS, *TABLES}:
         parser.error(f"there is no {' or '.join(sorted(unknown))}")
     raise_limit()
     quick = os.environ.get("QUICK", "") not in ("", "0")
@@ -33,11 +33,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         directory = Path(name)
         binary, credentials = tools.binary(), Credentials(directory)
-        if HOSTILE in subjects:
-            hostile.run(directory, binary, credentials)
-            subjects = [subject for subject in subjects if subject != HOSTILE]
-            if not subjects:
-                return 0
+        for subject in subjects:
+            if subject in TABLES:
+                TABLES[subject](directory, binary, credentials)
+        subjects = [subject for subject in subjects if subject in SUBJECTS]
+        if not subjects:
+            return 0
         comparisons = [SUBJECTS[subject](directory, binary, credentials, quick) for subject in subjects]
         busy = os.getloadavg()[0]
         for comparison in comparisons:

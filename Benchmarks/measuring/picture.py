@@ -1,0 +1,71 @@
+"""A picture of two runs over time, readable on a light and on a dark page."""
+
+WIDTH, HEIGHT, LEFT, TOP, GAP = 420, 150, 50, 60, 60
+# The columns of `Result.seconds`, added up where more than one is named.
+PANELS = [("sent upstream, and refused by it", [((0, 1), "sent"), ((1,), "refused")]),
+          ("served to each client", [((2,), "greedy"), ((3,), "modest")])]
+
+STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600; font-size: 15px }
+.axis { stroke: #57606a; stroke-width: 1 } .grid { stroke: #d0d7de; stroke-width: 1 }
+.quota { stroke: #57606a; stroke-width: 1; stroke-dasharray: 4 3 }
+polyline { fill: none; stroke-width: 1.8 }
+.sent { stroke: #0969da } .refused { stroke: #cf222e } .greedy { stroke: #8250df } .modest { stroke: #1a7f37 }
+text.sent { fill: #0969da; stroke: none } text.refused { fill: #cf222e; stroke: none }
+text.greedy { fill: #8250df; stroke: none } text.modest { fill: #1a7f37; stroke: none }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .axis, .quota { stroke: #9198a1 } .grid { stroke: #3d444d }
+.sent { stroke: #58a6ff } .refused { stroke: #ff7b72 } .greedy { stroke: #bc8cff } .modest { stroke: #56d364 }
+text.sent { fill: #58a6ff } text.refused { fill: #ff7b72 } text.greedy { fill: #bc8cff } text.modest { fill: #56d364 }
+}"""
+
+
+def draw(mine, theirs, connections):
+    """An SVG of both: a column for each server, a row for each panel."""
+    case = mine.case
+    runs = [("this server", mine), (f"nginx, limit_req rate={case.quota}r/s", theirs)]
+    parts = []
+    for row, (panel, lines) in enumerate(PANELS):
+        top = TOP + row * (HEIGHT + GAP)
+        most = max(value(second, columns) for _, run in runs for second in run.seconds for columns, _ in lines)
+        for column, (name, run) in enumerate(runs):
+            left = LEFT + column * (WIDTH + GAP)
+            parts.append(panel_of(run, lines, panel, left, top, max(most, case.quota) * 1.1, case.quota))
+            if row == 0:
+                parts.append(f'<text class="title" x="{left}" y="{TOP - 34}">{name}</text>')
+    width, height = LEFT + 2 * WIDTH + GAP + 20, TOP + 2 * (HEIGHT + GAP)
+    title = (f"Requests a second over a minute: a greedy client with {connections} connections and a modest one, before "
+             f"a {case.limiter} of {case.quota} requests a second with {case.milliseconds} ms of latency")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{title}">'
+            f"\n<title>{title}</title>\n<style>{STYLE}\n</style>\n" + "\n".join(parts) + "\n</svg>\n")
+
+
+def value(second, columns):
+    return sum(second[column] for column in columns)
+
+
+def panel_of(run, lines, title, left, top, most, quota):
+    def y(number):
+        return top + HEIGHT * (1 - number / most)
+
+    seconds = len(run.seconds)
+    parts = [f'<text x="{left}" y="{top - 10}">{title}</text>']
+    for number in range(0, int(most) + 1, step(most)):
+        parts.append(f'<line class="grid" x1="{left}" x2="{left + WIDTH}" y1="{y(number):.1f}" y2="{y(number):.1f}"/>')
+        parts.append(f'<text x="{left - 8}" y="{y(number) + 4:.1f}" text-anchor="end">{number}</text>')
+    parts.append(f'<line class="quota" x1="{left}" x2="{left + WIDTH}" y1="{y(quota):.1f}" y2="{y(quota):.1f}"/>')
+    parts.append(f'<line class="axis" x1="{left}" x2="{left + WIDTH}" y1="{top + HEIGHT}" y2="{top + HEIGHT}"/>')
+    for second in range(0, seconds + 1, 10):
+        parts.append(
+            f'<text x="{left + WIDTH * second / seconds:.1f}" y="{top + HEIGHT + 18}" text-anchor="middle">{second} s</text>')
+    for index, (columns, name) in enumerate(lines):
+        points = " ".join(
+            f"{left + WIDTH * (number + 0.5) / seconds:.1f},{y(value(second, columns)):.1f}"
+            for number, second in enumerate(run.seconds))
+        parts.append(f'<polyline class="{name}" points="{points}"/>')
+        parts.append(f'<text class="{name}" x="{left + WIDTH - 130 + index * 75}" y="{top - 10}">— {name}</text>')
+    return "\n".join(parts)
+
+
+def step(most):
+    return next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**6) if most / size <= 6)
