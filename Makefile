@@ -13,7 +13,7 @@ SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
 SCRIPTS := .ci/run .ci/need Tests/architecture Tests/foreign-text Tests/instructions Fuzz/run
 VENV := .venv
 # The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached answer;
-# they are on in debug builds, and so in every test (Decisions in the .docc pages).
+# they are on in debug builds, and so in every test (docs/decisions.md).
 RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
   --product $(PRODUCT)
 

@@ -312,7 +312,7 @@ def run(directory, binary, credentials):
     results, (mine, theirs) = asyncio.run(run_all(directory, binary, credentials))
     print()
     print(table(HEADER, [result.cells for result in results]))
-    path = tools.ROOT / "Sources/TokenServer/TokenServer.docc/quota.svg"
+    path = tools.ROOT / "docs/quota.svg"
     path.write_text(picture.draw(mine, theirs, GREEDY_CONNECTIONS))
     for name, result in (("ours", mine), ("nginx", theirs)):
         print(f"{name}: used {result.used:.1%}, refused upstream {result.refused:.2%}, "

@@ -24,6 +24,17 @@ struct CommandLineTests {
     #expect(result.stderr.isEmpty)
   }
 
+  @Test("has the commands of docs/configuration.md, all of them")
+  func documented() throws {
+    let help = try Program.run(["--help"]).stdout
+    let list = try #require(help.split(separator: "SUBCOMMANDS:\n", maxSplits: 1).last)
+    let commands = Set(list.matches(of: /(?m)^  ([a-z-]+)(?: \(default\))? {2,}\S/).map { String($0.output.1) })
+    let document = try TextFile.read("\(Repository.path)/docs/configuration.md")
+    let section = try #require(document.split(separator: "\n## ").first { $0.hasPrefix("Commands\n") })
+    let rows = Set(section.matches(of: /(?m)^\| `([a-z-]+)[^`]*` \|/).map { String($0.output.1) })
+    #expect(commands.contains("serve") && commands == rows)
+  }
+
   @Test("prints its version")
   func version() throws {
     let result = try Program.run(["--version"])

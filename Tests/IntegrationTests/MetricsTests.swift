@@ -44,12 +44,13 @@ struct MetricsTests {
     #expect(try server.admin("/metrics", "-X", "POST").status == 405)
   }
 
-  @Test("are those of the README, all of them, over TLS")
+  @Test("are those of docs/metrics.md, all of them, over TLS")
   func complete() throws {
     let ground = try Ground()
     let server = try ground.serve(try ground.tlsSettings())
     let page = try MetricsPage(of: server)
-    let rows = try TextFile.read("\(Repository.path)/README.md").matches(of: /(?m)^\| `((musickit|process)_\w+)` \|/)
+    let document = try TextFile.read("\(Repository.path)/docs/metrics.md")
+    let rows = document.matches(of: /(?m)^\| `((musickit|process)_\w+)` \|/)
     #expect(page.names == Set(rows.map { String($0.output.1) }))
     let left = try #require(page["musickit_tls_certificate_remaining_seconds"])
     #expect(left > 0)

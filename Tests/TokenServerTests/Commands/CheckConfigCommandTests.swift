@@ -176,7 +176,7 @@ struct CheckConfigCommandTests {
     arguments: [
       ("/nonexistent/ca", "server.tls.clientCAFile: the file \"/nonexistent/ca\" does not exist; write the path of a"),
       (
-        ReadmeTests.root + "/README.md", "server.tls.clientCAFile: '\(ReadmeTests.root)/README.md' holds no certificate"
+        Document.root + "/README.md", "server.tls.clientCAFile: '\(Document.root)/README.md' holds no certificate"
       ),
     ])
   func clientCA(_ file: String, _ fault: String) {
