@@ -123,7 +123,7 @@ extension CatalogProxy {
     var parts = PartialContent(response.content, memory: configuration.memory)
     guard response.contentLength ?? 0 <= limit else { return .stream(held(response, permit, until: end, route)) }
     do throws(ContentError) {
-      switch try await parts.read(upTo: limit) {
+      switch try await parts.read(upTo: limit, length: response.contentLength) {
       case .whole: permit.release(.answered)
       case .tooLong: return .stream(held(parts.response(response), permit, until: end, route))
       case .refused:

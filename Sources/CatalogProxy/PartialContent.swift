@@ -2,8 +2,6 @@ import HTTPMessages
 import Memory
 
 /// Content that is read until it is whole, or too long to be kept.
-///
-/// It is kept in the parts in which it came: what is handed on after all is freed part by part, as the caller reads it.
 struct PartialContent {
   /// How far it was read.
   enum Reading {
@@ -17,7 +15,9 @@ struct PartialContent {
 
   private let reader: any ContentReader
   private let hold: MemoryHold
-  private var parts: [[UInt8]] = []
+  /// All that was read. In one array: collected in parts, it would leave as much free memory in the heap again, between
+  /// blocks in use, where it counts for nothing.
+  private(set) var bytes: [UInt8] = []
   private var isWhole = false
 
   /// What is read is charged to `memory`.
@@ -26,23 +26,15 @@ struct PartialContent {
     hold = MemoryHold(memory, for: nil)
   }
 
-  /// All that was read.
-  var bytes: [UInt8] {
-    if parts.count == 1 { return parts[0] }
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(parts.reduce(0) { $0 + $1.count })
-    for part in parts { bytes += part }
-    return bytes
-  }
-
   /// Reads to the end, or until there are more than `limit` bytes.
-  mutating func read(upTo limit: Int) async throws(ContentError) -> Reading {
-    var count = 0
+  ///
+  /// - Parameter length: How many bytes there are, if the upstream has said it.
+  mutating func read(upTo limit: Int, length: Int?) async throws(ContentError) -> Reading {
+    if let length { bytes.reserveCapacity(min(length, limit)) }
     while let part = try await reader.read() {
-      count += part.count
-      parts.append(part)
-      guard hold.resize(to: count, for: .upstream) else { return .refused }
-      guard count <= limit else { return .tooLong }
+      bytes.append(contentsOf: part)
+      guard hold.resize(to: bytes.capacity, for: .upstream) else { return .refused }
+      guard bytes.count <= limit else { return .tooLong }
     }
     isWhole = true
     return .whole
@@ -51,36 +43,44 @@ struct PartialContent {
   /// `response` with what was read put back in front of the rest.
   func response(_ response: UpstreamResponse) -> UpstreamResponse {
     var response = response
-    response.content = Continuation(parts, hold, then: isWhole ? nil : reader)
+    response.content = Continuation(bytes, hold, then: isWhole ? nil : reader)
     return response
   }
 
-  /// Parts that were read before, and then the rest.
+  /// Bytes that were read before, and then the rest.
   private final class Continuation: ContentReader, @unchecked Sendable {
     // Sendable by confinement: used by one task at a time, on the loop of `rest`.
-    private var parts: ArraySlice<[UInt8]>
+    private var bytes: [UInt8]
+    private var sent = 0
     private let hold: MemoryHold
     private let rest: (any ContentReader)?
 
-    init(_ parts: [[UInt8]], _ hold: MemoryHold, then rest: (any ContentReader)?) {
-      self.parts = parts[...]
+    /// What a reader gets of them at once.
+    private static let partSize = 65_536
+
+    init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
+      self.bytes = bytes
       self.hold = hold
       self.rest = rest
     }
 
     func read() async throws(ContentError) -> [UInt8]? {
-      guard let part = parts.first else { return try await rest?.read() }
-      // The slice would keep it.
-      parts[parts.startIndex] = []
-      parts = parts.dropFirst()
-      hold.force(to: max(0, hold.bytes - part.count))
+      guard sent < bytes.count else { return try await rest?.read() }
+      let end = min(sent + Self.partSize, bytes.count)
+      let part = Array(bytes[sent..<end])
+      sent = end
+      if sent == bytes.count { forget() }
       return part
     }
 
     func cancel() {
-      parts = []
-      hold.force(to: 0)
+      forget()
       rest?.cancel()
+    }
+
+    private func forget() {
+      (bytes, sent) = ([], 0)
+      hold.force(to: 0)
     }
   }
 }

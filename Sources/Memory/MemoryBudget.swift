@@ -40,7 +40,7 @@ public final class MemoryBudget: @unchecked Sendable {
 
   private let lock = Mutex()
   private var state = State()
-  private let useFell: @Sendable () -> Void
+  private let isWorthTrimming: @Sendable () -> Void
 
   fileprivate struct State {
     var used = 0
@@ -64,13 +64,13 @@ public final class MemoryBudget: @unchecked Sendable {
   private static let leastFall = 8 << 20
 
   /// A budget of `limit` bytes.
-  /// - Parameter useFell: Called when the use has fallen to less than half of its peak since the last call, on
-  ///   whatever thread released the memory: the time to return free memory to the system.
-  public init(limit: Int, useFell: @escaping @Sendable () -> Void = {}) {
+  /// - Parameter isWorthTrimming: Called when the use has fallen to less than half of its peak since the last call, and
+  ///   when a charge is refused, on the thread that released or asked: the time to return free memory to the system.
+  public init(limit: Int, isWorthTrimming: @escaping @Sendable () -> Void = {}) {
     self.limit = limit
     reserve = limit / 8
     smallHolding = max(limit / 128, 64 << 10)
-    self.useFell = useFell
+    self.isWorthTrimming = isWorthTrimming
   }
 
   /// A budget without a bound, which only counts.
@@ -81,7 +81,7 @@ public final class MemoryBudget: @unchecked Sendable {
   /// Charges `bytes` to `holder`; nil stands for trusted proxies and for the server itself, which have no share.
   /// - Returns: False if they are refused. Nothing is charged then, and nothing may be kept.
   public func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
-    lock.withLock {
+    let isGranted = lock.withLock {
       guard allows(bytes, to: holder, for: purpose) else {
         state.refusals[purpose.rawValue] += 1
         return false
@@ -89,6 +89,8 @@ public final class MemoryBudget: @unchecked Sendable {
       state.add(bytes, to: holder)
       return true
     }
+    if !isGranted { isWorthTrimming() }
+    return isGranted
   }
 
   /// Charges what is held already and cannot be refused any more.
@@ -102,7 +104,7 @@ public final class MemoryBudget: @unchecked Sendable {
       state.add(-bytes, to: holder)
       return noteFall()
     }
-    if hasFallen { useFell() }
+    if hasFallen { isWorthTrimming() }
   }
 
   // MARK: Shared arrays
@@ -148,7 +150,7 @@ public final class MemoryBudget: @unchecked Sendable {
       state.add(-entry.bytes, to: entry.holder)
       return noteFall()
     }
-    if hasFallen { useFell() }
+    if hasFallen { isWorthTrimming() }
   }
 
   private static func address(of array: [UInt8]) -> UInt {

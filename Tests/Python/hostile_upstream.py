@@ -1,6 +1,6 @@
 """An HTTP/1.1 upstream for tests of memory. Prints its port, and serves until it is ended.
 
-The last segment of a path says what comes: `long` an answer of 1,000,000 bytes that may be kept, `endless` one without
+The last segment of a path says what comes: `long…` an answer of 1,000,000 bytes that may be kept, `endless` one without
 end, `hang…` nothing at all, anything else a short answer.
 """
 
@@ -18,7 +18,7 @@ def answer(connection, name):
         while True:
             connection.sendall(b"%x\r\n%b\r\n" % (len(PART), PART))
     else:
-        content = b'{"data":"%b"}' % (b"a" * (999_989 if name == "long" else 20))
+        content = b'{"data":"%b"}' % (b"a" * (999_989 if name.startswith("long") else 20))
         connection.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=600\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(content), content))
