@@ -54,7 +54,7 @@ public final class Channel: @unchecked Sendable {
     self.token = token
   }
 
-  /// The kernel's number, -1 once closed. For socket options; nobody else may close it.
+  /// The kernel's number, -1 once closed. Use it for socket options only. Only the channel may close it.
   public var raw: Int32 { descriptor?.raw ?? -1 }
 
   /// The round trip to the peer as the kernel has measured it (TCP_INFO); nil if it has not. A relay hides what is behind
@@ -139,7 +139,7 @@ public final class Channel: @unchecked Sendable {
   /// Called by the loop when the poller reports the descriptor.
   func becameReady() {
     guard case .nobody = waiter else { return end(.ready) }
-    // Its task is busy elsewhere: not watched until somebody waits again, or this would spin.
+    // No task waits at present. The descriptor is not watched until the next wait; otherwise the loop would spin.
     _ = register([])
   }
 
@@ -189,7 +189,7 @@ public final class Channel: @unchecked Sendable {
   /// Whether the peer has sent nothing that is unread, and no end: the socket is open and silent.
   public var isQuiet: Bool { peek() < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) }
 
-  /// Whether bytes have arrived that nobody has read.
+  /// Whether bytes have arrived that have not been read.
   public var hasUnread: Bool { peek() > 0 }
 
   /// Whether the peer sends no more, or is gone, and nothing is left to read.

@@ -14,7 +14,7 @@ public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible 
     case unroutable
     /// The host did not answer in time.
     case timedOut
-    /// Something else, of this system: no descriptors, for one.
+    /// This system refused for another reason, for example because it has no free descriptors.
     case failed
   }
 

@@ -3,11 +3,11 @@ import Glibc
 /// Makes one connection to a host: finds its addresses and tries them in turn, each a little after the one before, until
 /// one is connected (Happy Eyeballs, RFC 8305). The first wins, the others are closed.
 ///
-/// What is remembered of a name is tried at once; unless that is very new, the name is looked up meanwhile, and addresses
-/// that were not known join in. So an address that has changed costs no more than one that does not answer. After a
-/// failure the name is looked up first.
+/// The connector tries remembered addresses of a name at once. Unless these are very new, it looks the name up
+/// meanwhile and tries new addresses as well. So a changed address costs no more than one that does not respond.
+/// After a failure the connector looks the name up first.
 ///
-/// Confined to its loop. Alive until it has reported, whoever holds it.
+/// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
 public final class Connector: ChannelDelegate {
   /// How the connection came out.
   public typealias Outcome = Result<Channel, ConnectError>

@@ -5,7 +5,7 @@ public struct Descriptor: ~Copyable {
   /// The number the kernel knows it by; valid for as long as this value lives.
   public let raw: Int32
 
-  /// Takes over `raw`, which nobody else may close from now on.
+  /// Takes over `raw`. From now on only this descriptor may close it.
   public init(owning raw: Int32) {
     self.raw = raw
   }

@@ -16,15 +16,15 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     bits = 0xffff_0000_0000 | UInt128(v4)
   }
 
-  /// The address that `text` writes (`192.0.2.1`, `2001:db8::1`, without brackets or zone), nil if it is none.
+  /// The address that `text` writes (`192.0.2.1`, `2001:db8::1`, without brackets or zone); nil if it is no address.
   public init?(_ text: String) {
     guard let address = Self(Array(text.utf8).span) else { return nil }
     self = address
   }
 
-  /// The same, of ASCII in memory. Allocates nothing.
+  /// The address that `text` writes in ASCII; nil if it is not an address. Allocates nothing.
   public init?(_ text: Span<UInt8>) {
-    // The longest text there is takes all but the last, which is inet_pton's NUL; it would read as far as one before.
+    // The longest address leaves one byte for the final NUL. inet_pton stops at a NUL, so text with one is refused.
     guard text.count < Self.textRoom else { return nil }
     var characters = InlineArray<46, CChar>(repeating: 0)
     for index in text.indices {

@@ -3,7 +3,7 @@ public struct ListenError: Error, Equatable, CustomStringConvertible {
   /// What was to be listened on.
   public let endpoint: Endpoint
 
-  /// Why that failed, with what would mend it.
+  /// Why that failed, and how to fix it.
   public let reason: String
 
   /// One sentence.

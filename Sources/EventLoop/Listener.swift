@@ -97,7 +97,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
         continue  // an error of the one connection, gone before it was accepted (accept(2), "Error handling")
       default:
-        // EMFILE, ENFILE, ENOBUFS, ENOMEM; and what nobody expects must not spin either.
+        // EMFILE, ENFILE, ENOBUFS, ENOMEM. An unexpected error pauses the listener too, so that the loop does not spin.
         owner?.listener(self, pausedAfter: SocketError(during: "accept"))
         return false
       }

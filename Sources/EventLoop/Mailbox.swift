@@ -31,7 +31,7 @@ final class Mailbox: @unchecked Sendable {
 
   var readEnd: Int32 { reading.raw }
 
-  /// False if nobody takes letters any more.
+  /// False if the mailbox is closed.
   func post(_ letter: Letter) -> Bool {
     let (isTaken, mustWake) = lock.withLock {
       guard !isClosed else { return (false, false) }

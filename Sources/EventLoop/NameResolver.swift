@@ -2,10 +2,10 @@ import Locks
 
 /// Finds addresses for names without holding up its event loop, and remembers them for a while.
 ///
-/// The system's resolver blocks, so each look-up has a thread of its own. Requests for a name that is being looked up
-/// share the answer: a resolver that hangs holds up one thread for each name, whatever waits.
+/// The system's resolver blocks, so each look-up has a thread of its own. Concurrent requests for the same name share
+/// one look-up, so a resolver that hangs blocks one thread for each name.
 ///
-/// Confined to its loop, but for `init`.
+/// Confined to its loop. Only `init` may run elsewhere.
 public final class NameResolver: @unchecked Sendable {
   // Sendable by confinement: what another thread finds out comes back by `loop.post`.
 

@@ -14,8 +14,8 @@ public struct Interest: OptionSet, Sendable {
   public static let hangup = Interest(rawValue: 4)
 }
 
-/// Names a slot of the loop and the tenant it had when the interest was registered, so that news of a descriptor
-/// closed in the same turn reaches nobody.
+/// Names a slot of the loop and the channel that it had when the interest was registered. So the loop drops an event
+/// of a descriptor that was closed in the same turn.
 struct SlotToken: Hashable {
   let index: UInt32
   let generation: UInt32

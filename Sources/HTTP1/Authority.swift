@@ -1,8 +1,8 @@
 /// `uri-host [ ":" port ]` (RFC 9110 §7.2), as Host bears it and a request target.
 ///
-/// The host is a `reg-name`, which an IPv4 address is too, or an IPv6 address in brackets; not empty, without userinfo,
-/// without a zone, without the `IPvFuture` that nobody defined. The port, where there is a colon, has up to five digits
-/// and at most 65535; it may be missing behind the colon (RFC 3986 §3.2.3).
+/// The host is a `reg-name`, which an IPv4 address is too, or an IPv6 address in brackets. It is not empty. Userinfo,
+/// a zone and `IPvFuture`, of which no version is defined, are refused. A port after the colon has up to five digits
+/// and is at most 65535; it may be missing after the colon (RFC 3986 §3.2.3).
 struct Authority {
   /// The digits of the port; nil if there are none.
   let port: Range<Int>?

@@ -97,7 +97,7 @@ extension FieldFacts {
     }
   }
 
-  /// Connection: a list of options in any case; unknown ones are for somebody else (RFC 9110 §7.6.1).
+  /// Connection: a list of options in any case. Unknown options are ignored (RFC 9110 §7.6.1).
   private mutating func noteConnectionOptions(_ value: Range<Int>, in bytes: Span<UInt8>) {
     var start = value.lowerBound
     for index in value where bytes[index] == .comma {

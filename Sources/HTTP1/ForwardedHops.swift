@@ -1,9 +1,9 @@
-/// The addresses that a value of `Forwarded` (RFC 7239 §4) or `X-Forwarded-For` lists, from its end on: each proxy
-/// appends the address that it was asked from, so the nearest hop comes first, and what a client made up comes last.
+/// The addresses that a value of `Forwarded` (RFC 7239 §4) or `X-Forwarded-For` lists, read from its end. Each proxy
+/// appends the address of its own peer, so the nearest hop comes first, and what a client invented comes last.
 ///
-/// An element is found, and judged, by its own bytes alone. Whatever stands to the left of it, an open quotation mark
-/// for one, changes nothing: a client cannot write in front of a proxy's element what makes it mean something else.
-/// Nothing is allocated, and only what is asked for is looked at.
+/// Each element is found and checked by its own bytes alone. Text to its left, for example an open quotation mark,
+/// changes nothing: a client cannot change the meaning of a proxy's element by what it writes before that element.
+/// Nothing is allocated, and only the requested elements are read.
 public struct ForwardedHops: Sendable {
   /// Which field the value is of.
   public enum Field: Sendable, CaseIterable {
@@ -79,8 +79,8 @@ extension Span<UInt8> {
     return (index &- first) & 1 == 1
   }
 
-  /// The value of the one `for` of an element of `Forwarded`, quotation marks removed; nil if there is none, or another,
-  /// or an escape in it, which no address needs, or a quotation mark without its counterpart.
+  /// The value of the `for` of an element of `Forwarded`, without quotation marks. Nil if `for` is missing or repeated,
+  /// if the value contains an escape, which no address needs, or if a quotation mark is unpaired.
   fileprivate func forwardedFor(in element: Range<Int>) -> Range<Int>? {
     var found: Range<Int>?
     var rest = element

@@ -1,7 +1,7 @@
-/// Fields by which a proxy tells of the request that it forwards. They are only as true as whoever sends them: a client
-/// can write them as well.
+/// Fields by which a proxy describes the request that it forwards. A client can write them as well, so they count only
+/// if the peer is trusted.
 ///
-/// Noted while a head is parsed, so that a request without them costs no look-up.
+/// The parser notes them while it reads a head, so that a request without them costs no look-up.
 public struct ForwardingFields: OptionSet, Sendable, Equatable {
   /// A set of bits.
   public let rawValue: UInt8

@@ -32,7 +32,7 @@ enum IPv6Address {
         if index == range.upperBound { break }
       }
     }
-    // "::" stands for one group at least.
+    // "::" stands for at least one group.
     return isCompressed ? groups <= 7 : groups == 8
   }
 

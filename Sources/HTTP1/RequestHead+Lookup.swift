@@ -1,7 +1,7 @@
 public import HTTPTypes
 
 extension RequestHead {
-  /// The value of the first field with this name, nil if there is none. Allocates nothing.
+  /// The value of the first field with this name; nil if the field is absent. Allocates nothing.
   ///
   /// - Parameters:
   ///   - lowercaseName: The name in lower case; the comparison ignores the case of what was received.
@@ -11,7 +11,7 @@ extension RequestHead {
     return nil
   }
 
-  /// The value of the first field with this name, nil if there is none.
+  /// The value of the first field with this name; nil if the field is absent.
   public func firstField(named name: HTTPField.Name, in bytes: Span<UInt8>) -> Range<Int>? {
     for line in fields where bytes.equalsIgnoringCase(line.name, name) { return line.value }
     return nil
@@ -35,7 +35,7 @@ extension RequestHead {
 }
 
 extension Span<UInt8> {
-  /// Whether the bytes in `range` are `name` but for the case of ASCII letters.
+  /// Whether the bytes in `range` are `name`. The case of ASCII letters does not matter.
   fileprivate func equalsIgnoringCase(_ range: Range<Int>, _ name: HTTPField.Name) -> Bool {
     let expected = name.canonicalName.utf8
     guard range.count == expected.count else { return false }

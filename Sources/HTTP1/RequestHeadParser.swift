@@ -30,8 +30,8 @@ public struct RequestHeadParser: Sendable {
     self.limits = limits
   }
 
-  /// Gets ready for another request. Keeps all storage, so that a connection's later requests allocate nothing, unless
-  /// somebody still holds a copy of ``head``.
+  /// Gets ready for another request. Keeps all storage, so that a connection's later requests allocate nothing. A copy
+  /// of ``head`` that still exists makes the parser allocate again.
   public mutating func reset() {
     head.reset()
     position = 0
@@ -88,8 +88,8 @@ public struct RequestHeadParser: Sendable {
 // MARK: Request line
 
 extension RequestHeadParser {
-  /// Skips one empty line before the request line, which some clients send behind a body (RFC 9112 §2.2). One, so that
-  /// nobody keeps a connection for nothing with a flood of them.
+  /// Skips one empty line before the request line, which some clients send after a body (RFC 9112 §2.2). The parser
+  /// refuses a second one, so that a client cannot keep a connection with a flood of empty lines.
   private mutating func skipEmptyLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     if bytes[position] == .carriageReturn {
       guard try lineEnds(in: bytes) else { return false }

@@ -111,7 +111,7 @@ extension HTTPResponse.Status {
 }
 
 extension [UInt8] {
-  /// Appends a field line as it is, but for bytes that would end it.
+  /// Appends a field line. Control characters in the value become spaces, so that none of them can end the line.
   mutating func appendFieldLine(_ field: HTTPField) {
     // A name is a token by construction of HTTPField.Name.
     append(contentsOf: field.name.rawName.utf8)

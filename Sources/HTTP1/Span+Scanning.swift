@@ -21,7 +21,7 @@ extension Span<UInt8> {
     return index
   }
 
-  /// The index of the first byte in `range` that is `byte`, nil if there is none.
+  /// The index of the first byte in `range` that equals `byte`; nil if `range` does not contain it.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
     for index in range where self[index] == byte { return index }
     return nil
@@ -47,7 +47,7 @@ extension Span<UInt8> {
     return true
   }
 
-  /// Whether the bytes in `range` are those of `lowercase` but for the case of ASCII letters.
+  /// Whether the bytes in `range` are those of `lowercase`. The case of ASCII letters does not matter.
   @inline(__always)
   func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
     guard range.count == lowercase.utf8CodeUnitCount else { return false }

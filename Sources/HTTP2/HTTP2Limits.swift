@@ -12,12 +12,12 @@ public struct HTTP2Limits: Sendable, Equatable {
   /// it uses at most, should the peer allow more.
   public var concurrentStreams = 100
 
-  /// Content of one stream that is received before somebody reads it, in bytes: 65 535, the protocol's own default
-  /// (RFC 9113 §6.9.2). What a reader that stalls can make us keep.
+  /// Content of one stream that is received before the reader takes it, in bytes: 65 535, the protocol's own default
+  /// (RFC 9113 §6.9.2). A reader that stalls makes the session keep at most this much.
   public var streamWindow = 65_535
 
-  /// Content of all streams on its way at once, in bytes: 1 MiB. It is replenished when content arrives, not when it is
-  /// read, so that readers who stall hold up nobody else; it only bounds what is under way.
+  /// Content of all streams on its way at once, in bytes: 1 MiB. The session replenishes it when content arrives, not
+  /// when it is read, so a stream whose reader stalls does not block the others. It bounds only what is on its way.
   public var connectionWindow = 1_048_576
 
   /// Content of one stream waiting to be sent beyond which `send` says that there is no room, in bytes: 64 KiB. What a

@@ -33,7 +33,7 @@ extension HTTP2Session {
       if !stream.isAbandoned, !stream.isClosed { delegate.hasRoom(on: stream.id) }
     case .closed(let stream, let closure):
       streams[stream.id] = nil
-      // A request that was refused before it was told of is nobody's concern.
+      // The delegate never heard of a request that was refused before its head was delivered.
       if role == .client || stream.hasHead { delegate.streamClosed(stream.id, closure) }
     case .goAway(let goAway): delegate.receivedGoAway(goAway)
     case .settings: delegate.settingsChanged()

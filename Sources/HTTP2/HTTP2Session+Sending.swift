@@ -149,7 +149,8 @@ extension HTTP2Session {
     }
   }
 
-  /// The library says goodbye on its own when the peer breaks the protocol; it tells nobody but the peer.
+  /// Notes a GOAWAY that the library sends on its own because the peer breaks the protocol. The library reports it only
+  /// to the peer.
   private func noteGoAway(_ frame: nghttp2_goaway) {
     let goodbye = unsafe HTTP2GoAway(frame)
     guard failure == nil, goodbye.code != .noError, goodbye.code != goAwayCode else { return }

@@ -33,7 +33,7 @@ extension HTTP2Session {
       settings.append(Self.entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0))
     case .server:
       settings.append(Self.entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams))
-      // Nobody uses the old priorities any more, and the tree of them is work that a peer can cause (RFC 9218 §2.1).
+      // The old priorities are deprecated, and a peer can cause work by changing their tree (RFC 9218 §2.1).
       settings.append(Self.entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1))
     }
     // It begins at 65 535 and cannot be made smaller than that (RFC 9113 §6.9.2).

@@ -7,13 +7,13 @@ import HTTPTypes
 /// Confined to one event loop; not `Sendable`. Its owner passes what arrives to `receive`, sends what `collectOutput`
 /// gives after every call that may have made some (`wantsWrite`), and closes the connection once `isOver`.
 ///
-/// **News** come through the delegate that is passed to those two calls, when the library is not at work: so the owner
-/// may answer, reset or credit from there, nothing is entered twice, and nothing is retained.
+/// **Events** go to the delegate that is passed to those two calls, while the library is not at work. So the owner may
+/// respond, reset or credit from there, no call is nested in another, and nothing is retained.
 ///
-/// **Flow control** is the reader's: content counts against its stream's window until it is passed to `consume`, so what
-/// is not read is not received. The window of the connection is replenished as soon as content has been handed over,
-/// whoever reads it: streams that stall, even all but one, do not starve the others, and what they can make us keep is
-/// ``HTTP2Limits/streamWindow`` each.
+/// **Flow control** belongs to the reader: content counts against its stream's window until it is passed to `consume`,
+/// so the peer can send at most one window more than the reader has taken. The session replenishes the window of the
+/// connection as soon as content has been delivered, even before it is read. So streams that stall, even all except
+/// one, do not starve the others. Each of them makes the session keep at most ``HTTP2Limits/streamWindow``.
 @safe public final class HTTP2Session {
   /// Which end this is.
   public let role: HTTP2Role

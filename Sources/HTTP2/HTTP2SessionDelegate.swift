@@ -1,7 +1,7 @@
 /// What a session tells its owner, in the order in which it happened on the wire.
 ///
-/// The session is passed the delegate with each call that can have news, and keeps no reference to it. It tells them
-/// when the library is not at work, so that every method of the session may be called from here, but for `receive`.
+/// Each call that can have events takes the delegate; the session keeps no reference to it. The session calls the
+/// delegate while the library is not at work. So the delegate may call every method of the session except `receive`.
 ///
 /// A stream's events are: its head, content, its end, and last `streamClosed`, once for every stream. After `reset`
 /// only that one comes; its cause is the older one if the stream was over by then.

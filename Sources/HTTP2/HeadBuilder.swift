@@ -8,7 +8,7 @@ import HTTPTypes
 struct HeadBuilder {
   /// Whether it went over a limit. From then on nothing is kept.
   private(set) var isOversized = false
-  /// `:status`, 0 if there is none.
+  /// `:status`, or 0 if it is absent.
   private(set) var status = 0
   private var method = ""
   private var scheme = ""
