@@ -40,7 +40,8 @@ package enum Base64 {
 
   /// Decodes what people paste: either alphabet, padded or not, without white space; false for anything else.
   ///
-  /// A cut-off text decodes as far as it goes: the DER inside says better than the last few bits that some is missing.
+  /// A truncated text decodes up to its end: the DER inside shows more reliably than the last few bits that data is
+  /// missing.
   static func decodePasted(_ text: Span<UInt8>, into output: inout OutputSpan<UInt8>) -> Bool {
     var count = text.count
     while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }

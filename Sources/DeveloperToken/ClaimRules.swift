@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// Apple's rules for the claims, but for `origin`.
+/// Apple's rules for the claims, except for `origin`.
 struct ClaimRules {
   let claims: JSONValue
   let now: Int

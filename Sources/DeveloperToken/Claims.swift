@@ -8,7 +8,8 @@ public struct Claims: Sendable, Hashable {
   public let issuedAt: Int
   /// `exp`, whole seconds since 1970.
   public let expiresAt: Int
-  /// `origin`; left out of the token if there is none, since Apple takes an empty array to allow nothing.
+  /// `origin`. The token omits the claim if the list is empty, because Apple reads an empty array as allowing no
+  /// origin.
   public let origins: [Origin]
 
   /// The claims as compact JSON.

@@ -11,10 +11,10 @@ enum IPv4 {
 
 /// IPv6 addresses as they stand in a URL.
 enum IPv6 {
-  /// The address in the one form that browsers send, or nil if it is none.
+  /// The address in the one form that browsers send; nil if the text is not an address.
   ///
-  /// This is RFC 5952 but for IPv4-mapped addresses, which browsers write in hexadecimal (URL standard, host
-  /// serializing) and `inet_ntop` would not.
+  /// This is RFC 5952, except for IPv4-mapped addresses: browsers write them in hexadecimal (URL standard, host
+  /// serializing), and `inet_ntop` does not.
   static func serialization(_ text: String) -> String? {
     var address = in6_addr()
     guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }

@@ -2,7 +2,7 @@
 public struct IdentifierError: Error, Sendable, Hashable, CustomStringConvertible {
   /// "key ID" or "team ID".
   let name: String
-  /// What was given. Somebody may have put the key itself here, so it is only shown when it is short.
+  /// The value given. It may be the key itself by mistake, so the error shows it only when it is short.
   let text: String
 
   /// One sentence that names what is wrong.

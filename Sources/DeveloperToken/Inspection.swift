@@ -12,12 +12,12 @@ public struct Inspection: Sendable, Hashable {
   public internal(set) var issuedAt: Int?
   /// `exp`, if it is a whole number.
   public internal(set) var expiresAt: Int?
-  /// `origin`, as far as it is text.
+  /// The values of `origin` that are text.
   public internal(set) var origins: [ByteString] = []
   /// Every rule that could be held against it, in a fixed order.
   public internal(set) var checks: [Check] = []
 
-  /// Whether Apple would take it, as far as can be told: no rule is broken.
+  /// Whether Apple would probably accept the token: no check fails.
   public var isAcceptable: Bool { checks.allSatisfy { $0.verdict != .fail } }
 
   mutating func add(_ rule: String, _ verdict: Check.Verdict, _ explanation: String) {

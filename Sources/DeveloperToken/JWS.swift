@@ -27,7 +27,7 @@ public struct JWS: Sendable {
     signingInput = (0..<dots[1]).map { compact[$0] }
   }
 
-  /// The header as an object; nil if it is none.
+  /// The header as an object; nil if it is not a JSON object.
   public var header: JSONValue? {
     guard let value = JSONReader.read(headerBytes), value.isObject else { return nil }
     return value

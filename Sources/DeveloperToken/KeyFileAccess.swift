@@ -21,16 +21,17 @@ public struct KeyFileAccess: Sendable {
   }
 
   /// A mounted secret (Kubernetes, Docker, systemd credentials) is read-only and has the owner and mode that the
-  /// platform gives it, which is nothing for the operator to mend.
+  /// platform gives it. The operator cannot fix these.
   static func isReadOnly(_ descriptor: Int32) -> Bool {
     var status = statvfs()
     return unsafe fstatvfs(descriptor, &status) == 0 && status.f_flag & UInt(ST_RDONLY) != 0
   }
 
-  /// The permission bits, if they let group or others write: whoever can may put their own key there.
+  /// The permission bits, if they let group or others write; nil otherwise. Other users with write access could replace
+  /// the key.
   public var modeWritableByOthers: UInt32? { mode & 0o022 == 0 ? nil : mode }
 
-  /// What the operator should mend, though it is no reason not to start.
+  /// What the operator should fix. None of it prevents the server from starting.
   ///
   /// - Parameter subject: What a sentence begins with: `The key file`.
   public func findings(_ subject: String) -> [Finding] {
@@ -46,7 +47,8 @@ public struct KeyFileAccess: Sendable {
         + " and could put another key in its place; chown mends it.")
   }
 
-  /// Reading by the group is fair where the file belongs to somebody else: the group is then how this process reads it.
+  /// Reading by the group is fine if the file belongs to another user: this process may then read it as a member of the
+  /// group.
   private func readableByOthers(_ subject: String) -> Finding? {
     guard mode & (owner == geteuid() ? 0o044 : 0o004) != 0 else { return nil }
     return Finding(

@@ -1,4 +1,4 @@
-/// Gets from the text that somebody pasted to the DER of the key inside. Every intermediate form is a `SecretBytes`.
+/// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`.
 ///
 /// What happens to a `.p8` on its way through environment variables, dashboards and secret stores: literal `\n`, CRLF,
 /// a BOM, quotes, spaces in place of line ends, base64 of the whole file, the header lines left out, and all of that
@@ -6,7 +6,7 @@
 enum KeyText {
   /// Longest text that is looked at: a P-256 key has 257 bytes, base64 of it 344.
   static let limit = 16_384
-  /// Base64 around base64 is somebody's slip; more layers than this are not.
+  /// A user may encode a key in base64 twice by mistake; the parser does not expect more layers than this.
   private static let layers = 3
 
   static func der(from text: SecretBytes) throws(SigningKeyError) -> SecretBytes {

@@ -38,7 +38,8 @@ struct PEMBlock {
     text.starts(with: "-----BEGIN CERTIFICATE-----", at: index)
   }
 
-  /// The label without spaces; empty if it is none, for then it may be part of a key and must not be told.
+  /// The label without spaces; empty if it is too long for a label, because it may be part of a key and must not be
+  /// shown.
   private static func compactLabel(_ bytes: Span<UInt8>) -> String {
     guard bytes.count <= 40 else { return "" }
     return String(decoding: bytes.indices.map { bytes[$0] }.filter { $0 != UInt8(ascii: " ") }, as: UTF8.self)

@@ -4,8 +4,8 @@ import Glibc
 
 /// Secret bytes: in locked memory as long as there is room, wiped when freed.
 ///
-/// It neither prints, encodes nor mirrors its contents, and there is no way to a `String`. Whoever asks for the bytes
-/// gets them for the length of a closure and must not copy them anywhere but into another `SecretBytes`.
+/// The class does not print, encode or mirror its contents, and cannot convert them to a `String`. A caller gets the
+/// bytes for the length of a closure and must not copy them anywhere but into another `SecretBytes`.
 @safe public final class SecretBytes: @unchecked Sendable {
   // Safe because the memory is valid from `init` to `deinit`. Sendable because nothing writes to the memory after
   // `init`, and it is freed by `deinit` alone.
@@ -38,7 +38,7 @@ import Glibc
     unsafe self.storage = storage
   }
 
-  /// A copy of bytes that somebody else owns, and should wipe.
+  /// A copy of bytes that the caller owns and should wipe.
   public convenience init(copying bytes: Span<UInt8>) {
     self.init(capacity: bytes.count) { output in
       for index in bytes.indices { output.append(bytes[index]) }

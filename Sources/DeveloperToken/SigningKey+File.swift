@@ -24,7 +24,7 @@ extension SigningKey {
     }
     let text = String(name.dropFirst("AuthKey_".count).dropLast(".p8".count))
     guard let inFileName = try? KeyID(text) else {
-      // A name like AuthKey_production.p8 is somebody's own, and says nothing against the key ID given.
+      // The user chose a name like AuthKey_production.p8; it does not contradict the given key ID.
       guard let given else { throw .init(.badKeyIDInFileName(text)) }
       return given
     }

@@ -47,7 +47,7 @@ public final class SigningKey: Sendable {
     }
   }
 
-  /// A signer for one thread.
+  /// Makes a signer, which only one thread at a time may use.
   ///
   /// - Throws: `CryptographyError` if OpenSSL fails.
   public func makeSigner() throws(CryptographyError) -> Signer { try Signer(privateKey) }

@@ -36,7 +36,7 @@ extension SigningKeyError {
     case writableByOthers(mode: UInt32)
     /// No key ID is given, and the file is not named `AuthKey_<KEYID>.p8`.
     case noKeyID
-    /// The part of `AuthKey_<KEYID>.p8` that should be a key ID is none.
+    /// The part of `AuthKey_<KEYID>.p8` that should be a key ID is not a valid one.
     case badKeyIDInFileName(String)
     /// The given key ID is not the one in the file name.
     case keyIDMismatch(given: KeyID, inFileName: KeyID)

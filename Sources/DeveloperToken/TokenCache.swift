@@ -1,6 +1,6 @@
 /// Tokens by their claims: bounded, least recently used out first. Holds no lock, knows no clock and signs nothing.
 ///
-/// A caller asks by `request`; whoever is told to sign comes back with `finish`, even if it failed.
+/// A caller asks by `request`. A caller that is told to sign must call `finish`, even if signing failed.
 struct TokenCache {
   /// What makes two requests ask for the same token; `origins` in ascending order, each once.
   struct Key: Hashable {
@@ -14,7 +14,7 @@ struct TokenCache {
     case take(DeveloperToken)
     /// Sign a new one; should that fail, the old one still serves if there is one.
     case sign(present: DeveloperToken?)
-    /// Somebody else is signing the first one: ask again once that is done.
+    /// Another caller is signing the first token: ask again after that.
     case wait
   }
 

@@ -13,7 +13,7 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
   /// OpenSSL failed to sign.
   case signing(CryptographyError)
 
-  /// One sentence for whoever asked.
+  /// One sentence for the caller.
   public var description: String {
     switch self {
     case .ttlTooShort(let requested, let minimum):

@@ -66,7 +66,7 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
-  /// A token that nobody else has got, with a signature of its own.
+  /// Mints a token with a signature of its own, which no other caller gets.
   ///
   /// - Throws: `TokenError`.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> DeveloperToken {
@@ -151,7 +151,8 @@ public final class TokenMinter: @unchecked Sendable {
     do { return try key.makeSigner() } catch { throw .signing(error) }
   }
 
-  /// The same origins in ascending order, each once. Mostly there is none or one, and nothing to do.
+  /// The same origins in ascending order, without duplicates. Mostly the list has one origin or none, so no work is
+  /// needed.
   private static func canonical(_ origins: [Origin]) throws(TokenError) -> [Origin] {
     guard origins.count <= maximumOrigins else {
       throw .tooManyOrigins(count: origins.count, maximum: maximumOrigins)

@@ -52,7 +52,7 @@ public struct TokenPolicy: Sendable, Hashable {
 
   /// The claims of a token minted now: `iat` backdated, `exp` under both of Apple's caps whatever is asked for.
   ///
-  /// - Throws: `TokenError.implausibleClock` rather than make a token that nobody takes.
+  /// - Throws: `TokenError.implausibleClock` if the clock is so wrong that Apple would reject the token.
   func claims(issuer: TeamID, lifetime: Int, origins: [Origin], now: Int) throws(TokenError) -> Claims {
     guard Self.plausibleTimes.contains(now) else { throw .implausibleClock(now: now) }
     let cap = Self.maximumLifetime - max(backdate, margin)

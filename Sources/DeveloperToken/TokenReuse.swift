@@ -2,13 +2,13 @@
 enum TokenReuse: Equatable {
   /// It may.
   case reuse
-  /// It may, and a new one is due: at the very second when half of its life has passed.
+  /// The token may be reused, and a new one is due: exactly half of its life has passed.
   ///
-  /// In this second one caller signs while the others get the present token, so nobody waits, and still nothing is
-  /// handed out with less than half its life left.
+  /// In this second one caller signs a new token while the others get the present one. So no caller waits, and every
+  /// token that the server hands out has at least half of its life left.
   case renew
-  /// It may not: more than half of its life has passed, or it was minted in what has become the future, because the
-  /// clock went back. Its `iat` and its cap belong to that other time.
+  /// The token may not be reused. More than half of its life has passed, or the clock went back, so that the token was
+  /// minted in what is now the future. Its `iat` and its cap then belong to that other time.
   case mint
 
   static func decide(mintedAt: Int, expiresAt: Int, now: Int) -> TokenReuse {

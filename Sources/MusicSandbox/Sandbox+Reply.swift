@@ -46,7 +46,7 @@ extension Sandbox {
 }
 
 extension SandboxRequest {
-  /// What there is of a server's request, but for its content.
+  /// Converts a server's request, without its content.
   fileprivate init(_ request: Request) {
     let fields = request.fields.map { SandboxField($0.name.rawName, $0.value) }
     self.init(

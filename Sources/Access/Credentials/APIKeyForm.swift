@@ -1,7 +1,8 @@
-/// What a text looks like, as far as API keys go: `mkts_`, 43 random characters, and six of a checksum.
+/// Classifies a text by the format of API keys: `mkts_`, 43 random characters, and a checksum of six characters.
 ///
-/// Secret scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b`, and tell a real one by the checksum, which is CRC-32 of all
-/// that stands before it (ISO/IEC 13239, as in zlib), in base 62. Any text may be a key that an operator made otherwise.
+/// Secret scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b` and confirm it by the checksum. The checksum is the CRC-32
+/// of all characters before it (ISO/IEC 13239, as in zlib), in base 62. An operator may also use a key of any other
+/// format.
 public enum APIKeyForm: Sendable, Equatable {
   /// It came from `new-api-key`.
   case genuine

@@ -28,7 +28,7 @@ public struct APIKeyring: Sendable {
   /// The client whose key has this digest.
   public func client(for digest: APIKeyDigest) -> Int? { clients[Slot(digest)] }
 
-  /// The client whose key this is; nil if it is nobody's, or OpenSSL fails.
+  /// Returns the client that owns this key; nil if no client owns it, or if OpenSSL fails.
   public func client(presenting key: Span<UInt8>) -> Int? {
     guard !key.isEmpty, let digest = try? APIKeyDigest(of: key) else { return nil }
     return client(for: digest)

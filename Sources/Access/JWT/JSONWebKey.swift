@@ -12,7 +12,7 @@ struct JSONWebKey: Sendable, Equatable {
   /// Private members of every kind of key (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
   private static let privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 
-  /// - Throws: `UnusableKey` for one that is private, for another purpose, or of a kind that is not known.
+  /// - Throws: `UnusableKey` if the key is private, has another purpose, or is of an unknown kind.
   init(_ value: JSONValue) throws(UnusableKey) {
     guard value.isObject else { throw .init("it is not a JSON object.") }
     guard value.repeatedNames.isEmpty else { throw .init("it has a member twice.") }

@@ -23,7 +23,7 @@ public struct JSONWebKeySet: Sendable {
 
   /// Reads a set.
   ///
-  /// - Throws: `JSONWebKeySetError` if it is none, or without a key that can be used.
+  /// - Throws: `JSONWebKeySetError` if the bytes are not a key set, or the set contains no usable key.
   public init(_ json: [UInt8]) throws(JSONWebKeySetError) {
     var findings: [String] = []
     var keys: [JSONWebKey] = []

@@ -12,12 +12,13 @@ struct JWTHeader: Sendable {
   /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case, with
   /// and without `application/`, which may be left out (RFC 7515 §4.1.9).
   ///
-  /// What has a type of its own was made for another purpose, and mostly under other rules: a proof of possession, say,
-  /// is signed by whoever has it (RFC 8725 §3.11, RFC 9449 §4.2).
+  /// A token with a type of its own was made for another purpose, and mostly under other rules. For example, the holder
+  /// of a proof-of-possession key signs such a proof itself (RFC 8725 §3.11, RFC 9449 §4.2).
   private static let types: [ByteString] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
 
-  /// Members that bring a key or its address (RFC 7515 §4.1.2, .3, .5, .6): nobody who uses them trusts our key set. A
-  /// thumbprint (`x5t`) only names one, and is ignored as what is not understood must be (§4).
+  /// Members that contain a key or its address (RFC 7515 §4.1.2, .3, .5, .6). An issuer that uses them does not rely on
+  /// the configured key set, so the server refuses them. A thumbprint (`x5t`) only names a key. The server ignores it,
+  /// as RFC 7515 §4 requires for members that it does not understand.
   private static let keyMembers = ["jwk", "jku", "x5c", "x5u"]
 
   init(_ value: JSONValue) throws(JWTRefusal) {

@@ -30,7 +30,7 @@ public enum JWTRefusal: Error, Sendable, Hashable {
   case tooLong
   /// Not a JWT at all.
   case malformed(Malformation)
-  /// An algorithm that nobody here verifies: `none`, a symmetric one, another hash.
+  /// The server does not support the algorithm: `none`, a symmetric algorithm, or another hash.
   case unsupportedAlgorithm
   /// An algorithm that the rules do not name.
   case algorithmNotAllowed
@@ -113,7 +113,7 @@ extension JWTRefusal {
     }
   }
 
-  /// Whether somebody may have made it up: one that is too old or too young was good, or will be.
+  /// Whether the token may be forged. A token that is too old or too young was valid, or will be.
   var isGuess: Bool {
     switch self {
     case .expired, .notYetValid, .issuedInFuture: false

@@ -2,25 +2,26 @@ import Bytes
 import DeveloperToken
 
 extension AccessPolicy {
-  /// What comes of the question who asks.
+  /// The result of identifying the caller.
   public enum Identification: Sendable {
-    /// This one.
+    /// The caller is known.
     case known(Principal)
-    /// Nobody who is known, or not so.
+    /// The server does not know the caller, or refuses its credential.
     case denied(Denial)
-    /// It hangs on a key of an identity provider that may be there once its keys are fetched: ask again then.
+    /// The result depends on keys that the server has to fetch from an identity provider first. Identify the caller
+    /// again after that.
     case keysWanted([KeySetSource])
   }
 
-  /// Says who asks.
+  /// Identifies the caller.
   ///
-  /// A credential that does not hold is refused and never ignored, lest a caller with an old key be taken for anybody.
-  /// Only a server without any client has no use for credentials: there, what looks like one is none of its business.
+  /// The server refuses an invalid credential and never ignores it: otherwise it would treat a caller with an old key
+  /// as an anonymous one. A server without any client has no use for credentials, so it ignores them.
   ///
   /// - Parameters:
   ///   - now: Seconds since 1970.
-  ///   - isLastTry: Whether there is no point in fetching keys: they have just been.
-  ///   - keys: The keys of an identity provider, as far as they are there.
+  ///   - isLastTry: Whether fetching keys is pointless, because the server has just fetched them.
+  ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
   public func identify(
     _ presented: Presented, now: Int, isLastTry: Bool = false, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> Identification {
@@ -40,14 +41,14 @@ extension AccessPolicy {
     }
   }
 
-  /// Why nobody is known yet.
+  /// Why the server has not identified the caller yet.
   enum Interruption: Error {
     case denied(Denial)
     /// The refusal stands if there are no other keys; without one there are no keys at all.
     case keysWanted([KeySetSource], JWTRefusal?)
   }
 
-  /// Nothing of what the caller can mend.
+  /// The caller cannot fix the cause.
   public static let providerUnavailable = Denial(
     .unavailable(retryAfter: 5), "jwt_no_keys",
     "The keys of the identity provider cannot be had at present, so that its tokens cannot be verified.")

@@ -22,7 +22,8 @@ extension AccessPolicy {
 
   private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
 
-  /// The clients that a token is for by what it says, its signature aside. What no key could mend is said without any.
+  /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
+  /// that does not depend on any key.
   private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
     guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(Self.unknownIssuer(jwt)) }
     var candidates: [Candidate] = []

@@ -1,10 +1,10 @@
 import Bytes
 public import DeveloperToken
 
-/// Who may have what, compiled: one immutable value that answers for each request.
+/// Says which caller may have what: one immutable, compiled value that serves every request.
 ///
-/// It answers in two steps. `identify` says who asks, or why nobody is known. What that caller may have is then asked of
-/// the ``Principal``. Nothing is allowed that is not written down.
+/// It works in two steps. `identify` returns the caller, or why the caller is unknown. The ``Principal`` then says what
+/// that caller may have. The policy allows only what the configuration states.
 public struct AccessPolicy: Sendable {
   /// Those who are known by something, in the order of the configuration.
   public let clients: [Client]
@@ -20,8 +20,8 @@ public struct AccessPolicy: Sendable {
   /// Every origin that is written down, by its serialization: to know one is ten times as quick as to parse it.
   private let written: [String: Origin]
 
-  /// Compiles a policy. Of two clients that a credential or an origin could mean, the first one counts: that there are
-  /// none is for whoever reads the configuration to see to.
+  /// Compiles a policy. If two clients share a key, a certificate name or an origin, the first one gets it. The code
+  /// that reads the configuration must refuse such duplicates.
   ///
   /// - Parameter anonymous: What those without credentials may have, a client known as ``Client/anonymousID``.
   public init(clients: [Client], anonymous: Client?) {
@@ -59,7 +59,7 @@ public struct AccessPolicy: Sendable {
     }
   }
 
-  /// Whether a request can say by more than its origin who asks.
+  /// Whether requests can identify their caller by a credential, and not only by their origin.
   public var knowsCredentials: Bool { keys.count > 0 || !issuers.isEmpty || !certificates.isEmpty }
 
   /// Whether anybody is known by a TLS client certificate. Else one is a matter of the connection's, and no credential.

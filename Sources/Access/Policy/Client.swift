@@ -10,7 +10,7 @@ public final class Client: Sendable {
     case jwt(JWTRules, KeySetSource)
     /// By a certificate that has one of these names.
     case certificate([SubjectName])
-    /// By the `Origin` alone: it restricts browsers, and authenticates nobody.
+    /// By the `Origin` alone: it restricts browsers, but does not authenticate the caller.
     case origin
     /// It is everybody who sends no credential.
     case anonymous

@@ -1,4 +1,4 @@
-/// Why somebody does not get what they ask for.
+/// Why the server refuses a request.
 public struct Denial: Error, Sendable {
   /// Which kind, as the caller is told.
   public enum Kind: Sendable, Equatable {
@@ -26,12 +26,12 @@ public struct Denial: Error, Sendable {
   public var detail: String
   /// A further sentence for who has asked for a token.
   public var hint: String?
-  /// Whom it was refused; nil if nobody is known.
+  /// The client that was refused; nil if the client is unknown.
   public var client: String?
-  /// Whether the connection is good for nothing any more.
+  /// Whether the server must end the connection.
   public var endsConnection: Bool
-  /// Whether it may have been a guess, and so counts as a failed attempt. A token that was good until a moment ago is none:
-  /// an app renews it when it is told 401, and waits when it is told 429.
+  /// Whether the credential may be a guess, and so counts as a failed attempt. A token that has just expired is not a
+  /// guess: an app renews the token after a 401, but waits after a 429.
   public var isGuess: Bool
 
   /// A denial; one of invalid credentials is a guess unless told otherwise.

@@ -2,8 +2,8 @@ public import DeveloperToken
 
 /// A web origin, or all whose host has one label more at the front: `https://*.preview.example.com`.
 ///
-/// The star stands for exactly one label, as in certificates (RFC 9525 §6.3): `a.b.preview.example.com` is none of them.
-/// It is a pattern of this server's only: what a token bears is always one of the concrete origins.
+/// The star stands for exactly one label, as in certificates (RFC 9525 §6.3), so it does not match
+/// `a.b.preview.example.com`. Only this server uses the pattern: a token always contains one of the concrete origins.
 public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
   /// One origin.
   case exact(Origin)

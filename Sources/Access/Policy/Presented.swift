@@ -1,6 +1,6 @@
 public import DeveloperToken
 
-/// What a request presents to say who asks.
+/// The credential and the origin that a request presents.
 public struct Presented: Sendable {
   /// A credential as it came, not yet believed.
   public enum Credential: Sendable {
@@ -18,15 +18,15 @@ public struct Presented: Sendable {
 
   /// The `Origin` field (RFC 6454 §7).
   public enum RequestOrigin: Sendable, Equatable {
-    /// There is none.
+    /// The request has no `Origin`.
     case absent
     /// One origin.
     case present(Origin)
-    /// `null`, several, or not an origin: as far as it may be quoted.
+    /// The `Origin` is `null`, has several values, or is not an origin. The text is safe to quote.
     case unusable(String)
   }
 
-  /// The one credential, nil if there is none.
+  /// The one credential; nil if the request has no credential.
   public var credential: Credential?
   /// The origin of the page that asks.
   public var origin: RequestOrigin

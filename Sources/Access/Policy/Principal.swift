@@ -1,7 +1,7 @@
 public import Bytes
 public import DeveloperToken
 
-/// Somebody who is known to ask for a client, and what that client's policy gives them.
+/// A caller that the server has identified as a client's, and what that client's policy allows it.
 public struct Principal: Sendable {
   /// The client.
   public let client: Client
@@ -17,7 +17,8 @@ public struct Principal: Sendable {
     self.origin = origin
   }
 
-  /// Who it is among those of its client, as far as rates and shares go: its JWT's `sub`, or its address.
+  /// Identifies the caller among the callers of its client, for rates and shares: by its JWT's `sub`, or by its
+  /// address.
   ///
   /// - Parameter address: Where it asks from.
   public func identity(at address: String) -> Caller {
@@ -76,7 +77,7 @@ public struct Principal: Sendable {
     }
   }
 
-  /// Whether a token for other origins than the page's own would be somebody else's.
+  /// Whether the client must not get a token for another origin than the page's own.
   private var isBoundToPage: Bool {
     switch client.credential {
     case .origin: true

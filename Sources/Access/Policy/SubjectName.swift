@@ -1,6 +1,6 @@
 /// A name that a certificate is for: one of its subject alternative names (RFC 5280 §4.2.1.6).
 ///
-/// The subject's common name is none: what it means was never settled (RFC 9525 §2).
+/// The server ignores the subject's common name, because its meaning was never defined (RFC 9525 §2).
 public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   /// A URI, byte for byte: `spiffe://example.com/partner`.
   case uri(String)

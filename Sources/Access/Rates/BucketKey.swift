@@ -1,7 +1,7 @@
 /// Names a bucket: 64 bits of SipHash, keyed afresh in each process.
 ///
-/// Nobody outside can aim for a bucket or for a place in a table. Two of all the keys in a full table are the same once
-/// in two thousand million tables: then those two share a bucket.
+/// A caller cannot choose its bucket or its place in a table, because the key of the hash is secret. In one of two
+/// thousand million full tables, two keys are equal: those two callers then share a bucket.
 struct BucketKey: Sendable, Equatable {
   let bits: UInt64
 

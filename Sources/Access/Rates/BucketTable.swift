@@ -1,9 +1,9 @@
 /// Buckets that are not full, by their keys: small while there are few, and never larger than it was told.
 ///
-/// An entry whose bucket is full again says nothing, so it is free. The table is set-associative: a key has one set of
-/// eight places, two cache lines. When all eight are in use the table doubles; when it may not grow any more, the bucket
-/// that would be full first makes room. Its owner gets some tokens before their time, which is what he would have got
-/// for the trouble of coming from another address; nobody is ever refused for want of room.
+/// An entry whose bucket is full again holds no information, so it is free. The table is set-associative: a key has one
+/// set of eight places, two cache lines. When all eight are in use the table doubles. When it may not grow any more,
+/// the server drops the bucket that would be full first. That caller gets some tokens early; it could get the same by
+/// coming from another address. The server never refuses a request because the table is full.
 struct BucketTable {
   private struct Entry {
     var key: UInt64

@@ -1,4 +1,4 @@
-/// How often somebody may do something: a token bucket.
+/// The rate that a token bucket allows.
 public struct Rate: Sendable, Equatable {
   /// Requests per second in the long run; above 0.
   public var perSecond: Double

@@ -27,7 +27,7 @@ public final class RateLimiter: @unchecked Sendable {
   ///
   /// - Parameters:
   ///   - rates: The client's limits.
-  ///   - caller: Who asks.
+  ///   - caller: The caller.
   ///   - now: In nanoseconds of the monotonic clock.
   public func take(_ rates: ClientRates, for caller: Caller, now: UInt64) -> RateVerdict {
     let now = TokenBucket.moment(now)
@@ -45,7 +45,7 @@ public final class RateLimiter: @unchecked Sendable {
     }
   }
 
-  /// Counts a credential that failed. Nobody else is counted, so that a right one is never slowed.
+  /// Counts a failed credential. The server does not count valid credentials here, so it never slows them down.
   ///
   /// - Returns: Nil if the address may go on; else for how many seconds it may not: the value of `Retry-After`.
   public func takeFailure(from address: String, now: UInt64) -> Int? {

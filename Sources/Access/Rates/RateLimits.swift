@@ -1,11 +1,10 @@
 /// What the limiter allows itself, and those who guess.
 public enum RateLimits {
-  /// How often an address may present a credential that is none, before it is told to wait rather than that the
-  /// credential is wrong.
+  /// How often an address may present an invalid credential. Beyond that rate, the server answers 429 and not 401.
   ///
-  /// A credential has 128 bits or more, so guessing is hopeless at any rate; this is for the app with a stale key that
-  /// asks in a loop, and for the log that it fills. A hundred at once are for the many people behind one address whose
-  /// app has not been updated yet.
+  /// A credential has 128 bits or more, so guessing is hopeless at any rate. The limit is for an app with a stale key
+  /// that sends requests in a loop, and for the log that it fills. The burst of a hundred is for the many people behind
+  /// one address whose app has no update yet.
   public static let failures = Rate(perSecond: 1, burst: 100)
 
   /// Callers that are remembered, 16 bytes each: as many addresses as ask within the time that a burst takes to come

@@ -1,8 +1,8 @@
 /// The arithmetic of a token bucket, which is all in one moment: when the bucket will be full again.
 ///
-/// That is the generic cell rate algorithm (ITU-T I.371, annex A, its "theoretical arrival time"): a full bucket is one
-/// whose moment has passed, and each token taken moves it one interval ahead, but never further ahead than it takes an
-/// empty bucket to fill. So a bucket is eight bytes, nothing has to refill it, and one that nobody remembers is full.
+/// This is the generic cell rate algorithm (ITU-T I.371, annex A, "theoretical arrival time"). The moment of a full
+/// bucket has passed. Each token taken moves the moment one interval ahead, but never further than an empty bucket
+/// takes to fill. So a bucket needs only eight bytes and no refilling, and a bucket without an entry is full.
 ///
 /// All moments and times are nanoseconds of one monotonic clock.
 struct TokenBucket: Sendable, Equatable {
@@ -13,7 +13,7 @@ struct TokenBucket: Sendable, Equatable {
   /// How long an empty bucket takes to fill.
   let span: Int64
 
-  /// The bucket of a rate, which is brought into its ranges if it is outside, ``Rate/perSecondRange`` for one.
+  /// The bucket of a rate. A rate outside of its ranges, such as ``Rate/perSecondRange``, is clamped to them.
   init(_ rate: Rate) {
     let range = Rate.perSecondRange
     // Written so that NaN, which compares with nothing, ends at the lower bound.
@@ -34,15 +34,16 @@ struct TokenBucket: Sendable, Equatable {
     let remaining: Int
     /// How long until there is a token to take; 0 if there is one now.
     let wait: Int64
-    /// How long until there will be one for the next who asks.
+    /// How long the next request has to wait for a token.
     let nextWait: Int64
   }
 
   /// Takes one token at `now` from a bucket that will be full at `fullAt`.
   ///
-  /// The bucket may have been another rate's a moment ago: it is then as empty as that many nanoseconds make it at this
-  /// rate, and never emptier than empty, so that nobody pays for a reload longer than this rate's own burst takes. That
-  /// holds if ``Outcome/untakenFullAt`` is remembered, else the old rate's debt would be found again at the next attempt.
+  /// If another rate used the bucket before, the same time until it is full counts as debt at this rate, but never as
+  /// more than an empty bucket. So after a reload a caller never waits longer than an empty bucket takes to fill at
+  /// this rate. This requires the caller of this function to store ``Outcome/untakenFullAt``; otherwise the next
+  /// attempt finds the old debt again.
   /// - Parameter now: A ``moment(_:)``.
   func take(fullAt: Int64, now: Int64) -> Outcome {
     let filled = now + span

@@ -1,4 +1,4 @@
-/// The album that Apple's talk on MusicKit asks for, with its identifiers as far as the slides show them.
+/// The album that Apple's talk on MusicKit uses as its example, with the identifiers that the slides show.
 enum AmericanTeen {
   static let artist = ResourceKey(.artists, "82842423")
   static let artistName = "Khalid"

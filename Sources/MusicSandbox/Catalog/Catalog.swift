@@ -31,7 +31,7 @@ struct Catalog: Sendable {
   /// Whether there is such a resource in any storefront.
   func contains(_ key: ResourceKey) -> Bool { byKey[key] != nil }
 
-  /// What a resource is related to under a name, as far as it is to be had in the storefront.
+  /// The related resources of an item under a relationship's name, without those that the storefront does not have.
   func related(_ item: Item, _ name: String, in storefront: String) -> [Item] {
     (item.related[name] ?? []).compactMap { self.item($0, in: storefront) }
   }

@@ -1,5 +1,4 @@
-/// Artists that nobody has heard of, so that there is enough to page through. Some have names that are hard on whoever
-/// reads, quotes and stores them.
+/// Invented artists that provide enough data for paging. Some names are hard to read, quote and store, to test clients.
 enum FictionalArtists {
   /// Name and genre; the place in the list makes the identifiers, so new ones go to the end.
   static let rows: [(name: String, genre: String)] = [

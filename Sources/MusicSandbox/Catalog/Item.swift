@@ -2,7 +2,7 @@
 struct Item: Sendable {
   let key: ResourceKey
   let name: LocalizedText
-  /// The attributes that every answer has, but for the name.
+  /// The attributes that every response contains, except for the name.
   var attributes: [Attribute]
   /// Those that `extend` asks for.
   var extended: [Attribute] = []

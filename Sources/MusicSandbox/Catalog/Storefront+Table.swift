@@ -41,7 +41,7 @@ extension Storefront {
 
   private static let byID = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }
 
-  /// The storefront with a code, nil if there is none.
+  /// The storefront with this code; nil for an unknown code.
   static subscript(id: String) -> Storefront? { byID[id] }
 
   private init(_ id: String, _ name: String, _ tags: String, _ explicitContentPolicy: String = "allowed") {

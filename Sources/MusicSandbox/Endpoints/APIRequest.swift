@@ -18,7 +18,7 @@ struct APIRequest {
     case unknown
   }
 
-  /// The library of the user. Throws 403 if there is none.
+  /// The library of the user. Throws 403 if the user has no library.
   func library() throws(AppleError) -> UserLibrary {
     switch user {
     case .user(let library): return library

@@ -28,7 +28,7 @@ public enum Fault: Sendable, Equatable {
   /// Longest content, in bytes.
   public static let maximumContent = 1 << 30
 
-  /// Reads faults that are separated by commas, as in `delay=2s,status=503`; nil if any of them is none.
+  /// Reads faults that are separated by commas, as in `delay=2s,status=503`; nil if any part is not a fault.
   public static func parse(_ text: String) -> [Fault]? {
     var faults: [Fault] = []
     for part in text.split(separator: ",", omittingEmptySubsequences: false) {

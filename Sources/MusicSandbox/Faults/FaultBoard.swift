@@ -70,8 +70,8 @@ final class FaultBoard: @unchecked Sendable {
     }
   }
 
-  /// The field `X-Sandbox-Fault`, and the parameter `sandbox[fault]` for those between whom and the emulator somebody
-  /// drops fields.
+  /// Reads the field `X-Sandbox-Fault` and the parameter `sandbox[fault]`. The parameter is for clients behind an
+  /// intermediary that drops the field.
   private static func asked(by request: SandboxRequest) throws(AppleError) -> [Fault] {
     let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
     var faults: [Fault] = []

@@ -1,4 +1,4 @@
-/// Faults for the requests that match, so that whoever cannot send a field or parameter can still have them.
+/// Faults for the requests that match. They serve clients that cannot send a field or a parameter.
 struct FaultRule: Sendable {
   let faults: [Fault]
   /// What the path begins with.

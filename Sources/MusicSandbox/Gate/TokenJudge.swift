@@ -72,7 +72,7 @@ final class TokenJudge: @unchecked Sendable {
     inspection.checks.first { $0.verdict == .fail }.map { "\($0.rule): \($0.explanation)" }
   }
 
-  /// Apple compares byte for byte, expands no wildcard, and takes a missing `Origin` for one that does not match.
+  /// Apple compares byte for byte and expands no wildcard. A missing `Origin` does not match.
   private static func refusal(_ origins: [ByteString], _ fields: [SandboxField]) -> String? {
     guard let origin = fields.single("origin") else { return "claims.origin: the request bears no Origin" }
     let isAllowed = origins.contains { $0 == origin }

@@ -78,7 +78,7 @@ final class UserLibrary: @unchecked Sendable {
     }
   }
 
-  /// Changes a playlist. False if there is none such, or it would have more tracks than it may.
+  /// Changes a playlist. Returns false if the playlist does not exist, or would have more tracks than the limit.
   func changePlaylist(_ id: String, _ change: (inout Playlist) -> Void) -> Bool {
     mutex.withLock {
       guard let index = playlistList.firstIndex(where: { $0.id == id }) else { return false }
@@ -90,7 +90,7 @@ final class UserLibrary: @unchecked Sendable {
     }
   }
 
-  /// False if there is none such.
+  /// Removes a playlist. Returns false if the playlist does not exist.
   func removePlaylist(_ id: String) -> Bool {
     mutex.withLock {
       let count = playlistList.count

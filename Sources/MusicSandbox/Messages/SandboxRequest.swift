@@ -4,9 +4,9 @@ public struct SandboxRequest: Sendable {
   public var method: String
   /// The path as received, percent-encoded, without the query.
   public var path: String
-  /// The query as received, without its `?`; nil if there is none.
+  /// The query as received, without its `?`; nil if the request has no query.
   public var query: String?
-  /// Host and optional port that the request names, for absolute URLs in answers; empty if there are none.
+  /// Host and optional port that the request names, for absolute URLs in responses; empty if it names none.
   public var authority: String
   /// The field lines in the order received, `Host` and pseudo-header fields left out.
   public var fields: [SandboxField]

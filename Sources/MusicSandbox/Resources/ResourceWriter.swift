@@ -95,7 +95,7 @@ struct ResourceWriter {
     }
   }
 
-  /// The address of the web page, as Apple has it but for the words of the name.
+  /// The address of the web page, like Apple's but without the words of the name.
   private func page(_ item: Item) -> String {
     "https://music.apple.com/\(place.storefront.id)/\(item.key.type.pageWord)/\(item.key.id)"
   }

@@ -66,7 +66,7 @@ struct Selection: Sendable {
     }
   }
 
-  /// The views that a resource shows, which is none inside of another.
+  /// The views that the response shows for a top-level resource.
   func views(of type: ResourceType) -> [(name: String, title: String)] {
     type.views.filter { views.contains($0.name) }
   }
