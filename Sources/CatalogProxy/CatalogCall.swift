@@ -8,7 +8,7 @@ public struct CatalogCall: Sendable {
   public let target: CatalogTarget
   /// The method.
   public let method: HTTPRequest.Method
-  /// Who asks, for the fair sharing of the quota.
+  /// The caller, for sharing the quota fairly.
   public var caller: QuotaCaller
   /// What its `Cache-Control` asks of caches.
   public let directives: RequestDirectives
@@ -24,7 +24,7 @@ public struct CatalogCall: Sendable {
   /// A call.
   ///
   /// - Parameters:
-  ///   - caller: Who asks, for the fair sharing of the quota.
+  ///   - caller: The caller, for sharing the quota fairly.
   ///   - directives: What its `Cache-Control` asks of caches.
   ///   - preconditions: What it has already.
   ///   - coding: The coding that it likes best.
@@ -43,7 +43,7 @@ public struct CatalogCall: Sendable {
     key = CacheKey(target.cacheKey)
   }
 
-  /// Leaves the caller's music user token out: for one who may not use it.
+  /// Removes the caller's music user token from the request, for a caller that may not use it.
   public mutating func withholdUserToken() {
     guard target.forwardsUserToken, let name = Self.userToken else { return }
     fields[name] = nil

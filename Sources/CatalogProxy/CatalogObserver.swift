@@ -8,7 +8,7 @@ public protocol CatalogObserver: Sendable {
 
 /// Something about the upstream that the operator should know. There is no secret in it.
 public enum CatalogNotice: Sendable {
-  /// Apple refuses the developer token, and a fresh one too; a sentence says why, as far as it can be told.
+  /// Apple refuses the developer token, and also a fresh one. A sentence says the likely reason.
   case tokenRejected(TokenRejection)
   /// Apple takes our tokens again.
   case tokenAccepted
@@ -22,7 +22,7 @@ public enum CatalogNotice: Sendable {
   case upstreamStatus(Int)
   /// The upstream answered 429: the team's quota is used up for the moment.
   ///
-  /// - Parameter rate: The requests a second that it bears, as far as is known.
+  /// - Parameter rate: The estimated rate that the quota allows, in requests a second.
   case limited(rate: Double)
   /// The upstream has failed repeatedly, and is asked only now and then.
   case circuitOpened

@@ -3,10 +3,10 @@ public import HTTPTypes
 
 /// The first phases and the last one: what is answered from the cache, and how outcomes become answers.
 extension CatalogProxy {
-  /// The answer, if there is one without asking Apple.
+  /// Returns the response if it needs no request to Apple.
   ///
-  /// - Parameter revalidate: Called when the answer is stale and is to be asked for anew behind the caller's back, by
-  ///   ``revalidate(_:by:)``: once, however many ask meanwhile.
+  /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
+  ///   ``revalidate(_:by:)``. It is called once, however many callers request the same resource meanwhile.
   public func answerAtOnce(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
@@ -36,7 +36,7 @@ extension CatalogProxy {
     guard call.isCacheable else {
       return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
     }
-    // Somebody else may have brought it since it was looked for.
+    // Another request may have stored the response since the first lookup.
     if let reply = answerAtOnce(call, revalidate: { withState { _ = $0.revalidating.remove(call.key) } }) {
       return reply
     }
@@ -51,11 +51,11 @@ extension CatalogProxy {
     return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
   }
 
-  /// Asks for a stale answer anew, for nobody in particular.
+  /// Refreshes a stale response in the background.
   public func revalidate(_ call: CatalogCall, by route: UpstreamRoute) async {
     defer { withState { _ = $0.revalidating.remove(call.key) } }
     let lookup = cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now)
-    // Somebody else has done it by now.
+    // Another request has refreshed it already.
     if case .hit = lookup { return }
     let (stored, reason) = stored(for: call)
     let end = clock.elapsed + configuration.timeouts.whole

@@ -3,8 +3,8 @@ import HTTPTypes
 
 /// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
 extension CatalogProxy {
-  /// Waits for what the request's flight comes to, and starts it if there is none. For a caller who may have a stale
-  /// response it waits no longer than `staleAfter`, while the flight goes on.
+  /// Waits for the result of the request's flight, and starts the flight if it does not exist. If the caller may have a
+  /// stale response, it waits no longer than `staleAfter`, and the flight continues.
   ///
   /// - Parameter waitsForAll: Whether it waits to the end all the same.
   func share(
@@ -23,7 +23,7 @@ extension CatalogProxy {
       if hasStale, state.flights.isKept(key) { return nil }
       let (ticket, isNew) = state.flights.join(key, waiting)
       if isNew {
-        // Started within the lock, so that nobody can leave a flight that has no task yet. It begins later.
+        // Started within the lock, so that no caller can leave a flight before its task is set. The task runs later.
         state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
           await self.fly(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
         }
@@ -79,7 +79,7 @@ extension CatalogProxy {
     if !isTaken { response.content.cancel() }
   }
 
-  /// Hands an outcome to all who wait, or to the first of them if it is for one alone.
+  /// Gives an outcome to all waiters. If only one caller may have it, the first waiter gets it.
   private func tell(_ waiters: [Waiting<Outcome>], _ outcome: Outcome) {
     var outcome = outcome
     for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }

@@ -69,7 +69,7 @@ extension CatalogProxy {
     }
   }
 
-  /// Whether Apple accepts the developer token of a request that got 401, as far as `/v1/test` can say.
+  /// Asks `/v1/test` whether Apple accepts the developer token of a request that got 401.
   private func verdict(on token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.Verdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {

@@ -63,7 +63,7 @@ public final class CatalogProxy: @unchecked Sendable {
     var isPacing = false
     var pacingRoute: UpstreamRoute?
     var expiries = Expiries()
-    /// What is being asked for anew behind its callers' backs.
+    /// Responses that background requests are refreshing.
     var revalidating: Set<CacheKey> = []
     var circuit = UpstreamCircuit()
     var budget = RetryBudget()
@@ -99,7 +99,8 @@ public final class CatalogProxy: @unchecked Sendable {
     state = State(limit: ConcurrencyLimit(configuration.concurrency))
   }
 
-  /// Does something with the state, briefly: nobody is called and nothing is waited for meanwhile.
+  /// Changes or reads the state under the lock. The closure must be short, must not call other components, and must not
+  /// wait.
   func withState<Result>(_ body: (inout State) -> Result) -> Result {
     mutex.withLock { body(&state) }
   }

@@ -4,7 +4,7 @@ public struct CatalogStatus: Sendable {
   public let isTokenRejected: Bool
   /// The upstream has failed repeatedly and is not asked for now.
   public let isCircuitOpen: Bool
-  /// How many requests may be at the upstream at once, as far as is known of the quota.
+  /// How many requests may be at the upstream at once.
   public let limit: Int
   /// How many are.
   public let inFlight: Int
@@ -12,7 +12,7 @@ public struct CatalogStatus: Sendable {
   public let waiting: Int
   /// Seconds by which the upstream's clock is ahead, as little as its latest responses allow.
   public let clockSkew: Int
-  /// The requests a second that Apple's quota bears, as far as 429s have told; nil before the first one.
+  /// The requests a second that Apple's quota allows, estimated from 429s; nil before the first one.
   public let rate: Double?
   /// Whether nothing is sent for a moment, after a 429.
   public let isPaused: Bool
@@ -45,7 +45,7 @@ public struct CatalogCounts: Sendable, Equatable {
   public var failures = 0
   /// Answers from the cache, fresh or stale.
   public var hits = 0
-  /// Requests that went upstream, as far as the cache is for them.
+  /// Cacheable requests that the cache could not answer.
   public var misses = 0
   /// Requests that shared another's answer.
   public var collapsed = 0

@@ -7,7 +7,7 @@ struct Expiries {
 
   private var entries: [(end: Duration, item: Item)] = []
   private var first = 0
-  /// Whether somebody sees to it that they end.
+  /// Whether a task or timer watches for the next end.
   var isWatched = false
 
   /// Takes one in. Nearly all have the same time left, so that it belongs at the end, or near it.
@@ -31,6 +31,6 @@ struct Expiries {
     return items
   }
 
-  /// When the next one ends; nil if there is none.
+  /// When the next item ends; nil if there are no items.
   var next: Duration? { first < entries.count ? entries[first].end : nil }
 }
