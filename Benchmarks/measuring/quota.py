@@ -44,6 +44,11 @@ class Case:
     def name(self):
         return f"{self.limiter}, {self.quota}/s, {self.milliseconds} ms"
 
+    @property
+    def connections(self):
+        """Greedy connections: twice as many as keep even the doubled quota busy."""
+        return max(GREEDY_CONNECTIONS, 4 * self.quota * self.milliseconds // 1000)
+
     def limit(self, factor=1):
         return f"{LIMITERS[self.limiter]}:{self.quota * factor}/1s"
 
@@ -111,7 +116,7 @@ class Emulator:
 
 
 class Load:
-    """A greedy client with fifty connections and a modest one with one request at a time, of a rate that varies."""
+    """A greedy client with many connections and a modest one with one request at a time, of a rate that varies."""
 
     def __init__(self, port, rate):
         self.port, self.rate = port, rate
@@ -193,7 +198,7 @@ async def measure(case, emulator, port, alone=0.0, doubles=True):
     result = Result(case, alone)
     # Two fifths of its equal share: at most half of it may be asked for.
     load = Load(port, case.quota / 2 * 0.4)
-    tasks = [asyncio.ensure_future(load.greedy()) for _ in range(GREEDY_CONNECTIONS)]
+    tasks = [asyncio.ensure_future(load.greedy()) for _ in range(case.connections)]
     tasks.append(asyncio.ensure_future(load.modest_client()))
     started = time.perf_counter()
     counts, answers = (0, 0), dict(load.answers)
