@@ -9,17 +9,17 @@ enum Outcome: Sendable {
   case stream(UpstreamResponse)
   /// Another caller has the response, which was too long to be shared: send the request as one of its own.
   case alone
-  /// Another caller has the response, which is for one caller alone: send the request as one of its own.
+  /// Another caller has the response, and only that caller may have it: send the request separately.
   case unshared
   /// It takes long, and there is a stale response to be had meanwhile.
   case late
   /// None.
   case failure(UpstreamFailure)
-  /// Nobody waits any more.
+  /// All callers have stopped waiting.
   case cancelled
 }
 
-/// What waiting for one's turn came to.
+/// The result of waiting for a turn.
 enum Admission: Sendable {
   /// It is one's turn.
   case granted(ConcurrencyPermit)

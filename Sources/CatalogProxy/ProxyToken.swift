@@ -33,7 +33,7 @@ public struct ProxyToken: Sendable {
 
 /// Makes developer tokens for the upstream.
 public protocol TokenSource: Sendable {
-  /// A token that nobody else has.
+  /// Mints a token that no other caller has.
   ///
   /// - Parameter now: The time in seconds since the epoch.
   /// - Throws: A sentence.
@@ -41,11 +41,11 @@ public protocol TokenSource: Sendable {
 }
 
 extension CatalogProxy {
-  /// The token to send with, made if there is none, it is half used up, another is due after a 401, or the wall clock
-  /// has been set since. Nil if none can be made.
+  /// Returns the token to send. Mints one if there is no token, if the token is half used up, if a 401 requires a new
+  /// one, or if the wall clock was set since. Nil if minting fails.
   ///
-  /// It is made once, however many event loops miss it: they wait for the signature of the one that came first, which
-  /// takes less time than one of their own.
+  /// Only one event loop mints a token. The others wait for its signature, which takes less time than signing
+  /// themselves.
   func currentToken() -> ProxyToken? {
     let now = clock.now
     return usableToken(now: now) ?? minting.withLock { usableToken(now: now) ?? mintToken(now: now) }

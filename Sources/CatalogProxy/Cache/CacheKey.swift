@@ -1,8 +1,8 @@
 /// What a stored answer is found by: the normalised target of its request, byte for byte.
 ///
-/// The hash is made once, before the cache's lock is taken, by the hasher that every process seeds anew: callers choose
-/// the targets, and must not be able to choose ones that collide. Bytes are compared, not strings: Swift takes texts
-/// that differ in Unicode normalisation for equal, an origin does not.
+/// The hash is computed once, before the cache takes its lock, by the hasher that each process seeds differently.
+/// Callers choose the targets, so they must not be able to choose ones that collide. The key compares bytes, not
+/// strings: Swift treats texts that differ in Unicode normalisation as equal, but an origin does not.
 public struct CacheKey: Hashable, Sendable {
   private let hash: Int
   let bytes: [UInt8]

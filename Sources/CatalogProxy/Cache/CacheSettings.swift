@@ -15,8 +15,8 @@ public struct CacheSettings: Sendable, Equatable {
   public var staleIfError = 86_400
   /// Answers to one key that differ by request fields (`Vary`); the oldest goes.
   public var maxVariants = 8
-  /// Whether anybody may have the answers. Else they go out as `private`, so that no CDN hands them to somebody whom the
-  /// access policy would refuse.
+  /// Whether all callers may have the responses. Otherwise the server marks them `private`, so that no CDN gives them
+  /// to a client that the access policy would refuse.
   public var isPublic = false
 
   /// The defaults.

@@ -3,8 +3,8 @@ import Locks
 
 /// The one cache of the process (RFC 9111), shared by all event loops.
 ///
-/// A lock guards the store and nothing else: a lookup holds it for one look into a dictionary, and all judging happens
-/// outside, on answers that never change.
+/// A lock guards only the store. A lookup holds it for one dictionary access. All decisions happen outside of the lock,
+/// on responses that never change.
 public final class ResponseCache: @unchecked Sendable {
   // Sendable: `store` and `compressing` are touched within `mutex` only; the rest never changes.
   private let mutex = Mutex()
@@ -71,9 +71,10 @@ public final class ResponseCache: @unchecked Sendable {
     return renewed
   }
 
-  /// The answer with gzip, if that is of use; made once, by the first who asks. Whoever asks meanwhile gets it without.
+  /// Returns the response with gzip, if compression is useful. The first caller compresses it; other callers meanwhile
+  /// get it without gzip.
   ///
-  /// Takes milliseconds for a large answer, outside of the lock.
+  /// This takes milliseconds for a large response, outside of the lock.
   public func compress(_ answer: StoredAnswer, for key: CacheKey) -> StoredAnswer {
     guard answer.awaitsCompression, mutex.withLock({ compressing.insert(key).inserted }) else { return answer }
     let compressed = answer.compressed()

@@ -5,7 +5,7 @@ struct CatalogRoute {
   let template: StaticString
   let storefront: String?
 
-  /// Throws if the path is none that is forwarded.
+  /// Throws if the proxy does not forward the path.
   init(_ segments: PathSegments, allowsMe: Bool) throws(TargetRefusal) {
     guard segments.has("v1", at: 0) else { throw .unknownPath }
     if segments.has("catalog", at: 1) {

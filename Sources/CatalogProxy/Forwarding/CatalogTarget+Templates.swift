@@ -1,6 +1,6 @@
 extension CatalogTarget {
-  /// The paths that are forwarded, as Apple's documentation has them. A name in braces stands for one segment; what Apple
-  /// has below these is forwarded as well, as ``CatalogRoute`` judges it.
+  /// The paths that the proxy forwards, as Apple's documentation lists them. A name in braces stands for one segment.
+  /// The proxy also forwards what Apple has below these paths, as ``CatalogRoute`` decides.
   public static let templates = [
     "/v1/catalog/{storefront}", "/v1/catalog/{storefront}/search", "/v1/catalog/{storefront}/search/hints",
     "/v1/catalog/{storefront}/search/suggestions", "/v1/catalog/{storefront}/charts",

@@ -17,8 +17,8 @@ public struct CatalogTarget: Sendable, Equatable {
   /// What a cache may take for the same target: the path, and the query in an order and a spelling that do not matter to
   /// Apple. Different in every doubt.
   public let cacheKey: [UInt8]
-  /// Whether the answer depends on a user: everything under `/v1/me`, and what asks for `relate=library` or
-  /// `filter[identity]=personal`. Such an answer is for one caller: never stored, never shared.
+  /// Whether the response depends on a user: everything under `/v1/me`, and requests with `relate=library` or
+  /// `filter[identity]=personal`. Only one caller may have such a response: the proxy never stores or shares it.
   public let wantsUserToken: Bool
   /// Whether the caller's music user token goes along, which is so for what wants it if `/v1/me` is forwarded at all.
   public let forwardsUserToken: Bool
@@ -27,7 +27,7 @@ public struct CatalogTarget: Sendable, Equatable {
   ///
   /// - Parameters:
   ///   - path: As it was received, escapes and all.
-  ///   - query: As it was received, without its question mark; nil if there is none.
+  ///   - query: The query as received, without its question mark; nil if the target has no query.
   ///   - allowsMe: Whether `/v1/me` is forwarded.
   /// - Throws: What is wrong with it.
   public init(
@@ -38,7 +38,7 @@ public struct CatalogTarget: Sendable, Equatable {
 
   /// Judges the query behind a path that has been judged.
   ///
-  /// - Parameter query: As it was received, without its question mark; nil if there is none.
+  /// - Parameter query: The query as received, without its question mark; nil if the target has no query.
   /// - Throws: What is wrong with it.
   public init(_ path: CatalogPath, query: Span<UInt8>?, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
     kind = path.kind

@@ -2,14 +2,15 @@ public import HTTPTypes
 
 /// Which header fields pass through the proxy: an allow-list in each direction.
 ///
-/// **To Apple** go fields of the proxy's own making, and of the caller's none for a request that may be answered from
-/// the cache or share its answer with others: what is not part of the key cannot change the answer then. Languages are
-/// the parameter `l`, validators are the cache's, ranges are the caller's business. Below `/v1/me`, where nothing is
-/// shared, preconditions and what describes the content go along. `Music-User-Token` goes where
-/// ``CatalogTarget/forwardsUserToken`` says. The credential is added last, so that nothing can replace it.
+/// **To Apple** the proxy sends its own fields. It sends none of the caller's fields if the cache may answer the
+/// request or share the response: a field that is not part of the key must not change the response. The parameter `l`
+/// selects the language, the cache sends validators, and the proxy does not forward ranges. Below `/v1/me`, where the
+/// proxy shares nothing, it also sends preconditions and the fields that describe the content. It sends
+/// `Music-User-Token` where ``CatalogTarget/forwardsUserToken`` says so. It adds the credential last, so that no other
+/// field can replace it.
 ///
-/// **To the caller** go the fields that describe the representation, and what developers need to talk to Apple's support.
-/// `Cache-Control`, `Age`, `Expires`, `Date` and `Vary` do not: whoever answers writes its own.
+/// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
+/// Apple's support. It does not send `Cache-Control`, `Age`, `Expires`, `Date` and `Vary`: the server writes its own.
 public struct HeaderPolicy: Sendable {
   /// The longest `Music-User-Token`, in bytes: 4 KiB. Those that have been seen are shorter than 400.
   public static let longestUserToken = 4096

@@ -28,9 +28,10 @@ struct QueryParameters {
     normalForm = Self.joined(parameters, buffer)
   }
 
-  /// Sorts by name, where the order cannot matter: Apple's parameters are named, and none depends on what stands before
-  /// it. Those with the same name keep their order. A semicolon separated parameters once, and a name with anything but
-  /// unreserved characters and brackets is none of Apple's: the order stays then.
+  /// Sorts by name, where the order cannot matter: Apple's parameters have names, and no parameter depends on an
+  /// earlier one. Parameters with the same name keep their order. The order also stays if the query contains a
+  /// semicolon, which once separated parameters, or a name with other characters than unreserved ones and brackets,
+  /// because Apple has no such name.
   private static func joined(_ parameters: [Parameter], _ buffer: [UInt8]) -> [UInt8] {
     guard parameters.count > 1, parameters.allSatisfy(\.hasPlainName), !buffer.contains(UInt8(ascii: ";")) else {
       return buffer

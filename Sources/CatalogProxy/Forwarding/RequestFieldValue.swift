@@ -1,9 +1,9 @@
 /// What the field lines of one name say.
 public enum RequestFieldValue: Sendable, Equatable {
-  /// There is none.
+  /// The request does not have the field.
   case absent
-  /// There is one, with this value, white space around it removed.
+  /// The request has one such field; the value comes without the white space around it.
   case single(ArraySlice<UInt8>)
-  /// There are several.
+  /// The request has several such fields.
   case repeated
 }

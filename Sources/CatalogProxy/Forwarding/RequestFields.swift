@@ -1,4 +1,5 @@
-/// The header fields of a caller's request, asked for by name: what nobody asks for cannot go upstream.
+/// Looks up the header fields of a caller's request by name. A field that the proxy does not look up cannot go
+/// upstream.
 public protocol RequestFields {
   /// What the field lines of one name say.
   ///

@@ -30,7 +30,7 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
   case storefront
   case meDisabled
 
-  /// The status: 404 for a path that could be somebody's but is not served, 400 for everything else.
+  /// The status: 404 for a valid path that the server does not serve, 400 for everything else.
   public var status: HTTPResponse.Status {
     switch self {
     case .unknownPath, .storefront, .meDisabled: .notFound

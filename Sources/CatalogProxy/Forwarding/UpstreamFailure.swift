@@ -111,7 +111,7 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
     .noSigningKey, "This server cannot make a developer token at present. Its log says why.",
     ProxyStatus(error: "proxy_internal_error"))
 
-  /// The caller wants nobody asked, and nothing is stored (RFC 9111 §5.2.1.7).
+  /// The caller forbids asking upstream, and the cache has no response (RFC 9111 §5.2.1.7).
   static let onlyIfCached = UpstreamFailure(
     .upstreamTimeout, "Nothing is stored for this request, and its Cache-Control says only-if-cached.",
     ProxyStatus())
@@ -125,7 +125,8 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
 
   private static let whatToDo = "This is not the request's fault: send it again later."
 
-  /// The registered type (RFC 9209 §2.3); a request that nobody waits for has none.
+  /// The registered type (RFC 9209 §2.3). No type exists for a request that its callers have given up, so it gets the
+  /// one for an internal error.
   private static func errorType(_ cause: UpstreamError.Cause) -> String {
     cause == .cancelled ? UpstreamError.Cause.proxyInternalError.rawValue : cause.rawValue
   }

@@ -20,8 +20,8 @@ struct UpstreamOrigin: Sendable {
     ]
   }
 
-  /// What a `Location` (RFC 9110 §10.2.2) says to a caller: a URI of the upstream's becomes a path here, so that whoever
-  /// follows it comes back to this server, which holds the token. Any other stays as it is.
+  /// Rewrites a `Location` (RFC 9110 §10.2.2) for the caller. A URI of the upstream becomes a path, so that a caller
+  /// that follows it sends the request to this server, which holds the token. Any other URI stays as it is.
   func localized(_ location: String) -> String {
     guard let reference = Reference(location), reference.scheme.bytes.isEmpty || reference.scheme == scheme,
       authorities.contains(reference.authority)
@@ -38,7 +38,7 @@ struct UpstreamOrigin: Sendable {
 /// A URI with an authority, or a reference that lacks only the scheme (RFC 3986 §4.2). Taken apart by bytes: a combining
 /// character behind a slash does not hide it.
 private struct Reference {
-  /// In lower case; empty if there is none.
+  /// In lower case; empty if the reference has no scheme.
   let scheme: ByteString
   /// In lower case.
   let authority: ByteString

@@ -23,11 +23,12 @@ struct AdaptiveLimit: Sendable {
     return min(max(Int(exactly: (Double(value) * share).rounded(.down)) ?? 1, 1), value)
   }
 
-  /// A request was answered. Grows by one if it was tried: if so many were in flight that one who wants everything could
-  /// have no more, or if it kept somebody waiting who has a smaller share, while half of it was in use (half is what
-  /// validates TCP's window, too: RFC 7661). Up to where it began it needs no such proof: nobody had tried that either.
-  /// It grows as TCP's slow start does (RFC 5681 §3.1): nothing but a bound of our own is above it, and a quota that has
-  /// doubled is to be in use within 5 s.
+  /// Counts a request that the upstream answered. The limit grows by one if the traffic has tried it. That is so if as
+  /// many requests were in flight as one greedy caller may have. It is also so if a request waits because its client's
+  /// share is smaller, while at least half of the limit is in use (half also validates TCP's window: RFC 7661). Below
+  /// its initial value the limit needs no such proof of use, because the initial value was untested, too. The limit
+  /// grows like TCP's slow start (RFC 5681 §3.1): only our own maximum is above it, and if the quota doubles, requests
+  /// should use it within 5 s.
   mutating func succeeded(inFlight: Int, isWanted: Bool) {
     let isTried = inFlight >= share || isWanted && (inFlight >= value / 2 || value < limits.bounded(limits.initial))
     if isTried, value < limits.maximum { value += 1 }

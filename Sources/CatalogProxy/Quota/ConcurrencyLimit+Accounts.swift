@@ -5,7 +5,7 @@ extension ConcurrencyLimit {
     private(set) var inFlight = 0
     /// Turns that it has to its credit; never more than one, in debt below zero.
     private var credit = 0
-    /// Its place among those who take turns: it has one while something of its waits that may go as far as it goes.
+    /// Its place in the round. It has a place while a request of its waits and its own limits let that request go.
     var turn: QueueTicket?
 
     /// Whether its turn counts, and is not a round that it misses.

@@ -13,8 +13,8 @@ extension ConcurrencyLimit {
   public struct Request: Sendable {
     /// Who pays for it. The share that it names is its client's from now on.
     public var caller: QuotaCaller
-    /// How many turns it takes, 1 to ``ConcurrencyLimit/highestCost``. A caller who forces a validation of a fresh
-    /// response pays more than one who asks for what has to be fetched anyway.
+    /// How many turns it takes, 1 to ``ConcurrencyLimit/highestCost``. A caller that forces a validation of a fresh
+    /// response pays more than one that needs a fetch anyway.
     public var cost = 1
     /// Whether it was sent before and refused with 429: then it is the first of its caller's.
     public var isRetry = false
@@ -29,9 +29,9 @@ extension ConcurrencyLimit {
 
   /// A waiter whose turn has come.
   public struct Grant: Sendable {
-    /// Release it when the request has ended, even if nobody is there any more to send it.
+    /// Release it when the request has ended, even if the caller that would send the request is gone.
     public let permit: ConcurrencyPermit
-    /// Who waited.
+    /// The waiter that gets the permit.
     public let waiter: Waiter
   }
 }

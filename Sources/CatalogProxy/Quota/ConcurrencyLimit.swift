@@ -1,5 +1,5 @@
-/// How many requests are upstream at a time, and whose turn it is: keeps the team under its unknown quota, and callers
-/// from taking it from each other.
+/// Limits how many requests are upstream at a time, and decides whose turn it is. It keeps the team under its unknown
+/// quota, and keeps callers from taking the quota from each other.
 ///
 /// The limit adapts, see `AdaptiveLimit`. Apple counts requests of the whole team, so one value serves the whole process,
 /// behind a lock.
@@ -9,16 +9,17 @@
 /// round, however many callers it has, and within it each caller one, however many of its requests wait. A request may
 /// cost more than one; the surplus is paid in rounds missed, by the client and by the caller.
 ///
-/// A client gets its share of the limit at most, and one caller seven eighths of that, so that somebody else's request
-/// goes at once. Where there is one client only, it may use everything.
+/// A client gets at most its share of the limit, and one caller gets at most seven eighths of that, so that a request
+/// of another caller goes at once. If there is only one client, it may use the whole limit.
 ///
-/// Those who wait share the waiting room, too: a caller's queue may grow to three times the room that is left, and a
-/// client's to seven times that (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of it,
-/// a single client among others seven eighths; there is always room for a newcomer.
+/// Waiting requests share the waiting room, too: a caller's queue may grow to three times the room that is left, and a
+/// client's to seven times that (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of the
+/// room, and a single client among others gets seven eighths; there is always room for a newcomer.
 ///
-/// What is kept is bounded: a client or a caller is known only while a request of its is under way or waits. All
-/// operations take constant time, but for the rounds that are missed in debt, which are as many as somebody was served
-/// too much. Who has all it may have under way is no part of the round, and comes back to it when one of these ends.
+/// The state is bounded: the limit knows a client or a caller only while one of its requests is under way or waits. All
+/// operations take constant time. The exception is the rounds that a client or caller in debt misses, which are as many
+/// as the turns that it had too many. A client or caller that has reached its limit leaves the round, and returns when
+/// one of its requests ends.
 public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The most that a request costs, and the deepest debt of a caller: 16 rounds.
   public static var highestCost: Int { 16 }

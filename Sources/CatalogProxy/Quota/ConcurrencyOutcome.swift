@@ -1,4 +1,4 @@
-/// How a request ended that had a permit, as far as the quota goes.
+/// How a request with a permit ended, for the quota.
 public enum ConcurrencyOutcome: Sendable, Equatable {
   /// It was answered with anything but 429.
   case answered

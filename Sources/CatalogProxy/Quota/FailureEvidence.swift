@@ -1,5 +1,5 @@
-/// Whose requests failed of late, at what, and whose succeeded: whether failures say something of the upstream or of the
-/// one who asks.
+/// The recent failures by caller and resource, and the callers that succeeded recently. They show whether the upstream
+/// causes the failures, or one caller does.
 struct FailureEvidence: Sendable {
   /// The most failures that are remembered, each for another pair of caller and resource.
   private static let mostFailures = 16

@@ -41,8 +41,8 @@ public struct PacingLimits: Sendable, Equatable {
 
   // Price
 
-  /// Requests that pay for one 429 of a probe: 55, so at most 1.8 percent of the requests are refused in the long run. One
-  /// in fifty is the aim, and a few 429s come by chance.
+  /// How many requests earn one 429 of a probe: 55, so at most 1.8 percent of the requests are refused in the long run.
+  /// The aim is one in fifty, and chance adds a few 429s.
   public var price = 55.0
   /// The same below ``slowRate``: 66. Five minutes have 600 requests at 2 a second, so that one 429 more is a sixth of a
   /// percent; a doubled quota has 60 s to be found there.

@@ -1,6 +1,6 @@
 public import Bytes
 
-/// Who asks, as far as the fair sharing of the quota goes: one of a client's callers. Equal if both names are.
+/// One of a client's callers, for sharing the quota fairly. Two are equal if client and subscriber are.
 public struct QuotaCaller: Sendable {
   /// The client, by the name that the operator gave it.
   public let client: String

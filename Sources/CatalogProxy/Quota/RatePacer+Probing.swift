@@ -76,7 +76,7 @@ extension RatePacer {
 
   private var isSlow: Bool { (rate ?? 0) < limits.slowRate }
 
-  /// A request went. As many as the price pay for one refusal.
+  /// Adds credit for a request that was sent. The price is how many requests earn one refusal.
   mutating func earn() {
     credit = min(credit + 1 / (isSlow ? limits.slowPrice : limits.price), 1)
   }

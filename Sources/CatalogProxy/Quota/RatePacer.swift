@@ -140,7 +140,7 @@ struct RatePacer: Sendable {
 
   private func pauseAfterLearning(now: Double) -> Double {
     let least = isGuess ? limits.firstPause : hasGrown ? limits.pauseAfterGrowth : limits.leastPause
-    // A window of a second has room for one again. A rate is seldom exact to a tenth.
+    // The pause lasts until a window of a second has room for another request. A rate is seldom exact to a tenth.
     let clear = history.timeUntil(atMost: Int(((rate ?? 1) - 0.1).rounded(.up)) - 1, now: now)
     return min(max(least.inSeconds, clear) * Double(1 << min(strikes, 8)), limits.mostPause.inSeconds)
   }

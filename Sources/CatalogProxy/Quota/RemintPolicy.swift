@@ -32,7 +32,7 @@ public struct RemintPolicy: Sendable {
   /// The version of the token to send.
   public private(set) var current = TokenVersion(number: 1)
 
-  /// Whether Apple refuses our token, as far as is known. Ends with the first request that the current one is good for.
+  /// Whether Apple seems to refuse our token. Ends with the first request that shows that the current token is valid.
   public private(set) var isDegraded = false
 
   private var lastMint: Duration?

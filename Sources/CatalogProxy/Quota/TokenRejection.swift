@@ -1,10 +1,11 @@
-/// Why Apple refuses our developer token, as far as it can be told from here: its 401 has no content.
+/// The likely reason why Apple refuses our developer token. Apple's 401 has no content, so the server infers the
+/// reason.
 public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   /// What the signing key is known to be.
   public enum KeyState: Sendable, Equatable {
     /// It is the one that is configured as active.
     case active
-    /// There is none to sign with.
+    /// There is no key to sign with.
     case missing
     /// It is configured as retired.
     case retired
@@ -19,8 +20,7 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
     case clockBehind(seconds: Int)
     /// There is no active key.
     case key(KeyState)
-    /// As far as it can be told, clock and key are in order: then key, key ID and team do not belong together, or the
-    /// key has been revoked.
+    /// Clock and key seem to be in order. So key, key ID and team do not belong together, or the key has been revoked.
     case unknown
   }
 
@@ -34,7 +34,7 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   /// Judges a 401.
   ///
   /// - Parameters:
-  ///   - upstreamDate: Its `Date` (RFC 9110 §6.6.1) in seconds since the epoch; nil if there is none.
+  ///   - upstreamDate: The response's `Date` (RFC 9110 §6.6.1) in seconds since the epoch; nil if it has no date.
   ///   - now: This clock when it came, in seconds since the epoch.
   ///   - key: What the key is known to be.
   public init(upstreamDate: Int?, now: Int, key: KeyState) {

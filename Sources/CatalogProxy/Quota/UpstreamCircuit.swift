@@ -52,7 +52,7 @@ public struct UpstreamCircuit: Sendable {
     opinions = SecondOpinions(period: limits.firstPause)
   }
 
-  /// Whether requests pass, as far as the upstream goes.
+  /// Whether the circuit of the whole upstream lets requests pass.
   public var isClosed: Bool { upstream.isClosed }
 
   /// Why a request may not go; nil if it may. Changes nothing, unlike `admit`.

@@ -40,7 +40,7 @@ struct AnswerContent: Sendable {
       self.received = .identity
       unknownCoding = received.fields[.contentEncoding]
     }
-    // A coding is a transformation (RFC 9110 §7.7). Undoing the one that we asked for ourselves is none.
+    // A coding is a transformation (RFC 9110 §7.7). Undoing the coding that the proxy itself requested is not.
     let mayCompress = unknownCoding == nil && gzip == nil && !directives.noTransform
     let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields[.contentType])
     compression = mayCompress && isWorthIt ? .possible : .settled
@@ -72,8 +72,8 @@ struct AnswerContent: Sendable {
 }
 
 extension [UInt8] {
-  /// The same bytes, in a copy if the array has room for many more: whoever grew it did so by doubling, and what is kept
-  /// for long is counted by its bytes.
+  /// The same bytes, copied if the array has much spare capacity. Appending doubles the capacity, but the cache counts
+  /// the bytes only.
   fileprivate var withoutSpareCapacity: [UInt8] {
     guard capacity - count > count / 16 + 64 else { return self }
     var exact: [UInt8] = []

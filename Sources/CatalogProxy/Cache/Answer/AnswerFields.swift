@@ -1,7 +1,7 @@
 import HTTP1
 import HTTPTypes
 
-/// The fields of an answer on its way to callers, as far as they are the same each time.
+/// The fields of a stored response that are the same for every caller.
 struct AnswerFields {
   let source: ReceivedAnswer
   let content: AnswerContent
@@ -60,7 +60,7 @@ struct AnswerFields {
 
   /// For the caches behind us: as long as the origin allows them, and for no one else's eyes unless anybody may ask.
   private var cacheControl: String {
-    // Refused, and nothing said how long it is good for: nobody need keep it.
+    // The cache refused the response, and nothing says how long it is fresh: other caches must not store it either.
     guard isStored || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand else {
       return "no-store"
     }

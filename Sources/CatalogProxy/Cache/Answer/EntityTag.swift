@@ -12,8 +12,8 @@ struct EntityTag: Equatable, Sendable {
     self.opaque = opaque
   }
 
-  /// The tag that a field value is; nil if it is none, or has other than ASCII in it, which not everybody would hand
-  /// back as it was.
+  /// Parses a field value; nil if it is not an entity tag, or contains bytes other than ASCII, which some clients would
+  /// not send back unchanged.
   init?(_ value: String) {
     let bytes = Array(value.utf8)
     var scanner = FieldScanner()

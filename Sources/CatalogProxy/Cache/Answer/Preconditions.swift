@@ -7,7 +7,7 @@ public struct Preconditions: Sendable, Equatable {
   /// None.
   public init() {}
 
-  /// Whether there is none.
+  /// Whether the request has no preconditions.
   public var isEmpty: Bool { tags == nil && date == nil }
 
   /// Takes one line of `If-None-Match`; several are one list.

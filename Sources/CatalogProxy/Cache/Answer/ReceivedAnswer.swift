@@ -58,8 +58,8 @@ public struct ReceivedAnswer: Sendable {
 
   /// This answer with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
   ///
-  /// What describes the content stays as it is: the 304 has none. Age and Date are the 304's or nobody's, since the old
-  /// ones would make it older than it is.
+  /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
+  /// the old values would make the response seem older than it is.
   func updated(by notModified: ReceivedAnswer) -> ReceivedAnswer {
     var answer = self
     answer.fields.update(from: notModified.fields)

@@ -44,7 +44,7 @@ public struct Selection: Sendable {
     return fields
   }
 
-  /// What a caller who asks for this gets.
+  /// How the cache may use this response for a request with these directives.
   func use(for request: RequestDirectives) -> Lookup {
     let isYoungEnough = request.maxAge.map { age <= $0 } ?? true
     let isWanted = !request.noCache && isYoungEnough

@@ -17,7 +17,7 @@ struct CacheDirective: Equatable {
   /// Its argument.
   let argument: Argument
 
-  /// Its argument as a length of time; nil for one that is none.
+  /// Its argument as a length of time; nil if the argument is not a length of time.
   func seconds(in bytes: Span<UInt8>) -> Int? {
     guard case .present(let range) = argument else { return nil }
     return FieldText.deltaSeconds(range, of: bytes)

@@ -1,8 +1,8 @@
-/// Upstream requests that are under way, and who waits for each (request collapsing, RFC 9111 §4).
+/// Upstream requests that are under way, and the callers that wait for each (request collapsing, RFC 9111 §4).
 ///
-/// The upstream request belongs to none of those who wait, not even to the first: whoever leaves hurts no other, and it
-/// is given up only when nobody is left, unless it is kept. A waiter is handed out exactly once, by ``leave(_:)``,
-/// ``keep(_:)`` or ``complete(_:)``, because that is what takes it out.
+/// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect the others. The
+/// request is cancelled only when the last waiter leaves, unless it is kept. ``leave(_:)``, ``keep(_:)`` and
+/// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
 ///
 /// A value without a lock: keep it behind one, and resume the waiters outside of it.
 public struct Flights<Waiter> {
@@ -15,7 +15,7 @@ public struct Flights<Waiter> {
 
   /// What became of a caller who leaves.
   public enum Departure {
-    /// The waiter, who is to be told, and whether the upstream request is to be cancelled since nobody waits any more.
+    /// The waiter to notify, and whether to cancel the upstream request because no waiter is left.
     case left(Waiter, cancelsFlight: Bool)
     /// The answer is on its way to the waiter already.
     case tooLate
@@ -34,7 +34,7 @@ public struct Flights<Waiter> {
 
   /// Has `waiter` wait for what `key` gets.
   ///
-  /// - Returns: Its place, and whether the upstream request is still to be sent, by whoever called, as a task of its own.
+  /// - Returns: Its place, and whether the caller of this method must send the upstream request, in a separate task.
   public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
     let serial = nextSerial()
     if let present = ids[key] {
@@ -72,7 +72,7 @@ public struct Flights<Waiter> {
     ids[key].flatMap { flights[$0]?.isKept } ?? false
   }
 
-  /// Ends a flight: everybody who waited for it, in the order they came. Nobody if it was given up.
+  /// Ends a flight and returns its waiters in the order of their arrival; empty if the flight was given up.
   public mutating func complete(_ id: FlightID) -> [Waiter] {
     guard let flight = flights[id] else { return [] }
     end(id, flight)

@@ -1,8 +1,8 @@
-/// Targets whose last response was for one caller alone: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
+/// Targets whose last response only one caller may have: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
 ///
-/// Requests for such a target do not wait for each other, since they would have to be sent one by one afterwards. The
-/// next response that callers may share ends that, and so does time. At most ``most`` are known, by a hash: one that is
-/// forgotten, or taken for another, costs latency or a request and nothing else.
+/// Requests for such a target do not wait for each other, because the proxy would have to send them one by one
+/// afterwards. The next response that callers may share removes the target, and so does time. The set keeps at most
+/// ``most`` targets, by a hash. A forgotten or confused target costs only latency or one request.
 struct UnsharedTargets: Sendable {
   /// How long a target is known: 30 s.
   static let lifetime: Duration = .seconds(30)

@@ -2,13 +2,14 @@ import HTTPTypes
 
 /// What `Cache-Control` of a response asks for (RFC 9111 §5.2.2, RFC 5861).
 ///
-/// What cannot be read makes the cache more careful, never less: a length of time that is none, or is there twice with
-/// different values, counts as 0 (RFC 9111 §4.2.1), and a quoted string that does not end as `no-store`, because it may
-/// have swallowed that.
+/// An unreadable directive makes the cache more careful, never less. An invalid length of time, or one that occurs
+/// twice with different values, counts as 0 (RFC 9111 §4.2.1). A quoted string without an end counts as `no-store`,
+/// because it may have swallowed that directive.
 struct ResponseDirectives: Equatable {
   /// Must not be stored, or not by us who do not understand it.
   var noStore = false
-  /// Is for one user. Also if it names fields (`private="X"`), as §5.2.2.7 allows and most caches have it.
+  /// The response is for one user. The same holds if it names fields (`private="X"`), as §5.2.2.7 allows and most
+  /// caches do.
   var isPrivate = false
   /// May not be used without validation; the same goes for `no-cache="X"` (§5.2.2.4).
   var noCache = false

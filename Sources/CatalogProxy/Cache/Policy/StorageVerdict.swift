@@ -2,11 +2,11 @@ import HTTPTypes
 
 /// Whether a whole answer to a `GET` may be stored in a cache that all callers share (RFC 9111 §3).
 ///
-/// RFC 9111 §3.5 keeps answers to requests with `Authorization` out of shared caches, because they may be meant for the
-/// one who holds that credential. Here that is the proxy itself: it sends the same credential for everybody, and nothing
-/// of the caller's but what is part of the key or selects by `Vary`. From Apple's side there is one user, and everybody
-/// who may ask this proxy may have the answer that it got. So that clause has nobody to protect here, while `private`
-/// and `no-store`, with which an origin says more than a default, are heeded.
+/// RFC 9111 §3.5 keeps responses to requests with `Authorization` out of shared caches, because they may be meant only
+/// for the holder of that credential. Here the proxy itself holds it: it sends the same credential for all callers.
+/// From a caller's request it sends only what is part of the key or what `Vary` selects by. So Apple sees one user, and
+/// every caller that may use this proxy may have the response that it got. That clause therefore protects no caller
+/// here. The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
 public enum StorageVerdict: Sendable, Equatable {
   /// It may.
   case store
@@ -15,7 +15,7 @@ public enum StorageVerdict: Sendable, Equatable {
 
   /// Why an answer is not stored. The raw value is a `detail` for `Cache-Status`.
   public enum Reason: String, Sendable {
-    /// Its status is none that is worth repeating: a fault that may pass, or about the credential.
+    /// The status is not worth repeating: a temporary error, or a status about the credential.
     case status
     /// Part of a representation (RFC 9110 §14.4).
     case partial

@@ -14,7 +14,7 @@ struct VariantSelector: Sendable, Equatable {
     let value: String?
   }
 
-  /// More names than this nobody means.
+  /// The most names in a `Vary`; a real response has fewer.
   private static let mostNames = 16
 
   /// Nil if no request selects the answer, as with `Vary: *`, or if the field cannot be read.

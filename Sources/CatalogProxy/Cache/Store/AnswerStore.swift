@@ -77,7 +77,7 @@ struct AnswerStore {
     discard(place)
   }
 
-  /// What the entries cost, counted anew.
+  /// The cost of all entries, recomputed.
   var recountedBytes: Int {
     entries.reduce(0) { sum, entry in
       guard let entry else { return sum }
@@ -106,7 +106,8 @@ struct AnswerStore {
     }
   }
 
-  /// The oldest of the main queue goes, but for those that were used since they were last asked.
+  /// Evicts the oldest entry of the main queue. An entry with hits stays: it loses one hit and moves to the end of the
+  /// queue. After several rounds the oldest entry goes in any case.
   private mutating func evictMain() {
     for round in 0...Self.mostRounds {
       let place = main.oldest
@@ -156,7 +157,7 @@ struct AnswerStore {
     if entry.isMain { main = queue } else { small = queue }
   }
 
-  /// Takes the entry out of its queue; nil if there is none at that place.
+  /// Removes the entry from its queue; nil if the place has no entry.
   @discardableResult
   private mutating func unlink(_ place: Int) -> Entry? {
     guard place >= 0, let entry = entries[place] else { return nil }

@@ -1,8 +1,8 @@
-/// The keys of entries that were let go unused, so that one that comes again is known for it.
+/// The keys of entries that the cache evicted unused, so that it recognises one that returns.
 ///
-/// A table of fixed size in which each fingerprint has one place: it costs what it costs from the start, however many
-/// keys pass, and what is asked for again soon is most likely still there. That a place is taken over early makes an
-/// entry start anew, no more.
+/// A table of fixed size in which each fingerprint has one place. Its cost is constant, however many keys pass, and a
+/// key that soon returns is most likely still there. If another key takes over a place early, the entry only starts
+/// over.
 struct GhostTable {
   private var fingerprints: [UInt64]
 
