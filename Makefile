@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 600
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
 SCRIPTS := .ci/run .ci/need Tests/architecture Tests/foreign-text Tests/instructions Fuzz/run
 VENV := .venv
-# The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached answer;
+# The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached response;
 # they are on in debug builds, and so in every test (docs/decisions.md).
 RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
   --product $(PRODUCT)
@@ -21,7 +21,7 @@ RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -en
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
 LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
 
-# A log that nobody watches needs no progress.
+# A log that no person watches needs no progress.
 QUIET := $(if $(CI),--quiet)
 
 help: ## Say what there is to make
