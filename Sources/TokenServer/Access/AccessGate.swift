@@ -6,8 +6,9 @@ import HTTPServer
 import HTTPTypes
 import Telemetry
 
-/// Where every request for something of value passes, with the policy of one generation: says who asks, how often they
-/// may, and keeps a record of what came of it. What they may have is asked of the caller who is let in.
+/// Every request for a token or for the catalog passes this gate, with the policy of one generation. It identifies the
+/// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` says
+/// what the caller may have.
 struct AccessGate: Sendable {
   let policy: AccessPolicy
   /// The keys of identity providers that the policy names.
@@ -16,20 +17,20 @@ struct AccessGate: Sendable {
   let clientAuthorities: [UInt8]?
   let service: AccessService
 
-  /// What comes of a request.
+  /// The result of a request.
   enum Verdict {
     case admitted(Admitted)
     case refused(Response)
   }
 
-  /// The same, as far as it can be said at once.
+  /// The result, if the gate can decide at once.
   enum Admission {
     case now(Verdict)
     /// Keys of identity providers have to be fetched first.
     case later([KeySetSource], Presented)
   }
 
-  /// Somebody who was let in, for one request.
+  /// A caller that the gate admitted for one request.
   struct Admitted: Sendable {
     let caller: Principal
     let visit: Visit
@@ -44,7 +45,7 @@ struct AccessGate: Sendable {
     }
   }
 
-  /// Says who asks and counts the request, as far as that needs no wait.
+  /// Identifies the caller and counts the request, if that needs no fetch of keys.
   func admit(_ request: Request, _ visit: Visit) -> Admission {
     let presented = Presented(request, to: policy, authorities: clientAuthorities)
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
@@ -115,8 +116,8 @@ struct AccessGate: Sendable {
     return refusal.response(id: visit.id)
   }
 
-  /// Whoever tries one bad credential after the other is told to slow down. Only then is that counted, so that a good one
-  /// from the same address never has to wait.
+  /// Tells an address with many bad credentials to slow down. Only failed attempts count, so a valid credential from
+  /// the same address never has to wait.
   private func slowedDown(_ denial: Denial, _ visit: Visit) -> Denial {
     guard denial.isGuess,
       let seconds = service.limiter.takeFailure(from: visit.subscriber, now: Deadline.now.nanoseconds)

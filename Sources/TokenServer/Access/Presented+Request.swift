@@ -5,7 +5,7 @@ import HTTPServer
 import TLS
 
 extension Presented {
-  /// What a request presents, as far as it means anything to this policy.
+  /// The credential and the origin of a request. A credential of a kind that the policy does not use is left out.
   ///
   /// - Parameter authorities: The CAs that client certificates are verified against today.
   init(_ request: Request, to policy: AccessPolicy, authorities: [UInt8]?) {
@@ -16,7 +16,7 @@ extension Presented {
 }
 
 extension Presented.Credential {
-  /// The one credential of a request; nil if there is none.
+  /// The one credential of a request; nil if the request has no credential.
   fileprivate init?(_ request: Request, to policy: AccessPolicy, _ authorities: [UInt8]?) {
     let authorization = Self.authorization(request.field("authorization"))
     let apiKey = Self.apiKey(request.field("x-api-key"))

@@ -1,12 +1,12 @@
 import HTTPServer
 import Telemetry
 
-/// What is to be remembered of a request for the record, also when the request itself is no longer there.
+/// What the audit log needs of a request, also after the request itself is gone.
 struct Visit: Sendable {
   let id: RequestID
   /// Where it came from.
   let address: String
-  /// The same, as far as rates go: an IPv4 address, an IPv6 network of /64, or `unix`.
+  /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
   let subscriber: String
   /// The route's template.
   let route: StaticString

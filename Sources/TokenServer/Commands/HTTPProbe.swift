@@ -46,7 +46,7 @@ struct HTTPProbe {
     Array("GET \(target) HTTP/1.1\r\nHost: \(authority)\r\nConnection: close\r\n\r\n".utf8)
   }
 
-  /// The status code of a status line (RFC 9112 §4): nil if there is none, or not yet.
+  /// The status code of a status line (RFC 9112 §4); nil if the response is too short or has no status line.
   static func statusCode(_ response: [UInt8]) -> Int? {
     // "HTTP/1.1 200" and what ends the code.
     guard response.count > 12, response.starts(with: "HTTP/1.".utf8), response[8] == 0x20,

@@ -19,7 +19,7 @@ public struct MintCommand: Sendable {
     self.isJSON = isJSON
   }
 
-  /// The token on standard output, or why there is none.
+  /// Mints a token. The result contains the token for standard output, or the error.
   ///
   /// - Parameter now: The time in seconds since 1970.
   public func run(now: Int) -> CommandResult {

@@ -10,7 +10,7 @@ public struct SandboxCommand: Sendable {
   public struct Options: Sendable {
     /// The port of 127.0.0.1; 0 picks a free one.
     public var port: UInt16 = 8082
-    /// The key whose tokens are good; nil for one made now.
+    /// The key whose tokens the emulator accepts; nil to generate a key.
     public var keyFile: String?
     /// Its ID, if the file's name does not say it.
     public var keyID: String?

@@ -144,7 +144,7 @@ struct CatalogEndpoint: Sendable {
     case .failure(let failure, let status):
       return Refusal(failure, status).response(id: id)
     case .cancelled:
-      // Nobody is there to read it.
+      // The caller is gone, so it does not read this response.
       return Refusal(.internalError, "The request was given up.", closesConnection: true).response(id: id)
     }
   }

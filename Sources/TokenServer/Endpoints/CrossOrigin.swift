@@ -14,7 +14,7 @@ struct CrossOrigin: Sendable {
   /// Adds what lets a page of an allowed origin read the response, whatever it is: a page that may not read an error
   /// sees a failure of the network instead.
   func finish(_ response: inout Response, _ request: Request) {
-    // Which answer it is depends on Origin also when there is none. Prepared fields say so themselves.
+    // The response depends on Origin even if the request has no Origin. Prepared fields already contain Vary.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }
     guard case .present(let origin) = Presented.RequestOrigin(request, known: policy), policy.mayRead(origin) else {
       return

@@ -37,7 +37,7 @@ struct TokenAnswer {
   private static let jwt = fields("application/jwt")
   private static let text = fields("text/plain")
 
-  /// A token is for one caller: nobody on the way may keep it (RFC 9111 §5.2.2.5).
+  /// A token is for one caller, so no cache on the way may store it (RFC 9111 §5.2.2.5).
   private static func fields(_ type: String) -> FieldSection {
     FieldSection([
       .contentType: type, .cacheControl: "no-store", .vary: "Origin, Accept", .xContentTypeOptions: "nosniff",

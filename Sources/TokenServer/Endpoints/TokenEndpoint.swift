@@ -7,7 +7,7 @@ import HTTPServer
 import HTTPTypes
 import Telemetry
 
-/// `GET` and `POST /token`: a developer token for whoever may have one.
+/// `GET` and `POST /token`: a developer token for a caller that may have one.
 struct TokenEndpoint: Sendable {
   let minter: TokenMinter
   let gate: AccessGate

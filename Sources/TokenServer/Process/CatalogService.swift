@@ -51,7 +51,7 @@ final class CatalogService: Sendable {
       by: UpstreamRoute(client, executor: context.loop))
   }
 
-  /// Asks for a stale answer anew, behind its caller's back.
+  /// Refreshes a stale response in the background.
   func revalidate(_ call: CatalogCall, on loop: EventLoop) {
     guard let client = clients[ObjectIdentifier(loop)] else { return }
     Task(executorPreference: loop) { [proxy] in

@@ -2,15 +2,16 @@ import EventLoop
 import Locks
 import TLS
 
-/// Says which failed TLS sessions are worth a line: one for each cause and peer, then none about both for ten minutes.
+/// Decides which failed TLS sessions get a log line: one for each cause and peer, then no line about both for ten
+/// minutes.
 ///
-/// The peers that are remembered are bounded: with more, there is a line for each cause in ten seconds.
+/// The number of remembered peers is bounded. Beyond it, each cause gets one line in ten seconds.
 final class FailedHandshakes: @unchecked Sendable {
   // Sendable: everything mutable is touched only under `lock`.
   private let lock = Mutex()
   private var known: [Key: Entry] = [:]
   private var others: [TLSFailure: Entry] = [:]
-  /// Before this no entry of `known` is over, so there is none to make room with.
+  /// Before this moment no entry of `known` expires, so a sweep would free no room.
   private var nextSweep = Deadline.never
 
   /// The most causes and peers that are remembered, and so the most lines in ten minutes about peers one by one.

@@ -8,7 +8,7 @@ struct FileFingerprints {
     let inode: UInt
     let size: Int
     let modified: Time
-    /// Moves when owner or mode are mended as well.
+    /// This time also changes when the owner or the mode changes.
     let changed: Time
   }
 

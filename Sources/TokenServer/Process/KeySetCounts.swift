@@ -9,7 +9,7 @@ struct KeySetCounts: Sendable, Equatable {
 
   // Present numbers.
 
-  /// Providers whose keys have not come yet: nobody with a JWT of theirs is let in.
+  /// Providers whose keys the server has not fetched yet: it refuses all of their JWTs.
   var missing = 0
   /// Seconds since the oldest set in use was fetched; nil if none was.
   var oldestAge: Int?

@@ -1,8 +1,9 @@
 import DeveloperToken
 
-/// The address of a key set: `https` alone, since whoever can change the keys can sign as the issuer.
+/// The address of a key set. Only `https` is allowed, because an attacker who can change the keys can sign as the
+/// issuer.
 struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
-  /// Why a text is none.
+  /// Why a text is not such an address.
   struct Invalid: Error, Equatable, CustomStringConvertible {
     /// What is wrong with it, to follow the text itself: `is not https://…`.
     let description: String

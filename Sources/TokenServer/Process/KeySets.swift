@@ -16,7 +16,7 @@ final class KeySets: @unchecked Sendable {
   private let queue = DispatchQueue(label: "key-sets")
   private let lock = Mutex()
   private var current = KeySetTable()
-  /// Of those that nobody names any more: totals never go back.
+  /// The counts of key sets that the settings no longer name, because totals must never decrease.
   private var earlierCounts = KeySetCounts()
   /// Says when a set has come of age; nil before `begin` and after `close`.
   private var timer: (any DispatchSourceTimer)?
@@ -39,8 +39,8 @@ final class KeySets: @unchecked Sendable {
   /// Those in use.
   var table: KeySetTable { lock.withLock { current } }
 
-  /// What is to be used next. A provider that is named already keeps what was fetched from it; of a new one nothing is
-  /// fetched before `use`, unless somebody needs it.
+  /// The table to use next. A provider that the current table also names keeps its fetched keys. The server does not
+  /// fetch keys of a new provider before `use`, unless a request needs them.
   func table(of named: NamedKeySets) -> KeySetTable {
     let earlier = table.entries
     return KeySetTable(

@@ -3,8 +3,8 @@ import DeveloperToken
 import HTTPClient
 import TLS
 
-/// The key sets that settings name, as far as that can be told without asking anybody: files are read, addresses and
-/// certificates checked. Whatever can be wrong with them is found here, before anything of the settings is in use.
+/// The key sets that settings name, checked without network access: the server reads the files and checks addresses and
+/// certificates. It finds every error here, before it uses any of the settings.
 struct NamedKeySets: Sendable {
   /// One of them.
   enum Entry: Sendable {

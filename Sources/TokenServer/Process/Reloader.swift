@@ -8,7 +8,7 @@ import Logging
 final class Reloader: @unchecked Sendable {
   // Sendable: everything mutable is touched only on `queue`, which is serial.
 
-  /// Reads the settings anew, and none of the files that they name. Throws all that is wrong with them.
+  /// Reads the settings again, without the files that they name. Throws all errors in them.
   typealias Load = @Sendable () throws(InvalidSettings) -> Settings.Loaded
 
   private let queue = DispatchQueue(label: "reload")

@@ -81,8 +81,8 @@ final class RemoteKeySet: @unchecked Sendable {
     lock.withLock { begin(occasion) }
   }
 
-  /// The keys after the fetch that is under way, or that is begun now if the schedule allows it; else those that there are.
-  /// Whoever is cancelled waits no longer.
+  /// Waits for the fetch that is under way, or for a new one if the schedule allows it, and returns the keys. Otherwise
+  /// returns the present keys at once. A cancelled task stops waiting.
   func fresh() async -> JSONWebKeySet? {
     let ticket = lock.withLock {
       tickets += 1

@@ -65,8 +65,7 @@ extension ServerMetrics {
       \.forwardingIgnored),
   ]
 
-  /// The signatures of a key that has been replaced do not count any more: Prometheus takes a counter that falls for
-  /// one that has begun anew.
+  /// The signatures of a replaced key no longer count. Prometheus treats a counter that decreases as a restarted one.
   static let tokens: [MetricReading<TokenMinter>] = [
     MetricReading(
       .counter, "musickit_token_signatures_total", "Developer tokens signed, for callers and for the upstream.",

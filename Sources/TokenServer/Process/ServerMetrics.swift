@@ -12,8 +12,9 @@ import Telemetry
 
 /// `/metrics`: what the server has done and how it is, for Prometheus and whatever reads its format.
 ///
-/// Next to nothing is counted for it: it asks those who know when somebody asks it. Requests and connections are those
-/// of the public listener; what probes and scrapes ask the admin listener would only blur them.
+/// The server counts very little for these metrics: most values are read from their owners at each scrape. Requests and
+/// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
+/// would blur the numbers.
 final class ServerMetrics: @unchecked Sendable {
   // Sendable: `server` is touched only under `lock`.
 

@@ -55,8 +55,8 @@ struct ServerProcess {
   /// Serves until a signal asks it to end, and drains.
   ///
   /// - Parameters:
-  ///   - reload: How to read the settings anew, and how the files that they are from looked before they were read;
-  ///     nil if there is nothing to read.
+  ///   - reload: How to read the settings again, and the fingerprints of their files before the first read; nil if
+  ///     there is nothing to read.
   ///   - announce: Called with the servers' addresses once they accept connections.
   func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
     let servers = try start()
@@ -98,7 +98,7 @@ struct ServerProcess {
     }
   }
 
-  /// Where a server listens, for whoever started it.
+  /// The addresses where the server listens, for the caller of `run`.
   struct Addresses {
     let `public`: [SocketAddress]
     let admin: [SocketAddress]
@@ -163,7 +163,7 @@ struct ServerProcess {
     let settings = first.settings.server
     var configuration = Server.Configuration(
       endpoint: Endpoint(settings.address),
-      // Nobody asks for metrics where there is no admin listener.
+      // Without an admin listener, no client can read the metrics.
       observer: ServerEvents(sink: sink, logger: logger, metrics: first.settings.admin == nil ? nil : metrics))
     configuration.tls = first.tls
     configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity

@@ -24,8 +24,8 @@ struct NamedFiles: Sendable {
     )
   }
 
-  /// These but for those that `running` has in use and that a reload leaves alone: what has become of them since is no
-  /// reason to go on with an old key or an old list of clients.
+  /// These files, without the fixed ones that `running` uses and that a reload does not change. A changed or missing
+  /// fixed file must not prevent the server from loading a new key or a new list of clients.
   func leavingOutFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
     var files = self
     if settings.catalog == running.catalog { files.catalog = nil }

@@ -6,7 +6,7 @@ struct Rates: Sendable, Equatable {
   enum Unit: String, Sendable, CaseIterable {
     /// Each address.
     case address
-    /// Each `sub` of a JWT; an address where there is none.
+    /// Each `sub` of a JWT; the address for a caller without one.
     case sub
   }
 

@@ -17,7 +17,7 @@ extension Settings.Access {
     ]
   }
 
-  /// The policy; nil if there is none, or it is faulty.
+  /// The policy; nil if it is absent or faulty.
   static func readAnonymous(
     _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: Surroundings
   ) -> Client? {

@@ -8,13 +8,13 @@ extension Settings {
     public struct Cache: Sendable, Equatable {
       /// The most that it holds, in bytes; 0 turns it off.
       public var maxBytes: Int
-      /// How long an answer is fresh that says nothing of it.
+      /// How long a response is fresh that does not say so itself.
       public var lifetime: Duration
       /// The same for a 404.
       public var notFoundLifetime: Duration
-      /// How long after that it is still served while it is asked for anew.
+      /// How long after that the server still sends it while it refreshes it in the background.
       public var staleWhileRevalidate: Duration
-      /// How long after that it is served when Apple cannot be had.
+      /// How long after that the server sends it when Apple is unavailable.
       public var staleIfError: Duration
     }
 

@@ -3,7 +3,7 @@ extension Settings {
   public struct Loaded: Sendable {
     /// The settings.
     public let settings: Settings
-    /// The files that they name, which nobody has looked at yet.
+    /// The files that the settings name, which the server has not read yet.
     let files: NamedFiles
     /// What is odd but harmless, each a sentence.
     public let warnings: [String]

@@ -18,7 +18,7 @@ extension Settings {
       public var certificateFile: String
       /// The certificate's private key.
       public var keyFile: String
-      /// The authorities whose client certificates are taken; nil if clients are not asked for one.
+      /// The authorities whose client certificates the server accepts; nil if it does not request client certificates.
       public var clientCAFile: String?
       /// For how long browsers are told to use HTTPS alone (RFC 6797); nil to tell them nothing.
       public var hsts: Duration?
@@ -105,7 +105,7 @@ extension Settings.Server {
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
   }
 
-  /// The setting, or one loop for each core, as far as there are descriptors for them.
+  /// The setting; by default one loop for each core, limited by the available descriptors.
   private static func readLoops(_ reader: inout SettingsReader, host: HostFacts) -> Int? {
     let most = DescriptorBudget.mostLoops(openFiles: host.openFiles)
     let loops = reader.isSet(loops.path) ? reader.read(loops) : min(host.cores, 256, max(1, most))
@@ -121,7 +121,7 @@ extension Settings.Server {
     return loops
   }
 
-  /// The setting, with a fault if nobody is there for it to apply to.
+  /// The setting; an error if it is true and no proxy is trusted.
   private static func readProxyProtocol(_ reader: inout SettingsReader, trustedProxies: [AddressRange]?) -> Bool? {
     let proxyProtocol = reader.read(proxyProtocol)
     if proxyProtocol == true, trustedProxies?.isEmpty == true {

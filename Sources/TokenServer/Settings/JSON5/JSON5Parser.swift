@@ -1,8 +1,8 @@
 /// Reads JSON5 (https://spec.json5.org) into a ``JSON5Value``.
 ///
-/// `JSONDecoder` in FoundationEssentials reads JSON5 too, but says of a bad file only that it "was not valid JSON",
-/// without a line, and takes the first of two members of the same name without a word. Somebody who mends a
-/// configuration at night needs both.
+/// `JSONDecoder` in FoundationEssentials reads JSON5 too. But for an invalid file it says only that it "was not valid
+/// JSON", without a line, and if a name occurs twice it takes the first member without an error. An operator who fixes
+/// a configuration at night needs both.
 ///
 /// Left out of JSON5: escapes in member names that are not quoted.
 struct JSON5Parser {

@@ -1,4 +1,5 @@
-/// Settings that a server cannot start with: every fault at once, so that nobody has to mend them one start at a time.
+/// Settings that a server cannot start with. It contains every error at once, so that an operator can fix all of them
+/// before the next start.
 public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   /// At least one.
   public let faults: [SettingsFault]

@@ -22,8 +22,8 @@ struct KnownSetting: Sendable {
 
 /// The environment variable of a path: `server.tls.certificateFile` is `SERVER_TLS_CERTIFICATE_FILE`.
 ///
-/// A word begins at a capital after a small letter; a run of capitals is one word, but for its last one if a small letter
-/// follows: `maxTTL` is `MAX_TTL`, and `clientCAFile` is `CLIENT_CA_FILE`.
+/// A word begins at a capital after a small letter. A run of capitals is one word. If a small letter follows the run,
+/// its last capital begins the next word: `maxTTL` is `MAX_TTL`, and `clientCAFile` is `CLIENT_CA_FILE`.
 func variableName(of path: String) -> String {
   var name = ""
   var previous: Character = "."

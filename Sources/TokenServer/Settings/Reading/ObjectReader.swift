@@ -31,7 +31,7 @@ struct ObjectReader {
     return parse(value, type, at: path(of: name))
   }
 
-  /// The elements of a list, or of one that is written without its brackets; nil if there is none or one is faulty.
+  /// The elements of a list, or the one value without brackets; nil if the member is absent or an element is faulty.
   mutating func readList<Value>(_ name: String, of type: SettingType<Value>, atMost most: Int) -> [Value]? {
     readElements(name, of: type, atMost: most)?.whole()
   }
@@ -48,7 +48,7 @@ struct ObjectReader {
     return elements.indices.map { parse(elements[$0], type, at: "\(path(of: name))[\($0)]") }
   }
 
-  /// What `body` makes of the object of that name; nil if there is none, or it is none.
+  /// What `body` makes of the object of that name; nil if the member is absent or is not an object.
   mutating func object<Value>(_ name: String, remedy: String, _ body: (inout ObjectReader) -> Value?) -> Value? {
     known.insert(name)
     return members[name].flatMap { object($0, at: path(of: name), remedy: remedy, body) }
@@ -82,7 +82,7 @@ struct ObjectReader {
     faults.append(SettingsFault(place, source: source, problem: problem, remedy: remedy))
   }
 
-  /// Notes the members that nobody has asked for. To be called last.
+  /// Reports the members that no call has read. Call it last.
   mutating func finish() {
     for name in members.keys.sorted() where !known.contains(name) {
       let nearest = nearest(to: name, among: known.sorted()).map { "the nearest is \(path(of: $0))" }

@@ -33,8 +33,8 @@ func holdsAPIKey(_ text: String) -> Bool {
   }
 }
 
-/// Whether `text`, where a path should be, is a key itself: PEM, an API key, or bare base64 of such a length as no path
-/// has without a dot, relative to the working directory. Whoever opens a file may quote its path.
+/// Whether `text`, where a path should be, is a key itself: PEM, an API key, or base64 of 80 bytes or more, which is
+/// too long for a relative path without a dot. If the text does not look like a key, an error may quote it as a path.
 func looksLikeKey(_ text: String) -> Bool {
   if text.contains("PRIVATE KEY") || text.contains("-----") || holdsAPIKey(text) { return true }
   guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }

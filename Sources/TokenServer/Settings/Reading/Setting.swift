@@ -3,9 +3,9 @@ struct Setting<Value: Sendable>: Sendable {
   /// Its path in the file, the components joined by dots.
   let path: String
   let type: SettingType<Value>
-  /// What holds if nobody writes it; nil if there is no fixed value.
+  /// The value if the setting is not written; nil if it has no fixed default.
   let fallback: Value?
-  /// Whether faults must not quote it and flags must not carry it.
+  /// Whether errors must not quote the value and flags must not carry it.
   let isSecret: Bool
 
   init(_ path: String, _ type: SettingType<Value>, default fallback: Value? = nil, isSecret: Bool = false) {

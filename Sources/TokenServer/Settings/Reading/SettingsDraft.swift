@@ -1,6 +1,6 @@
 import HTTPServer
 
-/// Settings as far as they could be read, and all that is wrong with them.
+/// The settings that could be read, and all errors in them.
 struct SettingsDraft {
   let musickit: Settings.MusicKit?
   let token: Settings.Token?
@@ -57,7 +57,7 @@ struct SettingsDraft {
     return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies)
   }
 
-  /// The files that they name, as far as they could be read.
+  /// The files that the readable settings name.
   var files: NamedFiles {
     NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
   }

@@ -28,7 +28,7 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
 }
 
 extension [SettingsFault] {
-  /// A line for each, as far as anybody reads, and then one that says how many more there are.
+  /// One line for each error up to a readable number, and then one line with the number of the others.
   var lines: [String] {
     let most = 100
     let rest = count - most

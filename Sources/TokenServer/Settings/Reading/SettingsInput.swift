@@ -19,7 +19,7 @@ public struct SettingsInput: Sendable {
     }
   }
 
-  /// The configuration file; nil leaves it to `MUSICKIT_CONFIG`, and without that there is none.
+  /// The configuration file; nil to use the one that `MUSICKIT_CONFIG` names, or no file without that variable.
   public var file: String?
   /// The process's environment. A variable that is empty counts as unset, since that is how many tools unset one.
   public var environment: [String: String]

@@ -132,7 +132,8 @@ struct SettingsLayers {
     warnOfUnknown(environment)
   }
 
-  /// A variable that begins like ours and is not known may be a slip, or somebody else's: worth a warning, no more.
+  /// An unknown variable with one of our prefixes may be a typing error, or belong to other software. So it causes only
+  /// a warning.
   private mutating func warnOfUnknown(_ environment: [String: String]) {
     let prefixes = schema.members(of: "").map { $0.uppercased() + "_" }
     let known = Set(

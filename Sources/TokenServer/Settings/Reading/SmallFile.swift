@@ -93,9 +93,9 @@ extension OutputSpan<UInt8> {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes where they are, in a way that no compiler leaves out as useless.
+  /// Overwrites the bytes in place, in a way that the compiler does not optimise away.
   ///
-  /// Whoever shares the storage keeps it as it is, so the last one who holds the bytes has to do this.
+  /// Call it on the last copy: another array that shares the storage keeps the bytes.
   mutating func wipe() {
     // Safe: the buffer is valid for the length of the closure.
     unsafe withUnsafeMutableBytes { buffer in

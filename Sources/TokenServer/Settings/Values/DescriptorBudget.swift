@@ -33,7 +33,7 @@ struct DescriptorBudget {
   /// The fewest descriptors with which so many loops serve.
   static func least(loops: Int) -> Int { files + loops * (perLoop + 1) + leastConnections }
 
-  /// The most loops that `openFiles` descriptors are enough for; 0 or less if they are too few for one.
+  /// The most loops for which `openFiles` descriptors suffice; 0 or less if they are too few for a single loop.
   static func mostLoops(openFiles: Int) -> Int { (openFiles - least(loops: 0)) / (perLoop + 1) }
 
   /// What the system must do for a process that has too few.

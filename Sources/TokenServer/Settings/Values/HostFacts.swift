@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the machine offers, as far as defaults and bounds depend on it.
+/// The resources of the machine on which defaults and bounds depend.
 public struct HostFacts: Sendable, Equatable {
   /// The most descriptors that this process may have open (RLIMIT_NOFILE's hard limit, to which it raises itself), less
   /// those that its parent left open beside the standard streams.

@@ -4,7 +4,7 @@ import Glibc
 ///
 /// The kernel ends a process that exceeds the limit of its own cgroup or of any ancestor, so the smallest one counts.
 enum MemoryQuota {
-  /// The smallest limit in bytes; nil if there is none.
+  /// The smallest limit in bytes; nil if there is no limit.
   static func limit() -> Int? {
     let files = files(
       membership: text(at: "/proc/self/cgroup") ?? "", mounts: text(at: "/proc/self/mountinfo") ?? "")
@@ -51,8 +51,8 @@ enum MemoryQuota {
         fields[dash + 1] == "cgroup" && fields[dash + 3].split(separator: ",").contains("memory")
     }
 
-    /// The folder of the cgroup `path` and those of its ancestors as far as they are mounted. In a container the mount
-    /// shows the container's own cgroup as its root.
+    /// The folder of the cgroup `path` and the folders of its mounted ancestors. In a container the mount shows the
+    /// container's own cgroup as its root.
     func folders(of path: Substring) -> [String] {
       var below = path
       if root != "/", below.hasPrefix(root) { below = below.dropFirst(root.count) }
