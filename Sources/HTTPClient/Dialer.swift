@@ -5,11 +5,11 @@ import HTTPTypes
 import Memory
 import TLS
 
-/// Makes one connection that requests can be sent on: addresses, the proxy's tunnel, TLS.
+/// Makes one connection for requests: finds addresses, opens the proxy's tunnel and does the TLS handshake.
 ///
-/// Confined to its loop. Alive until it has reported, whoever holds it.
+/// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
 final class Dialer: LinkOwner {
-  /// A link that is ready, or why there is none.
+  /// A link that is ready, or the error.
   typealias Outcome = Result<Link, UpstreamError>
 
   private let configuration: UpstreamClient.Configuration
@@ -19,7 +19,7 @@ final class Dialer: LinkOwner {
   private var link: Link?
   /// What the connection is charged.
   private let hold: MemoryHold
-  /// Reads the proxy's answer; nil when there is none to come.
+  /// Reads the proxy's response; nil when no response is expected.
   private var tunnelParser: ResponseHeadParser?
 
   init(

@@ -68,7 +68,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   private var phase = Phase.new
   private var waiter = Waiter<Outcome>()
 
-  /// What comes of it, as far as the head of the response.
+  /// The response once its head has arrived, or the error.
   typealias Outcome = Result<UpstreamResponse, UpstreamError>
 
   private enum Phase {
@@ -88,14 +88,14 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
     wholeDeadline = loop.now.advanced(by: limits.whole)
   }
 
-  /// Whether somebody waits for its outcome still.
+  /// Whether the exchange has ended.
   var isOver: Bool { if case .over = phase { true } else { false } }
 
   var isAnswered: Bool { if case .answered = phase { true } else { false } }
 
   // MARK: Its life
 
-  /// Takes whom to tell of the response. Before anything else.
+  /// Takes the continuation to resume with the outcome. Must be called first.
   func start(_ continuation: UnsafeContinuation<Outcome, Never>) {
     unsafe waiter.take(continuation)
   }
@@ -151,7 +151,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
     waiter.resume(returning: .failure(error))
   }
 
-  /// Nobody waits for it any more.
+  /// Ends the exchange, because the caller no longer waits for it.
   func cancel() {
     abandon(UpstreamError(.cancelled, progress, "The request was cancelled."))
   }

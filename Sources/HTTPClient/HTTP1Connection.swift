@@ -239,7 +239,8 @@ extension HTTP1Connection: RequestContent.Sink {
   }
 
   func contentBroke(_ error: UpstreamError) {
-    // An answer that came early stands: nobody wants the rest of the content. The connection is not used again.
+    // A response that came early stands: the upstream does not need the rest of the content. The connection is not
+    // used again.
     guard exchange?.isAnswered != true else { return }
     end(error)
   }

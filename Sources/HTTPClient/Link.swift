@@ -14,11 +14,11 @@ enum LinkEnd: Error {
   case stalled
   /// The peer gives no sign of life.
   case dead
-  /// Its loop, or whoever it belongs to, is ending it.
+  /// Its loop or its owner ends it.
   case ended
 }
 
-/// What a link tells whoever it belongs to. All of it on the loop.
+/// What a link tells its owner. All calls are on the loop.
 protocol LinkOwner: AnyObject {
   /// The TLS handshake is done.
   func linkBecameSecure(_ link: Link)
@@ -109,10 +109,10 @@ final class Link: ChannelDelegate {
 
   // MARK: Reading
 
-  /// Received bytes that nobody has dealt with.
+  /// Received bytes that have not been consumed.
   var unread: ArraySlice<UInt8> { input[consumed...] }
 
-  /// Deals with so many of `unread`.
+  /// Removes so many bytes from the front of `unread`.
   func consume(_ count: Int) {
     consumed += count
     guard consumed == input.count else { return }
@@ -251,7 +251,7 @@ final class Link: ChannelDelegate {
 
   func channel(_ channel: Channel, became readiness: Readiness) {
     guard isOpen else { return }
-    // Without an owner, nobody would ever deal with what comes.
+    // Without an owner, no object would handle what arrives.
     guard owner != nil else { return end(.ended) }
     switch readiness {
     case .cancelled: end(.ended)
@@ -290,7 +290,7 @@ final class Link: ChannelDelegate {
 
   // MARK: The end
 
-  /// Sends what there is to send, as far as that needs no wait, and closes it. The owner is not told.
+  /// Sends what the socket takes at once, and closes the link. The owner is not told.
   func close() {
     owner = nil
     if isOpen { try? flush() }
@@ -309,7 +309,7 @@ final class Link: ChannelDelegate {
     guard isOpen else { return }
     isOpen = false
     if outgoing.isEmpty { tls?.close(outgoing: &outgoing) }
-    // An alert or close_notify; behind half a record it would be garbage, but then nobody reads on.
+    // Sends an alert or close_notify. After half a record it would be garbage, but then the peer reads no further.
     if sent < outgoing.count { _ = try? send(outgoing) }
     channel.close()
     (output, outgoing) = ([], [])

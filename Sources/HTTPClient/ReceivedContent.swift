@@ -2,14 +2,14 @@ import EventLoop
 import HTTPMessages
 import Memory
 
-/// Content of a response on its way from its connection to whoever reads it.
+/// Content of a response on its way from its connection to its reader.
 ///
 /// Confined to its loop.
 final class ReceivedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement: it is used on its loop only; a cancellation handler, which may run anywhere, only posts.
 
-  /// Bytes that wait to be read. They are charged although nobody can refuse them any more: the upstream sends no more
-  /// than its window, and less is granted to others meanwhile.
+  /// Bytes that wait to be read. They are charged although it is too late to refuse them: the upstream sends no more
+  /// than its window, and the budget grants less to others meanwhile.
   private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
 
   private let hold: MemoryHold

@@ -39,7 +39,7 @@ final class Upload: RequestContent.Sink {
   }
 
   func contentBroke(_ error: UpstreamError) {
-    // An answer that came early stands: nobody wants the rest of the content.
+    // A response that came early stands: the upstream does not need the rest of the content.
     guard !exchange.isAnswered else { return }
     exchange.failed(error)
     connection?.abandon(exchange)

@@ -84,8 +84,8 @@ extension UpstreamClient {
     while dialers.count < wanted, let hold = holdForConnection() { dial(hold) }
   }
 
-  /// The memory for one more connection; nil if there is none. Everybody needs the first connection; the others only make
-  /// it faster.
+  /// The memory for one more connection; nil if the budget refuses it. The first connection is never refused, because
+  /// every request needs it. Further connections only make the client faster.
   private func holdForConnection() -> MemoryHold? {
     let hold = MemoryHold(configuration.memory, for: nil)
     if connections.isEmpty, dialers.isEmpty {
@@ -149,7 +149,7 @@ extension UpstreamClient {
   }
 
   func failWaiting(_ error: UpstreamError) {
-    // Whoever is told may come back at once, and is not to be told again.
+    // A caller that is told may submit another request at once. The count is fixed, so that one does not fail as well.
     for _ in 0..<waiting.count { waiting.popFirst()?.failed(error) }
     count { $0.requestsWaiting = waiting.count }
   }

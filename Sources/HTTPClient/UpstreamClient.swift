@@ -4,14 +4,14 @@ import Locks
 
 /// The client of one upstream server, for one event loop: its connections, and the requests that wait for one.
 ///
-/// HTTP/2 requests share few connections, up to the peer's streams on each; another is opened only when all are full.
-/// HTTP/1.1 requests have a connection each, which is kept for the next. A request is sent once. Those that find no room
-/// wait in order of arrival.
+/// HTTP/2 requests share few connections, each with as many streams as the peer allows. The client opens another
+/// connection only when all are full. Each HTTP/1.1 request has a connection of its own, which is kept for the next
+/// request. A request is sent once. Requests that find no room wait in order of arrival.
 ///
-/// Confined to its loop, but for `init`, `counters` and `close`.
+/// Confined to its loop. Only `init`, `counters` and `close` may be called on any thread.
 public final class UpstreamClient: Upstream, @unchecked Sendable {
-  // Sendable: `tally` is touched only under `lock`; the rest is confined to the loop, which tasks of the loop are on and
-  // everybody else reaches by `post`.
+  // Sendable: `tally` is touched only under `lock`. The rest is confined to the loop: its tasks run on the loop, and
+  // other threads reach it by `post`.
 
   /// The loop that it belongs to.
   public let loop: EventLoop
@@ -64,7 +64,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   }
 
   /// The client that speaks HTTP/1.1 with the same upstream. On the loop.
-  /// - Parameter isWanted: Whether it is made if there is none.
+  /// - Parameter isWanted: Whether to make the client if it does not exist.
   func overHTTP1(isWanted: Bool) -> UpstreamClient? {
     if let client = lock.withLock({ http1 }) { return client }
     guard isWanted, configuration.http2 == .alpn else { return nil }
@@ -123,7 +123,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
 }
 
 extension UpstreamClient.Configuration {
-  /// Whether the upstream will speak HTTP/2, as far as that is known without asking.
+  /// Whether the upstream will speak HTTP/2; nil if only the TLS handshake can tell.
   fileprivate var presumedHTTP2: Bool? {
     switch (http2, scheme) {
     case (.priorKnowledge, _): true

@@ -30,7 +30,7 @@ extension UpstreamError {
     self.init(cause, progress, error.description)
   }
 
-  /// The response is none.
+  /// The response is malformed.
   init(_ error: ResponseError, from peer: String) {
     let cause: Cause =
       switch error {

@@ -44,8 +44,8 @@ public struct UpstreamLimits: Sendable, Equatable {
   /// How long the peer may take none of what is sent to it: 10 s.
   public var writeProgress = Duration.seconds(10)
 
-  /// Content of one response that is received before somebody reads it, in bytes: 64 KiB. What a caller who reads slowly
-  /// can make us keep. At least what HTTP/2 cannot go below, 65 535.
+  /// Content of one response that is received before the caller reads it, in bytes: 64 KiB. A caller that reads slowly
+  /// makes the client keep this much. At least 65 535: HTTP/2 cannot go below that.
   public var bufferedContent = 65_536
 
   /// Bounds of HTTP/1.1's syntax.

@@ -1,4 +1,4 @@
-/// A task that waits for a value, if there is one: resumed once, by whoever comes first.
+/// At most one task that waits for a value. `resume` resumes it once and then forgets it.
 // Safe: `resume` takes the continuation out before it resumes it.
 @safe struct Waiter<Value: Sendable> {
   private var continuation: UnsafeContinuation<Value, Never>?

@@ -1,4 +1,4 @@
-/// First in, first out; and anybody may leave in between, at the same small cost.
+/// A first-in, first-out list. Any element may leave early, at the same small cost.
 struct WaitingList<Element> {
   /// A place in the list.
   struct Ticket: Sendable { fileprivate let number: UInt64 }
@@ -37,7 +37,7 @@ struct WaitingList<Element> {
     return nil
   }
 
-  /// Takes out whoever holds `ticket`, if still there.
+  /// Removes the element of `ticket`, if it is still in the list.
   mutating func remove(_ ticket: Ticket) {
     elements[ticket.number] = nil
   }

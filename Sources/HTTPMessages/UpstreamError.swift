@@ -30,7 +30,7 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
     case responseTimeout = "http_response_timeout"
     case protocolError = "http_protocol_error"
     case proxyInternalError = "proxy_internal_error"
-    /// The request's task was cancelled: nobody waits any more.
+    /// The request's task was cancelled, or the client was closed.
     case cancelled = "cancelled"
   }
 

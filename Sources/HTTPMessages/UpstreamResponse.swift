@@ -8,7 +8,7 @@ public struct UpstreamResponse: Sendable {
   public var fields: HTTPFields
   /// The version of HTTP that it came in, as `Via` has it: `2` or `1.1`.
   public var version: StaticString
-  /// The content; ends at once where there is none.
+  /// The content. If the response has no content, the first read returns nil.
   public var content: any ContentReader
   /// The length of the content in bytes, if the upstream has said it.
   public var contentLength: Int?

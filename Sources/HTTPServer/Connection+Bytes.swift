@@ -83,7 +83,7 @@ extension Connection {
     guard handshakeDeadline != nil else { return }
     handshakeDeadline = nil
     clientCertificate = tls?.clientCertificate
-    // Whoever has just finished one is about to ask: a server that is going waits as for the rest of a head.
+    // The client is about to send a request. A server that shuts down waits for it as for the rest of a head.
     if worker.stage == .closing { headDeadline = now.advanced(by: worker.limits.headerSection) }
   }
 
@@ -227,7 +227,7 @@ extension Connection {
     if sendAtOnce() { linger() } else { close() }
   }
 
-  /// Ends a connection whose TLS handshake takes too long, with an alert as far as the socket takes it at once.
+  /// Ends a connection whose TLS handshake takes too long. Sends what the socket takes of an alert at once.
   func expireHandshake() {
     if let error = tls?.expireHandshake(outgoing: &outgoing) {
       worker.observer.noticed(.tlsFailed(peer, error))
@@ -242,7 +242,7 @@ extension Connection {
     if let error = tls?.unfinishedHandshake { worker.observer.noticed(.tlsFailed(peer, error)) }
   }
 
-  /// Says close_notify if there is a TLS session that has not said it, as far as the socket takes it at once.
+  /// Sends what the socket takes of a close_notify at once, if there is a TLS session that has not sent one.
   func closeTLS() {
     // Behind half a record it would be garbage.
     guard let tls, !isPending else { return }

@@ -122,7 +122,7 @@ extension Connection {
     return worker.stage == .serving || isFollowed(request, hasUnreadBody: hasUnreadBody)
   }
 
-  /// Whether more has arrived behind `request`, as far as can be told.
+  /// Whether more may have arrived after `request`. Behind an unread body, only buffered bytes count.
   private func isFollowed(_ request: Request, hasUnreadBody: Bool) -> Bool {
     guard hasUnreadBody else { return consumed < input.count || !isDry }
     guard case .fixed(let length) = request.head.framing else { return false }

@@ -91,9 +91,9 @@ extension Connection {
     bodySent = 0
   }
 
-  /// Waits until the peer has taken what was sent, if that is much. The kernel keeps it for a closed connection as well,
-  /// where no limit and no budget sees it: a peer that closes its side and does not read would make it keep that for one
-  /// connection after the other.
+  /// Waits until the peer has acknowledged what was sent, if much is outstanding. The kernel keeps those bytes for a
+  /// closed connection as well, and no limit and no budget counts them there. Without this wait, a peer that closes its
+  /// side and does not read could make the kernel keep them for connection after connection.
   func waitForReader() async {
     guard channel.unacknowledged > Self.freeOfCharge else { return }
     settle()
@@ -111,8 +111,8 @@ extension Connection {
 
   private static let readerInterval = Duration.milliseconds(250)
 
-  /// Ends a connection for which there is no memory: says so as far as the socket takes it at once, and closes. A task
-  /// for the rest would take more memory than there is.
+  /// Ends a connection for which there is no memory: sends what the socket takes of a refusal at once, and closes. A
+  /// task for the rest would take more memory than there is.
   func turnAway() {
     if handshakeDeadline == nil, http2 == nil, lingering == nil, !isPending {
       borrowBuffers()

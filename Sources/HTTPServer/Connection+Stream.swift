@@ -77,9 +77,9 @@ extension Connection {
   }
 }
 
-/// How content is delimited whose parts are still to come (RFC 9112 §6).
+/// How content that is sent in parts is delimited (RFC 9112 §6).
 enum StreamFraming: Equatable {
-  /// There is none: the status or the method does not allow for it. The length is what a GET would have had, if known.
+  /// No content: the status or the method does not allow it. The length is what a GET would have had, if known.
   case none(length: Int?)
   case length(Int)
   case chunked

@@ -1,6 +1,6 @@
 import HTTP1
 
-/// Content of a request whose operation does not read it, as far as it has arrived.
+/// Content that has arrived of a request whose operation does not read it.
 extension Connection {
   /// Refuses the request if the framing of its content is malformed: bytes that follow it are no request, and the client
   /// that sent it must learn that (RFC 9112 §6.3, §7.1).

@@ -2,13 +2,13 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 
-/// Requests whose answer has to wait for something, an upstream for one.
+/// Requests whose response has to wait for something, for example for an upstream.
 ///
-/// Meanwhile nobody reads from the connection, but it is watched: a client that ends its side has gone away, as far as
-/// anybody can tell before trying to write, and the work for it is cancelled. nginx, HAProxy and Go's server take a
-/// half-closed connection for a lost one as well.
+/// Meanwhile the server does not read from the connection, but it watches it. A client that ends its side counts as
+/// gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
+/// Go's server also treat a half-closed connection as lost.
 extension Connection {
-  /// Does the work behind a request. Returns the answer, and whether the request's content was read to its end.
+  /// Does the work behind a request. Returns the response, and whether the request's content was read to its end.
   func perform(
     _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(Ending) -> (Response, bodyIsRead: Bool) {
@@ -40,7 +40,7 @@ extension Connection {
     throw ending
   }
 
-  /// What logs show for an answer that nobody was there to receive; nginx's number for it.
+  /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
   /// From now on the client's going away, the server's, or the end of the time for work cancels the connection's task.

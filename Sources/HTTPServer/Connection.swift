@@ -14,11 +14,11 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   let channel: Channel
   let worker: Worker
-  /// Who is at the other end: of TCP, or of what the PROXY protocol says is behind it.
+  /// The address at the other end of TCP, or the one that the PROXY header names.
   private(set) var peer: SocketAddress
-  /// Who that is, for logs: once for all its requests.
+  /// The peer in logs. It is made once for all requests of the connection.
   private(set) var client = ""
-  /// Who that is, as far as shares and limits go.
+  /// The peer as shares and limits count it.
   private(set) var subscriber = ""
   /// Whether what the peer says about others counts.
   var isFromTrustedProxy: Bool
@@ -56,7 +56,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var task: Task<Void, Never>?
   /// What ended the work behind a request before it was done.
   var interruption: Ending?
-  /// Whether only the end of the peer's bytes is waited for, because bytes have come that nobody reads yet.
+  /// Whether the connection watches only for the end of the peer's bytes, because it has bytes that are not read yet.
   var watchesHangup = false
   /// Nil for HTTP/1.1.
   var http2: HTTP2Connection?
@@ -185,8 +185,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   // MARK: Busy
 
-  /// Deals with what has come, as far as that needs no wait. If more is there than one read takes, the loop reports it
-  /// again, after the other connections have had their turn.
+  /// Reads, and handles all that needs no wait. If more has arrived than one read takes, the loop reports it again,
+  /// after the other connections have had their turn.
   private func serve() {
     borrowBuffers()
     do throws(Ending) {

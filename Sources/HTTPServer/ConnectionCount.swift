@@ -18,8 +18,8 @@ final class ConnectionCount: @unchecked Sendable {
 
   enum Admission { case granted, tooMany, tooManyFromAddress }
 
-  /// Counts a connection in, unless there are too many. `address` is nil for one that is exempt from the limit per
-  /// address, and must be the same on `release`.
+  /// Counts a connection, unless there are too many. `address` is nil for a connection that is exempt from the limit
+  /// per address. `release` takes the same `address`.
   func admit(_ address: IPAddress?) -> Admission {
     lock.withLock {
       guard total < limits.connections else { return .tooMany }

@@ -2,11 +2,11 @@ import TLS
 
 /// Why a connection ends.
 enum Ending: Error {
-  /// The peer is gone, or does not read: there is nobody to tell.
+  /// The peer is gone or does not read, so nothing more is sent.
   case gone
-  /// The last answer says that it is the last. `lingers` if the peer may still be sending.
+  /// The last response says that it is the last. `lingers` if the peer may still be sending.
   case finished(lingers: Bool)
-  /// An answer has broken off: the peer must not take it for whole.
+  /// A response has broken off: the peer must not treat it as whole.
   case brokenOff
   /// A request is refused in a way that leaves the connection's bytes without meaning.
   case refused(Refusal)

@@ -22,12 +22,13 @@ public enum HeadReply: Sendable {
 public struct RequestContext: Sendable {
   /// The loop that it runs on.
   public let loop: EventLoop
-  /// The request's content, as it comes; ends at once where there is none. Unread content is the server's to get rid of.
+  /// The request's content, as it arrives. If the request has no content, the first read returns nil. The server deals
+  /// with content that the handler does not read.
   public let content: any ContentReader
   /// The length of the content in bytes, if the client has said it; 0 without content.
   public let contentLength: Int?
 
-  /// What there is for one request.
+  /// The context of one request.
   public init(loop: EventLoop, content: any ContentReader, contentLength: Int?) {
     self.loop = loop
     self.content = content

@@ -6,17 +6,17 @@ public import Memory
 public import TLS
 public import Telemetry
 
-/// A request while it is answered: its head, and who asks.
+/// A request while the server answers it: its head and its client.
 ///
-/// An object, lent by the event loop and used again for another request: nothing may keep it beyond the answer.
+/// The event loop lends the object and uses it again for another request: nothing may keep it beyond the response.
 public final class Request {
   /// Names the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
 
-  /// Who asks, without the port: an address, or `unix`. Behind trusted proxies, the one that they name.
+  /// The client's address without the port, or `unix`. Behind trusted proxies, the client that they name.
   public internal(set) var client = ""
 
-  /// Who asks, as far as shares and limits go: an IPv4 address, an IPv6 network of /64, or `unix`.
+  /// The client as shares and limits count it: an IPv4 address, an IPv6 network of /64, or `unix`.
   public internal(set) var subscriber = ""
 
   /// Whom memory that is held for it is charged to; nil for a trusted proxy that names no client.
@@ -68,8 +68,8 @@ public final class Request {
     clientCertificate = nil
   }
 
-  /// Gives up the head before a wait, but for the line of one field and what needs no bytes, such as the method: the
-  /// handler has taken along what it needs, and who waits must not make the server hold both.
+  /// Gives up the head before a wait, except the line of one field and what needs no bytes, such as the method. The
+  /// handler has taken what it needs, and a waiting request must not make the server hold both.
   func forgetHead(except name: StaticString?) {
     guard forgottenBytes == 0 else { return }
     let head = bytes
@@ -146,11 +146,11 @@ public final class Request {
 
   /// What the field lines of one name say.
   public enum FieldValue {
-    /// There is none.
+    /// The request has no such field.
     case absent
-    /// There is one, with this value, white space around it removed.
+    /// The request has one, with this value, without the white space around it.
     case single(ArraySlice<UInt8>)
-    /// There are several.
+    /// The request has several.
     case repeated
   }
 }

@@ -2,7 +2,7 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 
-/// The content of a request, read from its connection when somebody asks for it.
+/// The content of a request. It is read from the connection only when the handler asks for it.
 final class RequestContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, as the connection is.
   private let connection: Connection
@@ -44,7 +44,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
     // The work is over, and the connection waits for something else: an upload may outlive its answer (RFC 9113 §8.1).
     guard !isCancelled else { throw .cancelled }
     isBegun = true
-    // Whoever reads notices by itself that the client has gone.
+    // The read itself notices when the client has gone.
     connection.stopWatching()
     defer {
       if !isCancelled { failure == nil ? connection.watchForInterruption() : connection.waitForCancelledWork() }

@@ -15,7 +15,7 @@ public struct Router: Sendable {
   ///   - routes: Looked through in order.
   ///   - hosts: The host names that requests may name, checked before anything else; nil for any.
   ///   - lastingField: The one field, in lower case, that `finish` reads.
-  ///   - finish: Has the last word on every response, refusals by the routes included: CORS, for one.
+  ///   - finish: Changes every response last, refusals by the routes included; for example, it adds CORS fields.
   public init(
     _ routes: [Route], hosts: AllowedHosts? = nil, lastingField: StaticString? = nil,
     finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
@@ -29,7 +29,7 @@ public struct Router: Sendable {
   /// What all of its routes serve.
   public var patterns: [RoutePattern] { routes.flatMap(\.patterns) }
 
-  /// The operation that is asked for. Throws when there is none.
+  /// The operation for a request. Throws if no operation matches, or if the host or the method is refused.
   func operation(for request: Request) throws(Refusal) -> Operation {
     if let refusal = hosts?.refusal(of: request) ?? Self.refusal(of: request.method) { throw refusal }
     if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }

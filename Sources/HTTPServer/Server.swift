@@ -21,11 +21,12 @@ public final class Server: Sendable {
     public var limits = ServerLimits()
     /// What is charged for what peers make the server hold.
     public var memory = MemoryBudget.unlimited()
-    /// Whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and who is exempt from the limit of connections per
-    /// address. Whoever connects to a Unix-domain socket is trusted by the permission to do so.
+    /// Whether an address is a trusted proxy's: its `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and it is
+    /// exempt from the limit of connections per address. A peer on a Unix-domain socket is always trusted, because the
+    /// socket's permissions admitted it.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
-    /// Whether trusted proxies begin each connection with a PROXY header: one that does not is closed. Nobody else's is
-    /// read.
+    /// Whether trusted proxies begin each connection with a PROXY header. The server then closes a trusted proxy's
+    /// connection without one. It never reads a PROXY header from another peer.
     public var requiresProxyHeader = false
     /// How long a connection request may be on its way when the server drains; nil for what does on loopback, or on a
     /// slow round trip elsewhere.

@@ -32,7 +32,7 @@ public struct ServerLimits: Sendable, Equatable {
 
   /// Bytes of a body that a route reads; with more the request is refused with 413.
   public var bodyBytes = 16_384
-  /// Bytes of a body that nobody reads that are consumed to keep the connection; with more it closes.
+  /// Bytes of an unread body that are consumed to keep the connection; with more it closes.
   public var unreadBody = 65_536
   /// Bytes that are discarded after a refusal before the connection is cut.
   public var lingerBytes = 1_048_576

@@ -110,7 +110,7 @@ final class HTTP2Exchange: @unchecked Sendable {
         let context = context
         start { () async throws(Refusal) in
           let content = try await self.read(limit)
-          // The stream may have gone while its content was read, and then nobody waits for an answer.
+          // The stream may have closed while its content was read. Then the client waits for no response.
           guard !self.isClosed else { throw .draining }
           switch reply(content) {
           case .now(let response): return response

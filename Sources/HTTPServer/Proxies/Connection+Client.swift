@@ -2,9 +2,9 @@ import EventLoop
 import HTTP1
 import Telemetry
 
-/// Who asks, behind the proxies that are trusted to say so.
+/// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
-  /// Gives the request its ID and its client: those that trusted proxies tell, else a fresh one and the peer.
+  /// Gives the request its ID and its client: those that trusted proxies name, else a fresh ID and the peer.
   func identify(_ request: Request) {
     request.comesByTrustedProxy = comesByTrustedProxy
     let fields = request.head.forwarding
@@ -42,10 +42,10 @@ extension Connection {
     }
   }
 
-  /// The last address that somebody trusted vouches for, from the peer on: read from the end, the first that is not a
-  /// trusted proxy's, since what stands before that one is its own story. Where the list ends, or goes on with something
-  /// that is no address, it is the farthest trusted proxy that is known: to take the client for nobody would take it out
-  /// of every limit.
+  /// The farthest address that a trusted peer names: read from the end of the list, the first address that is not a
+  /// trusted proxy's. The client may have invented everything before that one. If the list ends first, or continues
+  /// with something that is no address, the result is the farthest trusted proxy: a client without an address would
+  /// escape every limit.
   private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
     let (head, bytes) = (request.head, request.bytes)
     let span = bytes.span
@@ -64,6 +64,6 @@ extension Connection {
     return farthest
   }
 
-  /// More trusted proxies than anybody puts one behind the other.
+  /// More trusted proxies than any deployment puts one behind the other.
   private static let maximumHops = 32
 }

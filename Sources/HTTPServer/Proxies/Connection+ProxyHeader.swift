@@ -3,8 +3,8 @@ import EventLoop
 /// The PROXY header that a trusted proxy begins each connection with, where the server requires one.
 ///
 /// It comes before everything else, TLS included, and is read like everything else: without a task, and with no more
-/// memory than its bytes take. What is not one closes the connection without a word, since there is no telling what the
-/// bytes would mean, or to whom.
+/// memory than its bytes take. The server closes a connection without a valid header and sends nothing, because it
+/// cannot know what the bytes mean.
 extension Connection {
   /// Reads what is there. Once the header is complete, what follows it is dealt with as on any connection.
   func receiveProxyHeader() throws {
@@ -17,7 +17,7 @@ extension Connection {
       throw refused(error)
     }
     guard let header else {
-      // A connection that ends without a byte is a balancer that looks whether somebody is there.
+      // A connection that ends without a byte is a load balancer's health check.
       if peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }
       return
     }
@@ -27,14 +27,14 @@ extension Connection {
     try finishProxyHeader()
   }
 
-  /// Tells whoever observes the server why the connection closes.
+  /// Tells the observer why the connection closes.
   func refused(_ error: ProxyHeaderError) -> Ending {
     worker.observer.noticed(.proxyHeaderRefused(peer, error))
     return .gone
   }
 
-  /// From now on, the one on whose behalf the proxy has connected is the peer. A proxy that tells no address does not
-  /// vouch for what its client says either.
+  /// From now on, the client that the proxy connects for is the peer. A proxy that names no address does not vouch for
+  /// what its client says either.
   private func take(_ source: ProxyHeader.Source) {
     switch source {
     case .proxy: break

@@ -73,7 +73,7 @@ extension ProxyHeader {
   /// PP2_TYPE_CRC32C.
   private static let crc32c: UInt8 = 3
 
-  /// Whoever can compute the checksum must hold the header against it, its own four bytes counted as zero (2.2.3).
+  /// A receiver that can compute the checksum must verify it. The checksum's own four bytes count as zero (2.2.3).
   private static func check(_ header: Span<UInt8>, checksumAt place: Int) throws(ProxyHeaderError) {
     var crc = CRC32C()
     var said: UInt32 = 0

@@ -10,7 +10,7 @@ extension ProxyHeader {
   static func parseText(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
     guard bytes.agrees(with: prefix) else { throw .missing }
     var end = prefix.count
-    // Nothing but printable characters up to the CR: no bare LF ends the line for one reader and not for another.
+    // Only printable characters may stand before the CR. So no reader can take a bare LF for the end of the line.
     while end < bytes.count, bytes[end] != UInt8(ascii: "\r") {
       guard 0x20..<0x7f ~= bytes[end], end < longestLine - 2 else { throw .malformedText }
       end += 1

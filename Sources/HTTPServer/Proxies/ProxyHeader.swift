@@ -3,7 +3,7 @@ public import EventLoop
 /// What a proxy says about a connection that it relays, ahead of the connection's own bytes: the PROXY protocol's
 /// header, in text (version 1) or in binary (version 2), as `proxy-protocol.txt` of HAProxy has them.
 ///
-/// Only a peer that is trusted may be asked: anybody can write one.
+/// Read a header only from a trusted peer, because every client can write one.
 public struct ProxyHeader: Sendable, Equatable {
   /// On whose behalf there is a connection.
   public enum Source: Sendable, Equatable {
@@ -27,10 +27,10 @@ public struct ProxyHeader: Sendable, Equatable {
 
   /// Reads the header that `bytes` begin with.
   ///
-  /// - Parameter bytes: All that the connection has brought so far. When more has come, ask again with all of it: a
-  ///   fault is found as soon as its byte is there, and is the same however the bytes were split.
-  /// - Returns: Nil if it is not complete.
-  /// - Throws: ``ProxyHeaderError`` if this is none, or none that can be believed.
+  /// - Parameter bytes: All bytes that have arrived on the connection so far. When more have arrived, call again with
+  ///   all of them: an error is found as soon as its byte is there, and is the same however the bytes were split.
+  /// - Returns: Nil if the header is not complete.
+  /// - Throws: ``ProxyHeaderError`` if the bytes are not a PROXY header, or not a valid one.
   public static func parse(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
     guard !bytes.isEmpty else { return nil }
     return bytes[0] == UInt8(ascii: "P") ? try parseText(bytes) : try parseBinary(bytes)
@@ -38,7 +38,7 @@ public struct ProxyHeader: Sendable, Equatable {
 }
 
 extension Span<UInt8> {
-  /// Whether these bytes, as far as they reach, are the beginning of `expected`, or begin with it.
+  /// Whether these bytes begin with `expected`, or are the beginning of it if they are fewer.
   func agrees(with expected: [UInt8]) -> Bool {
     (0..<Swift.min(count, expected.count)).allSatisfy { self[$0] == expected[$0] }
   }
