@@ -1,7 +1,7 @@
 /// In which order a host's addresses are tried (RFC 8305 §4): families in turn, beginning with the resolver's choice, so
 /// that a family that leads nowhere holds up nothing for long.
 struct AddressOrder {
-  /// More of them than anybody needs: a bound on what a name can cost.
+  /// More addresses than a connection needs: a bound on what a name can cost.
   static let maximum = 16
 
   private var known: Set<SocketAddress> = []

@@ -40,7 +40,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   private var timers = Heap<TimerEntry>()
   private var endings: [() -> Void] = []
   private var isStopped = false
-  /// Set before anybody else knows the loop.
+  /// Set before any other object knows the loop.
   private var thread: Thread?
 
   /// Counts the connections for which the loop would wait for ever.

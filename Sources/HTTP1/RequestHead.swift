@@ -34,7 +34,7 @@ public struct RequestHead: Sendable, Equatable {
   /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1). Never so in HTTP/1.0 or
   /// without a body.
   public internal(set) var expectsContinue = false
-  /// Which of the fields are there that proxies write, but that anybody can send.
+  /// Which of the fields are present that proxies write, but that any client can send as well.
   public internal(set) var forwarding: ForwardingFields = []
 
   /// Forgets every range, except for the lines of one field. Returns their bytes in memory of their own.

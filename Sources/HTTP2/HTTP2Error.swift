@@ -16,7 +16,7 @@ public enum HTTP2Error: Error, Sendable, Equatable {
   case malformedMessage
   /// The owner has said that the connection is gone.
   case connectionLost
-  /// The library gave up: no memory, or a fault of ours. Its words.
+  /// The library gave up, because memory ran out or because of an error in this program. Its words.
   case internalFailure(String)
 
   /// What there was too much of.

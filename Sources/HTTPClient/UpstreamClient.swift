@@ -2,7 +2,7 @@ public import EventLoop
 public import HTTPMessages
 import Locks
 
-/// The client of one upstream server, for one event loop: its connections, and the requests that wait for one.
+/// The client of one upstream server on one event loop: its connections, and the requests that wait for a connection.
 ///
 /// HTTP/2 requests share few connections, each with as many streams as the peer allows. The client opens another
 /// connection only when all are full. Each HTTP/1.1 request has a connection of its own, which is kept for the next

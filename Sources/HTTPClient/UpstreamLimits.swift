@@ -1,6 +1,6 @@
 public import HTTP1
 
-/// Every limit of an upstream client: name, default, unit and reason. All are for one event loop.
+/// Every limit of an upstream client: name, default, unit and reason. Each limit applies per event loop.
 public struct UpstreamLimits: Sendable, Equatable {
   /// HTTP/2 connections at once: 4. One carries a hundred requests; more are opened only when all are full.
   public var http2Connections = 4

@@ -2,10 +2,10 @@ public import Bytes
 
 /// A JSON value (RFC 8259) as it was written: numbers keep their text, objects their order and repetitions.
 ///
-/// An own reader of a hundred lines, because what comes from outside is judged by how it is written: `JSONDecoder` merges
-/// repeated members, takes 1.0e3 for a whole number, and brings a second module into every program that mints.
+/// The reader is our own, because input from outside is checked by how it is written. `JSONDecoder` merges repeated
+/// members, takes 1.0e3 for a whole number, and brings a second module into every program that mints.
 ///
-/// Strings and names of members are bytes: whoever wrote the text may be hostile.
+/// Strings and names of members are bytes, because the author of the text may be hostile.
 public enum JSONValue: Equatable, Sendable {
   /// A JSON object, members in order.
   case object([Member])

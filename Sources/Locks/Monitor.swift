@@ -6,7 +6,7 @@ import Glibc
   private let mutex = Mutex()
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  /// An unlocked one that nobody waits for.
+  /// A monitor that is unlocked, with no thread waiting.
   public init() {
     unsafe pthread_cond_init(condition, nil)
   }

@@ -29,7 +29,7 @@ struct AlternativeNames: Equatable {
   /// None.
   init() {}
 
-  /// Adds the name at a place. False if it is not what it should be. Kinds that nobody here asks for are left out.
+  /// Adds the name at a place. False if the name is malformed. Kinds of names that the server does not use are skipped.
   private mutating func add(_ names: OpaquePointer, _ place: Int32) -> Bool {
     guard let value = unsafe OPENSSL_sk_value(names, place) else { return false }
     let name = unsafe value.assumingMemoryBound(to: GENERAL_NAME.self).pointee

@@ -11,7 +11,7 @@ struct AuthorityLifetimes {
     if authority.isNotYetValid { early.append(place + 1) }
   }
 
-  /// A sentence for each kind of fault: one, too, where a bundle has many of them.
+  /// One sentence for each kind of problem, even where a bundle has many of that kind.
   func findings(_ path: String) -> [String] {
     [
       Self.finding(expired, count, "expired, so what they signed is refused; renew or remove them", path),

@@ -15,7 +15,7 @@ import Glibc
   /// When the certificate ends, in seconds since 1970, or nil if its date makes no sense.
   var notAfter: Int? { unsafe Self.notAfter(pointer) }
 
-  /// The same of one that somebody else owns.
+  /// When `certificate` expires, in seconds since 1970. The caller keeps ownership of it.
   static func notAfter(_ certificate: OpaquePointer) -> Int? {
     var date = unsafe tm()
     guard unsafe ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &date) == 1 else { return nil }

@@ -1,9 +1,9 @@
 import COpenSSL
 
-/// A client's certificate, verified against the client CAs: the names that these vouch for, and nothing else of it.
+/// What the client CAs vouch for in a client's verified certificate.
 ///
-/// The names are those of the subject alternative name extension (RFC 5280 §4.2.1.6). The common name is none of them:
-/// nobody checks what it means (RFC 9525 §2). If the extension is not what it should be, there is no name at all.
+/// The names are those of the subject alternative name extension (RFC 5280 §4.2.1.6). The common name is not used,
+/// because it is free-form text (RFC 9525 §2). If the extension is malformed, the certificate has no names.
 public final class ClientCertificate: Sendable {
   /// URIs: `spiffe://example.com/partner`.
   public let uris: [String]

@@ -2,7 +2,7 @@ import COpenSSL
 
 extension PEMFile {
   /// Hands every certificate in the file to `body`, in order, with its place from 0.
-  /// - Throws: `configuration` if there is none, or if one of them is damaged; and what `body` throws.
+  /// - Throws: `configuration` if the file holds no certificate or a damaged one; and what `body` throws.
   func forEachCertificate(
     _ body: (Int, consuming Certificate) throws(TLSError) -> Void
   ) throws(TLSError) {
@@ -26,7 +26,7 @@ extension PEMFile {
   }
 
   /// Calls `body` with the private key in the file.
-  /// - Throws: `configuration` if there is none, if it is encrypted or damaged; and what `body` throws.
+  /// - Throws: `configuration` if the file holds no key, or if the key is encrypted or damaged; and what `body` throws.
   func withPrivateKey(_ body: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
     unsafe try withBIO { bio throws(TLSError) in
       var isEncrypted = false

@@ -45,7 +45,7 @@ import Glibc
     return unsafe try body(bio)
   }
 
-  /// What the file holds, for a sentence: the label of its first PEM block, or that there is none.
+  /// What the file holds, as a part of a sentence: its first PEM block by label, or no PEM block.
   var contents: String {
     guard let label = firstLabel else { return "nothing in PEM form (no '-----BEGIN …' line)" }
     return "a PEM block labelled '\(label)'"
@@ -82,7 +82,7 @@ import Glibc
       let count = unsafe Glibc.read(descriptor, free.baseAddress, free.count)
       if count < 0, errno == EINTR { continue }
       guard count > 0 else {
-        // At its end already: somebody is writing the file anew.
+        // The file is shorter than before: another process is rewriting it.
         let error = unreadable(path, count == 0 ? EAGAIN : errno)
         unsafe wipe(buffer)
         throw error

@@ -53,7 +53,7 @@ struct PartialRecord {
     unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
   }
 
-  /// The size of the record that begins with `header`, header included; nil if it is none that OpenSSL would wait for.
+  /// The size of the record that begins with `header`, header included; nil if OpenSSL would not wait for the rest.
   private static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
     let at = { Int(header[header.startIndex + $0]) }
     // An SSLv2 ClientHello (RFC 5246 appendix E.2): its length and the message type 1.

@@ -79,7 +79,7 @@ final class ServerIdentity {
 
   // MARK: Words
 
-  /// What went wrong, for whoever runs the client; nil if there is nothing to say that a server would not say.
+  /// What went wrong, for the client's operator; nil if the general sentence fits.
   /// - Parameter reason: OpenSSL's number.
   func sentence(for cause: TLSError.Cause, _ reason: Int32) -> String? {
     switch (cause, reason) {

@@ -27,7 +27,7 @@ public final class TLSClientContext: @unchecked Sendable {
   ///   - caFile: PEM: the CAs to trust in place of the system's; nil for the system's, where OpenSSL looks for them.
   ///   - caSetting: The setting that `caFile` is from, which errors name.
   ///   - limits: What a server may cost.
-  /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the mend.
+  /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
     caFile: String? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
   ) throws(TLSError) {
@@ -43,8 +43,8 @@ public final class TLSClientContext: @unchecked Sendable {
     tickets = SessionTickets()
   }
 
-  /// Reads the system's certification authorities, if they are to be trusted and nobody has done so. The first session
-  /// does: it takes about 25 ms, once, which every start would have to wait for otherwise.
+  /// Reads the system's certification authorities, if they are trusted and have not been read yet. The first session
+  /// does this. It takes about 25 ms, once; otherwise every start would have to wait for it.
   /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL does not know where they are.
   func loadSystemStore() throws(TLSError) {
     let isLoaded = mutex.withLock {

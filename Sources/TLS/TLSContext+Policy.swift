@@ -45,7 +45,7 @@ extension TLSContext {
 
   /// Whether `new` may honour the session tickets of `old`: if both have the same private key.
   ///
-  /// Whoever replaces a key that leaked must not be left with sessions and ticket keys of its time.
+  /// When an operator replaces a leaked key, sessions and ticket keys of the old key must end with it.
   static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
     // Compares the public halves; keys of different kinds are no error, only not equal.
     let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1

@@ -32,16 +32,16 @@ public final class TLSContext: @unchecked Sendable {
   /// - Parameters:
   ///   - certificateFile: PEM: the server's certificate, then each intermediate one that leads up to the root.
   ///   - keyFile: PEM: the private key of the first certificate, not encrypted.
-  ///   - clientCAFile: PEM: the CAs whose client certificates are taken. If given, clients are asked for one; to send
-  ///     none is their right, to send one that does not verify ends the handshake.
+  ///   - clientCAFile: PEM: the CAs whose client certificates are accepted. If given, the server requests one. A client
+  ///     may send no certificate. A certificate that does not verify ends the handshake.
   ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
   ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
   ///   - previous: The context whose session tickets this one honours if its private key is the same, so that a reload
-  ///     costs nobody a full handshake. A new private key begins with new ticket keys. Tickets are also void if the
-  ///     client CAs have changed, because a resumed session does not verify afresh.
+  ///     does not cost clients a full handshake. A new private key begins with new ticket keys. Tickets are also void
+  ///     if the client CAs have changed, because a resumed session does not verify the certificate again.
   ///   - limits: What a peer may cost.
   ///   - now: The time in seconds since 1970, by which keys of session tickets are replaced.
-  /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the mend.
+  /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
     certificateFile: String, keyFile: String, clientCAFile: String? = nil,
     applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,

@@ -1,7 +1,7 @@
 import COpenSSL
 
 extension TLSError {
-  /// A fault in the configuration, with OpenSSL's last word on it, which it takes off the thread's error queue.
+  /// An error in the configuration, with OpenSSL's last reason for it, which it takes off the thread's error queue.
   static func configuration(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
     ErrorQueue.clear()

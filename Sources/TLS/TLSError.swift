@@ -2,13 +2,13 @@
 ///
 /// It is safe to log whole: it holds file names and OpenSSL's reason, never a byte of a key or of what was encrypted.
 public struct TLSError: Error, Sendable, Equatable {
-  /// What went wrong, as far as a caller may want to act on it.
+  /// What went wrong, in the kinds that a caller may handle differently.
   public enum Cause: Sendable, Equatable {
-    /// A certificate, key or CA file, or a setting, cannot be used. Somebody has to mend the configuration.
+    /// A certificate, key or CA file, or a setting, cannot be used. The operator has to fix the configuration.
     case configuration
     /// The peer spoke plain HTTP. Nothing was sent: it would understand `400` in plain HTTP, but no TLS alert.
     case plaintextHTTP
-    /// The peer sent a fatal alert, for one because it does not trust our certificate (RFC 8446 §6.2).
+    /// The peer sent a fatal alert, for example because it does not trust our certificate (RFC 8446 §6.2).
     case alertFromPeer
     /// The peer broke the protocol, or asked for what is not on offer. The alert for it is in `outgoing`.
     case violationByPeer
@@ -16,14 +16,14 @@ public struct TLSError: Error, Sendable, Equatable {
     case certificateOfPeer
     /// The peer exceeded one of ``TLSLimits``.
     case limitExceeded
-    /// OpenSSL failed for want of memory or for a fault of ours.
+    /// OpenSSL failed because memory ran out or because of an error in this program.
     case internalFailure
   }
 
   /// What went wrong, for programs.
   public let cause: Cause
 
-  /// What went wrong, for people: one sentence, or two if there is a mend to name.
+  /// What went wrong, for people: one sentence, or two if there is a fix to name.
   public let message: String
 
   /// OpenSSL's own words for it, if it was OpenSSL that refused.

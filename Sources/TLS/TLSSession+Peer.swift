@@ -11,7 +11,7 @@ extension TLSSession {
   /// The protocol version, as OpenSSL writes it: `TLSv1.2` or `TLSv1.3`.
   public var version: String { unsafe SSL_get_version(ssl).map { unsafe String(cString: $0) } ?? "unknown" }
 
-  /// The cipher suite by OpenSSL's name, for one `TLS_AES_256_GCM_SHA384`; nil before it is chosen.
+  /// The cipher suite by OpenSSL's name, for example `TLS_AES_256_GCM_SHA384`; nil before it is chosen.
   public var cipher: String? {
     unsafe SSL_get_current_cipher(ssl).flatMap { unsafe SSL_CIPHER_get_name($0) }.map { unsafe String(cString: $0) }
   }

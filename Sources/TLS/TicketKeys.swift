@@ -4,8 +4,8 @@ import Locks
 /// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and the one before it, which still opens
 /// the tickets of its time.
 ///
-/// Each key is replaced after a day. Whoever learns the two keys of a moment can decrypt at most the resumption secrets
-/// of the tickets of two days; OpenSSL's own keys would stay for as long as the process runs.
+/// Each key is replaced after a day. An attacker that learns both present keys can decrypt at most the resumption
+/// secrets of the tickets of two days. OpenSSL's own keys would stay for as long as the process runs.
 @safe final class TicketKeys: @unchecked Sendable {
   // Safe and Sendable: the keys are replaced only under `lock`, and a key never changes.
 

@@ -1,10 +1,10 @@
 import Dispatch
 import Glibc
 
-/// A file that lines are appended to, found again by its path when somebody has moved or removed it.
+/// A file that lines are appended to. It is opened again by its path after it was moved or removed.
 ///
-/// Whether it is still the one at its path is looked up once for each batch of lines, so at most a hundred times a
-/// second: lines before that are in the old file, those behind it in the new one, and none in neither.
+/// Once for each batch of lines, so at most a hundred times a second, the log checks whether the file is still the one
+/// at its path. Lines from before the check are in the old file, and later lines are in the new one.
 final class AuditFile: LogTarget {
   private(set) var descriptor: Int32
   private let path: String
@@ -32,7 +32,7 @@ final class AuditFile: LogTarget {
     let new = Self.open(path)
     guard new >= 0 else {
       openError = errno
-      // Moved away, and nobody may make a new one: better there than nowhere. Removed, it is nowhere.
+      // The path cannot be opened. A file that was moved away still takes lines. A removed file would lose them.
       if !FileIdentity.isLinked(descriptor) { replaceDescriptor(-1) }
       return false
     }
@@ -54,8 +54,8 @@ final class AuditFile: LogTarget {
     identity = new >= 0 ? FileIdentity(descriptor: new) : nil
   }
 
-  /// Appending, so that a file that has been truncated under our hands is written from its beginning; and without waiting
-  /// for whoever may read a FIFO. Symbolic links are followed: that is how a log is put elsewhere.
+  /// Opens for appending, so that a file that another process truncates is written from its beginning. Does not wait
+  /// for a FIFO's reader. Follows symbolic links, by which an operator puts a log elsewhere.
   private static func open(_ path: String) -> Int32 {
     unsafe Glibc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0o640)
   }

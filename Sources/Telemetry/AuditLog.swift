@@ -11,14 +11,14 @@ public final class AuditLog: Sendable {
 
   /// One that appends its records to a file, as JSON whatever the log's format.
   ///
-  /// The file is made if it is not there, for its owner to write and its group to read, since addresses are personal
-  /// data. It may be moved or removed at any time, as `logrotate` does: what comes after that goes into a new one. While
-  /// it cannot be written, records are dropped and counted, and nobody waits; once it can, a line says how many there
-  /// were. A record outlives the end of this process, but nothing forces it to the disk before the power fails.
+  /// A missing file is made, for its owner to write and its group to read, since addresses are personal data. It may be
+  /// moved or removed at any time, as `logrotate` does: later records go into a new file. While the file cannot be
+  /// written, records are dropped and counted, and no caller waits; once it can, a line says how many were dropped. A
+  /// written record outlives this process, but it is not forced to the disk, so a power failure can lose it.
   ///
   /// - Parameters:
-  ///   - path: A file, or a device such as `/dev/stdout`. A FIFO will do if somebody reads it by now; a symbolic link
-  ///     is followed.
+  ///   - path: A file, or a device such as `/dev/stdout`. A FIFO works if a process has it open for reading already. A
+  ///     symbolic link is followed.
   ///   - warn: Called when writing has begun to fail and when it works again, not often, on a thread of the audit's own.
   /// - Throws: If the file cannot be opened.
   public init(
@@ -41,6 +41,6 @@ public final class AuditLog: Sendable {
     sink.flush(timeout: timeout)
   }
 
-  /// Records that the file lost since the start; 0 if there is none, since the log counts its own.
+  /// Records that the file lost since the start. Without a file it is 0, because the log counts its own lost lines.
   public var lostLines: Int { isFile ? sink.lostLines : 0 }
 }

@@ -4,11 +4,11 @@
 public struct AuditRecord: Sendable {
   /// How it ended.
   public enum Outcome: Sendable, CaseIterable {
-    /// The caller got what he asked for, as far as access is concerned.
+    /// The caller has access. The request may still fail for another reason.
     case granted
-    /// He may not have it, or is not known.
+    /// The caller has no access, or is not known.
     case refused
-    /// He may, but not so often.
+    /// The caller has access, but sends too many requests.
     case limited
 
     /// As it stands in logs and metrics.
@@ -43,7 +43,7 @@ public struct AuditRecord: Sendable {
 
   /// The request's identifier.
   public var requestID: RequestID
-  /// The client's id in the settings; `-` if the caller is none's.
+  /// The client's id in the settings; `-` if the caller belongs to no client.
   public var client: String
   /// The caller's address, without the port.
   public var address: String

@@ -5,14 +5,14 @@ struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
 
-  /// That of an open file; nil if it is none.
+  /// The identity of an open file; nil if the descriptor is not open.
   init?(descriptor: Int32) {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { return nil }
     (device, number) = (status.st_dev, status.st_ino)
   }
 
-  /// That of the file at a path, behind whatever symbolic links; nil if there is none to be seen.
+  /// The identity of the file at a path, symbolic links followed; nil if no file is visible there.
   init?(path: String) {
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }

@@ -132,8 +132,8 @@ public final class LogSink: @unchecked Sendable {
     return (0, 0)
   }
 
-  /// A terminal or pipe that does not block: a FIFO that we opened so, or one whose flag somebody else has set, since our
-  /// descriptor shares it with theirs.
+  /// Waits for a terminal or pipe that does not block: a FIFO that this program opened so, or a file whose flag another
+  /// process has set on the shared description.
   private func waitUntilWritable() {
     var entry = pollfd(fd: target.descriptor, events: Int16(POLLOUT), revents: 0)
     unsafe poll(&entry, 1, 1000)

@@ -16,7 +16,7 @@ protocol LogTarget: AnyObject {
   func finish(lostLines: Int, error: Int32)
 }
 
-/// A descriptor that somebody else has opened, and keeps.
+/// A descriptor that its owner has opened and keeps.
 final class FixedTarget: LogTarget {
   let descriptor: Int32
 

@@ -2,9 +2,9 @@ import Bytes
 
 /// Metrics as Prometheus reads them: its text format, version 0.0.4.
 ///
-/// <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. Written here because it is three
-/// kinds of lines. A client library would bring a registry and a lock of its own for each counter, while nearly all of
-/// ours are kept by whoever counts, and only read when somebody asks.
+/// <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. It is written here because the
+/// format has three kinds of lines. A client library would bring a registry and a lock for each counter. Here the
+/// module that counts keeps nearly all counters, and they are read only for a scrape.
 public struct MetricsText: Sendable {
   /// The media type to serve it as.
   public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,7 +60,7 @@ public struct MetricsText: Sendable {
       bytes.append("\"")
     }
     if !labels.isEmpty { bytes.append("}") }
-    // Whole numbers without a fraction; what is none, infinite or huge as the format's own words for it.
+    // Whole numbers have no fraction. Other values are written as the format requires.
     bytes.append(contentsOf: " \(Int(exactly: value).map { "\($0)" } ?? value.exposition)\n".utf8)
   }
 }

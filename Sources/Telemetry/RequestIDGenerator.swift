@@ -1,7 +1,7 @@
 /// Makes request identifiers without a lock or a system call: each event loop has its own.
 ///
 /// The upper 64 bits are random and name the generator. The lower are SplitMix64 (Steele, Lea, Flood 2014) from a
-/// random start: a bijection of a counter, so no two are equal, and neighbours tell nobody how many requests there are.
+/// random start: a bijection of a counter, so no two are equal, and an ID does not reveal how many requests there are.
 public struct RequestIDGenerator: Sendable {
   private let high: UInt64
   private var state: UInt64

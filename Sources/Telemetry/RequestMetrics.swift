@@ -9,7 +9,7 @@ public final class RequestMetrics: @unchecked Sendable {
   /// No answers.
   public init() {}
 
-  /// A tally for one more loop.
+  /// Makes a tally for another loop.
   public func makeTally() -> RequestTally {
     let tally = RequestTally()
     lock.withLock { tallies.append(tally) }

@@ -1,10 +1,10 @@
 import Locks
 
-/// Counts the answers that one event loop gives.
+/// Counts the responses of one event loop.
 ///
-/// Each loop has its own, so its lock is nobody's but for the moment of a scrape: some ten nanoseconds an answer. What an
-/// answer is counted under is found by comparing literals along a short list, and memory is only allocated for a route or
-/// a status that occurs for the first time.
+/// Each loop has its own tally, and only a scrape contends for its lock, so the lock costs some ten nanoseconds for
+/// each response. The tally finds the entry of a response by comparing literals in a short list. It allocates memory
+/// only for a route or a status that occurs for the first time.
 public final class RequestTally: @unchecked Sendable {
   // Sendable: `routes` is touched only under `lock`.
   private let lock = Mutex()
