@@ -1,19 +1,19 @@
 import HTTPMessages
 import HTTPTypes
 
-/// What going upstream came to, for all who wait for it.
+/// The result of a request to the upstream, for all callers that wait for it.
 enum Outcome: Sendable {
-  /// A whole answer; `stored` if the cache took it, `forwardStatus` if the upstream's status was another (304).
+  /// A whole response; `stored` if the cache took it, `forwardStatus` if the upstream's status was another (304).
   case answer(StoredAnswer, isStored: Bool, forwardStatus: Int?)
-  /// An answer too long to be kept, which only one can have.
+  /// A response too long to be kept, which only one caller can have.
   case stream(UpstreamResponse)
-  /// Another caller has the response, which was too long to be shared: send the request as one of its own.
+  /// Another caller has the response, which was too long to be shared: send the request separately.
   case alone
   /// Another caller has the response, and only that caller may have it: send the request separately.
   case unshared
-  /// It takes long, and there is a stale response to be had meanwhile.
+  /// The request takes long, and the caller can have a stale response meanwhile.
   case late
-  /// None.
+  /// The request failed, so there is no response.
   case failure(UpstreamFailure)
   /// All callers have stopped waiting.
   case cancelled

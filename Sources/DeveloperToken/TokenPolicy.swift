@@ -4,7 +4,7 @@ public struct TokenPolicy: Sendable, Hashable {
   public static let maximumLifetime = 15_777_000
   /// Shortest lifetime that a token may be asked for: less than this, and it may be dead before it is used.
   public static let minimumTTL = 60
-  /// Most that `backdate` and `margin` may be: a clock that is off by more than a day needs mending, not room.
+  /// Most that `backdate` and `margin` may be: an operator should fix a clock that is off by more than a day.
   public static let maximumAllowance = 86_400
   /// Times before this (2024) or after year 9999 are a clock that was never set.
   static let plausibleTimes = 1_704_067_200...253_402_300_799

@@ -6,9 +6,9 @@ public import DeveloperToken
 /// It works in two steps. `identify` returns the caller, or why the caller is unknown. The ``Principal`` then says what
 /// that caller may have. The policy allows only what the configuration states.
 public struct AccessPolicy: Sendable {
-  /// Those who are known by something, in the order of the configuration.
+  /// The clients that the server can identify, in the order of the configuration.
   public let clients: [Client]
-  /// What everybody else may have; nil for nothing.
+  /// What a caller may have that sends no credential and matches no client's origin; nil for nothing.
   public let anonymous: Client?
 
   let keys: APIKeyring
@@ -62,10 +62,11 @@ public struct AccessPolicy: Sendable {
   /// Whether requests can identify their caller by a credential, and not only by their origin.
   public var knowsCredentials: Bool { keys.count > 0 || !issuers.isEmpty || !certificates.isEmpty }
 
-  /// Whether anybody is known by a TLS client certificate. Else one is a matter of the connection's, and no credential.
+  /// Whether any client has a TLS client certificate as its credential. Otherwise the server does not treat a
+  /// certificate as a credential.
   public var knowsCertificates: Bool { !certificates.isEmpty }
 
-  /// Whether anybody is known by the origin alone, as browsers send it.
+  /// Whether any client is known by the origin alone, as browsers send it.
   var knowsOrigins: Bool { !exactOrigins.isEmpty || !originPatterns.isEmpty }
 
   /// The client that is known by this origin: one that names it before one that a star covers it of.

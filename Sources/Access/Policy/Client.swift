@@ -1,8 +1,8 @@
-/// One of those who may ask, as the operator wrote it down: how it is known, and what it may have.
+/// A client as the operator configured it: how the server identifies it, and what it may have.
 ///
 /// An object that never changes, since every request hands its client on a few times: that costs a reference count.
 public final class Client: Sendable {
-  /// How a client is known.
+  /// How the server identifies a client.
   public enum Credential: Sendable, Equatable {
     /// By one of several API keys, of which only the SHA-256 is known.
     case apiKeys([APIKeyDigest])
@@ -12,7 +12,7 @@ public final class Client: Sendable {
     case certificate([SubjectName])
     /// By the `Origin` alone: it restricts browsers, but does not authenticate the caller.
     case origin
-    /// It is everybody who sends no credential.
+    /// All callers without a credential.
     case anonymous
   }
 

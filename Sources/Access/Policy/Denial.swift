@@ -1,30 +1,30 @@
 /// Why the server refuses a request.
 public struct Denial: Error, Sendable {
-  /// Which kind, as the caller is told.
+  /// The kind of denial, which decides the response.
   public enum Kind: Sendable, Equatable {
-    /// There is no credential where one is needed.
+    /// The request needs a credential and has none.
     case missingCredentials
-    /// There is one, and it does not hold; or there are several.
+    /// The credential is invalid, or the request has several.
     case invalidCredentials
     /// The web origin is not one of the client's.
     case originNotAllowed
-    /// The client may not have this.
+    /// The client may not have the requested resource.
     case notPermitted
-    /// The client may have this, but not so.
+    /// The client may have the resource, but not with these parameters.
     case invalidParameter
-    /// Too much, too fast; when to come back, in seconds.
+    /// The caller sends too many requests; it may come back after this many seconds.
     case rateLimited(retryAfter: Int)
-    /// It cannot be told at present; when to come back, in seconds.
+    /// The server cannot decide at present; the caller may come back after this many seconds.
     case unavailable(retryAfter: Int)
   }
 
   /// The kind.
   public var kind: Kind
-  /// A word for it, for records and metrics: one of a small set, never anything of the request.
+  /// A word for the audit log and metrics: one of a small set, never a part of the request.
   public var reason: StaticString
-  /// What happened, why, and what to do: for the caller. Nothing of a credential.
+  /// What happened, why, and what to do, for the caller. It contains no part of a credential.
   public var detail: String
-  /// A further sentence for who has asked for a token.
+  /// A further sentence for a caller that requested a token.
   public var hint: String?
   /// The client that was refused; nil if the client is unknown.
   public var client: String?

@@ -24,7 +24,7 @@ struct TokenBucket: Sendable, Equatable {
     span = interval * Int64(capacity)
   }
 
-  /// What comes of taking one token.
+  /// The result of taking one token.
   struct Outcome: Equatable {
     /// When the bucket is full again, if the token is taken.
     let fullAt: Int64

@@ -1,4 +1,5 @@
-/// `/sandbox/faults` and `/sandbox/log`, for who runs the tests: no token is needed, and nothing of it is logged.
+/// `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log their
+/// requests.
 struct ControlEndpoint {
   let board: FaultBoard
   let meter: RateMeter

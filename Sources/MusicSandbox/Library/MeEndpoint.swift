@@ -1,4 +1,4 @@
-/// `/v1/me/…`, for who has a good music user token.
+/// `/v1/me/…`, for requests with a valid music user token.
 struct MeEndpoint {
   /// Where every user of the emulator lives.
   private static let storefront = "us"

@@ -84,7 +84,7 @@ struct AccessGate: Sendable {
     }
   }
 
-  // MARK: The record
+  // MARK: The audit log
 
   /// Records that a caller got what it asked for.
   ///
@@ -146,7 +146,7 @@ struct Unfulfilled: Error {
   let refusal: Refusal
   /// A word for records and metrics.
   let reason: StaticString
-  /// A further sentence for who has asked for a token.
+  /// A further sentence for a caller that requested a token.
   let hint: String?
 
   init(_ refusal: Refusal, _ reason: StaticString) {
@@ -165,7 +165,7 @@ extension Denial {
 }
 
 extension Refusal {
-  /// A denial as the caller is told.
+  /// The response to a denial.
   fileprivate init(_ denial: Denial) {
     switch denial.kind {
     case .missingCredentials:

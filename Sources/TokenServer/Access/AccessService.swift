@@ -4,8 +4,8 @@ import EventLoop
 import Logging
 import Telemetry
 
-/// What access control keeps for the life of the process, while policies come and go: how often everybody has asked, the
-/// keys of identity providers, the record, and the counts.
+/// What access control keeps for the life of the process, even when the policy changes: the rates of callers, the keys
+/// of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter = RateLimiter()
   let tally = AccessTally()
@@ -15,7 +15,7 @@ final class AccessService: Sendable {
   private let logger: Logger
   private let throttle = Throttle()
 
-  /// Throws a sentence when the file for the record cannot be written.
+  /// Throws a sentence if the server cannot write the file of the audit log.
   init(_ settings: Settings.Audit, loops: [EventLoop], sink: LogSink, logger: Logger) throws {
     self.logger = logger
     keySets = KeySets(loops: loops, logger: logger)

@@ -38,7 +38,7 @@ extension Settings {
     return "The configuration is good: team \(musickit.teamID), \(address), \(operators)."
   }
 
-  /// Why nothing will be known of grants and refusals; nil if there is a record of them.
+  /// Why no audit log will exist; nil if there is one.
   var missingRecord: String? {
     guard log.level > .info, audit.file == nil else { return nil }
     return

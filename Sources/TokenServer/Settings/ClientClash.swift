@@ -43,7 +43,7 @@ struct ClientClash: Equatable {
       if let rules = client.rules { add(rules, at: index) }
     }
 
-    /// Who has had the key before; nil if it is new, and from now on this client's.
+    /// The client that had the key before; nil if the key is new, and then this client has it.
     private mutating func note<Key: Hashable>(
       _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int
     ) -> Int? {

@@ -1,7 +1,7 @@
 extension Settings {
-  /// The record of what was granted and refused.
+  /// The audit log of what the server granted and refused.
   public struct Audit: Sendable, Equatable {
-    /// The file that it goes to; nil for the log.
+    /// The file of the audit log; nil to write it to the server's log.
     public var file: String?
   }
 }

@@ -1,8 +1,8 @@
-/// Everything that a server is told: one immutable value, checked as a whole, swapped as a whole.
+/// All settings of a server: one immutable value, checked as a whole, replaced as a whole.
 public struct Settings: Sendable {
-  /// Who signs.
+  /// The signing key and the team.
   public var musickit: MusicKit
-  /// How long tokens live.
+  /// The tokens' lifetimes.
   public var token: Token
   /// The public listener.
   public var server: Server
@@ -10,9 +10,9 @@ public struct Settings: Sendable {
   public var admin: Admin?
   /// Apple Music behind this server; nil if it is turned off.
   public var catalog: Catalog?
-  /// Who may have what.
+  /// Which caller may have what.
   public var access: Access
-  /// The record of what was granted and refused.
+  /// The audit log of what the server granted and refused.
   public var audit: Audit
   /// How the server logs.
   public var log: Log

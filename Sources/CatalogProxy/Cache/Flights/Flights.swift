@@ -13,7 +13,7 @@ public struct Flights<Waiter> {
     var isKept = false
   }
 
-  /// What became of a caller who leaves.
+  /// The result of a caller's leaving.
   public enum Departure {
     /// The waiter to notify, and whether to cancel the upstream request because no waiter is left.
     case left(Waiter, cancelsFlight: Bool)
