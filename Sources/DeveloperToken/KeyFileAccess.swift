@@ -44,7 +44,7 @@ public struct KeyFileAccess: Sendable {
     return Finding(
       id: "key.owned_by_another",
       description: "\(subject) belongs to user \(owner), who is neither root nor this process's user (\(geteuid()))"
-        + " and could put another key in its place; chown mends it.")
+        + " and could put another key in its place; chown fixes it.")
   }
 
   /// Reading by the group is fine if the file belongs to another user: this process may then read it as a member of the
@@ -54,6 +54,6 @@ public struct KeyFileAccess: Sendable {
     return Finding(
       id: "key.readable_by_others",
       description: "\(subject) can be read by others on this machine (mode 0" + String(mode, radix: 8)
-        + "), who could sign tokens with it; chmod 600 mends it.")
+        + "), who could sign tokens with it; chmod 600 fixes it.")
   }
 }

@@ -65,7 +65,7 @@ extension SigningKeyError.Reason {
     case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a MusicKit key has about 260 bytes."
     case .writableByOthers(let mode):
       "can be written by others than its owner (mode \(Self.octal(mode))), who could put their own key in its place;"
-        + " chmod 600 mends it."
+        + " chmod 600 fixes it."
     case .noKeyID:
       "is not named AuthKey_<KEYID>.p8 as Apple's download is, so the key ID must be given (musickit.keyID)."
     case .badKeyIDInFileName(let text):

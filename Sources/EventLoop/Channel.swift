@@ -38,11 +38,11 @@ public final class Channel: @unchecked Sendable {
   private var descriptor: Descriptor?
   private var isOpen = true
   private var registered: Interest = []
-  private var waiter = Waiter.nobody
+  private var waiter = Waiter.none
 
   // Safe: `end` takes the waiter out before it resumes it, so a continuation is resumed exactly once.
   @safe private enum Waiter {
-    case nobody
+    case none
     case task(UnsafeContinuation<Readiness, Never>)
     case delegate(any ChannelDelegate)
   }
@@ -107,7 +107,7 @@ public final class Channel: @unchecked Sendable {
   /// Forgets the delegate that waits: it hears no more. A task that waits keeps its deadline.
   public func unwatch() {
     guard case .delegate = waiter else { return }
-    waiter = .nobody
+    waiter = .none
     deadline = .never
   }
 
@@ -138,17 +138,17 @@ public final class Channel: @unchecked Sendable {
 
   /// Called by the loop when the poller reports the descriptor.
   func becameReady() {
-    guard case .nobody = waiter else { return end(.ready) }
+    guard case .none = waiter else { return end(.ready) }
     // No task waits at present. The descriptor is not watched until the next wait; otherwise the loop would spin.
     _ = register([])
   }
 
   func end(_ readiness: Readiness) {
     let waiter = self.waiter
-    self.waiter = .nobody
+    self.waiter = .none
     deadline = .never
     switch waiter {
-    case .nobody: break
+    case .none: break
     case .task(let continuation): unsafe continuation.resume(returning: readiness)
     case .delegate(let delegate): delegate.channel(self, became: readiness)
     }

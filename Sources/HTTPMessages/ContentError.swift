@@ -14,7 +14,7 @@ public enum ContentError: Error, Sendable, Equatable, CustomStringConvertible {
     switch self {
     case .broken(let sentence): sentence
     case .timedOut: "It did not go on in time."
-    case .cancelled: "Nobody reads it any more."
+    case .cancelled: "The response is over."
     case .tooLarge(let limit): "It is longer than \(limit) bytes."
     }
   }

@@ -10,7 +10,7 @@ public struct AuditFileError: Error, Equatable, CustomStringConvertible {
   /// A sentence for the operator.
   public var description: String {
     // Opening a FIFO without waiting for its reader ends so, and so does a socket, which `/dev/stdout` may be.
-    let reason = code == ENXIO ? "nobody reads this FIFO, or it is a socket" : unsafe String(cString: strerror(code))
+    let reason = code == ENXIO ? "no process reads the FIFO, or it is a socket" : unsafe String(cString: strerror(code))
     return "The audit file '\(path)' cannot be written: \(reason)."
   }
 }

@@ -169,7 +169,7 @@ struct AccessCertificateTests {
 
     _ = try configuration.write("{ access: { clients: \(try Self.clients(partner: "")) } }", to: "config.json5")
     ground.server.process.signal(SIGHUP)
-    try ground.server.process.waitForErrors("were read anew")
+    try ground.server.process.waitForErrors("Configuration reloaded")
     let third = try ask("-sess_in", session)
     #expect(third.contains("Reused, ") && third.contains("HTTP/1.1 401 Unauthorized"), "\(third)")
     ground.server.stop()
@@ -199,7 +199,7 @@ struct AccessCertificateTests {
     #expect(try status() == "HTTP/1.1 200 OK\r")
     _ = try configuration.write("{ access: { clients: \(try Self.clients(partner: "")) } }", to: "config.json5")
     ground.server.process.signal(SIGHUP)
-    try ground.server.process.waitForErrors("were read anew")
+    try ground.server.process.waitForErrors("Configuration reloaded")
     #expect(try status() == "HTTP/1.1 401 Unauthorized\r")
     #expect(try ground.request(AccessGround.album, as: "partner").status == 401)
   }

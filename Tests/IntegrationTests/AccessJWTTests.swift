@@ -116,7 +116,7 @@ struct AccessJWTTests {
     try provider.behave("down")
     #expect(try ground.request("/token", key: token).status == 200)
     ground.server.process.signal(SIGHUP)
-    try ground.server.process.waitForErrors("were read anew")
+    try ground.server.process.waitForErrors("Configuration reloaded")
     #expect(try ground.request("/token", key: token).status == 200)
     // One whose key nobody has, meanwhile.
     #expect(try ground.request("/token", key: try provider.mint("kid=other")).status == 401)
@@ -174,7 +174,7 @@ struct AccessJWTTests {
     #expect(try ground.request("/token", key: try provider.mint()).status == 401)
     _ = try directory.write(try provider.keySet(), to: "jwks.json")
     // No signal: the file is watched.
-    try ground.server.process.waitForErrors("were read anew")
+    try ground.server.process.waitForErrors("Configuration reloaded")
     #expect(try ground.request("/token", key: try provider.mint()).status == 200)
   }
 

@@ -69,7 +69,7 @@ struct AccessRateTests {
     let credential = ["-H", "X-API-Key: slow-key", "\(server.url)/token"]
     #expect(try HTTPAnswer(curl: credential).status == 200)
     server.process.signal(1)
-    try server.process.waitForErrors("were read anew")
+    try server.process.waitForErrors("Configuration reloaded")
     #expect(try HTTPAnswer(curl: credential).status == 429)
   }
 

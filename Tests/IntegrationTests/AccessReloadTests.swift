@@ -31,7 +31,7 @@ struct AccessReloadTests {
     for reload in 1...20 {
       _ = try ground.directory.write(policies[reload % 2], to: "config.json5")
       server.process.signal(SIGHUP)
-      try server.process.waitForErrors("were read anew", count: reload)
+      try server.process.waitForErrors("Configuration reloaded", count: reload)
     }
     load.closeInput()
     let report = try #require(try load.line().flatMap { JSONReader.read(Array($0.utf8)) })
@@ -54,7 +54,7 @@ struct AccessReloadTests {
     #expect(try status("key-two", "https://two.example") == 401)
     _ = try ground.directory.write(try Self.policy("two", "key-two", 1000, "https://two.example"), to: "config.json5")
     server.process.signal(SIGHUP)
-    try server.process.waitForErrors("were read anew")
+    try server.process.waitForErrors("Configuration reloaded")
     #expect(try status("key-one", "https://one.example") == 401)
     #expect(try status("key-two", "https://two.example") == 200)
   }
@@ -94,7 +94,7 @@ struct AccessReloadTests {
     for reload in 1...40 {
       _ = try ground.directory.write(policies[reload % 2], to: "config.json5")
       server.process.signal(SIGHUP)
-      try server.process.waitForErrors("were read anew", count: reload)
+      try server.process.waitForErrors("Configuration reloaded", count: reload)
     }
     load.closeInput()
     let report = try #require(try load.line().flatMap { JSONReader.read(Array($0.utf8)) })

@@ -89,7 +89,7 @@ struct ClientCertificateTests {
     let other = try Certificate("CA 2", key: KeyPair(), isAuthority: true)
     _ = try certified.ground.directory.write(other.pem, to: "client-ca.pem")
     certified.server.process.signal(SIGHUP)
-    try certified.server.process.waitForErrors("Settings, key and certificate were read anew.")
+    try certified.server.process.waitForErrors("Configuration reloaded")
     let third = try certified.resumable([version, "-sess_in", session])
     #expect(third.stdout.contains("New, ") && third.stdout.contains("HTTP/1.1 200 OK"))
     #expect(try certified.curl("/token", as: "partner").stdout == "000")
@@ -115,7 +115,7 @@ struct ClientCertificateTests {
     let certified = try Certified()
     let other = try Certificate("CA 2", key: KeyPair(), isAuthority: true)
     _ = try certified.ground.directory.write(other.pem, to: "client-ca.pem")
-    try certified.server.process.waitForErrors("Settings, key and certificate were read anew.")
+    try certified.server.process.waitForErrors("Configuration reloaded")
     #expect(try certified.curl("/token", as: "partner").stdout == "000")
   }
 
@@ -152,7 +152,7 @@ struct ClientCertificateTests {
     let other = try Certificate("other CA", key: KeyPair(), isAuthority: true)
     _ = try certified.ground.directory.write(other.pem, to: "client-ca.pem")
     certified.server.process.signal(SIGHUP)
-    try certified.server.process.waitForErrors("were read anew")
+    try certified.server.process.waitForErrors("Configuration reloaded")
     #expect(try status() == "401")
     #expect(try client.line() == nil, "the connection has ended")
     #expect(certified.server.stop() == 0)

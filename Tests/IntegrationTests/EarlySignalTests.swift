@@ -10,7 +10,7 @@ struct EarlySignalTests {
     let process = try Self.start(ground)
     process.signal(SIGHUP)
     while let line = try process.line(), !line.hasPrefix("Admin on ") {}
-    try process.waitForErrors("Settings, key and certificate were read anew.")
+    try process.waitForErrors("Configuration reloaded")
     process.signal(SIGTERM)
     #expect(process.wait() == 0)
   }

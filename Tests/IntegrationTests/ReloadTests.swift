@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A reload")
 struct ReloadTests {
-  private static let done = "Settings, key and certificate were read anew."
+  private static let done = "Configuration reloaded"
   private static let refused = "The new settings cannot be used; the old ones stay."
 
   /// A server whose settings are in a file that the test rewrites.

@@ -132,7 +132,7 @@ struct TLSTests {
     #expect(try server.admin("/healthz")["Strict-Transport-Security"] == nil)
     _ = try ground.directory.write(settings(""), to: "config.json5")
     server.process.signal(SIGHUP)
-    try server.process.waitForErrors("Settings, key and certificate were read anew.")
+    try server.process.waitForErrors("Configuration reloaded")
     #expect(try field("/token") == nil)
     #expect(server.stop() == 0)
   }

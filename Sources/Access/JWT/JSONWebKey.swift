@@ -33,7 +33,8 @@ struct JSONWebKey: Sendable, Equatable {
   private static func checkSecrecy(_ value: JSONValue) throws(UnusableKey) {
     guard !privateMembers.contains(where: { value[$0] != nil }), value["kty"] != .string("oct") else {
       throw .init(
-        "IT IS NOT PUBLIC. Whoever has read it can sign as the issuer: replace it, and publish its public half only.")
+        "IT IS NOT PUBLIC. Everyone who has read it can sign as the issuer: replace it, and publish only its public half."
+      )
     }
   }
 
@@ -51,7 +52,7 @@ struct JSONWebKey: Sendable, Equatable {
     guard case .string(let name) = name, let algorithm = JWTAlgorithm(name),
       kind.algorithms.contains(algorithm)
     else {
-      throw .init("its alg is none of \(kind.algorithms.map(\.rawValue).sorted().joined(separator: ", ")).")
+      throw .init("its alg is not one of \(kind.algorithms.map(\.rawValue).sorted().joined(separator: ", ")).")
     }
     return algorithm
   }

@@ -5,7 +5,7 @@ extension JWTRefusal: CustomStringConvertible {
     case .tooLong: "The JWT is longer than \(JWT.limit) bytes."
     case .malformed(let malformation): malformation.description
     case .unsupportedAlgorithm:
-      "The JWT's alg is none of \(JWTAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))."
+      "The JWT's alg is not one of \(JWTAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))."
     case .algorithmNotAllowed: "The JWT's alg is not one that this client's tokens are signed with."
     case .criticalHeader: "The JWT's header has critical extensions (crit or b64), and none is understood here."
     case .keyInHeader: "The JWT's header brings a key (jwk, jku, x5c or x5u); keys come from the key set alone."

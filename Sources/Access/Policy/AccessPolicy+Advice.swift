@@ -9,7 +9,7 @@ extension AccessPolicy {
     guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
     return Denial(
       .missingCredentials, "no_credential",
-      "The request says nothing of who asks. Send \(ways.joined(separator: ", or ")).",
+      "No credentials were provided. Send \(ways.joined(separator: ", or ")).",
       hint: knowsOrigins ? Self.sameOrigin : nil)
   }
 

@@ -90,14 +90,14 @@ extension AccessPolicy {
   }
 
   private static func unknownIssuer(_ jwt: JWT) -> Denial {
-    let issuer = jwt.issuer.map { Printable.quote($0, limit: 120) } ?? "nobody"
+    let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
     // What Apple's own tokens look like: people send here what they would have sent to Apple.
     let hint =
       jwt.issuer.map { (try? TeamID($0.text)) != nil } ?? false
-      ? " A developer token for Apple Music is none of this server's credentials: leave it out, this server adds its own."
+      ? " This is a developer token for Apple Music. Leave it out: this server adds its own."
       : ""
     return Denial(
       .invalidCredentials, "jwt_unknown_issuer",
-      "No client of this server is known by tokens of the issuer \(issuer).\(hint)")
+      "No client of this server is known by tokens \(issuer).\(hint)")
   }
 }

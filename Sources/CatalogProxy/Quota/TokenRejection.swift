@@ -58,9 +58,9 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   private var advice: String {
     switch reason {
     case .clockAhead(let seconds):
-      "Its clock is \(seconds) s ahead of Apple's, so that tokens seem to come from the future: set it, by NTP for one."
+      "Its clock is \(seconds) s ahead of Apple's, so that tokens seem to come from the future: set it, for example by NTP."
     case .clockBehind(let seconds):
-      "Its clock is \(seconds) s behind Apple's, so that tokens seem to have expired: set it, by NTP for one."
+      "Its clock is \(seconds) s behind Apple's, so that tokens seem to have expired: set it, for example by NTP."
     case .key(.missing): "It has no active key to sign with: configure one."
     case .key(.retired): "It is signed with a key that is configured as retired: make another one active."
     case .key(.active), .unknown:

@@ -76,6 +76,6 @@ final class TokenJudge: @unchecked Sendable {
   private static func refusal(_ origins: [ByteString], _ fields: [SandboxField]) -> String? {
     guard let origin = fields.single("origin") else { return "claims.origin: the request bears no Origin" }
     let isAllowed = origins.contains { $0 == origin }
-    return isAllowed ? nil : "claims.origin: the request's Origin is none of them"
+    return isAllowed ? nil : "claims.origin: it does not name the request's Origin"
   }
 }

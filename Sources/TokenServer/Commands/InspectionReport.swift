@@ -21,7 +21,7 @@ struct InspectionReport {
     }
     if !lines.isEmpty { lines.append("") }
     lines += inspection.checks.map { "\(padded(word($0.verdict), 9))\(padded($0.rule, 20))\($0.explanation)" }
-    let verdict = inspection.isAcceptable ? "Apple would accept it, as far as this can tell." : "Apple would refuse it."
+    let verdict = inspection.isAcceptable ? "Every rule that can be checked here holds." : "Apple would refuse it."
     return lines + ["", verdict]
   }
 

@@ -156,7 +156,7 @@ extension ReadinessReport.Check {
         "Apple Music limits the team: \(status.recentRefusals) answers 429 in the last minute, \(pace ?? "") are sent"
       result = .degraded
     } else {
-      (detail, result) = (pace.map { "Apple Music allows \($0), as far as is known" } ?? "no limit is known", .good)
+      (detail, result) = (pace.map { "Apple Music allows \($0), learned from its 429s" } ?? "no limit is known", .good)
     }
   }
 }

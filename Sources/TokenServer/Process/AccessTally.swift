@@ -19,7 +19,7 @@ final class AccessTally: @unchecked Sendable {
   /// The decisions.
   static let decisions = Metric(
     .counter, "musickit_access_decisions_total",
-    "Requests granted, refused and limited. The client is its id in the settings, or `-` if the caller is none's.",
+    "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
     labels: ["client", "outcome", "reason"])
 
   /// What the audit has lost.

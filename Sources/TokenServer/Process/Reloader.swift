@@ -96,7 +96,7 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(next.settings.files + named)
       metrics.reloads.count(isRefused: false)
       logger.notice(
-        "Settings, key and certificate were read anew.",
+        "Configuration reloaded",
         metadata: ["cause": "\(cause)", "key.id": "\(next.minter.key.keyID)"])
     } catch {
       metrics.reloads.count(isRefused: true)

@@ -87,7 +87,8 @@ extension ServerMetrics {
 
   static let reloads: [MetricReading<ReloadTally.Counts>] = [
     MetricReading(
-      .counter, "musickit_reloads_total", "Times that settings, key and certificates were read anew.", \.reloads),
+      .counter, "musickit_reloads_total", "Reloads of settings, key and certificates, refused ones included.", \.reloads
+    ),
     MetricReading(
       .counter, "musickit_reloads_refused_total", "Of those, the ones after which all of the old stayed.", \.refused),
     MetricReading(
@@ -194,7 +195,7 @@ extension ServerMetrics {
 
   static let log: [MetricReading<LogSink>] = [
     MetricReading(
-      .counter, "musickit_log_lines_dropped_total", "Log lines lost because nobody took them.", \.lostLines)
+      .counter, "musickit_log_lines_dropped_total", "Log lines lost because the reader was too slow.", \.lostLines)
   ]
 
   static let start: [MetricReading<Int>] = [

@@ -68,7 +68,7 @@ extension ServerLimits {
       reason: "A request for a token is a small JSON object. Answered with 413."),
     Row(
       name: "unreadBody", unit: .bytes(\.unreadBody), range: 0...1_048_576,
-      reason: "Reading a little that nobody wants is cheaper than a new connection; reading a lot is not."),
+      reason: "Reading a little unwanted content is cheaper than a new connection; reading a lot is not."),
     Row(
       name: "chunkExtensions", unit: .bytes(\.http1.chunkExtensions), range: 0...65_536,
       reason: "No one uses them, and without a limit they are bytes that cost the sender nothing (CVE-2023-39326)."),

@@ -66,7 +66,7 @@ extension Settings.Access {
     } else {
       if !reader.isSet(Self.anonymousPath), clients?.isEmpty ?? false {
         reader.missing(
-          "access", problem: "nobody may have anything",
+          "access", problem: "no client may have anything",
           remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
             + "instead of origins for callers that are no web pages (new-api-key makes one), "
             + "ACCESS_ANONYMOUS='{ token: true }' for programs that need none, or start with --unsafe-allow-anonymous to serve everybody"

@@ -62,7 +62,7 @@ extension Settings.Access {
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {
     for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
       reader.fault(
-        setting.path, problem: "changes a policy for callers without credentials, and there is none",
+        setting.path, problem: "changes the anonymous policy, but there is no such policy",
         remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
     }
   }

@@ -127,7 +127,7 @@ extension Settings.Server {
     if proxyProtocol == true, trustedProxies?.isEmpty == true {
       reader.fault(
         Self.proxyProtocol.path, problem: "is true, and server.trustedProxies is empty",
-        remedy: "write the addresses of the proxies there: nobody else's PROXY header is read")
+        remedy: "write the addresses of the proxies there: the server reads PROXY headers from these only")
     }
     return proxyProtocol
   }
@@ -157,7 +157,7 @@ extension Settings.Server {
     if reader.isSet(clientCAFile.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.fault(
         clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "write server.tls.certificateFile and .keyFile: without TLS nobody can show a certificate")
+        remedy: "write server.tls.certificateFile and .keyFile: without TLS no client can show a certificate")
     }
     if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.fault(
