@@ -167,6 +167,6 @@ struct AccessTableTests {
     let token = try #require(try ground.request("/token").token)
     let answer = try ground.request(AccessGround.album, key: token)
     #expect(answer.status == 401)
-    #expect(try #require(answer.errorDetail).contains("A developer token for Apple Music"))
+    #expect(try #require(answer.errorDetail).contains("This is a developer token for Apple Music"))
   }
 }
