@@ -1,14 +1,14 @@
 import HTTPMessages
 
 /// Whose turn it is: the quota is shared fairly, and what does not fit waits.
-extension CatalogProxy {
+extension CatalogGateway {
   /// Waits for a turn, no longer than the exchange may take.
   ///
   /// - Parameter isRetry: Whether the request was refused with 429 before.
   func admit(_ exchange: Exchange, isRetry: Bool) async -> Admission {
-    let waiting = Waiting<Admission>()
+    let waiting = OneShot<Admission>()
     let now = clock.elapsed
-    var request = ConcurrencyLimit<Waiting<Admission>>.Request(exchange.caller)
+    var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
     request.isRetry = isRetry
     request.patience = exchange.end - now - leastTime
     let wanted = request
@@ -42,7 +42,7 @@ extension CatalogProxy {
     hand(grants)
   }
 
-  private func hand(_ grants: [ConcurrencyLimit<Waiting<Admission>>.Grant]) {
+  private func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
     for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
       // It had been told something else in the same moment.
       release(grant.permit, .inconclusive)
@@ -76,7 +76,7 @@ extension CatalogProxy {
   // MARK: Ends
 
   /// Sees to it that something ends at its time, though nothing else should happen.
-  func expire(_ item: Expiries.Item, at end: Duration, _ route: UpstreamRoute) {
+  func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
     let isUnwatched = withState { state in
       state.expiries.insert(item, until: end)
       defer { state.expiries.isWatched = true }
@@ -89,8 +89,8 @@ extension CatalogProxy {
   private func watchExpiries(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
-      let (waits, turns, next) = withState { state -> ([Waiting<Admission>], [HeldPermit], Duration?) in
-        var waits: [Waiting<Admission>] = []
+      let (waits, turns, next) = withState { state -> ([OneShot<Admission>], [HeldPermit], Duration?) in
+        var waits: [OneShot<Admission>] = []
         var turns: [HeldPermit] = []
         for item in state.expiries.removeExpired(now: now) {
           switch item {
@@ -113,7 +113,7 @@ extension CatalogProxy {
   }
 }
 
-extension CatalogProxy.State {
+extension CatalogGateway.State {
   /// Whether a task that lets requests go at the pacer's times is needed and not there. The caller starts it.
   ///
   /// - Parameter route: A way to the upstream, for a task that is needed later.

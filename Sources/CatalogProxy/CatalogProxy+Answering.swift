@@ -2,7 +2,7 @@ public import HTTPMessages
 public import HTTPTypes
 
 /// The first phases and the last one: what is answered from the cache, and how outcomes become answers.
-extension CatalogProxy {
+extension CatalogGateway {
   /// Returns the response if it needs no request to Apple.
   ///
   /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
@@ -89,9 +89,9 @@ extension CatalogProxy {
       if isStored { status.timeToLive = selection.timeToLive }
       return .answer(self.answer(selection, to: call, status))
     case .stream(let response):
-      return .answer(handOn(response, to: call, status))
+      return .answer(passThrough(response, to: call, status))
     case .failure(let failure):
-      return standIn(stored, for: failure, to: call, status)
+      return serveStale(stored, for: failure, to: call, status)
     case .late:
       guard let stored else { return .cancelled }
       withState { $0.counts.staleWhileWaiting += 1 }
@@ -102,7 +102,7 @@ extension CatalogProxy {
   }
 
   /// A stale answer in place of a failure (RFC 5861 §4), marked so; or the failure.
-  private func standIn(
+  private func serveStale(
     _ stored: Selection?, for failure: UpstreamFailure, to call: CatalogCall, _ status: CacheStatus
   ) -> CatalogReply {
     var status = status
@@ -145,7 +145,7 @@ extension CatalogProxy {
   }
 
   /// An answer as it comes.
-  func handOn(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
+  func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
     var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue

@@ -2,7 +2,7 @@ import HTTPMessages
 import HTTPTypes
 
 /// Going upstream: in one's turn, with a token, again where that is safe and of use.
-extension CatalogProxy {
+extension CatalogGateway {
   /// Sends a request until there is an answer worth having, or no more to be tried.
   func perform(_ exchange: Exchange) async -> Exchange.Result {
     withState { $0.budget.requested() }

@@ -2,7 +2,7 @@ import HTTPMessages
 import HTTPTypes
 
 /// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
-extension CatalogProxy {
+extension CatalogGateway {
   /// Waits for the result of the request's flight, and starts the flight if it does not exist. If the caller may have a
   /// stale response, it waits no longer than `staleAfter`, and the flight continues.
   ///
@@ -17,7 +17,7 @@ extension CatalogProxy {
     }
     let hasStale =
       !waitsForAll && stored.map { Selection($0.answer, now: now).mayServeWhileWaiting(call.directives) } ?? false
-    let waiting = Waiting<Outcome>()
+    let waiting = OneShot<Outcome>()
     let joined = withState { state -> (FlightTicket, isNew: Bool)? in
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.flights.isKept(key) { return nil }
@@ -25,7 +25,7 @@ extension CatalogProxy {
       if isNew {
         // Started within the lock, so that no caller can leave a flight before its task is set. The task runs later.
         state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
-          await self.fly(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
+          await self.runCoalesced(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
         }
       } else {
         state.counts.collapsed += 1
@@ -53,7 +53,7 @@ extension CatalogProxy {
   }
 
   private func leave(_ ticket: FlightTicket) {
-    let (waiter, task) = withState { state -> (Waiting<Outcome>?, Task<Void, Never>?) in
+    let (waiter, task) = withState { state -> (OneShot<Outcome>?, Task<Void, Never>?) in
       guard case .left(let waiter, let cancelsFlight) = state.flights.leave(ticket) else { return (nil, nil) }
       return (waiter, cancelsFlight ? state.tasks.removeValue(forKey: ticket.flight) : nil)
     }
@@ -62,9 +62,9 @@ extension CatalogProxy {
   }
 
   /// Asks upstream and tells all who wait.
-  private func fly(
+  private func runCoalesced(
     _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
-    leader: Waiting<Outcome>, by route: UpstreamRoute, end: Duration
+    leader: OneShot<Outcome>, by route: UpstreamRoute, end: Duration
   ) async {
     let outcome = await fetch(call, validating: stored, reason, by: route, end: end)
     let waiters = withState { state in
@@ -80,7 +80,7 @@ extension CatalogProxy {
   }
 
   /// Gives an outcome to all waiters. If only one caller may have it, the first waiter gets it.
-  private func tell(_ waiters: [Waiting<Outcome>], _ outcome: Outcome) {
+  private func tell(_ waiters: [OneShot<Outcome>], _ outcome: Outcome) {
     var outcome = outcome
     for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
   }

@@ -2,7 +2,7 @@ import HTTPMessages
 import HTTPTypes
 
 /// Requests that the cache is not for: a user's, `/v1/test`, and what its caller wants unstored.
-extension CatalogProxy {
+extension CatalogGateway {
   /// Hands a request on, and its answer as it comes.
   func forward(
     _ call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, by route: UpstreamRoute, end: Duration
@@ -13,7 +13,7 @@ extension CatalogProxy {
     let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
     switch await perform(exchange) {
     case .response(let response, let permit):
-      return .answer(handOn(held(response, permit, until: end, route), to: call, status))
+      return .answer(passThrough(held(response, permit, until: end, route), to: call, status))
     case .failure(let failure): return .failure(failure, status)
     case .cancelled: return .cancelled
     }

@@ -2,7 +2,7 @@ import HTTPMessages
 import HTTPTypes
 
 /// 401: whether it is about the developer token, and what can be done about it.
-extension CatalogProxy {
+extension CatalogGateway {
   /// Tries once more with another token, says why that is in vain, or passes the 401 through if it is about the user.
   func judgeRefusedToken(
     _ response: UpstreamResponse, _ exchange: Exchange, _ permit: HeldPermit, _ token: ProxyToken,
@@ -70,7 +70,7 @@ extension CatalogProxy {
   }
 
   /// Asks `/v1/test` whether Apple accepts the developer token of a request that got 401.
-  private func verdict(on token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.Verdict {
+  private func verdict(on token: ProxyToken, _ exchange: Exchange) async -> TokenRefreshPolicy.Verdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {
       let now = clock.elapsed
@@ -90,7 +90,7 @@ extension CatalogProxy {
     return .unknown
   }
 
-  private func test(_ token: ProxyToken, _ exchange: Exchange) async -> RemintPolicy.Verdict {
+  private func test(_ token: ProxyToken, _ exchange: Exchange) async -> TokenRefreshPolicy.Verdict {
     var fields: HTTPFields = [.accept: "application/json"]
     HeaderPolicy.authorize(&fields, with: token.credential)
     let start = clock.elapsed
@@ -113,7 +113,7 @@ extension CatalogProxy {
   }
 }
 
-extension CatalogProxy {
+extension CatalogGateway {
   /// Apple has refused a request that had no turn: the quota is the same.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed

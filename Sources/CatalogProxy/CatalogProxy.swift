@@ -8,12 +8,12 @@ public import Memory
 ///
 /// A request passes through these phases, each in a file of its own:
 ///
-///     judged (CatalogTarget) ─ cached? (ResponseCache) ─ collapsed (Flights) ─ admitted (ConcurrencyLimit, UpstreamCircuit)
-///     ─ authorized (ProxyToken) ─ sent (Upstream) ─ judged again (RetryPolicy, RemintPolicy) ─ stored ─ answered
+///     judged (CatalogTarget) ─ cached? (ResponseCache) ─ collapsed (RequestCoalescer) ─ admitted (ConcurrencyLimit, UpstreamCircuit)
+///     ─ authorized (ProxyToken) ─ sent (Upstream) ─ judged again (RetryPolicy, TokenRefreshPolicy) ─ stored ─ answered
 ///
 /// Everything that decides is a value that is given the time; this object holds those values behind a lock and does the
 /// waiting between them.
-public final class CatalogProxy: @unchecked Sendable {
+public final class CatalogGateway: @unchecked Sendable {
   // Sendable: `state` is touched only under `mutex`; the rest never changes, or is Sendable itself.
 
   /// What a proxy is made with.
@@ -55,21 +55,21 @@ public final class CatalogProxy: @unchecked Sendable {
 
   /// All that decides, and all who wait.
   struct State {
-    var flights = Flights<Waiting<Outcome>>()
+    var flights = RequestCoalescer<OneShot<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var unshared = UnsharedTargets()
-    var limit: ConcurrencyLimit<Waiting<Admission>>
+    var limit: ConcurrencyLimit<OneShot<Admission>>
     /// Whether a task lets requests go at the pacer's times, and by which way it waits.
     var isPacing = false
     var pacingRoute: UpstreamRoute?
-    var expiries = Expiries()
+    var expiries = DeadlineQueue()
     /// Responses that background requests are refreshing.
     var revalidating: Set<CacheKey> = []
     var circuit = UpstreamCircuit()
     var budget = RetryBudget()
     let retries = RetryPolicy()
     var random = SystemRandomNumberGenerator()
-    var remint = RemintPolicy()
+    var remint = TokenRefreshPolicy()
     var token: ProxyToken?
     var tokens: (any TokenSource)?
     /// Counts the changes of `tokens`.

@@ -1,5 +1,5 @@
 /// What has to end at its moment, whatever happens: waits for a turn, and turns that a slow reader holds.
-struct Expiries {
+struct DeadlineQueue {
   enum Item {
     case wait(QueueTicket)
     case turn(HeldPermit)

@@ -6,9 +6,9 @@ final class HeldPermit: @unchecked Sendable {
   // Sendable: `permit` is touched only under `mutex`.
   private let mutex = Mutex()
   private var permit: ConcurrencyPermit?
-  private let proxy: CatalogProxy
+  private let proxy: CatalogGateway
 
-  init(_ permit: ConcurrencyPermit, of proxy: CatalogProxy) {
+  init(_ permit: ConcurrencyPermit, of proxy: CatalogGateway) {
     self.permit = permit
     self.proxy = proxy
   }

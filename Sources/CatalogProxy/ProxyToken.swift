@@ -40,7 +40,7 @@ public protocol TokenSource: Sendable {
   func mint(now: Int) throws -> ProxyToken
 }
 
-extension CatalogProxy {
+extension CatalogGateway {
   /// Returns the token to send. Mints one if there is no token, if the token is half used up, if a 401 requires a new
   /// one, or if the wall clock was set since. Nil if minting fails.
   ///

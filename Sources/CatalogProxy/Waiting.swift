@@ -1,7 +1,7 @@
 import Locks
 
 /// A value that a task waits for, and that any thread may give, once: the first one counts.
-@safe final class Waiting<Value: Sendable>: @unchecked Sendable {
+@safe final class OneShot<Value: Sendable>: @unchecked Sendable {
   // Sendable: everything is touched only under `mutex`. Safe: the continuation is taken out before it is resumed.
   private let mutex = Mutex()
   private var value: Value?

@@ -1,7 +1,7 @@
 import COpenSSL
 
 /// A signed developer token. A value that costs one reference count to hand on.
-public struct DeveloperToken: Sendable {
+public struct MintedToken: Sendable {
   private let storage: Storage
   /// When to come back for the next one: once half its life has passed, never before it was handed out.
   public let refreshAfter: Int
@@ -57,7 +57,7 @@ public struct DeveloperToken: Sendable {
   var mintedAt: Int { storage.mintedAt }
 }
 
-extension DeveloperToken: CustomStringConvertible, CustomReflectable {
+extension MintedToken: CustomStringConvertible, CustomReflectable {
   /// Not the token, which is a credential.
   public var description: String { "DeveloperToken(sha256: \(sha256))" }
   /// A mirror without children.

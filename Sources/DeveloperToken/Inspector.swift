@@ -29,7 +29,7 @@ public struct Inspector: Sendable {
       inspection.add("form", .fail, "\(JWSError.tooLong(limit: JWS.limit))")
       return inspection
     }
-    let (range, remark) = Wrapping.strip(token)
+    let (range, remark) = PastedTokenTrimmer.strip(token)
     if let remark { inspection.add("form.wrapping", .warning, remark) }
     do {
       let jws = try JWS(compact: token.extracting(range))

@@ -11,16 +11,16 @@ struct TokenCache {
   /// What a caller has to do.
   enum Step {
     /// Take this token.
-    case take(DeveloperToken)
+    case take(MintedToken)
     /// Sign a new one; should that fail, the old one still serves if there is one.
-    case sign(present: DeveloperToken?)
+    case sign(present: MintedToken?)
     /// Another caller is signing the first token: ask again after that.
     case wait
   }
 
   private struct Entry {
     let key: Key
-    var token: DeveloperToken
+    var token: MintedToken
     var newer: Int
     var older: Int
   }
@@ -52,7 +52,7 @@ struct TokenCache {
   }
 
   /// The end of a signature: `token` is nil if it failed, and then the next caller tries.
-  mutating func finish(_ key: Key, _ token: DeveloperToken?) {
+  mutating func finish(_ key: Key, _ token: MintedToken?) {
     signing.remove(key)
     guard let token else { return }
     if let index = find(key) {
@@ -62,7 +62,7 @@ struct TokenCache {
     }
   }
 
-  private mutating func start(_ key: Key, present: DeveloperToken?) -> Step {
+  private mutating func start(_ key: Key, present: MintedToken?) -> Step {
     if signing.insert(key).inserted { return .sign(present: present) }
     return present.map { .take($0) } ?? .wait
   }
@@ -77,7 +77,7 @@ struct TokenCache {
     return index
   }
 
-  private mutating func insert(_ key: Key, _ token: DeveloperToken) {
+  private mutating func insert(_ key: Key, _ token: MintedToken) {
     let entry = Entry(key: key, token: token, newer: Self.none, older: Self.none)
     let index: Int
     if entries.count < capacity {

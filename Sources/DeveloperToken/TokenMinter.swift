@@ -50,7 +50,7 @@ public final class TokenMinter: @unchecked Sendable {
   ///   - origins: what it is bound to, in any order; none leaves the claim out.
   ///   - now: the time in seconds since 1970.
   /// - Throws: `TokenError`.
-  public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> DeveloperToken {
+  public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
     monitor.lock()
     while true {
@@ -69,7 +69,7 @@ public final class TokenMinter: @unchecked Sendable {
   /// Mints a token with a signature of its own, which no other caller gets.
   ///
   /// - Throws: `TokenError`.
-  public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> DeveloperToken {
+  public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
     monitor.lock()
     let signer = signers.popLast()
@@ -96,8 +96,8 @@ public final class TokenMinter: @unchecked Sendable {
 
   /// Enters with the lock held, gives it up for the signature, and leaves without it.
   private func sign(
-    _ key: TokenCache.Key, present: DeveloperToken?, now: Int
-  ) throws(TokenError) -> DeveloperToken {
+    _ key: TokenCache.Key, present: MintedToken?, now: Int
+  ) throws(TokenError) -> MintedToken {
     let signer = signers.popLast()
     monitor.unlock()
     let result = mint(key, signer, now: now)
@@ -111,7 +111,7 @@ public final class TokenMinter: @unchecked Sendable {
     return try result.token.get()
   }
 
-  private typealias Minted = (token: Result<DeveloperToken, TokenError>, signer: Signer?)
+  private typealias Minted = (token: Result<MintedToken, TokenError>, signer: Signer?)
 
   private func mint(_ key: TokenCache.Key, _ idle: Signer?, now: Int) -> Minted {
     do throws(TokenError) {
@@ -119,7 +119,7 @@ public final class TokenMinter: @unchecked Sendable {
       let signer = if let idle { idle } else { try Self.signer(of: self.key) }
       do {
         let compact = try compactJWS(claims, signer)
-        return (.success(DeveloperToken(compact: compact, claims: claims, mintedAt: now)), signer)
+        return (.success(MintedToken(compact: compact, claims: claims, mintedAt: now)), signer)
       } catch {
         // A context that failed is not used again.
         return (.failure(.signing(error)), nil)

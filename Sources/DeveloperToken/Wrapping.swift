@@ -1,5 +1,5 @@
 /// What copying leaves around a token.
-enum Wrapping {
+enum PastedTokenTrimmer {
   /// The range of the token itself, and a remark if something was around it.
   static func strip(_ text: Span<UInt8>) -> (range: Range<Int>, remark: String?) {
     var range = trim(text, 0..<text.count)

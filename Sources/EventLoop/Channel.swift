@@ -21,10 +21,10 @@ public protocol ChannelDelegate: AnyObject {
 ///
 /// Confined to its loop, which is what makes it safe to capture in a task of that loop.
 public final class Channel: @unchecked Sendable {
-  // Sendable by confinement: every method runs on the loop's thread, which `EventLoop.assertCurrent` checks in debug.
+  // Sendable by confinement: every method runs on the loop's thread, which `IOLoop.assertCurrent` checks in debug.
 
   /// The loop that it lives on.
-  public let loop: EventLoop
+  public let loop: IOLoop
 
   let token: SlotToken
   /// Whether a peer is at the other end, for which the loop must never wait without a deadline.
@@ -47,7 +47,7 @@ public final class Channel: @unchecked Sendable {
     case delegate(any ChannelDelegate)
   }
 
-  init(_ descriptor: consuming Descriptor?, isConnection: Bool, loop: EventLoop, token: SlotToken) {
+  init(_ descriptor: consuming Descriptor?, isConnection: Bool, loop: IOLoop, token: SlotToken) {
     self.descriptor = consume descriptor
     self.isConnection = isConnection
     self.loop = loop

@@ -31,7 +31,7 @@ public final class Connector: ChannelDelegate {
   /// 2.6 MB/s. Without it, the kernel takes megabytes of a response whose reader is slow.
   public static let socketBuffer = 131_072
 
-  private let loop: EventLoop
+  private let loop: IOLoop
   private let resolver: NameResolver
   private let host: String
   private let port: UInt16
@@ -54,7 +54,7 @@ public final class Connector: ChannelDelegate {
   ///   - deadline: When to give up.
   ///   - report: Told the outcome, once, on the loop and never before this returns.
   public init(
-    to host: String, port: UInt16, loop: EventLoop, resolver: NameResolver, until deadline: Deadline,
+    to host: String, port: UInt16, loop: IOLoop, resolver: NameResolver, until deadline: Deadline,
     report: @escaping (Outcome) -> Void
   ) {
     self.loop = loop

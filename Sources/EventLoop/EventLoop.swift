@@ -8,7 +8,7 @@ import Locks
 /// tasks that prefer it until they wait again. A task executor, so that `async` code never leaves the thread.
 ///
 /// The thread is its own. Everything but `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is confined to it.
-public final class EventLoop: TaskExecutor, @unchecked Sendable {
+public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: what other threads may touch is in `mailbox`, behind its lock; the rest is confined to the thread.
 
   /// Which system interface tells about readiness.
@@ -67,8 +67,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
   /// Makes a loop and starts it on a thread of its own.
   ///
   /// Throws when the system has no descriptors left for the poller and the wake-up pipe, or grants no thread.
-  public static func start(label: String, poller kind: PollerKind = .platformDefault) throws(SocketError) -> EventLoop {
-    let loop = try EventLoop(kind)
+  public static func start(label: String, poller kind: PollerKind = .platformDefault) throws(SocketError) -> IOLoop {
+    let loop = try IOLoop(kind)
     do throws(Thread.Refused) {
       loop.thread = try Thread {
         unsafe cplatform_name_thread(label)

@@ -61,7 +61,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// What one customer of a provider holds at least: an IPv4 address, or the /64 of an IPv6 one.
-  public var subscriber: IPAddress {
+  public var rateLimitPrefix: IPAddress {
     isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64)
   }
 

@@ -36,7 +36,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Begins to accept, on `loop`'s thread.
-  public func start(on loop: EventLoop, for owner: any Owner) {
+  public func start(on loop: IOLoop, for owner: any Owner) {
     guard let descriptor = descriptor.take() else { return }
     self.owner = owner
     let channel = loop.open(descriptor)

@@ -29,18 +29,18 @@ public final class NameResolver: @unchecked Sendable {
     let port: UInt16
   }
 
-  private let loop: EventLoop
+  private let loop: IOLoop
   private let lookUp: LookUp
   var memories: [Name: Memory] = [:]
   private var waiting: [Name: [(Answer) -> Void]] = [:]
 
   /// A resolver for `loop`, which asks the system.
-  public convenience init(loop: EventLoop) {
+  public convenience init(loop: IOLoop) {
     self.init(loop: loop) { host, port throws(ResolutionError) in try resolve(host, port: port) }
   }
 
   /// A resolver for `loop` with a way of its own to look up names.
-  public init(loop: EventLoop, lookUp: @escaping LookUp) {
+  public init(loop: IOLoop, lookUp: @escaping LookUp) {
     self.loop = loop
     self.lookUp = lookUp
   }

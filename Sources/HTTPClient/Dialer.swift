@@ -8,22 +8,22 @@ import TLS
 /// Makes one connection for requests: finds addresses, opens the proxy's tunnel and does the TLS handshake.
 ///
 /// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
-final class Dialer: LinkOwner {
+final class Dialer: ByteTransportOwner {
   /// A link that is ready, or the error.
-  typealias Outcome = Result<Link, UpstreamError>
+  typealias Outcome = Result<ByteTransport, UpstreamError>
 
   private let configuration: UpstreamClient.Configuration
   private let deadline: Deadline
   private var report: ((Outcome) -> Void)?
   private var connector: Connector?
-  private var link: Link?
+  private var link: ByteTransport?
   /// What the connection is charged.
   private let hold: MemoryHold
   /// Reads the proxy's response; nil when no response is expected.
   private var tunnelParser: ResponseHeadParser?
 
   init(
-    _ configuration: UpstreamClient.Configuration, loop: EventLoop, resolver: NameResolver, hold: MemoryHold,
+    _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
     report: @escaping (Outcome) -> Void
   ) {
     self.configuration = configuration
@@ -55,7 +55,7 @@ final class Dialer: LinkOwner {
     switch outcome {
     case .failure(let error): finish(.failure(UpstreamError(error)))
     case .success(let channel):
-      let link = Link(channel, writeProgress: configuration.limits.writeProgress, hold: hold)
+      let link = ByteTransport(channel, writeProgress: configuration.limits.writeProgress, hold: hold)
       self.link = link
       link.owner = self
       link.deadline = deadline
@@ -64,7 +64,7 @@ final class Dialer: LinkOwner {
     }
   }
 
-  private func askForTunnel(_ link: Link) {
+  private func askForTunnel(_ link: ByteTransport) {
     tunnelParser = ResponseHeadParser(answering: .connect, limits: configuration.limits.http1)
     link.write { output in
       RequestSerializer.appendConnect(
@@ -72,7 +72,7 @@ final class Dialer: LinkOwner {
     }
   }
 
-  private func secure(_ link: Link) {
+  private func secure(_ link: ByteTransport) {
     guard configuration.scheme == .https else { return finish(.success(link)) }
     guard let context = configuration.tls else {
       let problem = "There are no trusted authorities to verify \(configuration.host) with."
@@ -88,11 +88,11 @@ final class Dialer: LinkOwner {
 
   // MARK: Events
 
-  func linkBecameSecure(_ link: Link) {
+  func linkBecameSecure(_ link: ByteTransport) {
     finish(.success(link))
   }
 
-  func linkReceived(_ link: Link) {
+  func linkReceived(_ link: ByteTransport) {
     guard var parser = tunnelParser else { return }
     do throws(ResponseError) {
       let bytes = link.unread
@@ -113,12 +113,12 @@ final class Dialer: LinkOwner {
     }
   }
 
-  func linkTimedOut(_ link: Link) {
+  func linkTimedOut(_ link: ByteTransport) {
     let stage = tunnelParser != nil ? "\(proxyName) did not answer" : "\(configuration.endpoint) did not finish TLS"
     fail(.connectionTimeout, "\(stage) in time.")
   }
 
-  func linkEnded(_ link: Link, _ end: LinkEnd) {
+  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     if case .failedTLS(let error) = end { return finish(.failure(UpstreamError(error, .unprocessed))) }
     let error = UpstreamError(end, .unprocessed, with: tunnelParser != nil ? proxyName : configuration.endpoint)
     guard case .closed = end else { return finish(.failure(error)) }

@@ -4,7 +4,7 @@ import HTTPTypes
 import Memory
 
 /// What carries exchanges: one connection, whichever protocol it speaks.
-protocol Carrier: AnyObject {
+protocol UpstreamConnection: AnyObject {
   /// How many exchanges it can take on now.
   var room: Int { get }
   /// Whether it has yet to find out how much it can take on.
@@ -61,7 +61,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
 
   private let limits: UpstreamTimeouts
   private let memory: MemoryBudget
-  private let loop: EventLoop
+  private let loop: IOLoop
   private let timer: Channel
   /// When all of it must be over.
   let wholeDeadline: Deadline
@@ -74,12 +74,12 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   private enum Phase {
     case new
     case waiting(WaitingList<Exchange>.Ticket, any ExchangeQueue)
-    case sent(any Carrier)
-    case answered(any Carrier)
+    case sent(any UpstreamConnection)
+    case answered(any UpstreamConnection)
     case over
   }
 
-  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, memory: MemoryBudget, loop: EventLoop) {
+  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, memory: MemoryBudget, loop: IOLoop) {
     self.request = request
     self.limits = limits
     self.memory = memory
@@ -107,13 +107,13 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   }
 
   /// The request has been handed to the transport, or its content has: the response is due.
-  func sent(by carrier: any Carrier) {
+  func sent(by carrier: any UpstreamConnection) {
     phase = .sent(carrier)
     sleep(limits.firstByte)
   }
 
   /// The request's content, which may take its time, is being sent.
-  func isSending(by carrier: any Carrier) {
+  func isSending(by carrier: any UpstreamConnection) {
     phase = .sent(carrier)
     sleep(nil)
   }

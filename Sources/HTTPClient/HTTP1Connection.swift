@@ -6,8 +6,8 @@ import HTTPTypes
 /// One HTTP/1.1 connection to the upstream: one exchange at a time, kept alive in between.
 ///
 /// Confined to its loop.
-final class HTTP1Connection: Carrier, LinkOwner {
-  private let link: Link
+final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
+  private let link: ByteTransport
   private let configuration: UpstreamClient.Configuration
   private weak var pool: (any ConnectionPool)?
 
@@ -24,7 +24,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
   private(set) var hasCarried = false
   private var hasAnswered = false
 
-  init(_ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
+  init(_ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
     self.link = link
     self.configuration = configuration
     self.pool = pool
@@ -93,7 +93,7 @@ final class HTTP1Connection: Carrier, LinkOwner {
 
   // MARK: The response
 
-  func linkReceived(_ link: Link) {
+  func linkReceived(_ link: ByteTransport) {
     do {
       while try advance() {}
     } catch {
@@ -177,14 +177,14 @@ final class HTTP1Connection: Carrier, LinkOwner {
 
   func close() { link.end(.ended) }
 
-  func linkTimedOut(_ link: Link) {
+  func linkTimedOut(_ link: ByteTransport) {
     end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not whole in time."))
   }
 
   /// How much longer than its exchange's timer a connection waits: the timer is to end the exchange.
   private static let margin = Duration.seconds(1)
 
-  func linkEnded(_ link: Link, _ end: LinkEnd) {
+  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     let exchange = leave(wasUseless: hasCarried && !hasAnswered)
     guard let exchange, !exchange.isOver else { return }
     if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
@@ -245,5 +245,5 @@ extension HTTP1Connection: RequestContent.Sink {
     end(error)
   }
 
-  func linkDrained(_ link: Link) { requestContent?.hasRoom() }
+  func linkDrained(_ link: ByteTransport) { requestContent?.hasRoom() }
 }

@@ -7,8 +7,8 @@ import HTTPTypes
 /// One HTTP/2 connection to the upstream, with as many exchanges at once as the upstream lets us have.
 ///
 /// Confined to its loop.
-final class HTTP2Connection: Carrier, LinkOwner {
-  let link: Link
+final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
+  let link: ByteTransport
   let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
   private weak var pool: (any ConnectionPool)?
@@ -26,7 +26,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
   /// The peer's last GOAWAY.
   private var goAway: HTTP2GoAway?
   /// How the link ended; nil while it is open, and if this end closed it because the session is over.
-  private var linkEnd: LinkEnd?
+  private var linkEnd: ByteTransportEnd?
 
   /// Streams to open before the peer has said how many it allows: it is likely to allow as many, and what is beyond its
   /// limit comes back unprocessed.
@@ -36,7 +36,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
   private static let backlog = 131_072
 
   init(
-    _ link: Link, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool, number: UInt64
+    _ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool, number: UInt64
   ) throws(HTTP2Error) {
     var limits = HTTP2Limits()
     limits.concurrentStreams = configuration.limits.concurrentStreams
@@ -121,7 +121,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
 
   // MARK: Bytes
 
-  func linkReceived(_ link: Link) {
+  func linkReceived(_ link: ByteTransport) {
     watch { $0.heard(at: link.now) }
     let bytes = link.unread
     do {
@@ -133,12 +133,12 @@ final class HTTP2Connection: Carrier, LinkOwner {
     settle()
   }
 
-  func linkWillSend(_ link: Link, _ output: inout [UInt8]) {
+  func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {
     session.collectOutput(into: &output, limit: Self.backlog - link.backlog, delegate: self)
     if session.isOver { settleLater() }
   }
 
-  func linkDrained(_ link: Link) { settle() }
+  func linkDrained(_ link: ByteTransport) { settle() }
 
   /// Sees to what is left to send, and to the end.
   private func settle() {
@@ -154,7 +154,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
 
   // MARK: Life and end
 
-  func linkTimedOut(_ link: Link) {
+  func linkTimedOut(_ link: ByteTransport) {
     switch liveness.due(at: link.now) {
     case .nothing: break
     case .ping(let payload):
@@ -187,7 +187,7 @@ final class HTTP2Connection: Carrier, LinkOwner {
     end()
   }
 
-  func linkEnded(_ link: Link, _ end: LinkEnd) {
+  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     linkEnd = end
     self.end()
   }

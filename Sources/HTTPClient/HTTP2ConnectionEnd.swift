@@ -23,12 +23,12 @@ enum HTTP2ConnectionEnd {
   /// The peer gave an error as the reason for its GOAWAY, and closed.
   case reported(HTTP2GoAway)
   /// The connection below HTTP/2 ended.
-  case transport(LinkEnd)
+  case transport(ByteTransportEnd)
 
   /// - Parameters:
   ///   - failure: The session's.
   ///   - link: How the link ended; nil if this end closed it.
-  init(_ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, link: LinkEnd?) {
+  init(_ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, link: ByteTransportEnd?) {
     switch (failure, link) {
     case (let failure?, _) where failure != .connectionLost: self = .violation(failure)
     case (_, .closed?), (_, .failed?):

@@ -3,7 +3,7 @@ import Memory
 import TLS
 
 /// Why a link is over.
-enum LinkEnd: Error {
+enum ByteTransportEnd: Error {
   /// The peer closed it; over TLS, in due form or not (RFC 8446 §6.1).
   case closed(inOrder: Bool)
   /// A system call failed.
@@ -19,33 +19,33 @@ enum LinkEnd: Error {
 }
 
 /// What a link tells its owner. All calls are on the loop.
-protocol LinkOwner: AnyObject {
+protocol ByteTransportOwner: AnyObject {
   /// The TLS handshake is done.
-  func linkBecameSecure(_ link: Link)
+  func linkBecameSecure(_ link: ByteTransport)
   /// More has been received: `link.unread`.
-  func linkReceived(_ link: Link)
+  func linkReceived(_ link: ByteTransport)
   /// `output` is about to be sent: the last moment to add some.
-  func linkWillSend(_ link: Link, _ output: inout [UInt8])
+  func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8])
   /// All output is with the kernel.
-  func linkDrained(_ link: Link)
+  func linkDrained(_ link: ByteTransport)
   /// Its deadline has passed.
-  func linkTimedOut(_ link: Link)
+  func linkTimedOut(_ link: ByteTransport)
   /// It is over, and closed. The last call.
-  func linkEnded(_ link: Link, _ end: LinkEnd)
+  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd)
 }
 
-extension LinkOwner {
-  func linkBecameSecure(_ link: Link) {}
-  func linkWillSend(_ link: Link, _ output: inout [UInt8]) {}
-  func linkDrained(_ link: Link) {}
+extension ByteTransportOwner {
+  func linkBecameSecure(_ link: ByteTransport) {}
+  func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {}
+  func linkDrained(_ link: ByteTransport) {}
 }
 
 /// A connected socket, with TLS or without, driven by its loop's events: no task belongs to it.
 ///
 /// What is written in a turn of the loop goes out at its end, in one piece. Confined to its loop.
-final class Link: ChannelDelegate {
+final class ByteTransport: ChannelDelegate {
   let channel: Channel
-  weak var owner: (any LinkOwner)?
+  weak var owner: (any ByteTransportOwner)?
 
   /// Bytes that the kernel has taken, or TLS has, counted as the socket's.
   private(set) var bytesSent = 0
@@ -123,7 +123,7 @@ final class Link: ChannelDelegate {
   /// Whether no byte is unread, and the peer has not ended the connection.
   var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
 
-  private func receive() throws(LinkEnd) {
+  private func receive() throws(ByteTransportEnd) {
     for _ in 0..<Self.readsInOneGo where isOpen && isReading {
       let reading = tls == nil ? try read(into: &input) : try receiveRecords()
       switch reading {
@@ -136,11 +136,11 @@ final class Link: ChannelDelegate {
     }
   }
 
-  private func read(into buffer: inout [UInt8]) throws(LinkEnd) -> Channel.Reading {
+  private func read(into buffer: inout [UInt8]) throws(ByteTransportEnd) -> Channel.Reading {
     do { return try channel.receive(into: &buffer, atMost: Self.readSize) } catch { throw .failed(error) }
   }
 
-  private func receiveRecords() throws(LinkEnd) -> Channel.Reading {
+  private func receiveRecords() throws(ByteTransportEnd) -> Channel.Reading {
     guard let tls else { return .wouldBlock }
     var ciphertext: [UInt8] = []
     let reading = try read(into: &ciphertext)
@@ -176,17 +176,17 @@ final class Link: ChannelDelegate {
     channel.loop.atEndOfTurn { [self] in
       isFlushDue = false
       guard isOpen else { return }
-      perform { () throws(LinkEnd) in try flush() }
+      perform { () throws(ByteTransportEnd) in try flush() }
     }
   }
 
   /// Sends at once what there is.
   func flushNow() {
     guard isOpen else { return }
-    perform { () throws(LinkEnd) in try flush() }
+    perform { () throws(ByteTransportEnd) in try flush() }
   }
 
-  private func flush() throws(LinkEnd) {
+  private func flush() throws(ByteTransportEnd) {
     collect()
     guard isOpen else { return }
     try encrypt()
@@ -208,11 +208,11 @@ final class Link: ChannelDelegate {
     }
   }
 
-  private func send(_ bytes: [UInt8]) throws(LinkEnd) -> Int {
+  private func send(_ bytes: [UInt8]) throws(ByteTransportEnd) -> Int {
     do { return try channel.send(bytes.span.extracting(sent...)) } catch { throw .failed(error) }
   }
 
-  private func encrypt(_ plaintext: [UInt8], with tls: TLSSession) throws(LinkEnd) {
+  private func encrypt(_ plaintext: [UInt8], with tls: TLSSession) throws(ByteTransportEnd) {
     do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
@@ -225,7 +225,7 @@ final class Link: ChannelDelegate {
     output = collected
   }
 
-  private func encrypt() throws(LinkEnd) {
+  private func encrypt() throws(ByteTransportEnd) {
     guard !output.isEmpty else { return }
     guard let tls else {
       if outgoing.isEmpty { swap(&output, &outgoing) } else { outgoing += output }
@@ -241,7 +241,7 @@ final class Link: ChannelDelegate {
   /// Begins a handshake; what is written from now on is encrypted.
   func secure(with session: TLSSession) {
     tls = session
-    perform { () throws(LinkEnd) in
+    perform { () throws(ByteTransportEnd) in
       do throws(TLSError) { try session.start(outgoing: &outgoing) } catch { throw .failedTLS(error) }
       flushSoon()
     }
@@ -260,7 +260,7 @@ final class Link: ChannelDelegate {
       if now >= deadline { owner?.linkTimedOut(self) }
       watch()
     case .ready:
-      perform { () throws(LinkEnd) in
+      perform { () throws(ByteTransportEnd) in
         if sent < outgoing.count { try flush() }
         if isReading { try receive() }
       }
@@ -268,10 +268,10 @@ final class Link: ChannelDelegate {
   }
 
   /// Does `work`, ends if that says so, and waits for more events.
-  private func perform(_ work: () throws(LinkEnd) -> Void) {
+  private func perform(_ work: () throws(ByteTransportEnd) -> Void) {
     let wasBusy = isBusy
     isBusy = true
-    do throws(LinkEnd) {
+    do throws(ByteTransportEnd) {
       try work()
     } catch {
       isBusy = wasBusy
@@ -305,7 +305,7 @@ final class Link: ChannelDelegate {
   }
 
   /// Closes it and tells the owner why.
-  func end(_ end: LinkEnd) {
+  func end(_ end: ByteTransportEnd) {
     guard isOpen else { return }
     isOpen = false
     if outgoing.isEmpty { tls?.close(outgoing: &outgoing) }

@@ -13,7 +13,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
 
   private let hold: MemoryHold
-  private let loop: EventLoop
+  private let loop: IOLoop
   private weak var exchange: Exchange?
   private var parts: [[UInt8]] = []
   /// How it ends, once that is known.
@@ -23,7 +23,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   /// Parts smaller than this together are joined: one read for many small ones.
   private static let joined = 16_384
 
-  init(_ exchange: Exchange, memory: MemoryBudget, loop: EventLoop) {
+  init(_ exchange: Exchange, memory: MemoryBudget, loop: IOLoop) {
     hold = MemoryHold(memory, for: nil)
     self.exchange = exchange
     self.loop = loop

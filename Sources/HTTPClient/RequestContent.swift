@@ -27,7 +27,7 @@ final class RequestContent: @unchecked Sendable {
 
   /// Begins to send.
   /// - Parameter length: How long the content was said to be.
-  init(_ content: any ContentReader, length: Int?, to sink: any Sink, on loop: EventLoop) {
+  init(_ content: any ContentReader, length: Int?, to sink: any Sink, on loop: IOLoop) {
     self.sink = sink
     left = length
     // An unstructured task does not inherit the preference: without it, it would run on the global pool.

@@ -45,7 +45,7 @@ extension UpstreamClient {
   }
 
   /// A connection with room. A request that was too large for another peer waits until this one's settings are known.
-  private func connection(for exchange: Exchange) -> (any Carrier)? {
+  private func connection(for exchange: Exchange) -> (any UpstreamConnection)? {
     connections.last { $0.room > 0 && !(exchange.isTooLargeForSome && $0.isSettling) }
   }
 
@@ -54,7 +54,7 @@ extension UpstreamClient {
   /// What an HTTP/2 peer takes of header fields is a setting of each connection, so another connection is tried first,
   /// instead of this one. If that says the same, the peer means it, and this request and its like go over HTTP/1.1, which
   /// has no such setting: there, the upstream answers for itself.
-  private func redirect(_ exchange: Exchange, from connection: any Carrier, _ reason: Unsendable) {
+  private func redirect(_ exchange: Exchange, from connection: any UpstreamConnection, _ reason: Unsendable) {
     switch reason {
     case .malformed(let error): exchange.failed(error)
     case .fieldSectionTooLarge where !exchange.isTooLargeForSome && !hasSmallFieldSections:
@@ -89,8 +89,8 @@ extension UpstreamClient {
   private func holdForConnection() -> MemoryHold? {
     let hold = MemoryHold(configuration.memory, for: nil)
     if connections.isEmpty, dialers.isEmpty {
-      hold.force(to: Link.cost)
-    } else if !hold.resize(to: Link.cost, for: .upstream) {
+      hold.force(to: ByteTransport.cost)
+    } else if !hold.resize(to: ByteTransport.cost, for: .upstream) {
       return nil
     }
     return hold
@@ -116,7 +116,7 @@ extension UpstreamClient {
     dialers[ObjectIdentifier(dialer)] = dialer
   }
 
-  private func connected(_ link: Link) {
+  private func connected(_ link: ByteTransport) {
     guard !isClosed else { return link.close() }
     let isHTTP2 = configuration.http2 == .priorKnowledge || link.tls?.applicationProtocol == "h2"
     speaksHTTP2 = isHTTP2
@@ -169,7 +169,7 @@ extension UpstreamClient {
 // MARK: What connections say
 
 extension UpstreamClient: ConnectionPool {
-  func connectionHasRoom(_ connection: any Carrier) {
+  func connectionHasRoom(_ connection: any UpstreamConnection) {
     // The one used last is used next: the others may come to their end of idleness.
     if let index = connections.lastIndex(where: { $0 === connection }), connections.count > 1 {
       connections.append(connections.remove(at: index))
@@ -177,17 +177,17 @@ extension UpstreamClient: ConnectionPool {
     dispatch()
   }
 
-  func connectionProved(_ connection: any Carrier) {
+  func connectionProved(_ connection: any UpstreamConnection) {
     backOff.succeeded()
   }
 
-  func connectionDrains(_ connection: any Carrier) {
+  func connectionDrains(_ connection: any UpstreamConnection) {
     guard let index = connections.firstIndex(where: { $0 === connection }) else { return }
     draining.append(connections.remove(at: index))
     dispatch()
   }
 
-  func connectionEnded(_ connection: any Carrier, wasUseless: Bool) {
+  func connectionEnded(_ connection: any UpstreamConnection, wasUseless: Bool) {
     if wasUseless { backOff.failed(at: loop.now, jitter: .random(in: 0...1)) }
     connections.removeAll { $0 === connection }
     draining.removeAll { $0 === connection }

@@ -14,13 +14,13 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   // other threads reach it by `post`.
 
   /// The loop that it belongs to.
-  public let loop: EventLoop
+  public let loop: IOLoop
   let configuration: Configuration
 
   let resolver: NameResolver
-  var connections: [any Carrier] = []
+  var connections: [any UpstreamConnection] = []
   /// Connections that end when what they carry has.
-  var draining: [any Carrier] = []
+  var draining: [any UpstreamConnection] = []
   var dialers: [ObjectIdentifier: Dialer] = [:]
   var waiting = WaitingList<Exchange>()
   var backOff: BackOff
@@ -45,7 +45,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   private var http1: UpstreamClient?
 
   /// A client that opens its first connection for its first request. On any thread.
-  public init(_ configuration: Configuration, loop: EventLoop) {
+  public init(_ configuration: Configuration, loop: IOLoop) {
     self.configuration = configuration
     self.loop = loop
     resolver =

@@ -41,7 +41,7 @@ extension UpstreamError {
   }
 
   /// The connection came to an end.
-  init(_ end: LinkEnd, _ progress: Progress, with peer: String) {
+  init(_ end: ByteTransportEnd, _ progress: Progress, with peer: String) {
     let moment =
       switch progress {
       case .unprocessed: "before the request was sent"

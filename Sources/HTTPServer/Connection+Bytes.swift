@@ -15,7 +15,7 @@ extension Connection {
 
   /// Gives buffers back before a wait. What must be kept is kept in as much memory as it needs: a peer that sends
   /// little or reads little makes the server hold little.
-  func settle() {
+  func releaseBuffers() {
     if consumed > 0 || input.isEmpty || input.capacity >= worker.limits.receiveBuffer {
       let rest = input.copy(from: consumed)
       worker.takeBack(exchange(&input, rest))
@@ -28,7 +28,7 @@ extension Connection {
   // MARK: Reading
 
   /// Reads what is there, once.
-  func receive() throws(Ending) {
+  func receive() throws(CloseReason) {
     do {
       if awaitsProxyHeader {
         try receiveProxyHeader()
@@ -89,18 +89,18 @@ extension Connection {
 
   private func note(_ reading: Channel.Reading, of limit: Int) {
     switch reading {
-    case .bytes(let count): isDry = count < limit
-    case .wouldBlock: isDry = true
+    case .bytes(let count): readWouldBlock = count < limit
+    case .wouldBlock: readWouldBlock = true
     case .end: peerHasFinished = true
     }
   }
 
   /// Waits for more input, in the middle of a request, and writes first what the peer may be waiting for.
-  func receiveMore(until deadline: Deadline) async throws(Ending) {
+  func receiveMore(until deadline: Deadline) async throws(CloseReason) {
     guard !peerHasFinished else { throw .gone }
-    if isDry {
+    if readWouldBlock {
       try await flush()
-      settle()
+      releaseBuffers()
       guard account() else { throw .refused(.overMemory) }
       switch await channel.readable(until: deadline) {
       case .ready: borrowBuffers()
@@ -127,12 +127,12 @@ extension Connection {
   }
 
   /// Writes the answers that there are.
-  func flush() async throws(Ending) {
+  func flush() async throws(CloseReason) {
     if try !flushAtOnce() { try await transmit() }
   }
 
   /// Writes of the answers what the socket takes at once; false if something is left.
-  func flushAtOnce() throws(Ending) -> Bool {
+  func flushAtOnce() throws(CloseReason) -> Bool {
     if let tls {
       if !output.isEmpty {
         try encrypt(output, 0..<output.count, with: tls)
@@ -147,13 +147,13 @@ extension Connection {
     return try transmitAtOnce()
   }
 
-  private func encrypt(_ plaintext: [UInt8], _ range: Range<Int>, with tls: TLSSession) throws(Ending) {
+  private func encrypt(_ plaintext: [UInt8], _ range: Range<Int>, with tls: TLSSession) throws(CloseReason) {
     do { try tls.send(plaintext.span.extracting(range), outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
   /// Sends of `outgoing` and `body` what the socket takes at once; false if that was not all. The rest of `outgoing` is
   /// kept in as much memory as it needs; of `body` TLS encrypts only as much as the socket is about to take.
-  func transmitAtOnce() throws(Ending) -> Bool {
+  func transmitAtOnce() throws(CloseReason) -> Bool {
     while isPending {
       if let tls, outgoing.isEmpty {
         let end = min(bodySent + Self.encryptedAtOnce, body.count)
@@ -175,7 +175,7 @@ extension Connection {
   /// body itself.
   private static let encryptedAtOnce = 32_768
 
-  private func send(_ head: [UInt8], _ body: [UInt8]) throws(Ending) -> Int {
+  private func send(_ head: [UInt8], _ body: [UInt8]) throws(CloseReason) -> Int {
     do {
       guard !body.isEmpty else { return try channel.send(head.span.extracting(sent...)) }
       return try channel.send(head.span.extracting(sent...), body.span.extracting(bodySent...))
@@ -203,9 +203,9 @@ extension Connection {
   }
 
   /// Writes what there is, however long the peer takes, as long as it takes some.
-  func transmit() async throws(Ending) {
+  func transmit() async throws(CloseReason) {
     while try !transmitAtOnce() {
-      settle()
+      releaseBuffers()
       guard account() else { throw .brokenOff }
       let deadline = now.advanced(by: worker.limits.writeProgress)
       guard await channel.writable(until: deadline) == .ready else { throw .brokenOff }

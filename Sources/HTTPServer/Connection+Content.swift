@@ -37,7 +37,7 @@ struct PendingContent {
 
   /// How the connection ends if the content does not come for the reason that `refusal` gives. Once the response is
   /// given, a refusal would be taken for the response to the next request.
-  func ending(_ refusal: Refusal) -> Ending {
+  func ending(_ refusal: Refusal) -> CloseReason {
     if case .reply = use { .refused(refusal) } else { .finished(lingers: true) }
   }
 
@@ -45,7 +45,7 @@ struct PendingContent {
     self.progress = progress
   }
 
-  fileprivate mutating func take(_ part: ArraySlice<UInt8>) throws(Ending) {
+  fileprivate mutating func take(_ part: ArraySlice<UInt8>) throws(CloseReason) {
     switch use {
     case .reply(let limit, _, _):
       guard received.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
@@ -59,7 +59,7 @@ struct PendingContent {
 
 extension Connection {
   /// Begins to read the content of `request`.
-  func beginContent(of request: Request, _ use: PendingContent.Use) throws(Ending) {
+  func beginContent(of request: Request, _ use: PendingContent.Use) throws(CloseReason) {
     let content = PendingContent(use, of: request.head, limits: worker.limits, now: now)
     switch use {
     case .reply(let limit, _, let router):
@@ -73,9 +73,9 @@ extension Connection {
   }
 
   /// Takes what has come of the content. Returns what is left to do when it is whole; nil if more has to come.
-  func continueContent() throws(Ending) -> Remainder? {
+  func continueContent() throws(CloseReason) -> PendingStep? {
     guard var content = pendingContent.take() else { return .nothing }
-    do throws(Ending) {
+    do throws(CloseReason) {
       guard try read(&content) else {
         content.wait(until: now.advanced(by: worker.limits.bodyProgress))
         pendingContent = content
@@ -98,7 +98,7 @@ extension Connection {
   }
 
   /// Takes content from the input. False if its end has not come.
-  private func read(_ content: inout PendingContent) throws(Ending) -> Bool {
+  private func read(_ content: inout PendingContent) throws(CloseReason) -> Bool {
     let bytes = input
     while true {
       let (count, event) = try content.body.next(bytes.span.extracting(consumed...))

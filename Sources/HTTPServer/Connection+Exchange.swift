@@ -6,7 +6,7 @@ import HTTPTypes
 /// One request and its answer.
 extension Connection {
   /// What a request still needs once all that can be done without waiting is done.
-  enum Remainder {
+  enum PendingStep {
     /// It is answered.
     case nothing
     /// The operation reads the request's content before it answers.
@@ -26,7 +26,7 @@ extension Connection {
   }
 
   /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
-  func answerAtOnce() throws(Ending) -> Remainder {
+  func answerAtOnce() throws(CloseReason) -> PendingStep {
     guard let request else { return .nothing }
     identify(request)
     // The one that it begins with, whatever is swapped in meanwhile.
@@ -59,12 +59,12 @@ extension Connection {
   }
 
   /// Does what `answerAtOnce` left.
-  func finish(_ remainder: Remainder) async throws(Ending) {
+  func finish(_ remainder: PendingStep) async throws(CloseReason) {
     switch remainder {
     case .nothing: break
     case .turn:
       try await flush()
-      settle()
+      releaseBuffers()
       _ = await channel.pause(until: now)
       borrowBuffers()
     // The connection reads it at rest.
@@ -82,7 +82,7 @@ extension Connection {
     }
   }
 
-  func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(Ending) -> Remainder {
+  func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
     let bodyIsRead = bodyIsRead || (!response.closesConnection && skipArrivedBody(of: request))
     if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
     let response = affordable(response, for: request)
@@ -98,7 +98,7 @@ extension Connection {
   }
 
   /// What is left to do when the answer stands.
-  func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(Ending) -> Remainder {
+  func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
     let hasUnreadBody = !bodyIsRead && request.head.framing != .none
     guard keepAlive else {
       let clientMayBeSending = request.head.keepAlive || hasUnreadBody || consumed < input.count
@@ -124,7 +124,7 @@ extension Connection {
 
   /// Whether more may have arrived after `request`. Behind an unread body, only buffered bytes count.
   private func isFollowed(_ request: Request, hasUnreadBody: Bool) -> Bool {
-    guard hasUnreadBody else { return consumed < input.count || !isDry }
+    guard hasUnreadBody else { return consumed < input.count || !readWouldBlock }
     guard case .fixed(let length) = request.head.framing else { return false }
     return input.count - consumed > length
   }

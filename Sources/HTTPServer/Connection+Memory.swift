@@ -96,7 +96,7 @@ extension Connection {
   /// side and does not read could make the kernel keep them for connection after connection.
   func waitForReader() async {
     guard channel.unacknowledged > Self.freeOfCharge else { return }
-    settle()
+    releaseBuffers()
     isUnread = true
     let isGranted = account()
     let end = now.advanced(by: worker.limits.writeProgress)

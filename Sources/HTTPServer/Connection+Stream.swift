@@ -8,7 +8,7 @@ extension Connection {
   /// Writes such an answer, as fast as the client takes it. Returns what is left to do.
   func stream(
     _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
-  ) async throws(Ending) -> Remainder {
+  ) async throws(CloseReason) -> PendingStep {
     // The answers to earlier requests must not wait for this one.
     try await flush()
     let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
@@ -23,7 +23,7 @@ extension Connection {
       return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
     }
     var count = 0
-    do throws(Ending) {
+    do throws(CloseReason) {
       try await copy(reader, framing, count: &count)
     } catch {
       record(request, status: response.status.code, bytes: count)
@@ -36,8 +36,8 @@ extension Connection {
   /// Writes the content, and counts its bytes.
   private func copy(
     _ reader: any ContentReader, _ framing: StreamFraming, count: inout Int
-  ) async throws(Ending) {
-    do throws(Ending) {
+  ) async throws(CloseReason) {
+    do throws(CloseReason) {
       while let part = try await part(of: reader) {
         count += part.count
         switch framing {
@@ -56,8 +56,8 @@ extension Connection {
   }
 
   /// The next part, waited for without any buffer.
-  private func part(of reader: any ContentReader) async throws(Ending) -> [UInt8]? {
-    if output.isEmpty { settle() }
+  private func part(of reader: any ContentReader) async throws(CloseReason) -> [UInt8]? {
+    if output.isEmpty { releaseBuffers() }
     isWorking = true
     defer { isWorking = false }
     // The head of the response is out, so there is no other way to refuse it.

@@ -4,7 +4,7 @@ import HTTP1
 extension Connection {
   /// Refuses the request if the framing of its content is malformed: bytes that follow it are no request, and the client
   /// that sent it must learn that (RFC 9112 §6.3, §7.1).
-  func checkArrivedBody(of request: Request) throws(Ending) {
+  func checkArrivedBody(of request: Request) throws(CloseReason) {
     _ = try endOfArrivedBody(of: request)
   }
 
@@ -17,7 +17,7 @@ extension Connection {
   }
 
   /// Where in `input` the content ends; nil if it goes on beyond what has arrived, or beyond the limit.
-  private func endOfArrivedBody(of request: Request) throws(Ending) -> Int? {
+  private func endOfArrivedBody(of request: Request) throws(CloseReason) -> Int? {
     guard request.head.framing != .none else { return consumed }
     // A client that waits for 100 may send the next request in place of the content.
     guard !request.head.expectsContinue else { return nil }

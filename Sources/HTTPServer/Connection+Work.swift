@@ -11,13 +11,13 @@ extension Connection {
   /// Does the work behind a request. Returns the response, and whether the request's content was read to its end.
   func perform(
     _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
-  ) async throws(Ending) -> (Response, bodyIsRead: Bool) {
+  ) async throws(CloseReason) -> (Response, bodyIsRead: Bool) {
     // The answers to earlier requests must not wait for this one.
     try await flush()
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
     // The handler has taken along what it needs.
     request.forgetHead(except: router.lastingField)
-    settle()
+    releaseBuffers()
     isWorking = true
     defer { isWorking = false }
     guard account() else {
@@ -48,7 +48,7 @@ extension Connection {
     watchesHangup = false
     guard interruption == nil else { return waitForCancelledWork() }
     // Content may have been read since the last wait.
-    settle()
+    releaseBuffers()
     guard account() else { return cancelWork(.refused(.overMemory)) }
     channel.watch(until: now.advanced(by: worker.limits.work), self)
   }
@@ -78,7 +78,7 @@ extension Connection {
     }
   }
 
-  private func cancelWork(_ ending: Ending) {
+  private func cancelWork(_ ending: CloseReason) {
     interruption = ending
     waitForCancelledWork()
     task?.cancel()

@@ -19,7 +19,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// The peer in logs. It is made once for all requests of the connection.
   private(set) var client = ""
   /// The peer as shares and limits count it.
-  private(set) var subscriber = ""
+  private(set) var rateLimitPrefix = ""
   /// Whether what the peer says about others counts.
   var isFromTrustedProxy: Bool
   /// Whether the other end of TCP is a trusted proxy, whatever it says about who is behind it.
@@ -41,7 +41,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var sent = 0
 
   /// The socket has nothing more at present.
-  var isDry = false
+  var readWouldBlock = false
   /// The peer has said that it sends no more.
   var peerHasFinished = false
   /// The request that is being read or answered.
@@ -55,7 +55,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// The task that does what has to wait; nil while nothing does.
   var task: Task<Void, Never>?
   /// What ended the work behind a request before it was done.
-  var interruption: Ending?
+  var interruption: CloseReason?
   /// Whether the connection watches only for the end of the peer's bytes, because it has bytes that are not read yet.
   var watchesHangup = false
   /// Nil for HTTP/1.1.
@@ -95,14 +95,14 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     comesByTrustedProxy = isFromTrustedProxy
     self.worker = worker
     awaitsProxyHeader = isFromTrustedProxy && worker.requiresProxyHeader
-    know(peer)
+    setPeer(peer)
   }
 
   /// Takes `peer` for the one at the other end.
-  func know(_ peer: SocketAddress) {
+  func setPeer(_ peer: SocketAddress) {
     self.peer = peer
     client = peer.ipAddress?.description ?? "unix"
-    subscriber = peer.ipAddress.map { $0.isIPv4 ? client : $0.subscriber.description } ?? client
+    rateLimitPrefix = peer.ipAddress.map { $0.isIPv4 ? client : $0.rateLimitPrefix.description } ?? client
   }
 
   var now: Deadline { channel.loop.now }
@@ -133,13 +133,13 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .timedOut where headDeadline != nil: begin(.refused(.headTimeout))
     case .cancelled where headDeadline != nil: begin(.refused(.draining))
     case .timedOut where awaitsProxyHeader: begin(refused(.incomplete))
-    case .timedOut where http2?.mustSayGoodbye == true: sayGoodbye()
+    case .timedOut where http2?.mustSendGoAway == true: sendGoAway()
     case .timedOut where handshakeDeadline != nil: expireHandshake()
     case .timedOut, .cancelled: close()
     }
   }
 
-  private func endingOfContent(_ refusal: Refusal) -> Ending { pendingContent?.ending(refusal) ?? .refused(refusal) }
+  private func endingOfContent(_ refusal: Refusal) -> CloseReason { pendingContent?.ending(refusal) ?? .refused(refusal) }
 
   /// Until when it may rest. Only a request moves the end of an idle connection: bytes that come to nothing, such as a
   /// dripped TLS record, do not.
@@ -155,7 +155,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Gives back what was borrowed, and waits for bytes without a task.
   func rest() {
     if pendingContent == nil, headDeadline == nil { returnRequest() }
-    settle()
+    releaseBuffers()
     guard account() else { return turnAway() }
     isResting = true
     channel.watch(until: restDeadline(), self)
@@ -189,19 +189,19 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// after the other connections have had their turn.
   private func serve() {
     borrowBuffers()
-    do throws(Ending) {
+    do throws(CloseReason) {
       try receive()
-      if awaitsProxyHeader { return goOn() }
+      if awaitsProxyHeader { return closeOrAwaitNext() }
       if try serveHTTP2() { return }
       let remainder = try answerInput()
       guard case .nothing = remainder, try flushAtOnce() else { return begin(remainder) }
     } catch { return begin(error) }
-    goOn()
+    closeOrAwaitNext()
   }
 
   /// Does what is left of a turn, and waits where it has to.
-  private func run(_ remainder: Remainder) async {
-    do throws(Ending) {
+  private func run(_ remainder: PendingStep) async {
+    do throws(CloseReason) {
       var remainder = remainder
       repeat {
         if isPending { try await flush() }
@@ -212,22 +212,22 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       try await flush()
     } catch { return await end(with: error) }
     task = nil
-    goOn()
+    closeOrAwaitNext()
   }
 
-  private func goOn() {
+  private func closeOrAwaitNext() {
     guard peerHasFinished else { return rest() }
     if channel.unacknowledged > Self.freeOfCharge { return begin(.finished(lingers: false)) }
     noticeUnfinishedHandshake()
     close()
   }
 
-  private func begin(_ remainder: Remainder) {
+  private func begin(_ remainder: PendingStep) {
     // An unstructured task does not inherit the preference: without it, it would run on the global pool.
     task = Task(executorPreference: channel.loop) { await self.run(remainder) }
   }
 
-  private func begin(_ ending: Ending) {
+  private func begin(_ ending: CloseReason) {
     if case .gone = ending { return close() }
     Task(executorPreference: channel.loop) { await self.end(with: ending) }
   }
@@ -237,7 +237,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private static let requestsInOneGo = 64
 
   /// Answers the requests in `input`, up to one that has to wait.
-  private func answerInput() throws(Ending) -> Remainder {
+  private func answerInput() throws(CloseReason) -> PendingStep {
     for _ in 0..<Self.requestsInOneGo {
       guard let remainder = try answerNext() else { return .nothing }
       guard remainder.isNothing else { return remainder }
@@ -249,7 +249,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Goes on with the content that is read, or else with the next request; nil if more bytes have to come.
-  private func answerNext() throws(Ending) -> Remainder? {
+  private func answerNext() throws(CloseReason) -> PendingStep? {
     if pendingContent != nil { return try continueContent() }
     guard try parseHead() else { return nil }
     let remainder = try answerAtOnce()
@@ -264,7 +264,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Whether a whole head is there; it is `request` then, its bytes are consumed.
-  private func parseHead() throws(Ending) -> Bool {
+  private func parseHead() throws(CloseReason) -> Bool {
     guard consumed < input.count, !skipsEmptyLine() else { return false }
     let request = self.request ?? borrowRequest()
     do {
@@ -294,7 +294,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   func borrowRequest() -> Request {
     let request = worker.lendRequest()
     request.client = client
-    request.subscriber = subscriber
+    request.rateLimitPrefix = rateLimitPrefix
     request.holder = holder
     request.clientCertificate = clientCertificate
     request.received = now
@@ -310,7 +310,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   // MARK: The end
 
   /// Says what there is left to say, and closes.
-  private func end(with ending: Ending) async {
+  private func end(with ending: CloseReason) async {
     task = nil
     borrowBuffers()
     switch ending {
@@ -331,7 +331,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   private func finish(lingers: Bool) async {
-    do throws(Ending) {
+    do throws(CloseReason) {
       try await flush()
       tls?.close(outgoing: &outgoing)
       try await transmit()
@@ -390,7 +390,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     consumed = input.count
     outgoing = []
     sent = 0
-    settle()
+    releaseBuffers()
     tls = nil
     worker.forget(self, counted: counted)
   }

@@ -14,7 +14,7 @@ enum MessageBody {
   }
 
   /// Takes bytes from the front of `bytes`: how many, and what they are.
-  mutating func next(_ bytes: Span<UInt8>) throws(Ending) -> (consumed: Int, event: ChunkedDecoder.Event) {
+  mutating func next(_ bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
     switch self {
     case .fixed(remaining: 0):
       return (0, .end)

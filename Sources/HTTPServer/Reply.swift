@@ -21,7 +21,7 @@ public enum HeadReply: Sendable {
 /// What work behind a request has at hand.
 public struct RequestContext: Sendable {
   /// The loop that it runs on.
-  public let loop: EventLoop
+  public let loop: IOLoop
   /// The request's content, as it arrives. If the request has no content, the first read returns nil. The server deals
   /// with content that the handler does not read.
   public let content: any ContentReader
@@ -29,7 +29,7 @@ public struct RequestContext: Sendable {
   public let contentLength: Int?
 
   /// The context of one request.
-  public init(loop: EventLoop, content: any ContentReader, contentLength: Int?) {
+  public init(loop: IOLoop, content: any ContentReader, contentLength: Int?) {
     self.loop = loop
     self.content = content
     self.contentLength = contentLength

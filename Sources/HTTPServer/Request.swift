@@ -17,7 +17,7 @@ public final class Request {
   public internal(set) var client = ""
 
   /// The client as shares and limits count it: an IPv4 address, an IPv6 network of /64, or `unix`.
-  public internal(set) var subscriber = ""
+  public internal(set) var rateLimitPrefix = ""
 
   /// Whom memory that is held for it is charged to; nil for a trusted proxy that names no client.
   public internal(set) var holder: MemoryBudget.Holder?
@@ -30,7 +30,7 @@ public final class Request {
   var comesByTrustedProxy = false
 
   /// The loop that its connection lives on.
-  public let loop: EventLoop
+  public let loop: IOLoop
 
   /// The route's template, for logs and metrics; nil before routing.
   public var route: StaticString?
@@ -47,7 +47,7 @@ public final class Request {
   /// The length of the head that was forgotten: what the handler took along of it is no longer than that.
   private var forgottenBytes = 0
 
-  init(limits: HTTP1Limits, id: RequestID, loop: EventLoop) {
+  init(limits: HTTP1Limits, id: RequestID, loop: IOLoop) {
     self.loop = loop
     self.id = id
     parser = RequestHeadParser(limits: limits)

@@ -16,7 +16,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   /// The whole has been read.
   private(set) var isFinished: Bool
   /// What went wrong, for the connection.
-  private(set) var failure: Ending?
+  private(set) var failure: CloseReason?
   /// The length that the client has said; 0 without content, nil if it comes in chunks.
   let declaredLength: Int?
 
@@ -49,7 +49,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
     defer {
       if !isCancelled { failure == nil ? connection.watchForInterruption() : connection.waitForCancelledWork() }
     }
-    do throws(Ending) {
+    do throws(CloseReason) {
       return try await part()
     } catch {
       guard !isCancelled else { throw .cancelled }
@@ -58,7 +58,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
     }
   }
 
-  private func part() async throws(Ending) -> [UInt8]? {
+  private func part() async throws(CloseReason) -> [UInt8]? {
     while true {
       guard !isCancelled else { throw .gone }
       let bytes = connection.input
@@ -75,7 +75,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
     }
   }
 
-  private func receiveMore() async throws(Ending) {
+  private func receiveMore() async throws(CloseReason) {
     if mustContinue {
       mustContinue = false
       ResponseSerializer.appendContinue(to: &connection.output)
@@ -88,7 +88,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
 }
 
 extension ContentError {
-  fileprivate init(_ ending: Ending) {
+  fileprivate init(_ ending: CloseReason) {
     switch ending {
     case .refused(let refusal): self = refusal.code == .requestTimeout ? .timedOut : .broken(refusal.detail)
     case .gone, .finished, .brokenOff, .failedTLS: self = .broken("The client has gone away.")

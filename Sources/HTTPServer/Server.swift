@@ -49,7 +49,7 @@ public final class Server: Sendable {
   private let roundTrip: Duration
 
   /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.
-  public init(_ configuration: Configuration, router: Router, loops: [EventLoop]) throws(ListenError) {
+  public init(_ configuration: Configuration, router: Router, loops: [IOLoop]) throws(ListenError) {
     let listeners = try Listener.open(
       configuration.endpoint, loops: loops.count, writeProgress: configuration.limits.writeProgress)
     let count = ConnectionCount(limits: configuration.limits)

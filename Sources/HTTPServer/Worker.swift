@@ -10,7 +10,7 @@ import Telemetry
 final class Worker: Listener.Owner, @unchecked Sendable {
   // Sendable by confinement: made by the server, then used on its loop only.
 
-  let loop: EventLoop
+  let loop: IOLoop
   let limits: ServerLimits
   let observer: any ExchangeObserver
   let recordsExchanges: Bool
@@ -52,7 +52,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private var date = DateField()
 
   init(
-    loop: EventLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount
+    loop: IOLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount
   ) {
     self.loop = loop
     self.limits = configuration.limits
@@ -77,7 +77,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
     let trusted = peer.ipAddress.map(isTrusted) ?? true
-    let counted = trusted ? nil : peer.ipAddress?.subscriber
+    let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
     switch count.admit(counted) {
     case .granted: break
     case .tooMany:

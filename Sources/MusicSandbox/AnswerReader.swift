@@ -16,12 +16,12 @@ final class AnswerReader: ContentReader, @unchecked Sendable {
   private let end: Int
   private let breaksOff: Bool
   private let isFilling: Bool
-  private let loop: EventLoop
+  private let loop: IOLoop
   private var position = 0
   private var isCancelled = false
 
   /// - Parameter length: What was announced, or would have been.
-  init(_ answer: SandboxAnswer, length: Int, loop: EventLoop) {
+  init(_ answer: SandboxAnswer, length: Int, loop: IOLoop) {
     content = answer.content
     pace = answer.delivery.pace
     isFilling = answer.delivery.filling != nil

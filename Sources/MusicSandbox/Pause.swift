@@ -6,7 +6,7 @@ enum Pause {
   private static let slice = Duration.milliseconds(100)
 
   /// Returns after so long, or soon after the task is cancelled.
-  static func pass(_ duration: Duration, on loop: EventLoop) async {
+  static func pass(_ duration: Duration, on loop: IOLoop) async {
     guard duration > .zero else { return }
     let timer = loop.openTimer()
     defer { timer.close() }

@@ -74,7 +74,7 @@ extension SandboxRequest {
 
 extension SandboxAnswer {
   /// The response, once its delay has passed.
-  fileprivate func response(on loop: EventLoop) async -> Response {
+  fileprivate func response(on loop: IOLoop) async -> Response {
     await Pause.pass(delivery.delay, on: loop)
     var response = Response(self)
     guard delivery.pace != nil || delivery.ending != .whole || delivery.filling != nil else { return response }

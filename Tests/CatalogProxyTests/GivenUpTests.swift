@@ -30,12 +30,12 @@ struct GivenUpTests {
   private func answer() async throws -> CatalogReply {
     // A clock that stands still: the threads that tasks share may be busy for long.
     let clock = CatalogClock { CacheTime(monotonic: 1_000_000_000, wall: 1_795_000_000) }
-    let proxy = CatalogProxy(
+    let proxy = CatalogGateway(
       .init(upstream: "https://a.example", nextHop: "a.example"), observer: Silent(), clock: clock)
     proxy.use(Tokens())
     let target = try CatalogTarget(path: Array("/v1/catalog/us/songs/1".utf8).span, query: nil, allowsMe: false)
     let call = CatalogCall(
-      .get, target, caller: QuotaCaller(client: "a", share: nil, subscriber: "b"), directives: RequestDirectives(),
+      .get, target, caller: QuotaCaller(client: "a", share: nil, rateLimitPrefix: "b"), directives: RequestDirectives(),
       preconditions: Preconditions(), coding: .identity, fields: [:])
     return await proxy.answer(call, by: UpstreamRoute(ClosedUpstream(), executor: globalConcurrentExecutor))
   }

@@ -30,10 +30,10 @@ struct ProxyTokenTests {
   }
 
   private let source = Source()
-  private let proxy: CatalogProxy
+  private let proxy: CatalogGateway
 
   init() {
-    proxy = CatalogProxy(.init(upstream: "http://localhost", nextHop: "localhost"), observer: Silence())
+    proxy = CatalogGateway(.init(upstream: "http://localhost", nextHop: "localhost"), observer: Silence())
     proxy.use(source)
   }
 
@@ -44,7 +44,7 @@ struct ProxyTokenTests {
         #expect(proxy.currentToken()?.text == "token-\(round)")
       }
       #expect(source.count == round)
-      let now = RemintPolicy.interval * round
+      let now = TokenRefreshPolicy.interval * round
       _ = proxy.withState { state in state.remint.unauthorized(state.remint.current, isRetry: false, now: now) }
     }
   }

@@ -32,9 +32,9 @@ struct TokenCacheTests {
     }
   }
 
-  private func token(_ mintedAt: Int, ttl: Int = 3600) throws -> DeveloperToken {
+  private func token(_ mintedAt: Int, ttl: Int = 3600) throws -> MintedToken {
     let claims = Claims(issuer: try Samples.team(), issuedAt: mintedAt, expiresAt: mintedAt + ttl, origins: [])
-    return DeveloperToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
+    return MintedToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
   }
 
   private func key(_ ttl: Int) -> TokenCache.Key { TokenCache.Key(ttl: ttl, origins: []) }

@@ -50,12 +50,12 @@ import Testing
   }
 
   @Test(
-    "a subscriber is an IPv4 address or the /64 of an IPv6 one",
+    "a rateLimitPrefix is an IPv4 address or the /64 of an IPv6 one",
     arguments: [
       ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
     ])
-  func subscriber(text: String, subscriber: String) throws {
-    #expect(try #require(IPAddress(text)).subscriber.description == subscriber)
+  func rateLimitPrefix(text: String, rateLimitPrefix: String) throws {
+    #expect(try #require(IPAddress(text)).rateLimitPrefix.description == rateLimitPrefix)
   }
 
   @Test(

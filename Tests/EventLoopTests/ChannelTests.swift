@@ -5,9 +5,9 @@ import Testing
 @testable import EventLoop
 
 @Suite struct ChannelTests {
-  @Test("a watcher hears once of each watch", arguments: EventLoop.PollerKind.allCases)
-  func once(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("a watcher hears once of each watch", arguments: IOLoop.PollerKind.allCases)
+  func once(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let heard = Listening()
     for count in 1...3 {
@@ -21,9 +21,9 @@ import Testing
 
   @Test(
     "a channel closed in the turn that brings news of it hears nothing of them",
-    arguments: EventLoop.PollerKind.allCases)
-  func closedInSameTurn(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+    arguments: IOLoop.PollerKind.allCases)
+  func closedInSameTurn(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let pairs = try (0..<2).map { _ in try Pair(on: loop) }
     let isReady = Notes<Bool>()
     let reused = Notes<UInt32>()
@@ -57,9 +57,9 @@ import Testing
     #expect(tenant.notes.wait(for: 1) == [.ready])
   }
 
-  @Test("closing ends the wait of a task, once", arguments: EventLoop.PollerKind.allCases)
-  func closing(_ kind: EventLoop.PollerKind) async throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("closing ends the wait of a task, once", arguments: IOLoop.PollerKind.allCases)
+  func closing(_ kind: IOLoop.PollerKind) async throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let task = Task(executorPreference: loop.loop) {
       [await pair.channel.readable(until: .never), await pair.channel.writable(until: .never)]
@@ -77,9 +77,9 @@ import Testing
 
   @Test(
     "a connection that is busy does not spin the loop, whatever waits in its socket",
-    arguments: EventLoop.PollerKind.allCases, ["unread data", "a peer that has gone"])
-  func busy(_ kind: EventLoop.PollerKind, trouble: String) throws {
-    let loop = try EventLoop.forTest(kind)
+    arguments: IOLoop.PollerKind.allCases, ["unread data", "a peer that has gone"])
+  func busy(_ kind: IOLoop.PollerKind, trouble: String) throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let clock = try Pair(on: loop)
     let (heard, last) = (Listening(), Listening())
@@ -96,9 +96,9 @@ import Testing
     #expect(turns < 20)
   }
 
-  @Test("at most as much is read as was asked for", arguments: EventLoop.PollerKind.allCases)
-  func bounded(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("at most as much is read as was asked for", arguments: IOLoop.PollerKind.allCases)
+  func bounded(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     for _ in 0..<10 { pair.poke() }
     let reads = try loop.get {
@@ -109,9 +109,9 @@ import Testing
     #expect(reads == [.bytes(7), .bytes(3), .wouldBlock])
   }
 
-  @Test("a writer waits until the peer reads", arguments: EventLoop.PollerKind.allCases)
-  func writing(_ kind: EventLoop.PollerKind) async throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("a writer waits until the peer reads", arguments: IOLoop.PollerKind.allCases)
+  func writing(_ kind: IOLoop.PollerKind) async throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let isFull = Notes<Bool>()
     let task = Task(executorPreference: loop.loop) {

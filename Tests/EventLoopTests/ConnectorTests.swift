@@ -83,7 +83,7 @@ struct ConnectorTests {
     let (old, new) = (try Peer(.v4), try Peer(.v4))
     let gate = DispatchSemaphore(value: 0)
     let answers = Notes<Int>()
-    let loop = try EventLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
       answers.add(1)
       if answers.all.count == 1 { return [old.address] }
@@ -105,7 +105,7 @@ struct ConnectorTests {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
     let answers = Notes<Int>()
-    let loop = try EventLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
       answers.add(1)
       if answers.all.count == 1 { return [peer.address] }
@@ -123,7 +123,7 @@ struct ConnectorTests {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
     let answers = Notes<Int>()
-    let loop = try EventLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
       answers.add(1)
       gate.wait()
@@ -182,14 +182,14 @@ final class Attempt: @unchecked Sendable {
   }
 
   convenience init(to host: String, port: UInt16) throws {
-    let loop = try EventLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.platformDefault)
     self.init(on: loop, NameResolver(loop: loop.loop), to: host, port: port)
   }
 
   convenience init(
     to host: String, patience: Duration = .seconds(60), lookUp: @escaping NameResolver.LookUp
   ) throws {
-    let loop = try EventLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.platformDefault)
     self.init(on: loop, NameResolver(loop: loop.loop, lookUp: lookUp), to: host, patience: patience)
   }
 

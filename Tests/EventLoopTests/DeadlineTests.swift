@@ -29,9 +29,9 @@ import Testing
     #expect(Deadline.now <= Deadline.now)
   }
 
-  @Test("deadlines come once each, in their order, and not early", arguments: EventLoop.PollerKind.allCases)
-  func order(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("deadlines come once each, in their order, and not early", arguments: IOLoop.PollerKind.allCases)
+  func order(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let pairs = try (0..<20).map { _ in try Pair(on: loop) }
     let notes = Notes<Int>()
     let start = Deadline.now
@@ -51,10 +51,10 @@ import Testing
   }
 
   @Test(
-    "a deadline that is moved comes at its new time only", arguments: EventLoop.PollerKind.allCases,
+    "a deadline that is moved comes at its new time only", arguments: IOLoop.PollerKind.allCases,
     [(50, 5), (5, 50)])
-  func moved(_ kind: EventLoop.PollerKind, times: (first: Int, second: Int)) throws {
-    let loop = try EventLoop.forTest(kind)
+  func moved(_ kind: IOLoop.PollerKind, times: (first: Int, second: Int)) throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let clock = try Pair(on: loop)
     let old = Listening()
@@ -75,9 +75,9 @@ import Testing
     #expect(new.notes.all == [.timedOut])
   }
 
-  @Test("a deadline that has passed already ends the wait", arguments: EventLoop.PollerKind.allCases)
-  func past(_ kind: EventLoop.PollerKind) async throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("a deadline that has passed already ends the wait", arguments: IOLoop.PollerKind.allCases)
+  func past(_ kind: IOLoop.PollerKind) async throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let waits = Task(executorPreference: loop.loop) {
       [
@@ -88,9 +88,9 @@ import Testing
     #expect(await waits.value == [.timedOut, .timedOut, .timedOut])
   }
 
-  @Test("the next tenant of a slot does not hear of the last one's deadline", arguments: EventLoop.PollerKind.allCases)
-  func slotReuse(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("the next tenant of a slot does not hear of the last one's deadline", arguments: IOLoop.PollerKind.allCases)
+  func slotReuse(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let first = try Pair(on: loop)
     let heard = Listening()
     loop.loop.performAndWait {
@@ -111,9 +111,9 @@ import Testing
     #expect(quiet.notes.all.isEmpty)
   }
 
-  @Test("deadlines of channels that are gone do not pile up", arguments: EventLoop.PollerKind.allCases)
-  func pile(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("deadlines of channels that are gone do not pile up", arguments: IOLoop.PollerKind.allCases)
+  func pile(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let kept = try Pair(on: loop)
     let (heard, other) = (Listening(), Listening())
     loop.loop.performAndWait {

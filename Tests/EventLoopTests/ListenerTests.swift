@@ -7,16 +7,16 @@ import Testing
 
 @Suite struct ListenerTests {
   @Test(
-    "a free port is picked, and connections arrive with the peer's address", arguments: EventLoop.PollerKind.allCases)
-  func accepts(_ kind: EventLoop.PollerKind) throws {
+    "a free port is picked, and connections arrive with the peer's address", arguments: IOLoop.PollerKind.allCases)
+  func accepts(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind, loops: 2)
     let clients = try (0..<20).map { _ in try RawClient(port: host.port) }
     let peers = host.peers.wait(for: clients.count)
     #expect(peers.allSatisfy { $0.ipAddress == IPAddress("127.0.0.1") && $0.port != 0 })
   }
 
-  @Test("the host * is IPv6 and IPv4 on the same port", arguments: EventLoop.PollerKind.allCases)
-  func anyHost(_ kind: EventLoop.PollerKind) throws {
+  @Test("the host * is IPv6 and IPv4 on the same port", arguments: IOLoop.PollerKind.allCases)
+  func anyHost(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "*", port: 0), kind, loops: 2)
     #expect(Set(host.addresses.map(\.port)).count == 1)
     let v4 = try RawClient(port: host.port)
@@ -90,8 +90,8 @@ import Testing
   }
 
   @Test(
-    "a Unix-domain socket is for owner and group, and goes with the drain", arguments: EventLoop.PollerKind.allCases)
-  func unix(_ kind: EventLoop.PollerKind) throws {
+    "a Unix-domain socket is for owner and group, and goes with the drain", arguments: IOLoop.PollerKind.allCases)
+  func unix(_ kind: IOLoop.PollerKind) throws {
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "server.sock")
     let host = try Host(.unix(path: path), kind, loops: 2)
@@ -160,8 +160,8 @@ import Testing
     withExtendedLifetime(successor) {}
   }
 
-  @Test("connections that wait when a listener closes are all accepted", arguments: EventLoop.PollerKind.allCases)
-  func drain(_ kind: EventLoop.PollerKind) throws {
+  @Test("connections that wait when a listener closes are all accepted", arguments: IOLoop.PollerKind.allCases)
+  func drain(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind, loops: 2)
     // Far more than are accepted in one go, while the loops are kept from accepting any.
     let released = Notes<Bool>()
@@ -174,8 +174,8 @@ import Testing
     #expect(throws: TestFailure.self) { try RawClient(port: host.port) }
   }
 
-  @Test("a listener whose owner has gone closes what it accepts", arguments: EventLoop.PollerKind.allCases)
-  func orphan(_ kind: EventLoop.PollerKind) throws {
+  @Test("a listener whose owner has gone closes what it accepts", arguments: IOLoop.PollerKind.allCases)
+  func orphan(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind)
     host.forgetOwner()
     let client = try RawClient(port: host.port)
@@ -183,8 +183,8 @@ import Testing
   }
 
   @Test(
-    "at the descriptor limit accepting pauses, without spinning, and goes on", arguments: EventLoop.PollerKind.allCases)
-  func descriptorLimit(_ kind: EventLoop.PollerKind) async {
+    "at the descriptor limit accepting pauses, without spinning, and goes on", arguments: IOLoop.PollerKind.allCases)
+  func descriptorLimit(_ kind: IOLoop.PollerKind) async {
     switch kind {
     case .epoll: await #expect(processExitsWith: .success) { try DescriptorLimit.run(.epoll) }
     case .poll: await #expect(processExitsWith: .success) { try DescriptorLimit.run(.poll) }
@@ -194,7 +194,7 @@ import Testing
 
 /// What happens to a listener when the system has no descriptors left; in a process of its own, for the others' sake.
 private enum DescriptorLimit {
-  static func run(_ kind: EventLoop.PollerKind) throws {
+  static func run(_ kind: IOLoop.PollerKind) throws {
     var limit = rlimit(rlim_cur: 256, rlim_max: 256)
     try require(unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, "limit")
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind)
@@ -235,8 +235,8 @@ private final class Host: Sendable {
   var pauses: Notes<SocketError> { owner.pauses }
   var port: UInt16 { addresses.first?.port ?? 0 }
 
-  init(_ endpoint: Endpoint, _ kind: EventLoop.PollerKind, loops count: Int = 1) throws {
-    let loops = try (0..<count).map { _ in try EventLoop.forTest(kind) }
+  init(_ endpoint: Endpoint, _ kind: IOLoop.PollerKind, loops count: Int = 1) throws {
+    let loops = try (0..<count).map { _ in try IOLoop.forTest(kind) }
     let listeners = try Listener.open(endpoint, loops: count)
     let owner = Owner()
     addresses = listeners.compactMap(\.first?.address)

@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import EventLoop
 
-extension EventLoop {
+extension IOLoop {
   /// A loop that ends with the test.
   static func forTest(_ kind: PollerKind) throws -> TestLoop {
     TestLoop(try start(label: "test.loop", poller: kind))
@@ -12,9 +12,9 @@ extension EventLoop {
 
 /// Stops its loop when it goes.
 final class TestLoop: Sendable {
-  let loop: EventLoop
+  let loop: IOLoop
 
-  init(_ loop: EventLoop) { self.loop = loop }
+  init(_ loop: IOLoop) { self.loop = loop }
 
   deinit { loop.stop() }
 

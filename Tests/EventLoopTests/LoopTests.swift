@@ -7,7 +7,7 @@ import Testing
 @Suite struct LoopTests {
   @Test("what is left for the end of a turn runs behind all that the turn brings, and may bring more")
   func endOfTurn() throws {
-    let loop = try EventLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.platformDefault)
     let notes = Notes<Int>()
     loop.loop.performAndWait {
       loop.loop.atEndOfTurn {
@@ -22,9 +22,9 @@ import Testing
   }
 
   @Test(
-    "what other threads post runs on the loop, in the order of each thread", arguments: EventLoop.PollerKind.allCases)
-  func order(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+    "what other threads post runs on the loop, in the order of each thread", arguments: IOLoop.PollerKind.allCases)
+  func order(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let notes = Notes<(thread: Int, number: Int, isCurrent: Bool)>()
     let threads = DispatchGroup()
     for thread in 0..<8 {
@@ -40,9 +40,9 @@ import Testing
   }
 
   @Test(
-    "a task that prefers the loop stays on it, wherever it is resumed from", arguments: EventLoop.PollerKind.allCases)
-  func tasks(_ kind: EventLoop.PollerKind) async throws {
-    let loop = try EventLoop.forTest(kind)
+    "a task that prefers the loop stays on it, wherever it is resumed from", arguments: IOLoop.PollerKind.allCases)
+  func tasks(_ kind: IOLoop.PollerKind) async throws {
+    let loop = try IOLoop.forTest(kind)
     await withTaskGroup(of: Bool.self) { group in
       for _ in 0..<200 {
         group.addTask(executorPreference: loop.loop) {
@@ -60,9 +60,9 @@ import Testing
     }
   }
 
-  @Test("performAndWait returns when it is done", arguments: EventLoop.PollerKind.allCases)
-  func performAndWait(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("performAndWait returns when it is done", arguments: IOLoop.PollerKind.allCases)
+  func performAndWait(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     let notes = Notes<Int>()
     for number in 0..<1000 {
       loop.loop.performAndWait { notes.add(number) }
@@ -70,9 +70,9 @@ import Testing
     }
   }
 
-  @Test("a loop that stops closes what it has and ends its waits", arguments: EventLoop.PollerKind.allCases)
-  func stop(_ kind: EventLoop.PollerKind) async throws {
-    let loop = try EventLoop.forTest(kind)
+  @Test("a loop that stops closes what it has and ends its waits", arguments: IOLoop.PollerKind.allCases)
+  func stop(_ kind: IOLoop.PollerKind) async throws {
+    let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let isReady = Notes<Bool>()
     let task = Task(executorPreference: loop.loop) {
@@ -89,9 +89,9 @@ import Testing
 
   @Test(
     "what is posted to a loop that has ended is dropped, and nobody waits for it",
-    arguments: EventLoop.PollerKind.allCases)
-  func afterTheEnd(_ kind: EventLoop.PollerKind) throws {
-    let loop = try EventLoop.forTest(kind)
+    arguments: IOLoop.PollerKind.allCases)
+  func afterTheEnd(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
     loop.loop.stop()
     while loop.loop.post({}) { sched_yield() }
     loop.loop.performAndWait { Issue.record("It ran.") }

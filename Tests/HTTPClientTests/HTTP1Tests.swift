@@ -54,7 +54,7 @@ struct HTTP1Tests {
 
   @Test("beyond the memory budget no connection is opened but the first, and requests wait for those that there are")
   func overBudget() throws {
-    let memory = MemoryBudget(limit: 8 * Link.cost)
+    let memory = MemoryBudget(limit: 8 * ByteTransport.cost)
     let client = try TestClient(port: peer.port) { $0.memory = memory }
     try answer(client.send(), on: peer.accept()).end()
     client.wait { $0.connections.isEmpty }
@@ -63,7 +63,7 @@ struct HTTP1Tests {
     // An eighth is reserved.
     for _ in 0..<7 { connections.append(try peer.accept()) }
     client.wait { $0.counters.connectionsOpen == 7 }
-    #expect(memory.used == 7 * Link.cost)
+    #expect(memory.used == 7 * ByteTransport.cost)
     #expect(memory.refusals(for: .upstream) > 0)
     for index in 0..<20 {
       _ = try connections[index % 7].request()

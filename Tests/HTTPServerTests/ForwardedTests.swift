@@ -21,10 +21,10 @@ struct ForwardedTests {
   struct Case: CustomTestStringConvertible {
     let fields: [String]
     let client: String
-    let subscriber: String
+    let rateLimitPrefix: String
 
-    init(_ fields: String..., client: String, subscriber: String? = nil) {
-      (self.fields, self.client, self.subscriber) = (fields, client, subscriber ?? client)
+    init(_ fields: String..., client: String, rateLimitPrefix: String? = nil) {
+      (self.fields, self.client, self.rateLimitPrefix) = (fields, client, rateLimitPrefix ?? client)
     }
 
     var testDescription: String { fields.joined(separator: " | ") }
@@ -37,13 +37,13 @@ struct ForwardedTests {
     Case("X-Forwarded-For: 1.1.1.1, 192.0.2.1, 10.0.0.1, 10.2.3.4:99", client: "192.0.2.1"),
     Case("X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 192.0.2.1", client: "192.0.2.1"),
     Case("X-Forwarded-For: 192.0.2.1", "Accept: */*", "x-forwarded-for: 10.0.0.1", client: "192.0.2.1"),
-    Case("X-Forwarded-For: 2001:db8:1:2:3:4:5:6", client: "2001:db8:1:2:3:4:5:6", subscriber: "2001:db8:1:2::"),
-    Case("X-Forwarded-For: [2001:DB8::1]:443", client: "2001:db8::1", subscriber: "2001:db8::"),
+    Case("X-Forwarded-For: 2001:db8:1:2:3:4:5:6", client: "2001:db8:1:2:3:4:5:6", rateLimitPrefix: "2001:db8:1:2::"),
+    Case("X-Forwarded-For: [2001:DB8::1]:443", client: "2001:db8::1", rateLimitPrefix: "2001:db8::"),
     Case("X-Forwarded-For: ::ffff:192.0.2.1", client: "192.0.2.1"),
     Case("X-Forwarded-For: 192.0.2.1, ::ffff:10.0.0.1", client: "192.0.2.1"),
     // All trusted: the farthest.
     Case("X-Forwarded-For: 10.0.0.3, 10.0.0.2", client: "10.0.0.3"),
-    Case("X-Forwarded-For: fd00::1", client: "fd00::1", subscriber: "fd00::"),
+    Case("X-Forwarded-For: fd00::1", client: "fd00::1", rateLimitPrefix: "fd00::"),
     // No address: the farthest that is known.
     Case("X-Forwarded-For: 1.1.1.1, unknown", client: "127.0.0.1"),
     Case("X-Forwarded-For: 1.1.1.1, unknown, 10.0.0.1", client: "10.0.0.1"),
@@ -55,7 +55,7 @@ struct ForwardedTests {
     Case("Forwarded: for=192.0.2.1;proto=https", client: "192.0.2.1"),
     Case("Forwarded: for=1.1.1.1, for=192.0.2.1, for=\"[fd00::5]:80\"", client: "192.0.2.1"),
     Case(
-      "Forwarded: for=1.1.1.1", "forwarded: For=\"[2001:db8::1]:4711\"", client: "2001:db8::1", subscriber: "2001:db8::"
+      "Forwarded: for=1.1.1.1", "forwarded: For=\"[2001:db8::1]:4711\"", client: "2001:db8::1", rateLimitPrefix: "2001:db8::"
     ),
     Case("Forwarded: for=192.0.2.1, for=_hidden, for=10.0.0.1", client: "10.0.0.1"),
     Case("Forwarded: for=\"192.0.2.1, for=192.0.2.2", client: "192.0.2.2"),
@@ -74,7 +74,7 @@ struct ForwardedTests {
   func client(_ `case`: Case) throws {
     let server = try Self.server()
     let fields = `case`.fields.map { $0 + "\r\n" }.joined()
-    let expected = "\(`case`.client) \(`case`.subscriber) -"
+    let expected = "\(`case`.client) \(`case`.rateLimitPrefix) -"
     let answers = try server.answers(
       to: "GET /who HTTP/1.1\r\nHost: a\r\n\(fields)\r\nGET /who HTTP/1.0\r\n\r\n")
     #expect(answers.map(\.text) == [expected, "127.0.0.1 127.0.0.1 -"])
@@ -90,7 +90,7 @@ struct ForwardedTests {
     let result = try run(
       "curl",
       ["--silent", "--http2-prior-knowledge", "--max-time", "60"] + fields + ["http://127.0.0.1:\(server.port)/who"])
-    #expect(result.stdout == "\(`case`.client) \(`case`.subscriber) -")
+    #expect(result.stdout == "\(`case`.client) \(`case`.rateLimitPrefix) -")
     #expect(server.recorder.clients == [`case`.client])
   }
 
@@ -128,7 +128,7 @@ struct ForwardedTests {
   func unixSocket() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "socket")
-    let loop = try EventLoop.start(label: "test.unix", poller: .epoll)
+    let loop = try IOLoop.start(label: "test.unix", poller: .epoll)
     let recorder = Recorder()
     let server = try Server(
       Server.Configuration(endpoint: .unix(path: path), observer: recorder), router: .who, loops: [loop])

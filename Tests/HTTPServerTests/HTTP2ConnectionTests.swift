@@ -10,7 +10,7 @@ import Testing
 
 /// HTTP/2 where a server speaks it, with curl as the client.
 @Suite struct HTTP2ConnectionTests {
-  private static func server(_ kind: EventLoop.PollerKind, _ router: Router = .test) throws -> TestServer {
+  private static func server(_ kind: IOLoop.PollerKind, _ router: Router = .test) throws -> TestServer {
     try TestServer(Variant(poller: kind, isTLS: false), router: router, speaksHTTP2: true)
   }
 
@@ -23,8 +23,8 @@ import Testing
       ])
   }
 
-  @Test("answers what HTTP/1.1 answers", arguments: EventLoop.PollerKind.allCases)
-  func answers(_ kind: EventLoop.PollerKind) throws {
+  @Test("answers what HTTP/1.1 answers", arguments: IOLoop.PollerKind.allCases)
+  func answers(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     #expect(try Self.curl(server, "/hello").stdout == "hello")
     #expect(try Self.curl(server, "/echo?a=b").stdout == "a=b")
@@ -43,16 +43,16 @@ import Testing
     #expect(server.recorder.statuses.contains(405))
   }
 
-  @Test("sends a long answer whole", arguments: EventLoop.PollerKind.allCases)
-  func long(_ kind: EventLoop.PollerKind) throws {
+  @Test("sends a long answer whole", arguments: IOLoop.PollerKind.allCases)
+  func long(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let result = try Self.curl(server, "/large")
     #expect(result.status == 0)
     #expect(result.standardOutput == Router.large)
   }
 
-  @Test("hands content to work that waits, and streams answers", arguments: EventLoop.PollerKind.allCases)
-  func streams(_ kind: EventLoop.PollerKind) throws {
+  @Test("hands content to work that waits, and streams answers", arguments: IOLoop.PollerKind.allCases)
+  func streams(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(
       kind,
       Router([
@@ -78,8 +78,8 @@ import Testing
     #expect(try Self.curl(server, "/x?broken").status == 92)
   }
 
-  @Test("serves HTTP/1.1 on the same port, however the first bytes are cut", arguments: EventLoop.PollerKind.allCases)
-  func both(_ kind: EventLoop.PollerKind) throws {
+  @Test("serves HTTP/1.1 on the same port, however the first bytes are cut", arguments: IOLoop.PollerKind.allCases)
+  func both(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
     let client = try server.connect()
@@ -90,8 +90,8 @@ import Testing
     #expect(try other.answers(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
   }
 
-  @Test("work is cancelled when its client goes away", arguments: EventLoop.PollerKind.allCases)
-  func clientGone(_ kind: EventLoop.PollerKind) throws {
+  @Test("work is cancelled when its client goes away", arguments: IOLoop.PollerKind.allCases)
+  func clientGone(_ kind: IOLoop.PollerKind) throws {
     let ended = Signal<Bool>()
     let server = try Self.server(
       kind,
@@ -109,8 +109,8 @@ import Testing
     #expect(ended.wait())
   }
 
-  @Test("a server that drains answers what has arrived, and says goodbye", arguments: EventLoop.PollerKind.allCases)
-  func drain(_ kind: EventLoop.PollerKind) throws {
+  @Test("a server that drains answers what has arrived, and says goodbye", arguments: IOLoop.PollerKind.allCases)
+  func drain(_ kind: IOLoop.PollerKind) throws {
     let begun = Signal<Void>()
     let answers = Signal<Void>()
     let server = try Self.server(
@@ -139,8 +139,8 @@ import Testing
 
   @Test(
     "a server that drains says goodbye twice, and answers what comes in between",
-    arguments: EventLoop.PollerKind.allCases)
-  func twoGoAways(_ kind: EventLoop.PollerKind) throws {
+    arguments: IOLoop.PollerKind.allCases)
+  func twoGoAways(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let client = try RawClient(port: server.port)
     // The preface and empty settings; later GET /hello on stream 1 (RFC 9113 §3.4, §6.2, RFC 7541 appendix A).

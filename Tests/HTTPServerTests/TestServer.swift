@@ -12,7 +12,7 @@ final class TestServer: Sendable {
   let server: Server
   let recorder = Recorder()
   let port: UInt16
-  private let loops: [EventLoop]
+  private let loops: [IOLoop]
   private let isTLS: Bool
 
   init(
@@ -29,7 +29,7 @@ final class TestServer: Sendable {
     configuration.speaksHTTP2 = speaksHTTP2
     configuration.isTrustedProxy = isTrusted
     configuration.requiresProxyHeader = requiresProxyHeader
-    loops = try (0..<count).map { try EventLoop.start(label: "test.loop.\($0)", poller: variant.poller) }
+    loops = try (0..<count).map { try IOLoop.start(label: "test.loop.\($0)", poller: variant.poller) }
     server = try Server(configuration, router: router, loops: loops)
     isTLS = variant.isTLS
     guard let port = server.addresses.first?.port else { throw TestFailure("The server has no port.") }

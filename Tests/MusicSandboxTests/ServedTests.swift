@@ -101,11 +101,11 @@ private final class Served {
   let ground: Ground
   let port: UInt16
   private let server: Server
-  private let loop: EventLoop
+  private let loop: IOLoop
 
   init(_ change: (inout SandboxOptions) -> Void = { _ in }) throws {
     ground = try Ground(change)
-    loop = try EventLoop.start(label: "test.sandbox")
+    loop = try IOLoop.start(label: "test.sandbox")
     let configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: Nobody())
     server = try Server(configuration, router: ground.sandbox.router, loops: [loop])
     guard let port = server.addresses.first?.port else { throw TestFailure("The server has no port.") }

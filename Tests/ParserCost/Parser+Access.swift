@@ -29,7 +29,7 @@
     }
 
     private static func makeRequest() -> Request? {
-      guard let loop = try? EventLoop.start(label: "cost"), let id = RequestID("cost") else { return nil }
+      guard let loop = try? IOLoop.start(label: "cost"), let id = RequestID("cost") else { return nil }
       return Request(limits: HTTP1Limits(), id: id, loop: loop)
     }
 
@@ -40,7 +40,7 @@
       request.reset()
       guard (try? request.parser.parse(bytes.span)) != nil else { return }
       request.keep(bytes.span)
-      let presented = Presented(request, to: policy, authorities: nil)
+      let presented = PresentedCredentials(request, to: policy, authorities: nil)
       _ = policy.identify(presented, now: 1_795_000_000) { _ in nil }
       var response = Response(.ok)
       crossOrigin.finish(&response, request)

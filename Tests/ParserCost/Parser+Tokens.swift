@@ -52,7 +52,7 @@
     private static let page = try? OriginPattern("https://*.app.example.com")
 
     private static func jwt(_ bytes: [UInt8]) {
-      _ = policy.identify(Presented(credential: .bearer(bytes[...])), now: 1_795_000_000) { _ in nil }
+      _ = policy.identify(PresentedCredentials(credential: .bearer(bytes[...])), now: 1_795_000_000) { _ in nil }
     }
 
     private static func filled(_ template: String, _ text: [UInt8]) -> [UInt8] {

@@ -11,7 +11,7 @@ struct AccessServiceTests {
   @Test("is logged with the reason, but not for each caller")
   func failedToken() throws {
     let notes = KeySetGround.Notes()
-    let loop = try EventLoop.start(label: "test")
+    let loop = try IOLoop.start(label: "test")
     defer { loop.stop() }
     let service = try AccessService(
       Settings.Audit(), loops: [loop], sink: LogSink(descriptor: -1, format: .text),

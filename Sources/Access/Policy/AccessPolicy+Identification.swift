@@ -23,7 +23,7 @@ extension AccessPolicy {
   ///   - isLastTry: Whether fetching keys is pointless, because the server has just fetched them.
   ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
   public func identify(
-    _ presented: Presented, now: Int, isLastTry: Bool = false, keys: (KeySetSource) -> JSONWebKeySet?
+    _ presented: PresentedCredentials, now: Int, isLastTry: Bool = false, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> Identification {
     do throws(Interruption) {
       guard let credential = presented.credential, !clients.isEmpty else {
@@ -56,7 +56,7 @@ extension AccessPolicy {
   // MARK: With a credential
 
   private func holder(
-    of credential: Presented.Credential, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
+    of credential: PresentedCredentials.Credential, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
   ) throws(Interruption) -> (Client, subject: ByteString?) {
     switch credential {
     case .apiKey(let key):
@@ -97,7 +97,7 @@ extension AccessPolicy {
   }
 
   private static func caller(
-    _ client: Client, subject: ByteString?, origin: Presented.RequestOrigin
+    _ client: Client, subject: ByteString?, origin: PresentedCredentials.RequestOrigin
   ) throws(Interruption) -> Principal {
     guard client.origins.isRestricted else { return Principal(client: client, subject: subject, origin: nil) }
     switch origin {
@@ -116,7 +116,7 @@ extension AccessPolicy {
 
   // MARK: Without
 
-  private func callerWithoutCredential(_ origin: Presented.RequestOrigin) throws(Interruption) -> Principal {
+  private func callerWithoutCredential(_ origin: PresentedCredentials.RequestOrigin) throws(Interruption) -> Principal {
     if case .present(let origin) = origin, let client = client(of: origin) {
       return Principal(client: client, subject: nil, origin: origin)
     }

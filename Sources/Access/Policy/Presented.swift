@@ -1,7 +1,7 @@
 public import DeveloperToken
 
 /// The credential and the origin that a request presents.
-public struct Presented: Sendable {
+public struct PresentedCredentials: Sendable {
   /// A credential as it came, not yet believed.
   public enum Credential: Sendable {
     /// The token of `Authorization: Bearer` (RFC 6750 §2.1): an API key or a JWT.
@@ -38,7 +38,7 @@ public struct Presented: Sendable {
   }
 
   /// The same in memory of its own, for a wait: a slice of a request's head keeps the whole head.
-  public func copied() -> Presented {
+  public func copied() -> PresentedCredentials {
     var copy = self
     switch credential {
     case .bearer(let token): copy.credential = .bearer(Array(token)[...])

@@ -20,7 +20,7 @@ public struct CircuitSubject: Sendable, Equatable {
     let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
     let caller = Self.hash { hasher in
       hasher.combine(client)
-      hasher.combine(call.caller.subscriber)
+      hasher.combine(call.caller.rateLimitPrefix)
     }
     let resource =
       call.target.isStorable

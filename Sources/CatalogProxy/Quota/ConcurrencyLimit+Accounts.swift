@@ -27,7 +27,7 @@ extension ConcurrencyLimit {
   /// One of a client's callers, while it has a request under way or waiting.
   struct Caller: Sendable {
     var account = Account()
-    var queue = TicketQueues<Waiting>.Queue()
+    var queue = TicketQueues<WaitingRequest>.Queue()
 
     var isIdle: Bool { account.inFlight == 0 && queue.isEmpty }
   }
@@ -53,7 +53,7 @@ extension ConcurrencyLimit {
   }
 
   /// A request that waits.
-  struct Waiting: Sendable {
+  struct WaitingRequest: Sendable {
     let caller: QuotaCaller
     let cost: Int
     let waiter: Waiter

@@ -29,7 +29,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var pacer: RatePacer
   var known: [QuotaCaller: Caller] = [:]
   var clients: [String: Client] = [:]
-  var queues = TicketQueues<Waiting>()
+  var queues = TicketQueues<WaitingRequest>()
   /// The callers' turns, a queue for each client.
   var callerTurns = TicketQueues<QuotaCaller>()
   var clientTurns = TicketQueues<String>()
@@ -81,7 +81,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       return .granted(permit)
     }
     if let delay = delay(of: request, caller, client) { return .refused(retryAfter: delay) }
-    let waiting = Waiting(caller: name, cost: cost, waiter: waiter)
+    let waiting = WaitingRequest(caller: name, cost: cost, waiter: waiter)
     let ticket =
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.waiting += 1

@@ -1,6 +1,6 @@
 public import Bytes
 
-/// One of a client's callers, for sharing the quota fairly. Two are equal if client and subscriber are.
+/// One of a client's callers, for sharing the quota fairly. Two are equal if client and rateLimitPrefix are.
 public struct QuotaCaller: Sendable {
   /// The client, by the name that the operator gave it.
   public let client: String
@@ -8,28 +8,28 @@ public struct QuotaCaller: Sendable {
   /// client there is, for whose others nothing need be held back.
   public let share: Double?
   /// Which of the client's callers: an address, or the user whom a token names.
-  public let subscriber: ByteString
+  public let rateLimitPrefix: ByteString
 
   /// What a client may have where the operator says nothing and there are others: seven eighths.
   public static let usualShare = 0.875
 
   /// A caller.
-  public init(client: String, share: Double? = nil, subscriber: ByteString) {
+  public init(client: String, share: Double? = nil, rateLimitPrefix: ByteString) {
     self.client = client
     self.share = share
-    self.subscriber = subscriber
+    self.rateLimitPrefix = rateLimitPrefix
   }
 }
 
 extension QuotaCaller: Hashable {
   /// Whether it is the same caller of the same client.
   public static func == (left: QuotaCaller, right: QuotaCaller) -> Bool {
-    left.subscriber == right.subscriber && left.client == right.client
+    left.rateLimitPrefix == right.rateLimitPrefix && left.client == right.client
   }
 
   /// Feeds both names.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(client)
-    hasher.combine(subscriber)
+    hasher.combine(rateLimitPrefix)
   }
 }

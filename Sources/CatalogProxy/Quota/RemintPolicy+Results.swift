@@ -1,4 +1,4 @@
-extension RemintPolicy {
+extension TokenRefreshPolicy {
   /// What a 401 leads to that may be about our token.
   public enum Decision: Sendable, Equatable {
     /// Make a fresh token, which is of this version, and send the request once more.

@@ -9,7 +9,7 @@
 ///
 /// One value serves the whole process, behind a lock. Tokens have versions: a 401 for an old one says nothing about the
 /// current one.
-public struct RemintPolicy: Sendable {
+public struct TokenRefreshPolicy: Sendable {
   /// Least time between two tokens that are made because of a 401: 30 s.
   public static let interval: Duration = .seconds(30)
 

@@ -8,7 +8,7 @@ import HTTP2
 /// readiness for either direction is watched at once.
 extension Connection {
   /// Deals with what has come, if the connection speaks HTTP/2; false if it does not.
-  func serveHTTP2() throws(Ending) -> Bool {
+  func serveHTTP2() throws(CloseReason) -> Bool {
     guard http2 != nil || worker.speaksHTTP2 else { return false }
     if http2 == nil {
       switch startsWithPreface() {
@@ -47,7 +47,7 @@ extension Connection {
     guard !isServing, let http2, channel.raw >= 0 else { return }
     channel.unwatch()
     borrowBuffers()
-    do throws(Ending) {
+    do throws(CloseReason) {
       try drive(http2, goesOn: true)
     } catch {
       close()
@@ -55,7 +55,7 @@ extension Connection {
   }
 
   /// Sends, and waits for whatever comes next.
-  private func drive(_ http2: HTTP2Connection, goesOn: Bool) throws(Ending) {
+  private func drive(_ http2: HTTP2Connection, goesOn: Bool) throws(CloseReason) {
     isServing = true
     defer { isServing = false }
     // What the socket has not taken goes first.
@@ -68,7 +68,7 @@ extension Connection {
     }
     let isDone = http2.session.isOver || !goesOn
     if peerHasFinished || (isDone && isFlushed) { return close() }
-    settle()
+    releaseBuffers()
     guard account() else { return turnAway() }
     isResting = true
     let isPending = !isFlushed || http2.session.wantsWrite
@@ -81,7 +81,7 @@ extension Connection {
 
   private func deadline(of http2: HTTP2Connection, isPending: Bool) -> Deadline {
     let limit = isPending ? worker.limits.writeProgress : http2.isIdle ? worker.limits.idle : worker.limits.body
-    return min(now.advanced(by: limit), http2.goodbyeDeadline)
+    return min(now.advanced(by: limit), http2.goAwayDeadline)
   }
 
   /// Asks the client to open no more streams. Those that it has opened before it hears of that are still served: the
@@ -92,8 +92,8 @@ extension Connection {
   }
 
   /// Lets the streams that are open end, and takes no others.
-  func sayGoodbye() {
-    http2?.sayGoodbye()
+  func sendGoAway() {
+    http2?.sendGoAway()
     flushHTTP2()
   }
 }

@@ -12,9 +12,9 @@ final class HTTP2Connection {
   let session: HTTP2Session
   unowned let connection: Connection
   private(set) var exchanges: [HTTP2StreamID: HTTP2Exchange] = [:]
-  private var hasSaidGoodbye = false
+  private var hasSentGoAway = false
   /// When the GOAWAY that names the last stream is due; `never` unless the end has been announced.
-  private(set) var goodbyeDeadline = Deadline.never
+  private(set) var goAwayDeadline = Deadline.never
   /// Bytes that its exchanges hold: content that has come, and short responses that have not gone.
   var contentBytes = 0
 
@@ -53,20 +53,20 @@ final class HTTP2Connection {
   }
 
   /// Whether the GOAWAY that names the last stream is due.
-  var mustSayGoodbye: Bool { connection.now >= goodbyeDeadline }
+  var mustSendGoAway: Bool { connection.now >= goAwayDeadline }
 
   /// Asks the client to open no more streams, and takes those that it opens for so much longer.
   func announceEnd(after grace: Duration) {
-    guard !hasSaidGoodbye, goodbyeDeadline == .never else { return }
-    goodbyeDeadline = connection.now.advanced(by: grace)
+    guard !hasSentGoAway, goAwayDeadline == .never else { return }
+    goAwayDeadline = connection.now.advanced(by: grace)
     session.announceGoAway()
   }
 
   /// Takes no new streams; those that are open go on.
-  func sayGoodbye() {
-    goodbyeDeadline = .never
-    guard !hasSaidGoodbye else { return }
-    hasSaidGoodbye = true
+  func sendGoAway() {
+    goAwayDeadline = .never
+    guard !hasSentGoAway else { return }
+    hasSentGoAway = true
     session.goAway()
   }
 

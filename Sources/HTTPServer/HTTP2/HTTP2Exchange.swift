@@ -41,7 +41,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     request = connection.worker.lendRequest()
     request.isHTTP2 = true
     request.client = connection.client
-    request.subscriber = connection.subscriber
+    request.rateLimitPrefix = connection.rateLimitPrefix
     request.holder = connection.holder
     request.clientCertificate = connection.clientCertificate
     request.received = connection.now
@@ -213,7 +213,7 @@ final class HTTP2Exchange: @unchecked Sendable {
       response.stream?.cancel()
       return owner.session.reset(stream, .internalError)
     }
-    if response.closesConnection { owner.sayGoodbye() }
+    if response.closesConnection { owner.sendGoAway() }
     guard hasContent else {
       response.stream?.cancel()
       return owner.connection.record(request, status: response.status.code, bytes: 0)

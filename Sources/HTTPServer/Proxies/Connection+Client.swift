@@ -15,9 +15,9 @@ extension Connection {
     }
     request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
     guard let client = forwardedClient(of: request, fields) else { return }
-    request.holder = client.subscriber.bits
+    request.holder = client.rateLimitPrefix.bits
     request.client = client.description
-    request.subscriber = client.isIPv4 ? request.client : client.subscriber.description
+    request.rateLimitPrefix = client.isIPv4 ? request.client : client.rateLimitPrefix.description
   }
 
   private func proxysID(of request: Request) -> RequestID? {

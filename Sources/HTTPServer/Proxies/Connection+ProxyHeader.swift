@@ -28,7 +28,7 @@ extension Connection {
   }
 
   /// Tells the observer why the connection closes.
-  func refused(_ error: ProxyHeaderError) -> Ending {
+  func refused(_ error: ProxyHeaderError) -> CloseReason {
     worker.observer.noticed(.proxyHeaderRefused(peer, error))
     return .gone
   }
@@ -42,8 +42,8 @@ extension Connection {
     case .address(let address, let port):
       let peer = SocketAddress.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)
       isFromTrustedProxy = worker.isTrusted(address)
-      know(peer)
-      holder = isFromTrustedProxy ? nil : address.subscriber.bits
+      setPeer(peer)
+      holder = isFromTrustedProxy ? nil : address.rateLimitPrefix.bits
     }
   }
 

@@ -19,7 +19,7 @@ struct AccessGate: Sendable {
 
   /// The result of a request.
   enum Verdict {
-    case admitted(Admitted)
+    case admitted(AuthorizedCaller)
     case refused(Response)
   }
 
@@ -27,13 +27,13 @@ struct AccessGate: Sendable {
   enum Admission {
     case now(Verdict)
     /// Keys of identity providers have to be fetched first.
-    case later([KeySetSource], Presented)
+    case later([KeySetSource], PresentedCredentials)
   }
 
   /// A caller that the gate admitted for one request.
-  struct Admitted: Sendable {
+  struct AuthorizedCaller: Sendable {
     let caller: Principal
-    let visit: Visit
+    let visit: AuditContext
     /// What is left to it; nil if it has no limit.
     let limit: ServiceLimit?
 
@@ -46,8 +46,8 @@ struct AccessGate: Sendable {
   }
 
   /// Identifies the caller and counts the request, if that needs no fetch of keys.
-  func admit(_ request: Request, _ visit: Visit) -> Admission {
-    let presented = Presented(request, to: policy, authorities: clientAuthorities)
+  func admit(_ request: Request, _ visit: AuditContext) -> Admission {
+    let presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
     case .known(let caller): return .now(count(caller, visit))
     case .denied(let denial): return .now(.refused(refuse(denial, visit)))
@@ -57,7 +57,7 @@ struct AccessGate: Sendable {
   }
 
   /// The same for a request that had to wait: once the keys are there, or cannot be had.
-  func admit(_ presented: Presented, _ visit: Visit, afterKeysOf sources: [KeySetSource]) async -> Verdict {
+  func admit(_ presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource]) async -> Verdict {
     await keys.refresh(sources)
     switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
     case .known(let caller): return count(caller, visit)
@@ -66,20 +66,20 @@ struct AccessGate: Sendable {
     }
   }
 
-  private func count(_ caller: Principal, _ visit: Visit) -> Verdict {
+  private func count(_ caller: Principal, _ visit: AuditContext) -> Verdict {
     let client = caller.client
-    guard !client.rates.isUnlimited else { return .admitted(Admitted(caller: caller, visit: visit, limit: nil)) }
-    switch service.limiter.take(client.rates, for: caller.identity(at: visit.subscriber), now: Deadline.now.nanoseconds)
+    guard !client.rates.isUnlimited else { return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil)) }
+    switch service.limiter.take(client.rates, for: caller.identity(at: visit.rateLimitPrefix), now: Deadline.now.nanoseconds)
     {
-    case .unlimited: return .admitted(Admitted(caller: caller, visit: visit, limit: nil))
-    case .allowed(let limit): return .admitted(Admitted(caller: caller, visit: visit, limit: limit))
+    case .unlimited: return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil))
+    case .allowed(let limit): return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: limit))
     case .limited(let limit):
       let whose = limit.policy == .total ? "All callers of client \(client.id) together have" : "This caller has"
       let denial = Denial(
         .rateLimited(retryAfter: limit.seconds), limit.policy == .total ? "client_rate" : "caller_rate",
         "\(whose) asked too often; come back in \(limit.seconds) s.", client: client.id)
       var response = refuse(denial, visit)
-      Admitted(caller: caller, visit: visit, limit: limit).mark(&response)
+      AuthorizedCaller(caller: caller, visit: visit, limit: limit).mark(&response)
       return .refused(response)
     }
   }
@@ -89,19 +89,19 @@ struct AccessGate: Sendable {
   /// Records that a caller got what it asked for.
   ///
   /// - Parameter token: The developer token that it got, if it was one.
-  func grant(_ admitted: Admitted, token: @autoclosure () -> AuditRecord.Token? = nil) {
+  func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) {
     record(.granted, nil, admitted.caller.client.id, admitted.visit, token: token)
   }
 
   /// Records that a caller did not get what it asked for, and says so.
-  func refuse(_ failure: Unfulfilled, _ admitted: Admitted) -> Response {
+  func refuse(_ failure: RequestDenied, _ admitted: AuthorizedCaller) -> Response {
     record(.refused, failure.reason, admitted.caller.client.id, admitted.visit)
     var response = Self.response(failure.refusal, failure.hint, admitted.visit)
     admitted.mark(&response)
     return response
   }
 
-  private func refuse(_ denial: Denial, _ visit: Visit) -> Response {
+  private func refuse(_ denial: Denial, _ visit: AuditContext) -> Response {
     let denial = slowedDown(denial, visit)
     record(denial.isLimit ? .limited : .refused, denial.reason, denial.client ?? "-", visit)
     var refusal = Refusal(denial)
@@ -109,7 +109,7 @@ struct AccessGate: Sendable {
     return Self.response(refusal, denial.hint, visit)
   }
 
-  private static func response(_ refusal: Refusal, _ hint: String?, _ visit: Visit) -> Response {
+  private static func response(_ refusal: Refusal, _ hint: String?, _ visit: AuditContext) -> Response {
     var refusal = refusal
     if let hint, !visit.isOfApple { refusal.detail += " \(hint)" }
     if visit.isOfApple, refusal.status == .forbidden { refusal.status = .notFound }
@@ -118,9 +118,9 @@ struct AccessGate: Sendable {
 
   /// Tells an address with many bad credentials to slow down. Only failed attempts count, so a valid credential from
   /// the same address never has to wait.
-  private func slowedDown(_ denial: Denial, _ visit: Visit) -> Denial {
+  private func slowedDown(_ denial: Denial, _ visit: AuditContext) -> Denial {
     guard denial.isGuess,
-      let seconds = service.limiter.takeFailure(from: visit.subscriber, now: Deadline.now.nanoseconds)
+      let seconds = service.limiter.takeFailure(from: visit.rateLimitPrefix, now: Deadline.now.nanoseconds)
     else { return denial }
     return Denial(
       .rateLimited(retryAfter: seconds), "failed_attempts",
@@ -129,7 +129,7 @@ struct AccessGate: Sendable {
   }
 
   private func record(
-    _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ visit: Visit,
+    _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ visit: AuditContext,
     token: () -> AuditRecord.Token? = { nil }
   ) {
     service.tally.count(client: client, outcome, reason: reason)
@@ -142,7 +142,7 @@ struct AccessGate: Sendable {
 }
 
 /// Why a caller who was let in does not get what it asked for.
-struct Unfulfilled: Error {
+struct RequestDenied: Error {
   let refusal: Refusal
   /// A word for records and metrics.
   let reason: StaticString

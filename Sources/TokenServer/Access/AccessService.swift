@@ -16,7 +16,7 @@ final class AccessService: Sendable {
   private let throttle = Throttle()
 
   /// Throws a sentence if the server cannot write the file of the audit log.
-  init(_ settings: Settings.Audit, loops: [EventLoop], sink: LogSink, logger: Logger) throws {
+  init(_ settings: Settings.Audit, loops: [IOLoop], sink: LogSink, logger: Logger) throws {
     self.logger = logger
     keySets = KeySets(loops: loops, logger: logger)
     audit =

@@ -4,7 +4,7 @@ import Glibc
 import HTTPServer
 import TLS
 
-extension Presented {
+extension PresentedCredentials {
   /// The credential and the origin of a request. A credential of a kind that the policy does not use is left out.
   ///
   /// - Parameter authorities: The CAs that client certificates are verified against today.
@@ -15,7 +15,7 @@ extension Presented {
   }
 }
 
-extension Presented.Credential {
+extension PresentedCredentials.Credential {
   /// The one credential of a request; nil if the request has no credential.
   fileprivate init?(_ request: Request, to policy: AccessPolicy, _ authorities: [UInt8]?) {
     let authorization = Self.authorization(request.field("authorization"))
@@ -37,7 +37,7 @@ extension Presented.Credential {
     }
   }
 
-  private static func apiKey(_ field: Request.FieldValue) -> Presented.Credential? {
+  private static func apiKey(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {
     switch field {
     case .absent: nil
     case .repeated: .malformed("X-API-Key is sent twice; send one credential.")
@@ -45,7 +45,7 @@ extension Presented.Credential {
     }
   }
 
-  private static func authorization(_ field: Request.FieldValue) -> Presented.Credential? {
+  private static func authorization(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {
     switch field {
     case .absent: nil
     case .repeated: .malformed("Authorization is sent twice; send one credential.")
@@ -55,7 +55,7 @@ extension Presented.Credential {
 
   /// The credentials of `Authorization`: the scheme, in any case of letters, one or more spaces, and the token (RFC 9110
   /// §11.4, RFC 6750 §2.1).
-  private static func authorization(_ value: ArraySlice<UInt8>) -> Presented.Credential {
+  private static func authorization(_ value: ArraySlice<UInt8>) -> PresentedCredentials.Credential {
     guard isBearer(value) else {
       return .malformed("Authorization has a scheme other than Bearer; send Authorization: Bearer KEY.")
     }
@@ -79,7 +79,7 @@ extension Presented.Credential {
   }
 }
 
-extension Presented.RequestOrigin {
+extension PresentedCredentials.RequestOrigin {
   /// The `Origin` field of a request (RFC 6454 §7).
   init(_ request: Request, known policy: AccessPolicy) {
     switch request.field("origin") {

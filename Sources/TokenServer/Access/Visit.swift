@@ -2,19 +2,19 @@ import HTTPServer
 import Telemetry
 
 /// What the audit log needs of a request, also after the request itself is gone.
-struct Visit: Sendable {
+struct AuditContext: Sendable {
   let id: RequestID
   /// Where it came from.
   let address: String
   /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
-  let subscriber: String
+  let rateLimitPrefix: String
   /// The route's template.
   let route: StaticString
 
   init(_ request: Request) {
     id = request.id
     address = request.client
-    subscriber = request.subscriber
+    rateLimitPrefix = request.rateLimitPrefix
     route = request.route ?? "-"
   }
 

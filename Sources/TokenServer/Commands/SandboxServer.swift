@@ -8,7 +8,7 @@ import Telemetry
 /// The Apple Music emulator on a port of this machine.
 struct SandboxServer {
   let server: Server
-  private let loop: EventLoop
+  private let loop: IOLoop
   private let scheme: String
 
   /// Listens, on a loop of its own.
@@ -28,7 +28,7 @@ struct SandboxServer {
         are open: \(DescriptorBudget.remedy).
         """)
     }
-    loop = try EventLoop.start(label: "sandbox")
+    loop = try IOLoop.start(label: "sandbox")
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
     configuration.tls = certificate?.context
     configuration.speaksHTTP2 = true

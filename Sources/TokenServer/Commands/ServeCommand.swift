@@ -26,7 +26,7 @@ public struct ServeCommand: Sendable {
       let loaded = try load()
       ProcessSignals.hold()
       files.watch(loaded.settings.files)
-      var source = try Generation.Source(loaded)
+      var source = try RuntimeSnapshot.Source(loaded)
       source.warnings += findings.map(\.description)
       try ServerProcess(source).run(reload: (load, files)) { announce($0.lines) }
       return CommandResult(.good)

@@ -48,7 +48,7 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
-    let visit = Visit(request)
+    let visit = AuditContext(request)
     switch gate.admit(request, visit) {
     case .now(let verdict):
       return reply(to: verdict, path, on: request.loop) { () throws(Refusal) in try call(method, path, of: request) }
@@ -80,16 +80,16 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func reply(
-    to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: EventLoop,
+    to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
     _ call: () throws(Refusal) -> CatalogCall
   ) -> Reply {
-    let admitted: AccessGate.Admitted
+    let admitted: AccessGate.AuthorizedCaller
     switch verdict {
     case .admitted(let value): admitted = value
     case .refused(let response): return .now(response)
     }
     let permitted: CatalogCall
-    do throws(Unfulfilled) {
+    do throws(RequestDenied) {
       permitted = try permit(path, admitted, call)
     } catch {
       return .now(gate.refuse(error, admitted))
@@ -106,8 +106,8 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func permit(
-    _ path: CatalogPath, _ admitted: AccessGate.Admitted, _ parse: () throws(Refusal) -> CatalogCall
-  ) throws(Unfulfilled) -> CatalogCall {
+    _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller, _ parse: () throws(Refusal) -> CatalogCall
+  ) throws(RequestDenied) -> CatalogCall {
     let caller = admitted.caller
     do throws(Denial) {
       if path.kind == .me {
@@ -115,18 +115,18 @@ struct CatalogEndpoint: Sendable {
       } else {
         try caller.mayHaveCatalog(storefront: path.storefront)
       }
-    } catch { throw Unfulfilled(error) }
+    } catch { throw RequestDenied(error) }
     var call: CatalogCall
-    do throws(Refusal) { call = try parse() } catch { throw Unfulfilled(error, "invalid_request") }
+    do throws(Refusal) { call = try parse() } catch { throw RequestDenied(error, "invalid_request") }
     if !caller.client.me { call.withholdUserToken() }
     call.caller = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      subscriber: caller.identity(at: admitted.visit.subscriber).bytes)
+      rateLimitPrefix: caller.identity(at: admitted.visit.rateLimitPrefix).bytes)
     return call
   }
 
-  private func response(_ reply: CatalogReply, _ admitted: AccessGate.Admitted) -> Response {
+  private func response(_ reply: CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
     var response = Self.response(reply, id: admitted.visit.id)
     // An answer that anybody may keep must not tell everybody what is left to one.
     if !gate.policy.catalogIsPublic { admitted.mark(&response) }
@@ -170,7 +170,7 @@ extension CatalogCall {
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
-        method, target, caller: QuotaCaller(client: Client.anonymousID, subscriber: ByteString(request.subscriber)),
+        method, target, caller: QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields)
     } catch {
       throw Refusal(.malformedRequest, error.detail)

@@ -5,7 +5,7 @@ import HTTPTypes
 
 /// A developer token as `/token` hands it out.
 struct TokenAnswer {
-  let token: DeveloperToken
+  let token: MintedToken
   let now: Int
   let form: Form
 
@@ -19,7 +19,7 @@ struct TokenAnswer {
     case text
   }
 
-  init(_ token: DeveloperToken, now: Int, form: Form) {
+  init(_ token: MintedToken, now: Int, form: Form) {
     self.token = token
     self.now = now
     self.form = form

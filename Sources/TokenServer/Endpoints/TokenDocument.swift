@@ -3,11 +3,11 @@ import DeveloperToken
 
 /// A developer token with its times, as `/token` answers it and `mint --json` prints it.
 struct TokenDocument {
-  private let token: DeveloperToken
+  private let token: MintedToken
   private let now: Int
 
   /// The document of `token` at `now`, in seconds since 1970.
-  init(_ token: DeveloperToken, now: Int) {
+  init(_ token: MintedToken, now: Int) {
     self.token = token
     self.now = now
   }

@@ -25,7 +25,7 @@ struct TokenEndpoint: Sendable {
 
   /// Identity and rate come first, then permission; and only for a caller who has it the query and the content.
   private func reply(to request: Request) -> Reply {
-    let visit = Visit(request)
+    let visit = AuditContext(request)
     return switch gate.admit(request, visit) {
     case .now(let verdict): .now(response(to: verdict, Wish(request)))
     case .later(let sources, let presented): reply(to: presented, visit, afterKeysOf: sources, Wish(request).copied())
@@ -34,7 +34,7 @@ struct TokenEndpoint: Sendable {
 
   /// The same for a request whose content is still to come.
   private func judge(_ request: Request) -> HeadReply {
-    let visit = Visit(request)
+    let visit = AuditContext(request)
     let wish = Wish(request).copied()
     switch gate.admit(request, visit) {
     case .now(.refused(let response)): return .now(response)
@@ -45,7 +45,7 @@ struct TokenEndpoint: Sendable {
   }
 
   private func reply(
-    to presented: Presented, _ visit: Visit, afterKeysOf sources: [KeySetSource], _ wish: Wish, _ content: [UInt8] = []
+    to presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish, _ content: [UInt8] = []
   ) -> Reply {
     .later { _ in response(to: await gate.admit(presented, visit, afterKeysOf: sources), wish, content) }
   }
@@ -57,8 +57,8 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  private func respond(to admitted: AccessGate.Admitted, _ wish: Wish, _ content: [UInt8]) -> Response {
-    do throws(Unfulfilled) {
+  private func respond(to admitted: AccessGate.AuthorizedCaller, _ wish: Wish, _ content: [UInt8]) -> Response {
+    do throws(RequestDenied) {
       let now = Glibc.time(nil)
       let token = try token(for: admitted.caller, wish, content, now: now)
       gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
@@ -72,24 +72,24 @@ struct TokenEndpoint: Sendable {
 
   private func token(
     for caller: Principal, _ wish: Wish, _ content: [UInt8], now: Int
-  ) throws(Unfulfilled) -> DeveloperToken {
-    do throws(Denial) { try caller.mayHaveTokens() } catch { throw Unfulfilled(error) }
+  ) throws(RequestDenied) -> MintedToken {
+    do throws(Denial) { try caller.mayHaveTokens() } catch { throw RequestDenied(error) }
     let parameters: TokenParameters
     let origins: [Origin]
     do throws(Refusal) {
       parameters = try TokenParameters(query: wish.query, body: content)
       origins = try Self.origins(parameters)
-    } catch { throw Unfulfilled(error, "invalid_request") }
+    } catch { throw RequestDenied(error, "invalid_request") }
     let grant: Principal.TokenGrant
     do throws(Denial) { grant = try caller.token(ttl: parameters.ttl, origins: origins) } catch {
-      throw Unfulfilled(error)
+      throw RequestDenied(error)
     }
     do throws(TokenError) {
       return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
     } catch {
       let refusal = Refusal(error)
       if refusal.code == .internalError { gate.service.warn(ofFailedToken: error) }
-      throw Unfulfilled(refusal, refusal.code == .invalidParameter ? "invalid_request" : "not_minted")
+      throw RequestDenied(refusal, refusal.code == .invalidParameter ? "invalid_request" : "not_minted")
     }
   }
 
@@ -135,7 +135,7 @@ extension Refusal {
 }
 
 extension AuditRecord.Token {
-  fileprivate init?(_ token: DeveloperToken, key: SigningKey) {
+  fileprivate init?(_ token: MintedToken, key: SigningKey) {
     guard let digest = TokenDigest(hexadecimal: token.sha256) else { return nil }
     self.init(
       keyID: key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt, digest: digest)

@@ -11,18 +11,18 @@ import TLS
 
 /// The catalog proxy and, for each event loop, its own way to the upstream. Made once: a reload changes the tokens only.
 final class CatalogService: Sendable {
-  let proxy: CatalogProxy
+  let proxy: CatalogGateway
   /// What attempts at the upstream came to.
   let tally = UpstreamTally()
   private let clients: [ObjectIdentifier: UpstreamClient]
 
   /// Throws a sentence when the certificates that the upstream is to be trusted by cannot be read.
   init(
-    _ settings: Settings.Catalog, connectionsPerLoop: Int, loops: [EventLoop], memory: MemoryBudget, logger: Logger
+    _ settings: Settings.Catalog, connectionsPerLoop: Int, loops: [IOLoop], memory: MemoryBudget, logger: Logger
   ) throws {
-    var proxy = CatalogProxy.Configuration(settings)
+    var proxy = CatalogGateway.Configuration(settings)
     proxy.memory = memory
-    self.proxy = CatalogProxy(proxy, observer: CatalogEvents(logger: logger, tally: tally))
+    self.proxy = CatalogGateway(proxy, observer: CatalogEvents(logger: logger, tally: tally))
     var configuration = try UpstreamClient.Configuration(settings)
     configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
@@ -36,7 +36,7 @@ final class CatalogService: Sendable {
   var counters: UpstreamCounters { clients.values.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
   /// Works for a generation from now on: with its key, for those who may have the catalog.
-  func use(_ generation: Generation, instead previous: Generation? = nil) {
+  func use(_ generation: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
     proxy.share(publicly: generation.policy.catalogIsPublic)
     if generation.minter !== previous?.minter { proxy.use(CatalogTokens(minter: generation.minter)) }
   }
@@ -52,7 +52,7 @@ final class CatalogService: Sendable {
   }
 
   /// Refreshes a stale response in the background.
-  func revalidate(_ call: CatalogCall, on loop: EventLoop) {
+  func revalidate(_ call: CatalogCall, on loop: IOLoop) {
     guard let client = clients[ObjectIdentifier(loop)] else { return }
     Task(executorPreference: loop) { [proxy] in
       await proxy.revalidate(call, by: UpstreamRoute(client, executor: loop))
@@ -65,7 +65,7 @@ final class CatalogService: Sendable {
   }
 }
 
-extension CatalogProxy.Configuration {
+extension CatalogGateway.Configuration {
   fileprivate init(_ settings: Settings.Catalog) {
     self.init(upstream: settings.upstream.description, nextHop: String(settings.upstream.host))
     timeouts = UpstreamTimeouts(

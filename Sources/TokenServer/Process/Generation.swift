@@ -5,7 +5,7 @@ import TLS
 
 /// What settings, key and certificate amount to: made whole, checked whole, swapped whole. A request is answered by the
 /// one that it began with.
-struct Generation: Sendable {
+struct RuntimeSnapshot: Sendable {
   let settings: Settings
   let minter: TokenMinter
   let policy: AccessPolicy
@@ -54,7 +54,7 @@ struct Generation: Sendable {
   /// Throws a sentence for the operator.
   init(
     _ source: Source, access: AccessService, health: Health, metrics: ServerMetrics,
-    catalog service: CatalogService?, replacing previous: Generation? = nil
+    catalog service: CatalogService?, replacing previous: RuntimeSnapshot? = nil
   ) throws(StartError) {
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
     let named: NamedKeySets

@@ -11,7 +11,7 @@ import Logging
 final class KeySets: @unchecked Sendable {
   // Sendable: everything mutable is touched only under `lock`.
 
-  private let loops: [EventLoop]
+  private let loops: [IOLoop]
   private let context: KeySetContext
   private let queue = DispatchQueue(label: "key-sets")
   private let lock = Mutex()
@@ -25,11 +25,11 @@ final class KeySets: @unchecked Sendable {
   private static let patience = DispatchTimeInterval.seconds(1)
 
   /// None yet.
-  convenience init(loops: [EventLoop], logger: Logger) {
+  convenience init(loops: [IOLoop], logger: Logger) {
     self.init(loops: loops, context: KeySetContext(logger: logger))
   }
 
-  init(loops: [EventLoop], context: KeySetContext) {
+  init(loops: [IOLoop], context: KeySetContext) {
     self.loops = loops
     self.context = context
   }

@@ -2,7 +2,7 @@ import EventLoop
 import Locks
 
 /// The peers that the log has mentioned already, so that it mentions each only once.
-final class NotedPeers: @unchecked Sendable {
+final class WarnedPeers: @unchecked Sendable {
   // Sendable: `peers` is touched only under `lock`.
   private let lock = Mutex()
   private var peers: Set<IPAddress?> = []

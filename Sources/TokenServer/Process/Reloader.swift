@@ -19,7 +19,7 @@ final class Reloader: @unchecked Sendable {
   private let catalog: CatalogService?
   private let access: AccessService
   private let logger: Logger
-  private var current: Generation
+  private var current: RuntimeSnapshot
   /// Of what is in use, and of what the last settings that could be read name: a key that was missing may come.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?
@@ -29,7 +29,7 @@ final class Reloader: @unchecked Sendable {
 
   /// - Parameter files: How the files of `current` looked before they were read.
   init(
-    _ current: Generation, files: FileFingerprints, servers: (public: Server, admin: Server?),
+    _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
     catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger,
     load: @escaping Load
   ) {
@@ -79,8 +79,8 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.settings.files + named)
       // A file that waits for a restart is watched only as long as it keeps the rest from being taken.
       files.watch(named + [loaded.settings.catalog?.caFile].compactMap { $0 })
-      let source = try Generation.Source(loaded, replacing: current.settings)
-      let next = try Generation(
+      let source = try RuntimeSnapshot.Source(loaded, replacing: current.settings)
+      let next = try RuntimeSnapshot(
         source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])

@@ -13,7 +13,7 @@ final class RemoteKeySet: @unchecked Sendable {
   // Sendable: everything mutable is touched only under `lock`.
 
   private let url: KeySetURL
-  private let loop: EventLoop
+  private let loop: IOLoop
   private let clock: @Sendable () -> Int
   private let timeouts: UpstreamTimeouts
   private let logger: Logger
@@ -44,7 +44,7 @@ final class RemoteKeySet: @unchecked Sendable {
   ///   - clock: Seconds of a clock that never goes back.
   ///   - ended: Told after each fetch, on the loop.
   init(
-    _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: EventLoop, context: KeySetContext,
+    _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: IOLoop, context: KeySetContext,
     ended: @escaping @Sendable () -> Void
   ) {
     self.url = url

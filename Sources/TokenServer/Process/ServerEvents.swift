@@ -17,7 +17,7 @@ struct ServerEvents: ExchangeObserver {
   private var tally: RequestTally?
   private let writesAccessLog: Bool
   private let throttle = Throttle()
-  private let strangers = NotedPeers()
+  private let strangers = WarnedPeers()
   private let handshakes = FailedHandshakes()
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil) {
@@ -90,7 +90,7 @@ struct ServerEvents: ExchangeObserver {
   }
 
   private func logFailedHandshake(_ error: TLSError, _ peer: SocketAddress) {
-    guard let suppressed = handshakes.admit(error.failure, of: peer.ipAddress?.subscriber, at: .now) else { return }
+    guard let suppressed = handshakes.admit(error.failure, of: peer.ipAddress?.rateLimitPrefix, at: .now) else { return }
     var metadata: Logger.Metadata = ["client.address": "\(peer)", "error": "\(error)"]
     if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
     logger.log(
@@ -100,7 +100,7 @@ struct ServerEvents: ExchangeObserver {
 
   /// A peer says it with every request: the first time is enough, and far too many peers are one kind.
   private func warnOnce(of peer: SocketAddress, _ message: @autoclosure () -> Logger.Message) {
-    switch strangers.note(peer.ipAddress?.subscriber) {
+    switch strangers.note(peer.ipAddress?.rateLimitPrefix) {
     case .known: return
     case .new: logger.warning(message(), metadata: ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
     case .tooMany: warn("strangers", message(), ["client.address": "\(peer.ipAddress?.description ?? "unix")"])

@@ -9,8 +9,8 @@ import Telemetry
 
 /// A server with its listeners, from start to drain: the composition root.
 struct ServerProcess {
-  private let first: Generation
-  private let loops: [EventLoop]
+  private let first: RuntimeSnapshot
+  private let loops: [IOLoop]
   /// Nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let access: AccessService
@@ -23,7 +23,7 @@ struct ServerProcess {
   /// Makes ready what can be made ready without listening.
   ///
   /// Throws a sentence for the operator.
-  init(_ source: Generation.Source) throws(StartError) {
+  init(_ source: RuntimeSnapshot.Source) throws(StartError) {
     let settings = source.settings
     let sink = LogSink(descriptor: STDERR_FILENO, format: settings.log.format)
     let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
@@ -46,7 +46,7 @@ struct ServerProcess {
     }
     self.memory = memory
     metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
-    first = try Generation(source, access: access, health: health, metrics: metrics, catalog: catalog)
+    first = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(first)
     access.keySets.use(first.keys)
     (self.sink, self.logger) = (sink, logger)
@@ -123,11 +123,11 @@ struct ServerProcess {
   private static let standardStreams = 3
 
   /// Starts a thread for each loop.
-  private static func startLoops(_ settings: Settings.Server) throws -> [EventLoop] {
-    var loops: [EventLoop] = []
+  private static func startLoops(_ settings: Settings.Server) throws -> [IOLoop] {
+    var loops: [IOLoop] = []
     do throws(SocketError) {
       for index in 0..<settings.loops {
-        loops.append(try EventLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
+        loops.append(try IOLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
       }
       guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
     } catch {
@@ -230,7 +230,7 @@ extension Endpoint {
   }
 }
 
-extension EventLoop.PollerKind {
+extension IOLoop.PollerKind {
   fileprivate init(_ poller: Settings.Server.Poller) {
     switch poller {
     case .epoll: self = .epoll

@@ -2,21 +2,21 @@ import Access
 import DeveloperToken
 
 /// Two clients that one request could mean.
-struct ClientClash: Equatable {
+struct ClientConflict: Equatable {
   /// Where it shows, within the list: `[3].id`.
   let place: String
   let problem: String
   let remedy: String
 
   /// Every such pair, at the second of its clients.
-  static func all(in clients: [ClientCandidate]) -> [ClientClash] {
+  static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
     var search = Search()
     for (index, client) in clients.enumerated() { search.add(client, at: index) }
     return search.clashes
   }
 
   private struct Search {
-    var clashes: [ClientClash] = []
+    var clashes: [ClientConflict] = []
     private var ids: [String: Int] = [:]
     private var digests: [APIKeyDigest: Int] = [:]
     private var origins: [OriginPattern: Int] = [:]
@@ -59,7 +59,7 @@ struct ClientClash: Equatable {
     }
 
     private mutating func add(_ place: String, of index: Int, _ problem: String, remedy: String) {
-      clashes.append(ClientClash(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
+      clashes.append(ClientConflict(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
     }
 
     private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }

@@ -45,7 +45,7 @@ extension Settings.Access {
   }
 
   /// What of the other settings bears on who may have what.
-  struct Surroundings {
+  struct ValidationContext {
     let token: Settings.Token?
     /// Nil if it is off.
     let catalog: Settings.Catalog?
@@ -54,7 +54,7 @@ extension Settings.Access {
   }
 
   /// - Parameter clients: What ``readClients(_:within:)`` made of them.
-  init?(_ reader: inout SettingsReader, clients read: ReadClients, within surroundings: Surroundings) {
+  init?(_ reader: inout SettingsReader, clients read: ReadClients, within surroundings: ValidationContext) {
     let clients = read.whole
     var rates = read.rates
     let anonymous = Self.readAnonymous(&reader, noting: &rates, within: surroundings)

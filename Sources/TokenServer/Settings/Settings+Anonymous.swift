@@ -19,7 +19,7 @@ extension Settings.Access {
 
   /// The policy; nil if it is absent or faulty.
   static func readAnonymous(
-    _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: Surroundings
+    _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: ValidationContext
   ) -> Client? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
       refuseSingleSettings(&reader)
@@ -69,7 +69,7 @@ extension Settings.Access {
 
   /// A policy that grants nothing is a mistake: the operator wanted something else.
   private static func refuseWorthless(
-    _ reader: inout SettingsReader, token: Bool, catalog: Bool, me: Bool, within surroundings: Surroundings
+    _ reader: inout SettingsReader, token: Bool, catalog: Bool, me: Bool, within surroundings: ValidationContext
   ) {
     let settings = surroundings.catalog
     guard !token, !(catalog && settings != nil), !(me && settings?.me == true) else { return }

@@ -22,7 +22,7 @@ extension Settings.Access {
   }
 
   /// Reads them, each by itself.
-  static func readClients(_ reader: inout SettingsReader, within surroundings: Surroundings) -> ReadClients {
+  static func readClients(_ reader: inout SettingsReader, within surroundings: ValidationContext) -> ReadClients {
     guard case .array(let elements)? = reader.read(clients) else { return ReadClients() }
     guard elements.count <= maximumClients else {
       reader.fault(
@@ -37,14 +37,14 @@ extension Settings.Access {
         readClient(&$0, noting: &candidate, within: surroundings)
       }
     }
-    for clash in ClientClash.all(in: candidates) {
+    for clash in ClientConflict.all(in: candidates) {
       reader.fault(clients.path, within: clash.place, problem: clash.problem, remedy: clash.remedy)
     }
     return ReadClients(whole: read.whole(), candidates: candidates)
   }
 
   private static func readClient(
-    _ object: inout ObjectReader, noting candidate: inout ClientCandidate, within surroundings: Surroundings
+    _ object: inout ObjectReader, noting candidate: inout ClientCandidate, within surroundings: ValidationContext
   ) -> Client? {
     if !object.has("id") { object.fault("id", problem: "is not set", remedy: "write a name such as \"android\"") }
     let id = object.read("id", .clientID)
@@ -83,7 +83,7 @@ extension Settings.Access {
 
   /// Notes what a client may not have although it looks so, and one that may have nothing.
   private static func checkWorth(
-    _ object: inout ObjectReader, token: Bool?, catalog: Bool?, me: Bool?, within surroundings: Surroundings
+    _ object: inout ObjectReader, token: Bool?, catalog: Bool?, me: Bool?, within surroundings: ValidationContext
   ) {
     guard let token, let catalog, let me else { return }
     if !token, !catalog, !me {
@@ -103,7 +103,7 @@ extension Settings.Access {
   }
 
   private static func checkCertificate(
-    _ object: inout ObjectReader, _ credential: Client.Credential?, within surroundings: Surroundings
+    _ object: inout ObjectReader, _ credential: Client.Credential?, within surroundings: ValidationContext
   ) {
     guard case .certificate = credential, let server = surroundings.server, server.tls?.clientCAFile == nil else {
       return

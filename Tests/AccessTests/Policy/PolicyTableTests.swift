@@ -146,7 +146,7 @@ struct PolicyTableTests {
 
   @Test("tells a page that sent no Origin what to do")
   func hint() throws {
-    guard case .denied(let denial) = try Self.policy(anonymous: nil).identify(Presented(), now: 0, keys: { _ in nil })
+    guard case .denied(let denial) = try Self.policy(anonymous: nil).identify(PresentedCredentials(), now: 0, keys: { _ in nil })
     else {
       Issue.record("not denied")
       return
@@ -211,8 +211,8 @@ struct PolicyTableTests {
       ], anonymous: anonymous)
   }
 
-  private static func presented(_ who: String) throws -> Presented {
-    var presented = Presented()
+  private static func presented(_ who: String) throws -> PresentedCredentials {
+    var presented = PresentedCredentials()
     var words = who.split(separator: " ").map(String.init)[...]
     if let from = words.firstIndex(of: "from"), let text = words[(from + 1)...].first {
       presented.origin = (try? Origin(text)).map { .present($0) } ?? .unusable(text)

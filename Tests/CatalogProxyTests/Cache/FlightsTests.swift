@@ -10,7 +10,7 @@ struct FlightsTests {
 
   @Test("make one upstream request of a thousand, and answer each once, in order")
   func collapsed() {
-    var flights = Flights<Int>()
+    var flights = RequestCoalescer<Int>()
     let first = flights.join(key, 0)
     #expect(first.isNew)
     for waiter in 1..<1000 {
@@ -25,7 +25,7 @@ struct FlightsTests {
 
   @Test("go on without the one who started them")
   func leaderLeaves() {
-    var flights = Flights<String>()
+    var flights = RequestCoalescer<String>()
     let (leader, _) = flights.join(key, "leader")
     _ = flights.join(key, "follower")
     guard case .left("leader", cancelsFlight: false) = flights.leave(leader) else { return #expect(Bool(false)) }
@@ -35,7 +35,7 @@ struct FlightsTests {
 
   @Test("are given up with the last who waits, and nobody joins one that was")
   func lastLeaves() {
-    var flights = Flights<String>()
+    var flights = RequestCoalescer<String>()
     let (one, _) = flights.join(key, "one")
     let (two, _) = flights.join(key, "two")
     guard case .left("one", cancelsFlight: false) = flights.leave(one) else { return #expect(Bool(false)) }
@@ -61,7 +61,7 @@ struct FlightsTests {
   @Test("hand out every waiter exactly once, whatever happens in which order", arguments: 0..<20)
   func random(seed: UInt64) {
     var random = SplitMix(seed: seed)
-    var flights = Flights<Int>()
+    var flights = RequestCoalescer<Int>()
     var waiting: [FlightID: [Int: FlightTicket]] = [:]
     var answered: [Int: Int] = [:]
     for waiter in 0..<2000 {

@@ -10,18 +10,18 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   // Sendable: what changes is touched only under `mutex`, or before the first request.
   let time = ManualTime()
   let upstream: ScriptedUpstream
-  private(set) var proxy: CatalogProxy!
+  private(set) var proxy: CatalogGateway!
   private let mutex = Mutex()
   private var heard: [CatalogNotice] = []
   private var minted = 0
 
   init(
-    _ configure: (inout CatalogProxy.Configuration) -> Void = { _ in }, _ script: @escaping ScriptedUpstream.Script
+    _ configure: (inout CatalogGateway.Configuration) -> Void = { _ in }, _ script: @escaping ScriptedUpstream.Script
   ) {
     upstream = ScriptedUpstream(time, script)
-    var configuration = CatalogProxy.Configuration(upstream: "http://localhost", nextHop: "localhost")
+    var configuration = CatalogGateway.Configuration(upstream: "http://localhost", nextHop: "localhost")
     configure(&configuration)
-    proxy = CatalogProxy(configuration, observer: self, clock: time.clock)
+    proxy = CatalogGateway(configuration, observer: self, clock: time.clock)
     proxy.use(self)
   }
 
@@ -57,7 +57,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
     return CatalogCall(
       method, target,
-      caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, subscriber: ByteString(client)),
+      caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: ByteString(client)),
       directives: directives, preconditions: Preconditions(), coding: .identity,
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)))
   }

@@ -52,7 +52,7 @@ struct RefusalTests {
     var limit = ConcurrencyLimit<Int>()
     func request(_ client: String, isRetry: Bool = false) -> ConcurrencyLimit<Int>.Request {
       var request = ConcurrencyLimit<Int>.Request(
-        QuotaCaller(client: client, share: QuotaCaller.usualShare, subscriber: "caller"))
+        QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: "caller"))
       request.isRetry = isRetry
       return request
     }

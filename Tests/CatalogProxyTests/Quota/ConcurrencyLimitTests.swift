@@ -82,7 +82,7 @@ import Testing
   @Test("a debt is bounded, however much was taken while there was room")
   func debt() {
     var gate = Turnstile(initial: 8, maximum: 8)
-    _ = gate.limit.acquire(.init(QuotaCaller(client: "only", subscriber: "forcing")), waiter: 0, now: .zero)
+    _ = gate.limit.acquire(.init(QuotaCaller(client: "only", rateLimitPrefix: "forcing")), waiter: 0, now: .zero)
     for _ in 0..<100 {
       gate.ask("forcing", cost: .max)
       gate.end()
@@ -143,7 +143,7 @@ import Testing
   @Test("a permit counts once, however often it is released")
   func doubleRelease() {
     var limit = ConcurrencyLimit<Int>()
-    let request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", subscriber: "a"))
+    let request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: "a"))
     guard case .granted(let permit) = limit.acquire(request, waiter: 1, now: .zero) else {
       Issue.record("not granted")
       return
@@ -181,8 +181,8 @@ import Testing
     var limits = ConcurrencyLimits()
     (limits.initial, limits.waiting) = (1, 0)
     var limit = ConcurrencyLimit<Int>(limits)
-    _ = limit.acquire(.init(QuotaCaller(client: "only", subscriber: "a")), waiter: 1, now: .zero)
-    let another = QuotaCaller(client: "only", subscriber: "b")
+    _ = limit.acquire(.init(QuotaCaller(client: "only", rateLimitPrefix: "a")), waiter: 1, now: .zero)
+    let another = QuotaCaller(client: "only", rateLimitPrefix: "b")
     guard case .refused(let retryAfter) = limit.acquire(.init(another), waiter: 2, now: .zero) else {
       Issue.record("not refused")
       return

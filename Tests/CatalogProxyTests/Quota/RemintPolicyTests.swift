@@ -5,7 +5,7 @@ import Testing
 @Suite struct RemintPolicyTests {
   @Test("a refused token is made anew once, and whoever was refused with the old one tries the new one")
   func once() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let old = policy.current
     guard case .mint(let fresh) = policy.unauthorized(old, isRetry: false, now: .zero) else {
       Issue.record("not made")
@@ -21,7 +21,7 @@ import Testing
 
   @Test("when the fresh token is refused, too, no other is made for a while")
   func rejected() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     _ = policy.unauthorized(policy.current, isRetry: false, now: .zero)
     #expect(policy.unauthorized(policy.current, isRetry: true, now: .milliseconds(1)) == .exhausted)
     #expect(!policy.isDegraded, "a 401 alone proves nothing")
@@ -38,7 +38,7 @@ import Testing
 
   @Test("a request is sent again once only, and an old token says nothing about the current one")
   func onlyOnce() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let old = policy.current
     _ = policy.renewed(isUnjudged: false)
     #expect(policy.unauthorized(old, isRetry: true, now: .zero) == .exhausted)
@@ -49,7 +49,7 @@ import Testing
 
   @Test("a rejection ends with the first request that the current token is good for")
   func recovery() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let old = policy.current
     _ = policy.unauthorized(old, isRetry: false, now: .zero)
     policy.rejected(policy.current)
@@ -61,7 +61,7 @@ import Testing
 
   @Test("another key, or another clock, may be tried at once")
   func newKey() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     _ = policy.unauthorized(policy.current, isRetry: false, now: .zero)
     let renewed = policy.renewed(isUnjudged: false)
     #expect(policy.unauthorized(renewed, isRetry: false, now: .seconds(1)) == .exhausted)
@@ -74,7 +74,7 @@ import Testing
 
   @Test("a suspicion is looked into by one request, and the others wait for its result")
   func suspicion() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let version = policy.current
     #expect(policy.suspected(version, now: .zero) == .askTest)
     #expect(policy.suspected(version, now: .milliseconds(100)) == .wait(.milliseconds(50)))
@@ -85,7 +85,7 @@ import Testing
 
   @Test("a token that the catalog accepts is above suspicion, and /v1/test is not asked")
   func trusted() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     policy.accepted(policy.current, now: .zero)
     #expect(policy.suspected(policy.current, now: .seconds(9)) == .accepted)
     #expect(!policy.isDegraded)
@@ -93,7 +93,7 @@ import Testing
 
   @Test("a token that /v1/test refuses counts as refused for ten seconds, and a fresh one is another matter")
   func refused() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let version = policy.current
     policy.accepted(version, now: .zero)
     #expect(policy.suspected(version, now: .seconds(11)) == .askTest)
@@ -111,7 +111,7 @@ import Testing
 
   @Test("a token that is accepted after /v1/test refused it is cleared")
   func cleared() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let version = policy.current
     policy.tested(.refused, version, now: .zero)
     policy.rejected(version)
@@ -122,7 +122,7 @@ import Testing
 
   @Test("a 401 that leads to a fresh token takes the trust away")
   func distrust() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     policy.accepted(policy.current, now: .zero)
     _ = policy.unauthorized(policy.current, isRetry: false, now: .seconds(1))
     #expect(policy.suspected(policy.current, now: .seconds(1)) == .askTest)
@@ -130,7 +130,7 @@ import Testing
 
   @Test("what /v1/test cannot say is not asked again for a moment")
   func inconclusive() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     let version = policy.current
     #expect(policy.suspected(version, now: .zero) == .askTest)
     policy.tested(.unknown, version, now: .seconds(1))
@@ -140,7 +140,7 @@ import Testing
 
   @Test("a test that was cancelled is asked again at once, and one without a report after five seconds")
   func lostTest() {
-    var policy = RemintPolicy()
+    var policy = TokenRefreshPolicy()
     #expect(policy.suspected(policy.current, now: .zero) == .askTest)
     policy.tested(.abandoned, policy.current, now: .seconds(1))
     #expect(policy.suspected(policy.current, now: .seconds(1)) == .askTest)

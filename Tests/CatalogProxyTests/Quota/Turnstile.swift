@@ -21,7 +21,7 @@ struct Turnstile {
   /// Asks for a caller of the only client; returns the request's number, and whether it goes at once.
   @discardableResult
   mutating func ask(_ caller: String, cost: Int = 1) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: "only", subscriber: ByteString(caller)), cost: cost)
+    ask(QuotaCaller(client: "only", rateLimitPrefix: ByteString(caller)), cost: cost)
   }
 
   /// Asks for a caller of one of several clients.
@@ -29,7 +29,7 @@ struct Turnstile {
   mutating func ask(
     _ caller: String, of client: String, share: Double = QuotaCaller.usualShare, cost: Int = 1
   ) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: client, share: share, subscriber: ByteString(caller)), cost: cost)
+    ask(QuotaCaller(client: client, share: share, rateLimitPrefix: ByteString(caller)), cost: cost)
   }
 
   private mutating func ask(_ caller: QuotaCaller, cost: Int) -> (number: Int, goes: Bool) {

@@ -9,7 +9,7 @@ import TestSupport
 /// A client on a loop of its own, used from a thread that waits.
 final class TestClient: Sendable {
   let client: UpstreamClient
-  let loop: EventLoop
+  let loop: IOLoop
 
   static let patient = UpstreamTimeouts(connect: .seconds(60), firstByte: .seconds(60), whole: .seconds(60))
 
@@ -18,7 +18,7 @@ final class TestClient: Sendable {
 
   init(_ configuration: UpstreamClient.Configuration, of upstream: (any AnyObject & Sendable)? = nil) throws {
     self.upstream = upstream
-    loop = try EventLoop.start(label: "test.client")
+    loop = try IOLoop.start(label: "test.client")
     client = UpstreamClient(configuration, loop: loop)
   }
 
@@ -92,7 +92,7 @@ struct Call: Sendable {
   let task: Task<Void, Never>
   let outcome: Once<Result<UpstreamResponse, UpstreamError>>
 
-  private var loop: EventLoop { client.loop }
+  private var loop: IOLoop { client.loop }
 
   /// The head of the response, which it waits for.
   func response() throws -> UpstreamResponse { try outcome.wait().get() }

@@ -10,7 +10,7 @@ import Telemetry
 /// What a server makes of its settings, without listeners and loops.
 enum GenerationFixture {
   /// - Parameter environment: Settings beside the least that loads.
-  static func make(_ environment: [String: String] = [:], unsafeAllow: Bool = false) throws -> Generation {
+  static func make(_ environment: [String: String] = [:], unsafeAllow: Bool = false) throws -> RuntimeSnapshot {
     let loaded = try SettingsFixture().load(environment, unsafeAllow: unsafeAllow)
     let settings = loaded.settings
     let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -21,8 +21,8 @@ enum GenerationFixture {
       try CatalogService($0, connectionsPerLoop: 1, loops: [], memory: memory, logger: logger)
     }
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
-    return try Generation(
-      Generation.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
+    return try RuntimeSnapshot(
+      RuntimeSnapshot.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
       health: Health(),
       metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory),
       catalog: catalog)

@@ -11,11 +11,11 @@ final class KeySetGround: Sendable {
   let keySets: KeySets
   let log = Notes()
   private let clock = Clock()
-  private let loop: EventLoop
+  private let loop: IOLoop
 
   /// - Parameter timeouts: How long a fetch may take.
   init(timeouts: UpstreamTimeouts = KeySetFetch.timeouts) throws {
-    loop = try EventLoop.start(label: "test")
+    loop = try IOLoop.start(label: "test")
     var context = KeySetContext(logger: Logger(label: "test") { [log] _ in NotingHandler(notes: log) })
     context.clock = { [clock] in clock.now }
     context.timeouts = timeouts

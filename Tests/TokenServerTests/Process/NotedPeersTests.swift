@@ -7,7 +7,7 @@ import Testing
 struct NotedPeersTests {
   @Test("are new once")
   func once() {
-    let peers = NotedPeers()
+    let peers = WarnedPeers()
     #expect(peers.note(IPAddress("192.0.2.1")) == .new)
     #expect(peers.note(IPAddress("192.0.2.1")) == .known)
     #expect(peers.note(IPAddress("192.0.2.2")) == .new)
@@ -17,8 +17,8 @@ struct NotedPeersTests {
 
   @Test("are bounded in number, and those that were noted stay so")
   func bound() {
-    let peers = NotedPeers()
-    let addresses = (0..<NotedPeers.maximum).map { IPAddress(v4: UInt32($0)) }
+    let peers = WarnedPeers()
+    let addresses = (0..<WarnedPeers.maximum).map { IPAddress(v4: UInt32($0)) }
     #expect(addresses.allSatisfy { peers.note($0) == .new })
     #expect(peers.note(IPAddress("192.0.2.1")) == .tooMany)
     #expect(peers.note(IPAddress("192.0.2.1")) == .tooMany)

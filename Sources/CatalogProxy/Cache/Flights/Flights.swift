@@ -5,7 +5,7 @@
 /// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
 ///
 /// A value without a lock: keep it behind one, and resume the waiters outside of it.
-public struct Flights<Waiter> {
+public struct RequestCoalescer<Waiter> {
   fileprivate struct Flight {
     let key: FlightKey
     var waiters: [UInt64: Waiter] = [:]
@@ -91,6 +91,6 @@ public struct Flights<Waiter> {
   }
 }
 
-extension Flights.Flight: Sendable where Waiter: Sendable {}
-extension Flights.Departure: Sendable where Waiter: Sendable {}
-extension Flights: Sendable where Waiter: Sendable {}
+extension RequestCoalescer.Flight: Sendable where Waiter: Sendable {}
+extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
+extension RequestCoalescer: Sendable where Waiter: Sendable {}

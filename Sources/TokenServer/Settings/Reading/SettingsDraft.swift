@@ -27,7 +27,7 @@ struct SettingsDraft {
     admin = Settings.Admin(&reader)
     catalog = Settings.Catalog(
       &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
-    let surroundings = Settings.Access.Surroundings(
+    let surroundings = Settings.Access.ValidationContext(
       token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous)
     let read = Settings.Access.readClients(&reader, within: surroundings)
     clients = read.candidates
