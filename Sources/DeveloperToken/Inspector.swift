@@ -1,3 +1,4 @@
+public import Bytes
 import JSON
 
 /// Holds a developer token against each rule of Apple's and explains each failure.
@@ -55,4 +56,86 @@ public struct Inspector: Sendable {
     }
     SignatureRules(jws: jws, key: key).check(into: &inspection)
   }
+}
+
+/// What a developer token says, and how it stands to each of Apple's rules.
+public struct Inspection: Sendable, Hashable {
+  /// `alg` as it stands in the header; foreign text, like all byte strings here.
+  public internal(set) var algorithm: ByteString?
+  /// `kid` as it stands in the header.
+  public internal(set) var keyID: ByteString?
+  /// `iss` as it stands in the claims.
+  public internal(set) var issuer: ByteString?
+  /// `iat`, if it is a whole number.
+  public internal(set) var issuedAt: Int?
+  /// `exp`, if it is a whole number.
+  public internal(set) var expiresAt: Int?
+  /// The values of `origin` that are text.
+  public internal(set) var origins: [ByteString] = []
+  /// Every rule that could be held against it, in a fixed order.
+  public internal(set) var checks: [Check] = []
+
+  /// Whether Apple would probably accept the token: no check fails.
+  public var isAcceptable: Bool { checks.allSatisfy { $0.verdict != .fail } }
+
+  mutating func add(_ rule: String, _ verdict: Check.Verdict, _ explanation: String) {
+    checks.append(Check(rule: rule, verdict: verdict, explanation: explanation))
+  }
+
+  /// Adds what a rule with a single way to fail finds.
+  mutating func add(_ rule: String, _ isKept: Bool, pass: String, fail: String) {
+    add(rule, isKept ? .pass : .fail, isKept ? pass : fail)
+  }
+}
+
+/// Something that is not as it should be and does not stop the server: a line for the log.
+public struct Finding: Sendable, Hashable, CustomStringConvertible {
+  /// What the finding is about, in dotted lower case; never changes for the same fact.
+  public let id: String
+  /// One sentence for the operator. Never key material.
+  public let description: String
+
+  /// A finding with its stable id and its sentence.
+  public init(id: String, description: String) {
+    self.id = id
+    self.description = description
+  }
+}
+
+/// One rule held against one token.
+public struct Check: Sendable, Hashable {
+  /// How the token stands to a rule.
+  public enum Verdict: String, Sendable, Hashable {
+    /// It keeps the rule.
+    case pass
+    /// It breaks the rule: Apple would refuse it.
+    case fail
+    /// Apple would take it, and something about it is odd.
+    case warning
+    /// It cannot be told from what is given.
+    case unknown
+  }
+
+  /// The rule, in dotted lower case; never changes for the same rule.
+  public let rule: String
+  /// How the token stands to it.
+  public let verdict: Verdict
+  /// One or two sentences: what was found, and for a failure what would be right.
+  public let explanation: String
+}
+
+/// Foreign text in sentences for people.
+package enum Printable {
+  /// The text in quotes if it is short, harmless ASCII; else only its size, so that neither a terminal escape nor a
+  /// secret pasted into the wrong place gets into a log.
+  package static func quote(_ text: some StringProtocol, limit: Int = 80) -> String {
+    let bytes = text.utf8
+    guard bytes.count <= limit, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
+      return "(\(bytes.count) bytes)"
+    }
+    return "“\(text)”"
+  }
+
+  /// The same for bytes from outside.
+  package static func quote(_ bytes: ByteString, limit: Int = 80) -> String { quote(bytes.text, limit: limit) }
 }

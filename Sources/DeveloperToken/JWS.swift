@@ -1,3 +1,4 @@
+import Bytes
 public import JSON
 
 /// A JSON Web Signature in compact serialization (RFC 7515 §7.1), taken apart and not yet believed.
@@ -38,5 +39,70 @@ public struct JWS: Sendable {
       throw .notBase64URL(part, hasPadding: text.contains(UInt8(ascii: "=")))
     }
     return bytes
+  }
+}
+
+/// Why a text is not a JWS in compact serialization.
+public enum JWSError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The three parts, by what they are in a token.
+  public enum Part: String, Sendable {
+    case header, claims, signature
+  }
+
+  /// Longer than `limit` bytes.
+  case tooLong(limit: Int)
+  /// Another number of parts between dots than three.
+  case parts(Int)
+  /// A part that is not base64url as RFC 7515 §2 has it.
+  case notBase64URL(Part, hasPadding: Bool)
+
+  /// One sentence.
+  public var description: String {
+    switch self {
+    case .tooLong(let limit): "It is longer than \(limit) bytes, which no developer token is."
+    case .parts(let count): "It has \(count) part\(count == 1 ? "" : "s") between dots; a token has three."
+    case .notBase64URL(let part, hasPadding: true):
+      "The \(part.rawValue) part is padded with “=”; base64url in a token has no padding."
+    case .notBase64URL(let part, hasPadding: false):
+      "The \(part.rawValue) part is not base64url: it has a character outside A–Z a–z 0–9 - _, or is cut off."
+    }
+  }
+}
+
+/// What a developer token claims (RFC 7519 §4), exactly as Apple takes it.
+public struct Claims: Sendable, Hashable {
+  /// `iss`, the team.
+  public let issuer: TeamID
+  /// `iat`, whole seconds since 1970.
+  public let issuedAt: Int
+  /// `exp`, whole seconds since 1970.
+  public let expiresAt: Int
+  /// `origin`. The token omits the claim if the list is empty, because Apple reads an empty array as allowing no
+  /// origin.
+  public let origins: [Origin]
+
+  /// The claims as compact JSON.
+  public var json: [UInt8] {
+    // Neither a team ID nor an origin can hold a character that JSON would have escaped.
+    var json: [UInt8] = []
+    json.reserveCapacity(96 + origins.count * 40)
+    json.append(#"{"iss":""#)
+    json.append(contentsOf: issuer.description.utf8)
+    json.append(#"","iat":"#)
+    json.append(decimal: issuedAt)
+    json.append(#","exp":"#)
+    json.append(decimal: expiresAt)
+    for (index, origin) in origins.enumerated() {
+      json.append(index == 0 ? #","origin":[""# : #",""#)
+      json.append(contentsOf: origin.description.utf8)
+      json.append("\"")
+    }
+    json.append(origins.isEmpty ? "}" : "]}")
+    return json
+  }
+
+  /// The protected header for a key (RFC 7515 §4.1) as JSON. Apple does not ask for `typ`; some tools do.
+  static func header(keyID: KeyID) -> [UInt8] {
+    Array(#"{"alg":"ES256","kid":"\#(keyID)","typ":"JWT"}"#.utf8)
   }
 }

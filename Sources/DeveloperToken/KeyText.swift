@@ -111,3 +111,105 @@ enum KeyText {
     text.withBytes { SecretBytes(copying: $0.extracting(range)) }
   }
 }
+
+/// The one PEM block in a text (RFC 7468), found without regard to line ends.
+struct PEMBlock {
+  /// Where the base64 is.
+  let body: Range<Int>
+
+  /// The block, if there is any encapsulation boundary at all; text around it is ignored (RFC 7468 §2).
+  ///
+  /// - Throws: `SigningKeyError` unless it is whole, the only one, and a `PRIVATE KEY`.
+  static func only(in text: Span<UInt8>) throws(SigningKeyError) -> PEMBlock? {
+    guard let begin = text.firstIndex(of: "-----BEGIN") else {
+      guard text.firstIndex(of: "-----END") == nil else { throw .init(.truncated) }
+      return nil
+    }
+    let labelStart = begin + 10
+    guard let labelEnd = text.firstIndex(of: "-----", from: labelStart) else { throw .init(.truncated) }
+    guard let end = text.firstIndex(of: "-----END", from: labelEnd + 5) else { throw .init(.truncated) }
+    let label = compactLabel(text.extracting(labelStart..<labelEnd))
+    // A parameters block before the key is how openssl writes SEC1 keys: name the key.
+    if let second = text.firstIndex(of: "-----BEGIN", from: end), label != "ECPARAMETERS" {
+      let isOnlyKind = KeyKind.labelled(label) == .certificate && isCertificate(text, at: second)
+      throw .init(.wrongKind(isOnlyKind ? .certificate : .severalBlocks))
+    }
+    let body = (labelEnd + 5)..<end
+    if let kind = KeyKind.labelled(label) { throw .init(.wrongKind(refined(kind, text, after: end))) }
+    guard !text.extracting(body).isEmpty else { throw .init(.truncated) }
+    guard text.extracting(end...).firstIndex(of: "-----", from: 8) != nil else { throw .init(.truncated) }
+    return PEMBlock(body: body)
+  }
+
+  /// The old way to encrypt puts a header line into the block (RFC 1421 §4.6.1.1); parameters may precede their key.
+  private static func refined(_ kind: KeyKind, _ text: Span<UInt8>, after end: Int) -> KeyKind {
+    if text.firstIndex(of: "Proc-Type:") != nil { return .encryptedPrivateKey }
+    let hasKey = kind == .ecParameters && text.firstIndex(of: "-----BEGIN EC PRIVATE KEY", from: end) != nil
+    return hasKey ? .ecPrivateKey : kind
+  }
+
+  private static func isCertificate(_ text: Span<UInt8>, at index: Int) -> Bool {
+    text.starts(with: "-----BEGIN CERTIFICATE-----", at: index)
+  }
+
+  /// The label without spaces; empty if it is too long for a label, because it may be part of a key and must not be
+  /// shown.
+  private static func compactLabel(_ bytes: Span<UInt8>) -> String {
+    guard bytes.count <= 40 else { return "" }
+    return String(decoding: bytes.indices.map { bytes[$0] }.filter { $0 != UInt8(ascii: " ") }, as: UTF8.self)
+  }
+}
+
+/// What copying leaves around a token.
+enum PastedTokenTrimmer {
+  /// The range of the token itself, and a remark if something was around it.
+  static func strip(_ text: Span<UInt8>) -> (range: Range<Int>, remark: String?) {
+    var range = trim(text, 0..<text.count)
+    if isBearer(text, range) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
+    let isBare = range == 0..<text.count || (range.lowerBound == 0 && isLineEnd(text, from: range.upperBound))
+    return (range, isBare ? nil : "It came with white space, quotes or “Bearer” around it, which are no part of it.")
+  }
+
+  private static func trim(_ text: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {
+    var (start, end) = (range.lowerBound, range.upperBound)
+    while start < end, isWrapping(text[start]) { start += 1 }
+    while start < end, isWrapping(text[end - 1]) { end -= 1 }
+    return start..<end
+  }
+
+  private static func isWrapping(_ byte: UInt8) -> Bool {
+    byte == 0x20 || (0x09...0x0D).contains(byte) || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'")
+  }
+
+  /// Schemes are compared without case (RFC 9110 §11.1).
+  private static func isBearer(_ text: Span<UInt8>, _ range: Range<Int>) -> Bool {
+    let lower = Array("bearer".utf8)
+    let start = range.lowerBound
+    return range.count > lower.count && text[start + lower.count] == 0x20
+      && lower.indices.allSatisfy { text[start + $0] | 0x20 == lower[$0] }
+  }
+
+  /// A line end after the token is how every tool prints it, and no remark's worth.
+  private static func isLineEnd(_ text: Span<UInt8>, from end: Int) -> Bool {
+    text.extracting(end...).allSatisfy { $0 == 0x0A || $0 == 0x0D }
+  }
+}
+
+extension Span<UInt8> {
+  /// Where `pattern` first occurs at or after `start`.
+  func firstIndex(of pattern: StaticString, from start: Int = 0) -> Int? {
+    let length = pattern.utf8CodeUnitCount
+    guard start >= 0, count - start >= length else { return nil }
+    return (start...(count - length)).first { starts(with: pattern, at: $0) }
+  }
+
+  func starts(with pattern: StaticString, at start: Int = 0) -> Bool {
+    let length = pattern.utf8CodeUnitCount
+    guard start >= 0, count - start >= length else { return false }
+    return (0..<length).allSatisfy { unsafe self[start + $0] == pattern.utf8Start[$0] }
+  }
+
+  func contains(_ byte: UInt8) -> Bool { indices.contains { self[$0] == byte } }
+
+  func allSatisfy(_ predicate: (UInt8) -> Bool) -> Bool { indices.allSatisfy { predicate(self[$0]) } }
+}

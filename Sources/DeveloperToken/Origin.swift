@@ -1,3 +1,5 @@
+import Glibc
+
 /// A web origin, `http` or `https`, in the one spelling that browsers send (RFC 6454 §6.2).
 ///
 /// Scheme and host are in lower case, a default port is left out, and there is neither path nor slash at the end. Apple
@@ -53,5 +55,207 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
     let host = host
     return host == "localhost" || host.hasSuffix(".localhost") || host == "[::1]"
       || (host.hasPrefix("127.") && host.utf8.allSatisfy { $0 == UInt8(ascii: ".") || (0x30...0x39).contains($0) })
+  }
+}
+
+/// Why a text is not an origin that a token can bear.
+public struct OriginError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What was given.
+  let text: String
+  /// The sentence without its subject.
+  let problem: String
+
+  /// One sentence that quotes the text, if it is short and harmless, and says what would be right.
+  public var description: String { "The origin \(Printable.quote(text, limit: 120)) \(problem)" }
+}
+
+/// Reads an origin and makes its serialization (RFC 6454 §6.2), as the URL standard has hosts.
+///
+/// It works on bytes rather than characters, as it runs for each request that names an origin.
+struct OriginParser {
+  private let text: String
+  private let bytes: [UInt8]
+  private static let separator = Array("://".utf8)
+
+  init(_ text: String) {
+    self.text = text
+    bytes = Array(text.utf8.prefix(Origin.limit + 1)).map(Self.lowercased)
+  }
+
+  func serialization() throws(OriginError) -> String {
+    try checkCharacters()
+    let (scheme, authority) = try split()
+    let (host, port) = try splitPort(authority)
+    var output = scheme.name + Self.separator
+    output.reserveCapacity(bytes.count)
+    try appendHost(host, to: &output)
+    if let number = try portNumber(port), number != scheme.defaultPort { output += ":\(number)".utf8 }
+    return String(decoding: output, as: UTF8.self)
+  }
+
+  private func checkCharacters() throws(OriginError) {
+    guard !bytes.isEmpty else { throw problem("is empty.") }
+    guard bytes.count <= Origin.limit else { throw problem("is longer than \(Origin.limit) bytes.") }
+    guard !text.utf8.elementsEqual("null".utf8) else {
+      throw problem("is the opaque origin, which stands for no site.")
+    }
+    guard bytes.allSatisfy({ $0 < 0x80 }) else {
+      throw problem("has characters beyond ASCII; an international name is written as its A-label (xn--…).")
+    }
+    guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw problem("has white space or control characters.") }
+  }
+
+  private typealias Scheme = (name: [UInt8], defaultPort: Int)
+  private static let schemes: [Scheme] = [(Array("https".utf8), 443), (Array("http".utf8), 80)]
+
+  /// The scheme, and what is between `://` and the end.
+  private func split() throws(OriginError) -> (Scheme, ArraySlice<UInt8>) {
+    guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: Self.separator) else {
+      throw problem("has no scheme: an origin is written like https://app.example.com.")
+    }
+    guard let scheme = Self.schemes.first(where: { bytes[..<colon].elementsEqual($0.name) }) else {
+      throw problem("has another scheme than http or https.")
+    }
+    let rest = bytes[(colon + Self.separator.count)...]
+    let end = rest.firstIndex(where: Self.endsAuthority) ?? rest.endIndex
+    guard end == rest.endIndex || (end == rest.endIndex - 1 && rest[end] == UInt8(ascii: "/")) else {
+      throw problem("has a path, query or fragment; an origin is scheme, host and port only.")
+    }
+    let authority = rest[..<end]
+    guard !authority.contains(UInt8(ascii: "@")) else {
+      throw problem("has user information, which is no part of an origin.")
+    }
+    guard !authority.contains(UInt8(ascii: "*")) else {
+      throw problem("has a wildcard; Apple compares origins byte by byte, so each one must be concrete.")
+    }
+    return (scheme, authority)
+  }
+
+  /// Browsers take a backslash for a slash here (URL standard, authority state).
+  private static func endsAuthority(_ byte: UInt8) -> Bool {
+    byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
+  }
+
+  private typealias Parts = (host: ArraySlice<UInt8>, port: ArraySlice<UInt8>?)
+
+  private func splitPort(_ authority: ArraySlice<UInt8>) throws(OriginError) -> Parts {
+    guard authority.first == UInt8(ascii: "[") else {
+      guard let colon = authority.firstIndex(of: UInt8(ascii: ":")) else { return (authority, nil) }
+      return (authority[..<colon], authority[(colon + 1)...])
+    }
+    guard let bracket = authority.firstIndex(of: UInt8(ascii: "]")) else {
+      throw problem("has an IPv6 address without its “]”.")
+    }
+    let after = authority[(bracket + 1)...]
+    guard let colon = after.first else { return (authority, nil) }
+    guard colon == UInt8(ascii: ":") else { throw problem("has something between the IPv6 address and the port.") }
+    return (authority[...bracket], after.dropFirst())
+  }
+
+  private func portNumber(_ digits: ArraySlice<UInt8>?) throws(OriginError) -> Int? {
+    guard let digits else { return nil }
+    guard (1...5).contains(digits.count), digits.allSatisfy(Self.isDigit),
+      case let number = digits.reduce(0, { $0 * 10 + Int($1 - UInt8(ascii: "0")) }), (1...65_535).contains(number)
+    else { throw problem("has a port that is not a number from 1 to 65535.") }
+    return number
+  }
+
+  private func appendHost(_ host: ArraySlice<UInt8>, to output: inout [UInt8]) throws(OriginError) {
+    guard !host.isEmpty else { throw problem("has no host.") }
+    guard host.first == UInt8(ascii: "[") else {
+      try check(host)
+      output += host
+      return
+    }
+    guard let address = IPv6.serialization(String(decoding: host.dropFirst().dropLast(), as: UTF8.self)) else {
+      throw problem("has brackets around something that is not an IPv6 address.")
+    }
+    output += "[\(address)]".utf8
+  }
+
+  private func check(_ name: ArraySlice<UInt8>) throws(OriginError) {
+    var label = name
+    var isName = name.count <= 253
+    while isName, let dot = label.firstIndex(of: UInt8(ascii: ".")) {
+      isName = Self.isLabel(label[..<dot])
+      label = label[(dot + 1)...]
+    }
+    guard isName, Self.isLabel(label) else {
+      throw problem("has a host that is not a name of letters, digits and hyphens between dots.")
+    }
+    // Browsers take a name whose last label is a number as an IPv4 address and rewrite it (URL standard, ends-in-a-
+    // number checker), so only the form that they would send is an origin.
+    guard Self.isNumber(label) else { return }
+    guard IPv4.isValid(String(decoding: name, as: UTF8.self)) else {
+      throw problem("has a host that ends in a number and is not an IPv4 address.")
+    }
+  }
+
+  /// A label of a host name (RFC 1123 §2.1), with the underscore that browsers let through.
+  private static func isLabel(_ label: ArraySlice<UInt8>) -> Bool {
+    guard let first = label.first, let last = label.last, label.count <= 63 else { return false }
+    return isEdge(first) && isEdge(last) && label.allSatisfy { isEdge($0) || $0 == UInt8(ascii: "-") }
+  }
+
+  private static func isEdge(_ byte: UInt8) -> Bool {
+    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || isDigit(byte) || byte == UInt8(ascii: "_")
+  }
+
+  private static func isNumber(_ label: ArraySlice<UInt8>) -> Bool {
+    if label.allSatisfy(isDigit) { return true }
+    guard label.starts(with: [UInt8(ascii: "0"), UInt8(ascii: "x")]) else { return false }
+    return label.dropFirst(2).allSatisfy { isDigit($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+  private static func lowercased(_ byte: UInt8) -> UInt8 {
+    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+  }
+
+  private func problem(_ sentence: String) -> OriginError { OriginError(text: text, problem: sentence) }
+}
+
+/// IPv4 addresses in the dotted form.
+enum IPv4 {
+  /// Whether the text is four decimal numbers without leading zeros.
+  static func isValid(_ text: String) -> Bool {
+    var address = in_addr()
+    return unsafe inet_pton(AF_INET, text, &address) == 1
+  }
+}
+
+/// IPv6 addresses as they stand in a URL.
+enum IPv6 {
+  /// The address in the one form that browsers send; nil if the text is not an address.
+  ///
+  /// This is RFC 5952, except for IPv4-mapped addresses: browsers write them in hexadecimal (URL standard, host
+  /// serializing), and `inet_ntop` does not.
+  static func serialization(_ text: String) -> String? {
+    var address = in6_addr()
+    guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }
+    let bytes = unsafe withUnsafeBytes(of: address) { unsafe Array($0) }
+    let pieces = stride(from: 0, to: 16, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
+    let zeros = longestZeros(pieces)
+    guard zeros.count > 1 else { return joined(pieces[...]) }
+    return joined(pieces[..<zeros.lowerBound]) + "::" + joined(pieces[zeros.upperBound...])
+  }
+
+  /// The first of the longest runs of zero pieces.
+  private static func longestZeros(_ pieces: [UInt16]) -> Range<Int> {
+    var longest = 0..<0
+    var start = 0
+    for index in pieces.indices {
+      guard pieces[index] == 0 else {
+        start = index + 1
+        continue
+      }
+      if index + 1 - start > longest.count { longest = start..<(index + 1) }
+    }
+    return longest
+  }
+
+  private static func joined(_ pieces: ArraySlice<UInt16>) -> String {
+    pieces.map { String($0, radix: 16) }.joined(separator: ":")
   }
 }

@@ -60,3 +60,9 @@ public struct TokenPolicy: Sendable, Hashable {
       issuer: issuer, issuedAt: now - backdate, expiresAt: now + min(lifetime, cap), origins: origins)
   }
 }
+
+/// A policy that would not give sound tokens.
+public struct TokenPolicyError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// One sentence that names the setting and what would be right.
+  public let description: String
+}

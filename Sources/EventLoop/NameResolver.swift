@@ -1,3 +1,5 @@
+import CPlatform
+import Glibc
 import Locks
 
 /// Finds addresses for names without holding up its event loop, and remembers them for a while.
@@ -76,5 +78,83 @@ public final class NameResolver: @unchecked Sendable {
   private func finish(_ name: Name, _ answer: Answer) {
     if case .success(let addresses) = answer { memories[name] = Memory(addresses: addresses, found: loop.now) }
     for tell in waiting.removeValue(forKey: name) ?? [] { tell(answer) }
+  }
+}
+
+/// A name did not resolve.
+public struct ResolutionError: Error, Sendable, Equatable {
+  /// Which name, and why, in the words of the system's resolver.
+  public let reason: String
+
+  /// An error with a reason.
+  public init(reason: String) { self.reason = reason }
+}
+
+/// The TCP addresses that `host`, a name or an address, stands for. Blocks: not for an event loop's thread, but at start.
+func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
+  var hints = unsafe addrinfo()
+  unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+  unsafe hints.ai_flags = AI_NUMERICSERV
+  var list: UnsafeMutablePointer<addrinfo>?
+  let status = unsafe getaddrinfo(host, "\(port)", &hints, &list)
+  guard status == 0 else {
+    throw ResolutionError(reason: "the name \(host) does not resolve (\(unsafe String(cString: gai_strerror(status))))")
+  }
+  defer { unsafe freeaddrinfo(list) }
+  var addresses: [SocketAddress] = []
+  var next = unsafe list
+  while let entry = unsafe next {
+    if let address = unsafe SocketAddress(entry.pointee), !addresses.contains(address) { addresses.append(address) }
+    unsafe next = entry.pointee.ai_next
+  }
+  return addresses
+}
+
+extension SocketAddress {
+  fileprivate init?(_ entry: addrinfo) {
+    guard let address = unsafe entry.ai_addr else { return nil }
+    var storage = sockaddr_storage()
+    unsafe withUnsafeMutableBytes(of: &storage) { room in
+      let bytes = unsafe UnsafeRawBufferPointer(start: address, count: min(Int(entry.ai_addrlen), room.count))
+      unsafe room.copyMemory(from: bytes)
+    }
+    self.init(storage)
+  }
+}
+
+/// In which order a host's addresses are tried (RFC 8305 §4): families in turn, beginning with the resolver's choice, so
+/// that a family that leads nowhere holds up nothing for long.
+struct AddressOrder {
+  /// More addresses than a connection needs: a bound on what a name can cost.
+  static let maximum = 16
+
+  private var known: Set<SocketAddress> = []
+  private var waiting: [SocketAddress] = []
+  private var last: SocketAddress.Family?
+
+  /// Whether there are any left to try.
+  var isEmpty: Bool { waiting.isEmpty }
+
+  /// Adds addresses in the resolver's order, but those that were there before.
+  mutating func add(_ addresses: [SocketAddress]) {
+    for address in addresses where known.count < Self.maximum && known.insert(address).inserted {
+      waiting.append(address)
+    }
+  }
+
+  /// Takes the next one out: of the other family than the last one's, if there is one.
+  mutating func next() -> SocketAddress? {
+    guard !waiting.isEmpty else { return nil }
+    let index = waiting.firstIndex { $0.ipFamily != last } ?? 0
+    let address = waiting.remove(at: index)
+    last = address.ipFamily
+    return address
+  }
+}
+
+extension SocketAddress {
+  fileprivate var ipFamily: Family? {
+    guard case .ip(_, _, let family) = self else { return nil }
+    return family
   }
 }

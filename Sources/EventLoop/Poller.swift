@@ -1,3 +1,6 @@
+import CPlatform
+import Glibc
+
 /// What a descriptor is waited for.
 public struct Interest: OptionSet, Sendable {
   /// Its bits.
@@ -31,4 +34,100 @@ protocol Poller: AnyObject {
 
   /// Waits for at most `milliseconds` (for ever if negative) and appends the slots that are ready.
   func wait(milliseconds: Int32, into ready: inout [SlotToken])
+}
+
+#if os(Linux)
+  import CPlatform
+  import Glibc
+
+  /// Readiness by epoll(7). The kernel keeps the list; a connection that stays idle costs nothing per turn.
+  // Safe: of the union in `epoll_event` only the member that was written, `u64`, is ever read.
+  @safe final class EpollPoller: Poller {
+    private let descriptor: Descriptor
+    private var events = unsafe [epoll_event](repeating: epoll_event(), count: 256)
+
+    init() throws(SocketError) {
+      let raw = epoll_create1(Int32(EPOLL_CLOEXEC))
+      guard raw >= 0 else { throw SocketError(during: "epoll_create1") }
+      descriptor = Descriptor(owning: raw)
+    }
+
+    func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
+      guard old != new else { return }
+      var event = unsafe epoll_event()
+      unsafe event.events =
+        (new.contains(.read) ? EPOLLIN.rawValue : 0) | (new.contains(.write) ? EPOLLOUT.rawValue : 0)
+        | (new.contains(.hangup) ? EPOLLRDHUP.rawValue : 0)
+      unsafe event.data.u64 = UInt64(token.index) << 32 | UInt64(token.generation)
+      // epoll reports errors and hang-ups of whatever is registered, asked or not: no interest means no registration.
+      let operation = old.isEmpty ? EPOLL_CTL_ADD : new.isEmpty ? EPOLL_CTL_DEL : EPOLL_CTL_MOD
+      guard unsafe epoll_ctl(descriptor.raw, operation, watched, &event) == 0 else {
+        throw SocketError(during: "epoll_ctl")
+      }
+    }
+
+    func wait(milliseconds: Int32, into ready: inout [SlotToken]) {
+      let count = unsafe events.withUnsafeMutableBufferPointer { buffer in
+        unsafe epoll_wait(descriptor.raw, buffer.baseAddress, Int32(buffer.count), milliseconds)
+      }
+      // A signal (EINTR) is a turn without news.
+      guard count > 0 else { return }
+      for index in 0..<Int(count) {
+        let data = unsafe events[index].data.u64
+        ready.append(
+          SlotToken(index: UInt32(truncatingIfNeeded: data >> 32), generation: UInt32(truncatingIfNeeded: data)))
+      }
+    }
+  }
+#endif
+
+/// Readiness by POSIX poll(2), for systems without epoll. The list is handed to the kernel at each turn.
+final class PollPoller: Poller {
+  private var entries: [pollfd] = []
+  private var tokens: [SlotToken] = []
+  private var positions: [Int32: Int] = [:]
+
+  func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
+    guard let position = positions[watched] else {
+      if new.isEmpty { return }
+      positions[watched] = entries.count
+      entries.append(pollfd(fd: watched, events: new.pollEvents, revents: 0))
+      tokens.append(token)
+      return
+    }
+    if new.isEmpty {
+      remove(at: position)
+    } else {
+      entries[position].events = new.pollEvents
+      tokens[position] = token
+    }
+  }
+
+  /// The last entry takes the place of the removed one.
+  private func remove(at position: Int) {
+    positions[entries[position].fd] = nil
+    let last = entries.removeLast()
+    let token = tokens.removeLast()
+    guard position < entries.count else { return }
+    entries[position] = last
+    tokens[position] = token
+    positions[last.fd] = position
+  }
+
+  func wait(milliseconds: Int32, into ready: inout [SlotToken]) {
+    let count = unsafe entries.withUnsafeMutableBufferPointer { buffer in
+      unsafe poll(buffer.baseAddress, nfds_t(buffer.count), milliseconds)
+    }
+    guard count > 0 else { return }
+    for (position, entry) in entries.enumerated() where entry.revents != 0 {
+      ready.append(tokens[position])
+    }
+  }
+}
+
+extension Interest {
+  fileprivate var pollEvents: Int16 {
+    Int16((contains(.read) ? POLLIN : 0) | (contains(.write) ? POLLOUT : 0))
+      | (contains(.hangup) ? cplatform_poll_hangup() : 0)
+  }
 }

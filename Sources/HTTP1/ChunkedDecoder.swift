@@ -104,3 +104,109 @@ public struct ChunkedDecoder: Sendable {
     state = next
   }
 }
+
+extension ChunkedDecoder {
+  /// What ``decode(_:)`` found.
+  public enum Event: Sendable, Equatable {
+    /// Nothing more in these bytes.
+    case needMore
+    /// Chunk data, as a range of the bytes that were passed in. Never empty.
+    case data(Range<Int>)
+    /// The end of the body, trailer section included.
+    case end
+  }
+}
+
+extension ChunkedDecoder {
+  /// Begins an extension at its semicolon.
+  mutating func startExtension() throws(RequestError) {
+    try countExtensionByte()
+    state = .extensionName
+    hasName = false
+  }
+
+  /// Takes one byte of `*( ";" chunk-ext-name [ "=" chunk-ext-val ] )` (RFC 9112 §7.1.1).
+  mutating func stepExtension(_ byte: UInt8) throws(RequestError) {
+    if state == .extensionQuoted || state == .extensionEscape { return try stepQuotedString(byte) }
+    let canEnd = state == .extensionName ? hasName : state != .extensionValue
+    if byte == .carriageReturn, canEnd {
+      state = .sizeEnd
+      return
+    }
+    if byte == .semicolon, canEnd { return try startExtension() }
+    try countExtensionByte()
+    switch state {
+    case .extensionName where ByteSet.token.contains(byte): hasName = true
+    case .extensionName where byte == .equalsSign && hasName: state = .extensionValue
+    case .extensionValue where byte == .doubleQuote: state = .extensionQuoted
+    case .extensionValue where ByteSet.token.contains(byte): state = .extensionToken
+    case .extensionToken where ByteSet.token.contains(byte): break
+    default: throw RequestError(forbidden: byte) ?? .malformedChunkExtension
+    }
+  }
+
+  /// Takes one byte of a quoted string behind its opening quote (RFC 9110 §5.6.4).
+  private mutating func stepQuotedString(_ byte: UInt8) throws(RequestError) {
+    try countExtensionByte()
+    guard !byte.isControl || byte == .horizontalTab else {
+      throw RequestError(forbidden: byte) ?? .malformedChunkExtension
+    }
+    if state == .extensionEscape {
+      state = .extensionQuoted
+    } else if byte == .doubleQuote {
+      state = .extensionQuotedEnd
+    } else if byte == .backslash {
+      state = .extensionEscape
+    }
+  }
+
+  /// Counts a byte towards the limit on all extensions of the body.
+  private mutating func countExtensionByte() throws(RequestError) {
+    extensionBytes += 1
+    guard extensionBytes <= limits.chunkExtensions else { throw .chunkExtensionsTooLong }
+  }
+}
+
+extension ChunkedDecoder {
+  /// Takes one byte of the trailer section (RFC 9112 §7.1.2): field lines, then an empty line.
+  mutating func stepTrailer(_ byte: UInt8) throws(RequestError) {
+    if state == .trailerStart {
+      if byte == .carriageReturn {
+        state = .lastLineFeed
+        return
+      }
+      try startTrailerLine(byte)
+    }
+    trailerBytes += 1
+    guard trailerBytes <= limits.trailerSection else { throw .trailerSectionTooLarge }
+    switch state {
+    case .trailerName: try stepTrailerName(byte)
+    case .trailerValue where byte == .carriageReturn: state = .trailerEnd
+    case .trailerValue:
+      guard !byte.isControl || byte == .horizontalTab else { throw RequestError(forbidden: byte) ?? .controlCharacter }
+    default:
+      try expectLineFeed(byte)
+      state = .trailerStart
+    }
+  }
+
+  private mutating func startTrailerLine(_ byte: UInt8) throws(RequestError) {
+    guard !byte.isWhitespace else { throw .obsoleteFolding }
+    guard trailerLines < limits.fieldLines else { throw .tooManyFieldLines }
+    trailerLines += 1
+    hasName = false
+    state = .trailerName
+  }
+
+  private mutating func stepTrailerName(_ byte: UInt8) throws(RequestError) {
+    if byte == .colon {
+      guard hasName else { throw .emptyFieldName }
+      state = .trailerValue
+      return
+    }
+    guard ByteSet.token.contains(byte) else {
+      throw byte.isWhitespace ? .whitespaceInFieldName : RequestError(forbidden: byte) ?? .malformedFieldName
+    }
+    hasName = true
+  }
+}

@@ -1,3 +1,5 @@
+public import HTTPTypes
+
 /// What the field lines seen so far say about the host, the framing, the connection and the proxies before this server.
 struct FieldFacts: Sendable {
   private var host: Range<Int>?
@@ -119,5 +121,57 @@ extension Span<UInt8> {
   /// Whether the bytes in `range` are a token (RFC 9110 §5.6.2).
   fileprivate func isToken(_ range: Range<Int>) -> Bool {
     range.allSatisfy { ByteSet.token.contains(self[$0]) } && !range.isEmpty
+  }
+}
+
+/// Field lines that many responses share, written once: a response copies their bytes.
+public struct FieldSection: Sendable, Equatable {
+  let bytes: [UInt8]
+
+  /// The fields again, for where they are not sent as lines.
+  public var fields: HTTPFields {
+    var fields = HTTPFields()
+    for line in bytes.split(separator: UInt8(ascii: "\n")) {
+      let parts = line.dropLast().split(separator: UInt8(ascii: ":"), maxSplits: 1)
+      guard parts.count == 2, let name = HTTPField.Name(String(decoding: parts[0], as: UTF8.self)) else { continue }
+      fields.append(HTTPField(name: name, value: String(decoding: parts[1].dropFirst(), as: UTF8.self)))
+    }
+    return fields
+  }
+
+  /// No field lines.
+  public static let empty = FieldSection([:])
+
+  /// The lines of `fields`, as ``ResponseSerializer`` writes them. Date, and what frames a message or a connection, is
+  /// the server's to write for each response, and is left out.
+  public init(_ fields: HTTPFields) {
+    var bytes: [UInt8] = []
+    for field in fields where ResponseSerializer.Role(field.name, hasRequestID: true) == .plain {
+      bytes.appendFieldLine(field)
+    }
+    self.bytes = bytes
+  }
+}
+
+/// The elements of a comma-separated list (RFC 9110 §5.6.1), one after the other, without the white space around them.
+///
+/// Knows no quoted strings: none of the lists that the codec itself reads has an acceptable element with one.
+struct ListElements {
+  private var rest: Range<Int>?
+
+  /// The list that the field value in `range` is. An empty value has one element, an empty one.
+  init(_ range: Range<Int>) {
+    rest = range
+  }
+
+  /// The next element, which may be empty; nil after the last.
+  mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
+    guard let rest else { return nil }
+    guard let comma = bytes.firstIndex(of: .comma, in: rest) else {
+      self.rest = nil
+      return bytes.trimmingWhitespace(rest)
+    }
+    self.rest = comma + 1..<rest.upperBound
+    return bytes.trimmingWhitespace(rest.lowerBound..<comma)
   }
 }

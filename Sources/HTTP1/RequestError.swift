@@ -1,3 +1,5 @@
+public import HTTPTypes
+
 /// Why a request is refused. Every case ends the connection: what follows such a message cannot be told apart from it.
 ///
 /// ``status`` says how to answer, ``reason`` what to tell the caller.
@@ -95,4 +97,75 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
   case malformedChunkEnd
   /// The trailer section exceeds ``HTTP1Limits/trailerSection``.
   case trailerSectionTooLarge
+}
+
+extension RequestError {
+  /// One sentence for the caller. It holds nothing of what was received.
+  public var reason: String {
+    switch self {
+    case .bareLineFeed: "A line feed is not preceded by a carriage return."
+    case .bareCarriageReturn: "A carriage return is not followed by a line feed."
+    case .controlCharacter: "The message contains a control character."
+    case .repeatedEmptyLine: "More than one empty line precedes the request line."
+    case .malformedRequestLine: "The request line is not a method, a target and a version, one space apart."
+    case .malformedMethod: "The method contains a character that no method may contain."
+    case .methodTooLong: "The method is longer than any that this server implements."
+    case .requestLineTooLong: "The request line is too long."
+    case .unsupportedVersion: "This server speaks HTTP/1.1 and HTTP/1.0 here, no other version."
+    case .malformedTarget: "The request target is malformed, or in a form that this method does not take."
+    case .fragmentInTarget: "The request target contains a fragment."
+    case .malformedPercentEncoding: "The request target has a percent sign without two hexadecimal digits."
+    case .encodedNUL: "The request target contains an encoded NUL."
+    case .unsupportedScheme: "The scheme of the request target is neither http nor https."
+    case .missingHost: "The Host field is missing."
+    case .repeatedHost: "There is more than one Host field."
+    case .malformedHost: "The host is not a name or an address with an optional port."
+    case .obsoleteFolding: "A field line begins with white space."
+    case .emptyFieldName: "A field line has no name before the colon."
+    case .malformedFieldName: "A field line does not begin with a name and a colon."
+    case .whitespaceInFieldName: "White space stands between a field name and its colon."
+    case .headerSectionTooLarge: "The header section is too large."
+    case .tooManyFieldLines: "There are too many field lines."
+    case .malformedContentLength: "Content-Length is not a decimal number within range."
+    case .repeatedContentLength: "There is more than one Content-Length field."
+    case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding exclude each other."
+    case .transferEncodingInHTTP10: "HTTP/1.0 has no Transfer-Encoding."
+    case .repeatedTransferEncoding: "There is more than one Transfer-Encoding field."
+    case .malformedTransferEncoding: "Transfer-Encoding does not end in chunked, once and without parameters."
+    case .unsupportedTransferCoding: "chunked is the only transfer coding that this server implements."
+    case .unsupportedExpectation: "100-continue is the only expectation that this server can meet."
+    case .malformedChunkSize: "A chunk size is not 1 to 16 hexadecimal digits within range."
+    case .malformedChunkExtension: "A chunk extension is malformed."
+    case .chunkExtensionsTooLong: "The chunk extensions are too long."
+    case .malformedChunkEnd: "Chunk data does not end where its size says."
+    case .trailerSectionTooLarge: "The trailer section is too large."
+    }
+  }
+}
+
+extension RequestError {
+  /// The status to answer with.
+  public var status: HTTPResponse.Status {
+    switch self {
+    case .requestLineTooLong: .uriTooLong
+    case .headerSectionTooLarge, .tooManyFieldLines, .trailerSectionTooLarge: .requestHeaderFieldsTooLarge
+    case .unsupportedExpectation: .expectationFailed
+    case .methodTooLong, .unsupportedTransferCoding: .notImplemented
+    case .unsupportedVersion: .httpVersionNotSupported
+    default: .badRequest
+    }
+  }
+}
+
+extension RequestError {
+  /// What is wrong with a byte that may stand nowhere in a head; nil for the others, and for CR, which may end a line.
+  init?(forbidden byte: UInt8) {
+    switch byte {
+    case .carriageReturn: return nil
+    case .lineFeed: self = .bareLineFeed
+    default:
+      guard byte.isControl else { return nil }
+      self = .controlCharacter
+    }
+  }
 }

@@ -1,4 +1,5 @@
 import Bytes
+public import HTTPTypes
 
 /// What a request head says: facts, and ranges into the received bytes. It holds no bytes itself.
 ///
@@ -65,4 +66,167 @@ public struct RequestHead: Sendable, Equatable {
     self = RequestHead()
     fields = storage
   }
+}
+
+extension RequestHead {
+  /// The four forms of a request target (RFC 9112 §3.2).
+  public enum TargetForm: Sendable, Equatable {
+    /// `/path?query`.
+    case origin
+    /// `http://host/path?query`, or `https`.
+    case absolute
+    /// `host:port`, with CONNECT only.
+    case authority
+    /// `*`, with OPTIONS only.
+    case asterisk
+  }
+}
+
+extension RequestHead {
+  /// The value of the first field with this name; nil if the field is absent. Allocates nothing.
+  ///
+  /// - Parameters:
+  ///   - lowercaseName: The name in lower case; the comparison ignores the case of what was received.
+  ///   - bytes: The buffer that was parsed.
+  public func firstField(named lowercaseName: StaticString, in bytes: Span<UInt8>) -> Range<Int>? {
+    for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) { return line.value }
+    return nil
+  }
+
+  /// The value of the first field with this name; nil if the field is absent.
+  public func firstField(named name: HTTPField.Name, in bytes: Span<UInt8>) -> Range<Int>? {
+    for line in fields where bytes.equalsIgnoringCase(line.name, name) { return line.value }
+    return nil
+  }
+
+  /// Whether a field line bears this name, in lower case.
+  public func isNamed(_ line: FieldLine, _ lowercaseName: StaticString, in bytes: Span<UInt8>) -> Bool {
+    bytes.equalsIgnoringCase(line.name, lowercaseName)
+  }
+
+  /// How many field lines bear this name: more than one is how a field that may appear only once is abused.
+  ///
+  /// - Parameters:
+  ///   - lowercaseName: The name in lower case.
+  ///   - bytes: The buffer that was parsed.
+  public func fieldCount(named lowercaseName: StaticString, in bytes: Span<UInt8>) -> Int {
+    var count = 0
+    for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) { count += 1 }
+    return count
+  }
+}
+
+extension Span<UInt8> {
+  /// Whether the bytes in `range` are `name`. The case of ASCII letters does not matter.
+  fileprivate func equalsIgnoringCase(_ range: Range<Int>, _ name: HTTPField.Name) -> Bool {
+    let expected = name.canonicalName.utf8
+    guard range.count == expected.count else { return false }
+    return zip(range, expected).allSatisfy { self[$0].lowercased == $1 }
+  }
+}
+
+extension RequestHead {
+  /// The methods of RFC 9110 §9.3 and PATCH (RFC 5789).
+  public enum Method: Sendable, Equatable {
+    case get, head, post, put, delete, connect, options, trace, patch
+    /// Any other token.
+    case other
+
+    /// The method that the bytes in `range` spell, in upper case as they are registered.
+    @inline(__always)
+    init(_ range: Range<Int>, in bytes: Span<UInt8>) {
+      switch range.count {
+      case 3 where bytes.equals(range, "GET"): self = .get
+      case 3 where bytes.equals(range, "PUT"): self = .put
+      case 4 where bytes.equals(range, "HEAD"): self = .head
+      case 4 where bytes.equals(range, "POST"): self = .post
+      case 5 where bytes.equals(range, "TRACE"): self = .trace
+      case 5 where bytes.equals(range, "PATCH"): self = .patch
+      case 6 where bytes.equals(range, "DELETE"): self = .delete
+      case 7 where bytes.equals(range, "OPTIONS"): self = .options
+      case 7 where bytes.equals(range, "CONNECT"): self = .connect
+      default: self = .other
+      }
+    }
+  }
+
+  /// The method as `HTTPTypes` has it. Makes a string only for ``Method/other``; nil only if `bytes` are others than
+  /// those that were parsed.
+  ///
+  /// - Parameter bytes: The buffer that was parsed.
+  public func requestMethod(in bytes: Span<UInt8>) -> HTTPRequest.Method? {
+    switch method {
+    case .get: .get
+    case .head: .head
+    case .post: .post
+    case .put: .put
+    case .delete: .delete
+    case .connect: .connect
+    case .options: .options
+    case .trace: .trace
+    case .patch: .patch
+    case .other: HTTPRequest.Method(rawValue: bytes.string(in: methodRange))
+    }
+  }
+}
+
+/// A field line of a received head, as offsets into its bytes: 16 bytes in all.
+public struct FieldLine: Sendable, Equatable {
+  private let nameStart: UInt32
+  private let nameEnd: UInt32
+  private let valueStart: UInt32
+  private let valueEnd: UInt32
+
+  /// Keeps two ranges that lie within a head. Heads are bounded far below 4 GiB by ``HTTP1Limits``.
+  init(name: Range<Int>, value: Range<Int>) {
+    nameStart = UInt32(clamping: name.lowerBound)
+    nameEnd = UInt32(clamping: name.upperBound)
+    valueStart = UInt32(clamping: value.lowerBound)
+    valueEnd = UInt32(clamping: value.upperBound)
+  }
+
+  /// The field name, a token.
+  public var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
+
+  /// The field value without the optional white space around it; may be empty.
+  public var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
+}
+
+/// The protocol versions that this codec speaks.
+public enum HTTPVersion: Sendable, Equatable {
+  /// HTTP/1.0.
+  case http10
+  /// HTTP/1.1. A higher minor version counts as this one (RFC 9110 §2.5).
+  case http11
+}
+
+/// How the length of a message body is determined (RFC 9112 §6.3).
+public enum MessageFraming: Sendable, Equatable {
+  /// There is no body.
+  case none
+  /// Content-Length: that many bytes, zero among them.
+  case fixed(Int)
+  /// Transfer-Encoding: chunked.
+  case chunked
+}
+
+/// Fields by which a proxy describes the request that it forwards. A client can write them as well, so they count only
+/// if the peer is trusted.
+///
+/// The parser notes them while it reads a head, so that a request without them costs no look-up.
+public struct ForwardingFields: OptionSet, Sendable, Equatable {
+  /// A set of bits.
+  public let rawValue: UInt8
+
+  /// A set of bits.
+  public init(rawValue: UInt8) {
+    self.rawValue = rawValue
+  }
+
+  /// `Forwarded` (RFC 7239).
+  public static let forwarded = ForwardingFields(rawValue: 1)
+  /// `X-Forwarded-For`.
+  public static let forwardedFor = ForwardingFields(rawValue: 2)
+  /// `X-Request-ID`.
+  public static let requestID = ForwardingFields(rawValue: 4)
 }

@@ -143,3 +143,128 @@ extension HTTP2GoAway {
     String(decoding: unsafe bytes.prefix(128).map { 0x20..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
   }
 }
+
+// What the library calls. Each finds its session through the user data, and only takes notes there: nothing but that,
+// resets and the library's own `submit` functions may be done while the library is at work.
+extension HTTP2Session {
+  // Made once, never changed and never freed, so any thread may read the pointer to it. Sessions copy its contents.
+  nonisolated(unsafe) static let callbacks: OpaquePointer? = unsafe makeCallbacks()
+
+  private static func makeCallbacks() -> OpaquePointer? {
+    var callbacks: OpaquePointer?
+    guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks = unsafe callbacks else { return nil }
+    unsafe addReceivingCallbacks(callbacks)
+    unsafe addSendingCallbacks(callbacks)
+    return unsafe callbacks
+  }
+
+  private static func addReceivingCallbacks(_ callbacks: OpaquePointer) {
+    unsafe nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, owner in
+      unsafe HTTP2Session.of(owner)?.conduct.beginFrame()
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, owner in
+      guard let frame = unsafe frame, let session = unsafe HTTP2Session.of(owner) else { return 0 }
+      return unsafe session.beginHeaders(frame.pointee)
+    }
+    unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+      _, frame, name, nameCount, value, valueCount, _, owner in
+      guard let frame = unsafe frame, let session = unsafe HTTP2Session.of(owner) else { return 0 }
+      return unsafe session.receive(
+        UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount),
+        on: frame.pointee.hd.stream_id)
+    }
+    // Without this one the library would leave out such fields and go on.
+    unsafe nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
+      NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+    }
+    unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
+      _, _, stream, bytes, count, owner in
+      guard let bytes = unsafe bytes, let session = unsafe HTTP2Session.of(owner) else { return 0 }
+      unsafe session.receive(content: UnsafeBufferPointer(start: bytes, count: count), on: stream)
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, owner in
+      guard let frame = unsafe frame, let session = unsafe HTTP2Session.of(owner) else { return 0 }
+      unsafe session.receive(frame.pointee)
+      return 0
+    }
+    unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, owner in
+      unsafe HTTP2Session.of(owner)?.libraryClosed(stream, code: code)
+      return 0
+    }
+  }
+
+  private static func addSendingCallbacks(_ callbacks: OpaquePointer) {
+    unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, owner in
+      guard let frame = unsafe frame, let session = unsafe HTTP2Session.of(owner) else { return 0 }
+      unsafe session.sent(frame.pointee)
+      return 0
+    }
+  }
+
+  /// The session that the library's user data stand for. Safe: the library belongs to it, so it is alive.
+  static func of(_ owner: UnsafeMutableRawPointer?) -> HTTP2Session? {
+    guard let owner = unsafe owner else { return nil }
+    return unsafe Unmanaged<HTTP2Session>.fromOpaque(owner).takeUnretainedValue()
+  }
+}
+
+extension HTTP2Session {
+  /// Tells `delegate` all news, in order, also what comes up meanwhile. `bytes` are those that content is in.
+  func deliver(to delegate: some HTTP2SessionDelegate, _ bytes: Span<UInt8>) {
+    // A delegate may collect output: what comes of that is told by the call that is telling already.
+    guard !isDelivering, !events.isEmpty else { return }
+    isDelivering = true
+    defer { isDelivering = false }
+    var next = 0
+    while next < events.count {
+      tell(events[next], to: delegate, bytes)
+      next += 1
+    }
+    events.removeAll(keepingCapacity: true)
+  }
+
+  private func tell(_ event: SessionEvent, to delegate: some HTTP2SessionDelegate, _ bytes: Span<UInt8>) {
+    switch event {
+    case .request(let stream, let head):
+      if !stream.isAbandoned { delegate.receivedRequest(head, on: stream.id) }
+    case .oversizedRequest(let stream):
+      if !stream.isAbandoned { delegate.receivedOversizedRequest(on: stream.id) }
+    case .response(let stream, let head):
+      if !stream.isAbandoned { delegate.receivedResponse(head, on: stream.id) }
+    case .content(let stream, let range):
+      // So that no stream holds up the others; its own window waits for `consume`.
+      unsafe nghttp2_session_consume_connection(session, range.count)
+      if !stream.isAbandoned { delegate.receivedContent(bytes.extracting(range), on: stream.id) }
+    case .end(let stream):
+      if !stream.isAbandoned { delegate.receivedEnd(on: stream.id) }
+    case .room(let stream):
+      if !stream.isAbandoned, !stream.isClosed { delegate.hasRoom(on: stream.id) }
+    case .closed(let stream, let closure):
+      streams[stream.id] = nil
+      // The delegate never heard of a request that was refused before its head was delivered.
+      if role == .client || stream.hasHead { delegate.streamClosed(stream.id, closure) }
+    case .goAway(let goAway): delegate.receivedGoAway(goAway)
+    case .settings: delegate.settingsChanged()
+    case .pong(let payload): delegate.receivedPong(payload)
+    }
+  }
+}
+
+/// News that waits to be told until the library is not at work.
+///
+/// It holds the stream itself, so that one closed later in the same bytes can still be told about.
+enum SessionEvent {
+  case request(Stream, HTTP2RequestHead)
+  case oversizedRequest(Stream)
+  case response(Stream, HTTP2ResponseHead)
+  /// Where the content is in the bytes being received: it is told before they go away.
+  case content(Stream, Range<Int>)
+  case end(Stream)
+  case room(Stream)
+  case closed(Stream, HTTP2StreamClosure)
+  case goAway(HTTP2GoAway)
+  case settings
+  case pong(UInt64)
+}

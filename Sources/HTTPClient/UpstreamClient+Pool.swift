@@ -251,3 +251,97 @@ extension UpstreamRequest {
     target.utf8.first == UInt8(ascii: "/") && target.utf8.allSatisfy { (0x21...0x7e).contains($0) }
   }
 }
+
+/// Whom connections belong to, as they see it.
+protocol ConnectionPool: AnyObject {
+  /// A connection can take on another exchange.
+  func connectionHasRoom(_ connection: any UpstreamConnection)
+  /// A connection has brought a response: the upstream is well.
+  func connectionProved(_ connection: any UpstreamConnection)
+  /// A connection takes on nothing more, and ends when what it carries has.
+  func connectionDrains(_ connection: any UpstreamConnection)
+  /// A connection is over.
+  /// - Parameter wasUseless: Whether the peer ended it before it ever answered, although it was asked.
+  func connectionEnded(_ connection: any UpstreamConnection, wasUseless: Bool)
+  /// An exchange that a connection carried is over.
+  func exchangeEnded()
+  /// An HTTP/1.1 connection has brought bytes that answer no request.
+  func receivedUnsolicited()
+  /// Whether an HTTP/1.1 connection may carry another request behind its first.
+  var reusesHTTP1: Bool { get }
+}
+
+/// How long to wait before another attempt at a connection: twice as long after each that failed, up to a bound, with
+/// jitter so that many clients do not come back together.
+struct BackOff {
+  /// No attempt before this.
+  private(set) var until = Deadline(nanoseconds: 0)
+
+  private let least: Duration
+  private let longest: Duration
+  private var failures = 0
+
+  init(least: Duration, longest: Duration) {
+    self.least = least
+    self.longest = longest
+  }
+
+  /// Notes a failure.
+  /// - Parameter jitter: From 0 to 1: by how much of its half the pause is shortened.
+  mutating func failed(at now: Deadline, jitter: Double) {
+    let pause = min(longest, least * (1 << min(failures, 20)))
+    failures += 1
+    until = now.advanced(by: pause * (1 - jitter / 2))
+  }
+
+  /// Notes that all is well.
+  mutating func succeeded() {
+    failures = 0
+    until = Deadline(nanoseconds: 0)
+  }
+}
+
+/// A first-in, first-out list. Any element may leave early, at the same small cost.
+struct WaitingList<Element> {
+  /// A place in the list.
+  struct Ticket: Sendable { fileprivate let number: UInt64 }
+
+  private var elements: [UInt64: Element] = [:]
+  private var first: UInt64 = 0
+  private var next: UInt64 = 0
+
+  var count: Int { elements.count }
+  var isEmpty: Bool { elements.isEmpty }
+
+  /// Lines up behind all others.
+  mutating func append(_ element: Element) -> Ticket {
+    defer { next += 1 }
+    elements[next] = element
+    return Ticket(number: next)
+  }
+
+  /// The one that has waited longest.
+  var oldest: Element? {
+    mutating get {
+      while first < next {
+        if let element = elements[first] { return element }
+        first += 1
+      }
+      return nil
+    }
+  }
+
+  /// Takes out the one that has waited longest.
+  mutating func popFirst() -> Element? {
+    while first < next {
+      defer { first += 1 }
+      if let element = elements.removeValue(forKey: first) { return element }
+    }
+    return nil
+  }
+
+  /// Removes the element of `ticket`, if it is still in the list.
+  mutating func remove(_ ticket: Ticket) {
+    elements[ticket.number] = nil
+  }
+}

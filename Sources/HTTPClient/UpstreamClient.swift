@@ -1,6 +1,8 @@
 public import EventLoop
 public import HTTPMessages
 import Locks
+public import Memory
+public import TLS
 
 /// The client of one upstream server on one event loop: its connections, and the requests that wait for a connection.
 ///
@@ -130,5 +132,123 @@ extension UpstreamClient.Configuration {
     case (.never, _), (.alpn, .http): false
     case (.alpn, .https): nil
     }
+  }
+}
+
+extension UpstreamClient {
+  /// What a client is made with: where its upstream is, and how it is reached.
+  public struct Configuration: Sendable {
+    /// How the upstream is spoken to.
+    public enum Scheme: String, Sendable, CaseIterable {
+      /// In clear: for tests.
+      case http
+      /// Over TLS.
+      case https
+    }
+
+    /// When HTTP/2 is spoken.
+    public enum HTTP2: String, Sendable, CaseIterable {
+      /// If the upstream chooses it by ALPN; so never without TLS.
+      case alpn
+      /// Always, without asking (RFC 9113 §3.3); over TLS it is the only protocol offered.
+      case priorKnowledge
+      /// Never.
+      case never
+    }
+
+    /// How the upstream is spoken to.
+    public var scheme: Scheme
+    /// Its name, or its IP address without brackets.
+    public var host: String
+    /// Its port.
+    public var port: UInt16
+    /// Whom to trust. Without it, nothing can be sent over `https`.
+    public var tls: TLSClientContext?
+    /// The proxy through which connections are tunnelled; nil for none.
+    public var proxy: UpstreamProxy?
+    /// When HTTP/2 is spoken.
+    public var http2 = HTTP2.alpn
+    /// The bounds.
+    public var limits = UpstreamLimits()
+    /// What is charged for connections, and for unread content.
+    public var memory = MemoryBudget.unlimited()
+    /// How names are looked up; nil for the system's way.
+    public var lookUp: NameResolver.LookUp?
+
+    /// A configuration with the defaults for everything else.
+    /// - Parameter port: nil for the scheme's.
+    public init(
+      _ scheme: Scheme, host: String, port: UInt16? = nil, tls: TLSClientContext? = nil, proxy: UpstreamProxy? = nil
+    ) {
+      self.scheme = scheme
+      self.host = host
+      self.port = port ?? scheme.port
+      self.tls = tls
+      self.proxy = proxy
+    }
+
+    /// The value of Host and `:authority`: without the port if it is the scheme's (RFC 9110 §4.2.3).
+    var authority: String { port == scheme.port ? bracketedHost : endpoint }
+
+    /// Host and port, always both.
+    var endpoint: String { "\(bracketedHost):\(port)" }
+
+    private var bracketedHost: String { host.contains(":") ? "[\(host)]" : host }
+
+    /// The ALPN names to offer (RFC 7301), best first.
+    var applicationProtocols: [String] {
+      switch http2 {
+      case .alpn: ["h2", "http/1.1"]
+      case .priorKnowledge: ["h2"]
+      case .never: ["http/1.1"]
+      }
+    }
+  }
+}
+
+extension UpstreamClient.Configuration.Scheme {
+  fileprivate var port: UInt16 { self == .https ? 443 : 80 }
+}
+
+/// What an upstream client has done and has under way, for metrics.
+public struct UpstreamCounters: Sendable, Equatable {
+  // Totals.
+
+  /// Connections that were made, TLS included.
+  public var connectionsOpened = 0
+  /// Attempts at a connection that came to nothing.
+  public var connectionsFailed = 0
+  /// TLS handshakes that a ticket of an earlier session shortened.
+  public var handshakesResumed = 0
+  /// Requests that were handed to a connection.
+  public var requestsSent = 0
+  /// Of those, the ones whose connection had carried another before.
+  public var requestsOnReusedConnection = 0
+  /// Times that an HTTP/1.1 connection brought bytes that answer no request.
+  public var unsolicitedResponses = 0
+
+  // Present numbers.
+
+  /// Connections that are open.
+  public var connectionsOpen = 0
+  /// Requests that a connection carries: HTTP/2's open streams.
+  public var requestsOpen = 0
+  /// Requests that wait for a connection or a free stream.
+  public var requestsWaiting = 0
+
+  /// All zero.
+  public init() {}
+
+  /// Adds those of another client.
+  public mutating func add(_ other: UpstreamCounters) {
+    connectionsOpened += other.connectionsOpened
+    connectionsFailed += other.connectionsFailed
+    handshakesResumed += other.handshakesResumed
+    requestsSent += other.requestsSent
+    requestsOnReusedConnection += other.requestsOnReusedConnection
+    unsolicitedResponses += other.unsolicitedResponses
+    connectionsOpen += other.connectionsOpen
+    requestsOpen += other.requestsOpen
+    requestsWaiting += other.requestsWaiting
   }
 }

@@ -139,7 +139,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  private func endingOfContent(_ refusal: Refusal) -> CloseReason { pendingContent?.ending(refusal) ?? .refused(refusal) }
+  private func endingOfContent(_ refusal: Refusal) -> CloseReason {
+    pendingContent?.ending(refusal) ?? .refused(refusal)
+  }
 
   /// Until when it may rest. Only a request moves the end of an idle connection: bytes that come to nothing, such as a
   /// dripped TLS record, do not.

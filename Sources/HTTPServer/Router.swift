@@ -1,4 +1,4 @@
-import HTTP1
+public import HTTP1
 import HTTPTypes
 
 /// Which operation answers which request. An immutable value: a request is answered by the one it began with.
@@ -84,5 +84,89 @@ public struct Router: Sendable {
 
   private static func options(allow: String) -> Operation {
     Operation(method: .options, action: .respond { _ in Response(.noContent, fields: [.allow: allow]) })
+  }
+}
+
+/// A path and what can be done there.
+public struct Route: Sendable {
+  let path: StaticString
+  let operations: [Operation]
+  /// Takes every request for a path that begins with `path`, whatever its method; nil for a route of one path.
+  let below: (@Sendable (Request) -> Reply)?
+  /// What it serves, for descriptions of the server.
+  public let patterns: [RoutePattern]
+
+  /// A route. `HEAD` comes with `GET`, and `OPTIONS` by itself.
+  public init(_ path: StaticString, _ operations: [Operation]) {
+    self.path = path
+    self.operations = operations
+    below = nil
+    patterns = [RoutePattern(path.description, operations.map(\.method))]
+  }
+
+  /// A route of all paths that begin with `path`. What is there, and by which methods, is for `reply` to judge; it may
+  /// set the request's route to a template that says more.
+  ///
+  /// - Parameter patterns: What is there, for descriptions of the server.
+  public init(
+    below path: StaticString, patterns: [RoutePattern] = [], _ reply: @escaping @Sendable (Request) -> Reply
+  ) {
+    self.path = path
+    self.patterns = patterns
+    operations = []
+    below = reply
+  }
+
+  /// The value of `Allow` (RFC 9110 §10.2.1).
+  var allow: String {
+    let methods = operations.flatMap { operation -> [String] in
+      operation.method == .get ? ["GET", "HEAD"] : ["POST"]
+    }
+    return (methods + ["OPTIONS"]).joined(separator: ", ")
+  }
+}
+
+/// A path that a router serves, with what can be done there: for descriptions of a server.
+public struct RoutePattern: Sendable, Hashable {
+  /// A path, or a template of paths with names in braces: `/v1/storefronts/{storefront}`.
+  public let path: String
+  /// The methods. `HEAD` comes with `GET`, and `OPTIONS` by itself.
+  public let methods: [RequestHead.Method]
+
+  /// A pattern.
+  public init(_ path: String, _ methods: [RequestHead.Method] = [.get]) {
+    self.path = path
+    self.methods = methods
+  }
+}
+
+/// What a route does for one method.
+public struct Operation: Sendable {
+  let method: RequestHead.Method
+  let action: Action
+
+  enum Action: Sendable {
+    /// Answers at once; a body that comes all the same is discarded.
+    case respond(@Sendable (Request) -> Response)
+    /// Judges the head, and then reads content of at most so many bytes.
+    case read(limit: Int, @Sendable (Request) -> HeadReply)
+    /// Answers at once or after a wait, and may read the content meanwhile.
+    case reply(@Sendable (Request) -> Reply)
+  }
+
+  /// An operation without request content: a body that comes all the same is discarded.
+  public static func get(_ respond: @escaping @Sendable (Request) -> Response) -> Operation {
+    Operation(method: .get, action: .respond(respond))
+  }
+
+  /// The same, for an answer that may have to be waited for.
+  public static func get(reply: @escaping @Sendable (Request) -> Reply) -> Operation {
+    Operation(method: .get, action: .reply(reply))
+  }
+
+  /// An operation that reads content of at most `bodyLimit` bytes, if the head gives no reason to refuse it; more is
+  /// refused with 413.
+  public static func post(bodyLimit: Int, judge: @escaping @Sendable (Request) -> HeadReply) -> Operation {
+    Operation(method: .post, action: .read(limit: bodyLimit, judge))
   }
 }

@@ -1,8 +1,11 @@
+import Bytes
+import CZlib
 import EventLoop
 import HTTP1
 import HTTPMessages
 public import HTTPServer
 import HTTPTypes
+import Locks
 
 /// The emulator behind a server.
 extension Sandbox {
@@ -97,5 +100,225 @@ extension Response {
     }
     self.init(HTTPResponse.Status(code: answer.status), fields: fields, body: answer.content)
     closesConnection = answer.delivery.closesConnection
+  }
+}
+
+/// Answers of the catalog that were made before: they depend on nothing but the request's target and host, and making
+/// one costs more than everything else about a request.
+final class MadeAnswers: @unchecked Sendable {
+  // Sendable: everything mutable is only touched inside the mutex.
+
+  /// Most bytes of content that are kept. Beyond it all are dropped: the next request makes its own again.
+  private static let limit = 16 << 20
+
+  private let mutex = Mutex()
+  private var answers: [ByteString: SandboxAnswer] = [:]
+  private var size = 0
+
+  /// The answer to a request, made by `make` unless there is one.
+  ///
+  /// - Parameters:
+  ///   - base: What absolute URLs in it begin with.
+  ///   - isPersonal: Whether it may depend on the user, and must not be kept.
+  func answer(
+    to request: SandboxRequest, base: String, isPersonal: Bool, _ make: () throws(AppleError) -> SandboxAnswer
+  ) throws(AppleError) -> SandboxAnswer {
+    guard !isPersonal, request.method == "GET" || request.method == "HEAD" else { return try make() }
+    let key = ByteString("\(request.target) \(base)")
+    if let known = mutex.withLock({ answers[key] }) { return known }
+    let answer = try make()
+    let cost = key.count + answer.content.count
+    mutex.withLock {
+      if size + cost > Self.limit {
+        answers.removeAll()
+        size = 0
+      }
+      if answers.updateValue(answer, forKey: key) == nil { size += cost }
+    }
+    return answer
+  }
+}
+
+/// Waiting, in a task of a loop.
+enum Pause {
+  /// A task that is cancelled is noticed after so long at most, for a timer does not hear of it.
+  private static let slice = Duration.milliseconds(100)
+
+  /// Returns after so long, or soon after the task is cancelled.
+  static func pass(_ duration: Duration, on loop: IOLoop) async {
+    guard duration > .zero else { return }
+    let timer = loop.openTimer()
+    defer { timer.close() }
+    let end = Deadline.now.advanced(by: duration)
+    while Deadline.now < end, !Task.isCancelled {
+      _ = await timer.pause(until: min(end, Deadline.now.advanced(by: slice)))
+    }
+  }
+}
+
+/// gzip (RFC 1952), for answers to those who accept it.
+enum Compression {
+  /// Compresses the content if the request accepts gzip and the content is worth it.
+  static func apply(to answer: inout SandboxAnswer, for request: SandboxRequest) {
+    answer.fields.append(SandboxField("Vary", "Accept-Encoding"))
+    guard accepts(request.fields), answer.content.count >= 256, let compressed = gzip(answer.content) else { return }
+    answer.content = compressed
+    answer.fields.append(SandboxField("Content-Encoding", "gzip"))
+  }
+
+  /// Whether gzip is named without a weight of zero (RFC 9110 §12.5.3).
+  private static func accepts(_ fields: [SandboxField]) -> Bool {
+    fields.values(of: "accept-encoding").joined(separator: ",").lowercased().split(separator: ",").contains { item in
+      let parts = item.split(separator: ";").map { $0.filter { $0 != " " } }
+      guard parts.first == "gzip" else { return false }
+      return !parts.dropFirst().contains { $0.hasPrefix("q=0") && !$0.dropFirst(3).contains { $0 != "." && $0 != "0" } }
+    }
+  }
+
+  private static func gzip(_ input: [UInt8]) -> [UInt8]? {
+    var stream = unsafe z_stream()
+    guard unsafe czlib_deflate_init_gzip(&stream, 6) == Z_OK else { return nil }
+    defer { unsafe _ = deflateEnd(&stream) }
+    // What deflate may need, and the header and trailer of gzip (§2.2).
+    var output = [UInt8](repeating: 0, count: Int(unsafe deflateBound(&stream, UInt(input.count))) + 32)
+    var source = input
+    let result = unsafe source.withUnsafeMutableBufferPointer { source in
+      unsafe output.withUnsafeMutableBufferPointer { output in
+        // Safe: both buffers are lent for the whole of the one call that reads and writes them.
+        unsafe stream.next_in = source.baseAddress
+        unsafe stream.avail_in = UInt32(clamping: source.count)
+        unsafe stream.next_out = output.baseAddress
+        unsafe stream.avail_out = UInt32(clamping: output.count)
+        return unsafe deflate(&stream, Z_FINISH)
+      }
+    }
+    guard result == Z_STREAM_END else { return nil }
+    output.removeLast(Int(unsafe stream.avail_out))
+    return output
+  }
+}
+
+/// What answers say about caching. Whether Apple's say anything is not known, so either can be had.
+public enum CacheFields: String, Sendable, CaseIterable {
+  /// An `ETag`, which `If-None-Match` is answered with 304 by.
+  case etag
+  /// `Cache-Control` with `max-age`.
+  case maxAge = "max-age"
+  /// Both.
+  case both
+  /// Nothing.
+  case none
+  /// Each of these somewhere: storefronts and languages have both, albums and songs an `ETag`, artists, genres and
+  /// playlists a `max-age`, and all else, such as searches and charts, nothing.
+  case mixed
+
+  /// Seconds that an answer stays fresh for, where it says so.
+  static let maximumAge = 300
+
+  /// What holds for a path.
+  func resolved(_ segments: ArraySlice<String>) -> CacheFields {
+    guard self == .mixed else { return self }
+    switch segments.first {
+    case "storefronts", "language": return .both
+    case "catalog": break
+    default: return .none
+    }
+    switch segments.dropFirst(2).first {
+    case "albums", "songs": return .etag
+    case "artists", "genres", "playlists": return .maxAge
+    default: return .none
+    }
+  }
+
+  /// Adds the fields.
+  ///
+  /// - Parameter isWeak: Whether one tag stands for several encodings of the content (RFC 9110 §8.8.1).
+  func mark(_ answer: inout SandboxAnswer, isWeak: Bool) {
+    if self == .maxAge || self == .both {
+      answer.fields.append(SandboxField("Cache-Control", "max-age=\(Self.maximumAge)"))
+    }
+    guard self == .etag || self == .both else { return }
+    let tag = "\"\(String(Numbers.hash(answer.content), radix: 16))\""
+    answer.fields.append(SandboxField("ETag", isWeak ? "W/\(tag)" : tag))
+  }
+
+  /// Turns an answer into a 304 if the request has it already (RFC 9110 §13.1.2).
+  static func leaveOut(_ answer: inout SandboxAnswer, knownTo request: SandboxRequest) {
+    guard let tag = answer.fields.single("etag") else { return }
+    let known = request.fields.values(of: "if-none-match").joined(separator: ",").split(separator: ",")
+    let isKnown = known.contains { value in
+      let value = value.drop { $0 == " " }.prefix { $0 != " " }
+      return value == "*" || opaque(value) == opaque(tag[...])
+    }
+    guard isKnown else { return }
+    answer.status = 304
+    answer.content = []
+    answer.fields.removeAll { $0.name == "Content-Type" }
+  }
+
+  /// What is compared weakly (RFC 9110 §8.8.3.2).
+  private static func opaque(_ tag: Substring) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag }
+}
+
+/// Times as `Date` has them (RFC 9110 §5.6.7).
+enum IMFFixdate {
+  /// A time in seconds since 1970.
+  static func text(_ seconds: Int) -> String {
+    var bytes: [UInt8] = []
+    HTTPDate(secondsSinceEpoch: seconds).append(to: &bytes)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}
+
+/// Content that comes slowly, is made up as it goes, or breaks off.
+final class AnswerReader: ContentReader, @unchecked Sendable {
+  // Sendable by confinement: it belongs to one loop and is read by one task, as every reader is.
+
+  /// How much of fast content comes at once.
+  private static let part = 16_384
+  /// How often a part of slow content comes.
+  private static let interval = Duration.milliseconds(100)
+
+  private let content: [UInt8]
+  private let pace: Int?
+  /// Where reading stops, and whether that is too early.
+  private let end: Int
+  private let breaksOff: Bool
+  private let isFilling: Bool
+  private let loop: IOLoop
+  private var position = 0
+  private var isCancelled = false
+
+  /// - Parameter length: What was announced, or would have been.
+  init(_ answer: SandboxAnswer, length: Int, loop: IOLoop) {
+    content = answer.content
+    pace = answer.delivery.pace
+    isFilling = answer.delivery.filling != nil
+    breaksOff = answer.delivery.ending != .whole
+    end = breaksOff ? min(length, isFilling ? length : content.count) / 2 : length
+    self.loop = loop
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    guard !isCancelled else { throw .cancelled }
+    guard position < end else {
+      if breaksOff { throw .broken("The answer was to break off.") }
+      return nil
+    }
+    if pace != nil, position > 0 { await Pause.pass(Self.interval, on: loop) }
+    guard !isCancelled, !Task.isCancelled else { throw .cancelled }
+    let count = min(end - position, pace ?? Self.part)
+    defer { position += count }
+    return isFilling ? filling(count) : Array(content[position..<position + count])
+  }
+
+  func cancel() { isCancelled = true }
+
+  /// A JSON string of spaces, whatever its length: `"   "`, or `0` where there is no room for quotes.
+  private func filling(_ count: Int) -> [UInt8] {
+    var part = [UInt8](repeating: UInt8(ascii: " "), count: count)
+    if position == 0 { part[0] = UInt8(ascii: end == 1 ? "0" : "\"") }
+    if position + count == end, end > 1 { part[count - 1] = UInt8(ascii: "\"") }
+    return part
   }
 }

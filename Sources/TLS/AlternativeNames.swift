@@ -66,3 +66,63 @@ struct AlternativeNames: Equatable {
     return unsafe Array(UnsafeBufferPointer(start: start, count: max(0, Int(ASN1_STRING_length(string)))))
   }
 }
+
+/// One X.509 certificate, owned.
+@safe struct Certificate: ~Copyable {
+  let pointer: OpaquePointer
+
+  /// Takes over a reference that the caller holds.
+  init(owning pointer: OpaquePointer) {
+    unsafe self.pointer = pointer
+  }
+
+  deinit { unsafe X509_free(pointer) }
+
+  /// When the certificate ends, in seconds since 1970, or nil if its date makes no sense.
+  var notAfter: Int? { unsafe Self.notAfter(pointer) }
+
+  /// When `certificate` expires, in seconds since 1970. The caller keeps ownership of it.
+  static func notAfter(_ certificate: OpaquePointer) -> Int? {
+    var date = unsafe tm()
+    guard unsafe ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &date) == 1 else { return nil }
+    return unsafe timegm(&date)
+  }
+
+  /// Whether its time is over.
+  var isExpired: Bool { unsafe X509_cmp_current_time(X509_get0_notAfter(pointer)) < 0 }
+
+  /// Whether its time has yet to come.
+  var isNotYetValid: Bool { unsafe X509_cmp_current_time(X509_get0_notBefore(pointer)) > 0 }
+
+  /// Whether `issuer` could have issued it, going by names and key identifiers.
+  func isIssued(by issuer: borrowing Certificate) -> Bool {
+    unsafe X509_check_issued(issuer.pointer, pointer) == X509_V_OK
+  }
+}
+
+/// Which of a file's CAs are outside their time: what they signed is refused.
+struct AuthorityLifetimes {
+  private var expired: [Int] = []
+  private var early: [Int] = []
+  private var count = 0
+
+  /// Looks at the certificate at `place`, counted from 0.
+  mutating func note(_ authority: borrowing Certificate, _ place: Int) {
+    count += 1
+    if authority.isExpired { expired.append(place + 1) }
+    if authority.isNotYetValid { early.append(place + 1) }
+  }
+
+  /// One sentence for each kind of problem, even where a bundle has many of that kind.
+  func findings(_ path: String) -> [String] {
+    [
+      Self.finding(expired, count, "expired, so what they signed is refused; renew or remove them", path),
+      Self.finding(early, count, "a date that lies ahead; check the clock and their dates", path),
+    ].compactMap { $0 }
+  }
+
+  private static func finding(_ places: [Int], _ count: Int, _ fault: String, _ path: String) -> String? {
+    guard let first = places.first else { return nil }
+    return "\(places.count) of \(count) CA certificates in '\(path)' have \(fault) (the first is certificate \(first))."
+  }
+}

@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// What the client CAs vouch for in a client's verified certificate.
 ///
@@ -59,4 +60,77 @@ extension ClientCertificate {
   private static func hexadecimal(_ byte: UInt8) -> String {
     (byte < 16 ? "0" : "") + String(byte, radix: 16)
   }
+}
+
+/// Why a server's certificate was refused, and what in it was to blame.
+struct CertificateRefusal {
+  private let error: Int32
+  private let words: String
+  /// When the certificate to blame begins and ends to be valid, `2026-01-31`.
+  private let notBefore: String
+  private let notAfter: String
+  /// Whom it is for, as OpenSSL writes it: `DNS:a.example, IP Address:192.0.2.1`.
+  private let names: String
+  /// Whom it says it was issued by.
+  private let issuer: String
+
+  /// Reads what a verification under way has just found.
+  init(_ store: OpaquePointer) {
+    unsafe error = X509_STORE_CTX_get_error(store)
+    words = unsafe X509_verify_cert_error_string(Int(error)).map { unsafe String(cString: $0) } ?? "unknown"
+    let certificate = unsafe X509_STORE_CTX_get_current_cert(store)
+    notBefore = unsafe certificate.map { unsafe Self.day(X509_get0_notBefore($0)) } ?? "?"
+    notAfter = unsafe certificate.map { unsafe Self.day(X509_get0_notAfter($0)) } ?? "?"
+    names = unsafe certificate.map { unsafe Self.alternativeNames(of: $0) } ?? ""
+    issuer = unsafe certificate.map { unsafe Self.issuer(of: $0) } ?? ""
+  }
+
+  /// One sentence for the client's operator, with what to do.
+  /// - Parameter caSetting: The setting that names the CAs to trust.
+  func sentence(_ host: String, caSetting: String) -> String {
+    switch error {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      "The certificate of \(host) expired on \(notAfter); it has to be renewed there, unless this clock is wrong."
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      "The certificate of \(host) is not valid before \(notBefore); this machine's clock may be wrong."
+    case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
+      "The server that answers for \(host) has a certificate for \(names.isEmpty ? "no host at all" : names)."
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+      "The certificate of \(host) is signed by itself; to trust it all the same, name it in \(caSetting)."
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+      X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+      "The certificate of \(host) was issued by '\(issuer)', which is not trusted here; name its CA in \(caSetting), "
+        + "or install the system's (ca-certificates)."
+    default: "The certificate of \(host) was refused: \(words)."
+    }
+  }
+
+  private static func day(_ time: UnsafePointer<ASN1_TIME>?) -> String {
+    var date = unsafe tm()
+    guard unsafe ASN1_TIME_to_tm(time, &date) == 1 else { return "?" }
+    let (month, day) = unsafe (date.tm_mon + 1, date.tm_mday)
+    return unsafe "\(date.tm_year + 1900)-\(month < 10 ? "0" : "")\(month)-\(day < 10 ? "0" : "")\(day)"
+  }
+
+  private static func issuer(of certificate: OpaquePointer) -> String {
+    var line = [CChar](repeating: 0, count: maximumText)
+    // Escapes whatever is not plain ASCII, and cuts what is too long.
+    unsafe X509_NAME_oneline(X509_get_issuer_name(certificate), &line, Int32(line.count))
+    return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  private static func alternativeNames(of certificate: OpaquePointer) -> String {
+    let place = unsafe X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1)
+    guard place >= 0, let names = unsafe X509_get_ext(certificate, place) else { return "" }
+    guard let bio = unsafe BIO_new(BIO_s_mem()) else { return "" }
+    defer { unsafe BIO_free(bio) }
+    unsafe X509V3_EXT_print(bio, names, 0, 0)
+    var bytes = [UInt8](repeating: 0, count: maximumText)
+    let count = unsafe BIO_read(bio, &bytes, Int32(bytes.count))
+    // A stranger may have chosen them: nothing but plain characters.
+    let plain = bytes.prefix(max(0, Int(count))).map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
+    return String(decoding: plain, as: UTF8.self)
+  }
+
+  private static let maximumText = 300
 }

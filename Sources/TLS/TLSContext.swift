@@ -87,3 +87,130 @@ extension TLSContext {
     deinit { unsafe SSL_CTX_free(pointer) }
   }
 }
+
+extension TLSContext {
+  /// TLS 1.2: forward secrecy and AEAD only, the cheapest first. TLS 1.3 has nothing else by definition.
+  private static let cipherList = [
+    "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
+  ].joined(separator: ":")
+
+  /// Best first. P-384 is last and for certificates: TLS 1.2 refuses those whose curve is not in this list.
+  private static let groups = "X25519:P-256:P-384"
+
+  /// OpenSSL's own list without SHA-224, which it still offers with ECDSA and RSA in TLS 1.2.
+  private static let signatureAlgorithms = [
+    "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed25519", "ed448",
+    "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512",
+    "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384", "rsa_pss_rsae_sha512",
+    "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
+  ].joined(separator: ":")
+
+  /// Everything that is the same for every server and every client: versions, ciphers, options, modes, sessions.
+  static func applyPolicy(to context: OpaquePointer) throws(TLSError) {
+    // Level 2 is 112 bits: no RSA below 2048, no SHA-1. Set here because distributions differ.
+    unsafe SSL_CTX_set_security_level(context, 2)
+    unsafe SSL_CTX_set_options(
+      context,
+      // ChaCha20 goes first for clients that put it first: those have no AES in hardware.
+      SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION)
+    // An idle connection gives its 2 × 16 KiB of record buffers back. Partial writes are of no use here: a session's
+    // outgoing array takes everything.
+    unsafe SSL_CTX_set_mode(context, Int(SSL_MODE_RELEASE_BUFFERS))
+    unsafe SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_OFF))
+    let isAccepted =
+      unsafe SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1
+      && SSL_CTX_set_cipher_list(context, cipherList) == 1
+      && SSL_CTX_set1_groups_list(context, groups) == 1
+      && SSL_CTX_set1_sigalgs_list(context, signatureAlgorithms) == 1
+      // One connection of a keep-alive client needs one ticket to come back with.
+      && SSL_CTX_set_num_tickets(context, 1) == 1
+    guard isAccepted else {
+      throw .internalFailure("This build of OpenSSL lacks the TLS versions, ciphers or signatures required.")
+    }
+  }
+
+  /// Whether `new` may honour the session tickets of `old`: if both have the same private key.
+  ///
+  /// When an operator replaces a leaked key, sessions and ticket keys of the old key must end with it.
+  static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
+    // Compares the public halves; keys of different kinds are no error, only not equal.
+    let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1
+    ErrorQueue.clear()
+    return isSameKey
+  }
+}
+
+/// What a peer may cost before a session gives it up.
+///
+/// OpenSSL bounds these by itself: a record (16 KiB and its overhead), a ClientHello (128 KiB), a certificate chain
+/// (100 KB), 32 empty records in a row, 5 warning alerts in a row. The limits here are for what it leaves open.
+public struct TLSLimits: Sendable, Equatable {
+  /// Bytes that a handshake may take from the peer, both flights and record headers included.
+  ///
+  /// 64 KiB: a ClientHello with a post-quantum share is 2 KB, and a long client certificate chain 20 KB.
+  public var handshakeBytes = 64 * 1024
+
+  /// Messages of the TLS protocol itself after the handshake, with no application data between them.
+  ///
+  /// They are KeyUpdates (RFC 8446 §4.6.3) and, in TLS 1.2, attempts to renegotiate, each of which costs us an answer.
+  /// 32: an honest peer sends one KeyUpdate in 2²⁴ records and never renegotiates.
+  public var controlMessages = 32
+
+  /// The defaults.
+  public init() {}
+}
+
+/// The protocols that one side speaks, in the wire form of ALPN (RFC 7301 §3.1) and at an address that stays.
+@safe final class ApplicationProtocols {
+  private let wire: UnsafeMutableBufferPointer<UInt8>
+
+  /// - Throws: `configuration` if a name is empty or longer than 255 bytes.
+  init(_ names: [String]) throws(TLSError) {
+    var bytes: [UInt8] = []
+    for name in names {
+      guard let length = UInt8(exactly: name.utf8.count), length > 0 else {
+        throw TLSError(.configuration, "The ALPN name '\(name)' is not 1 to 255 bytes long (RFC 7301 §3.1).")
+      }
+      bytes.append(length)
+      bytes.append(contentsOf: name.utf8)
+    }
+    unsafe wire = .allocate(capacity: bytes.count)
+    _ = unsafe wire.initialize(from: bytes)
+  }
+
+  deinit { unsafe wire.deallocate() }
+
+  /// Lets `context` choose by the server's preference. The context must not outlive this.
+  func select(on context: OpaquePointer) {
+    guard unsafe !wire.isEmpty else { return }
+    let opaque = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe SSL_CTX_set_alpn_select_cb(
+      context,
+      { _, choice, choiceLength, offer, offerLength, opaque in
+        guard let opaque = unsafe opaque else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+        let protocols = unsafe Unmanaged<ApplicationProtocols>.fromOpaque(opaque).takeUnretainedValue()
+        return unsafe protocols.choose(from: offer, offerLength, choice, choiceLength)
+      }, opaque)
+  }
+
+  /// Offers them to the server of `ssl`, which copies them. False if OpenSSL refuses.
+  func offer(on ssl: OpaquePointer) -> Bool {
+    // 0 is success here, unlike everywhere else.
+    unsafe wire.isEmpty || SSL_set_alpn_protos(ssl, wire.baseAddress, UInt32(wire.count)) == 0
+  }
+
+  private func choose(
+    from offer: UnsafePointer<UInt8>?, _ offerLength: UInt32,
+    _ choice: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ choiceLength: UnsafeMutablePointer<UInt8>?
+  ) -> Int32 {
+    var found: UnsafeMutablePointer<UInt8>?
+    let verdict = unsafe SSL_select_next_proto(
+      &found, choiceLength, wire.baseAddress, UInt32(wire.count), offer, offerLength)
+    // Not ERR_NOACK, which would go on without a protocol: RFC 7301 §3.2 has the server refuse.
+    guard verdict == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    unsafe choice?.pointee = unsafe UnsafePointer(found)
+    return SSL_TLSEXT_ERR_OK
+  }
+}

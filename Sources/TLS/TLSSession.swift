@@ -265,3 +265,109 @@ import COpenSSL
     }
   }
 }
+
+/// How a server ends a handshake that it has waited for long enough.
+extension TLSSession {
+  /// Gives up a handshake that the peer does not finish in time. The session is over then.
+  /// - Parameter outgoing: Gets the alert, appended.
+  /// - Returns: What happened.
+  public func expireHandshake(outgoing: inout [UInt8]) -> TLSError {
+    let error = TLSError(.limitExceeded, "The peer did not finish the TLS handshake in time.", failure: .timedOut)
+    endHandshake(with: error, SSL_AD_USER_CANCELLED, outgoing: &outgoing)
+    return error
+  }
+
+  /// What happened when the peer closed its side before the handshake was done; nil if it never sent a byte, as load
+  /// balancers do that only look whether the port is open.
+  public var unfinishedHandshake: TLSError? {
+    guard state == .handshaking, hasReceived else { return nil }
+    return TLSError(.violationByPeer, "The peer closed the connection during the TLS handshake.", failure: .closed)
+  }
+
+  /// Writes a fatal alert. OpenSSL has no function for it.
+  func writeAlert(_ alert: Int32) {
+    // Nothing has been sent: so nothing is encrypted yet (RFC 8446 §5.1).
+    guard transport.hasWritten else {
+      transport.outgoing += [UInt8(SSL3_RT_ALERT), 3, 3, 0, 2, UInt8(SSL3_AL_FATAL), UInt8(truncatingIfNeeded: alert)]
+      return
+    }
+    // The header of a record that is too long has OpenSSL write an alert, encrypted if it has to be: record_overflow.
+    let header: [UInt8] = [UInt8(SSL3_RT_APPLICATION_DATA), 3, 3, 0xff, 0xff]
+    unsafe header.withUnsafeBytes { bytes in
+      unsafe transport.incoming = bytes
+      ErrorQueue.clear()
+      unsafe SSL_do_handshake(ssl)
+      ErrorQueue.clear()
+      unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0)
+    }
+  }
+}
+
+/// What the handshake settled, and what the client said about itself.
+extension TLSSession {
+  /// Whether the handshake finished and the peer has not closed.
+  public var isEstablished: Bool { state == .established }
+
+  /// Whether a ticket of an earlier session spared the full handshake.
+  public var wasResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }
+
+  /// The protocol version, as OpenSSL writes it: `TLSv1.2` or `TLSv1.3`.
+  public var version: String { unsafe SSL_get_version(ssl).map { unsafe String(cString: $0) } ?? "unknown" }
+
+  /// The cipher suite by OpenSSL's name, for example `TLS_AES_256_GCM_SHA384`; nil before it is chosen.
+  public var cipher: String? {
+    unsafe SSL_get_current_cipher(ssl).flatMap { unsafe SSL_CIPHER_get_name($0) }.map { unsafe String(cString: $0) }
+  }
+
+  /// The host that the client asked for (RFC 6066 §3), unchecked. It has no say in which certificate is shown. A
+  /// resumed TLS 1.2 session has none.
+  public var serverName: String? {
+    unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name).map { unsafe String(cString: $0) }
+  }
+
+  /// The protocol chosen by ALPN (RFC 7301); nil if the client did not use it.
+  public var applicationProtocol: String? {
+    var name: UnsafePointer<UInt8>?
+    var length: UInt32 = 0
+    unsafe SSL_get0_alpn_selected(ssl, &name, &length)
+    guard let name = unsafe name else { return nil }
+    return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+  }
+
+  /// The client's certificate, verified against the client CAs in this handshake or in the one of the session that it
+  /// resumes; nil if it sent none. Read afresh each time.
+  public var clientCertificate: ClientCertificate? {
+    unsafe SSL_get0_peer_certificate(ssl).flatMap { unsafe ClientCertificate($0, authorities: authorities) }
+  }
+
+  /// What the session is tied to: see ``SessionIdentity``.
+  private var authorities: [UInt8] {
+    guard let session = unsafe SSL_get_session(ssl) else { return [] }
+    var length: UInt32 = 0
+    guard let identity = unsafe SSL_SESSION_get0_id_context(session, &length) else { return [] }
+    return unsafe Array(UnsafeBufferPointer(start: identity, count: Int(length)))
+  }
+}
+
+/// The session ID context: what a session ticket must have been issued under to be honoured.
+///
+/// A resumed session carries the client certificate that was verified when it began. So the context is a digest of the
+/// client CAs, and to drop a CA voids the sessions that rest on it.
+struct SessionIdentity {
+  /// The context, 32 bytes.
+  private(set) var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+
+  /// Adds a client CA. False if OpenSSL fails to digest it.
+  mutating func add(_ authority: borrowing Certificate) -> Bool {
+    var fingerprint = digest
+    guard unsafe X509_digest(authority.pointer, EVP_sha256(), &fingerprint, nil) == 1 else { return false }
+    // Chained, so that it depends on each of them and on their order.
+    let input = digest + fingerprint
+    return unsafe EVP_Digest(input, input.count, &digest, nil, EVP_sha256(), nil) == 1
+  }
+
+  /// Sets it. False if OpenSSL refuses.
+  func set(on context: OpaquePointer) -> Bool {
+    unsafe SSL_CTX_set_session_id_context(context, digest, UInt32(digest.count)) == 1
+  }
+}

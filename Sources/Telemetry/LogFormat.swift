@@ -1,7 +1,260 @@
+import Bytes
+import Glibc
+
 /// How a log line looks.
 public enum LogFormat: String, Sendable, CaseIterable {
   /// One JSON object a line, for machines.
   case json
   /// Words and `key=value` pairs, for a terminal.
   case text
+}
+
+// How a line is made, in a buffer that the caller owns and that is never copied.
+//
+// Whatever a value holds, the line stays one line and its fields stay apart: control characters are escaped in either
+// format, so no request can forge a line or drive a terminal.
+extension LogFormat {
+  /// Names that every line has; metadata of such a name gets an underscore before it.
+  static let reservedNames: Set<String> = ["time", "level", "message", "label"]
+
+  /// Begins a line.
+  func begin(_ bytes: inout [UInt8], time: WallTime, level: StaticString, message: String) {
+    switch self {
+    case .json:
+      bytes.append("{\"time\":\"")
+      bytes.append(time)
+      bytes.append("\",\"level\":\"")
+      bytes.append(level)
+      bytes.append("\",\"message\":")
+      bytes.appendJSONString(message)
+    case .text:
+      bytes.append(time)
+      bytes.append(" ")
+      bytes.append(level)
+      bytes.append(" ")
+      bytes.appendEscaped(message, quote: nil)
+    }
+  }
+
+  /// Ends the line.
+  func end(_ bytes: inout [UInt8]) {
+    bytes.append(self == .json ? "}\n" : "\n")
+  }
+
+  /// A field whose value is text.
+  func field(_ bytes: inout [UInt8], _ name: String, _ value: String) {
+    begin(&bytes, field: name)
+    string(&bytes, value)
+  }
+
+  /// A field whose value is text, with a name that needs no escaping.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: String) {
+    begin(&bytes, literal: name)
+    string(&bytes, value)
+  }
+
+  /// A field whose value is a word of the program, such as a route's template, whose characters are safe in either format.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, word: StaticString) {
+    begin(&bytes, literal: name)
+    quote(&bytes)
+    bytes.append(word)
+    quote(&bytes)
+  }
+
+  /// A field whose value is a token's digest, which is nothing but digits.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ digest: TokenDigest) {
+    begin(&bytes, literal: name)
+    quote(&bytes)
+    bytes.append(contentsOf: digest.hexadecimal.utf8)
+    quote(&bytes)
+  }
+
+  /// A field whose value is a number.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: Int) {
+    begin(&bytes, literal: name)
+    bytes.append(decimal: value)
+  }
+
+  /// A field whose value is `duration` in milliseconds, to the microsecond.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, milliseconds duration: Duration) {
+    begin(&bytes, literal: name)
+    bytes.appendMilliseconds(duration)
+  }
+
+  /// A field whose value is a request's identifier.
+  func field(_ bytes: inout [UInt8], literal name: StaticString, _ id: RequestID) {
+    begin(&bytes, literal: name)
+    // Its characters are safe in either format.
+    quote(&bytes)
+    bytes.append(id)
+    quote(&bytes)
+  }
+
+  /// A field whose value is a list.
+  func field(_ bytes: inout [UInt8], _ name: String, _ values: [String]) {
+    begin(&bytes, field: name)
+    bytes.append("[")
+    for (index, value) in values.enumerated() {
+      if index > 0 { bytes.append(",") }
+      bytes.appendJSONString(value)
+    }
+    bytes.append("]")
+  }
+
+  private func begin(_ bytes: inout [UInt8], field name: String) {
+    switch self {
+    case .json:
+      bytes.append(",")
+      bytes.appendJSONString(name)
+      bytes.append(":")
+    case .text:
+      bytes.append(" ")
+      bytes.appendTextValue(name)
+      bytes.append("=")
+    }
+  }
+
+  private func begin(_ bytes: inout [UInt8], literal name: StaticString) {
+    bytes.append(self == .json ? ",\"" : " ")
+    bytes.append(name)
+    bytes.append(self == .json ? "\":" : "=")
+  }
+
+  /// The mark before and behind text that needs no escaping.
+  private func quote(_ bytes: inout [UInt8]) {
+    if self == .json { bytes.append("\"") }
+  }
+
+  private func string(_ bytes: inout [UInt8], _ value: String) {
+    switch self {
+    case .json: bytes.appendJSONString(value)
+    case .text: bytes.appendTextValue(value)
+    }
+  }
+}
+
+extension [UInt8] {
+  /// `text` in quotes, as RFC 8259 §7 has it.
+  mutating func appendJSONString(_ text: String) {
+    append(UInt8(ascii: "\""))
+    appendEscaped(text, quote: UInt8(ascii: "\""))
+    append(UInt8(ascii: "\""))
+  }
+
+  /// `text` bare if it is one plain word, else in quotes.
+  mutating func appendTextValue(_ text: String) {
+    let isWord =
+      !text.isEmpty
+      && text.utf8.allSatisfy { $0.isPlain && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "=") }
+    if isWord { append(contentsOf: text.utf8) } else { appendJSONString(text) }
+  }
+
+  /// `text` with whatever is no plain character escaped as in JSON; the quote only if there is one.
+  mutating func appendEscaped(_ text: String, quote: UInt8?) {
+    // Nearly everything that is logged is plain, and is copied at once.
+    if text.utf8.allSatisfy(\.isPlain) { return append(contentsOf: text.utf8) }
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"" where quote == nil: append(UInt8(ascii: "\""))
+      case "\"", "\\": append(contentsOf: [UInt8(ascii: "\\"), UInt8(scalar.value)])
+      case "\n": append(contentsOf: "\\n".utf8)
+      case "\r": append(contentsOf: "\\r".utf8)
+      case "\t": append(contentsOf: "\\t".utf8)
+      default:
+        if scalar.isInvisible { appendUnicodeEscape(scalar) } else { append(contentsOf: String(scalar).utf8) }
+      }
+    }
+  }
+
+  /// `duration` in milliseconds with three decimals; 0 if it is negative.
+  mutating func appendMilliseconds(_ duration: Duration) {
+    let (seconds, attoseconds) = duration.components
+    let microseconds = Int(attoseconds / 1_000_000_000_000)
+    let (scaled, overflow) = Int(seconds).multipliedReportingOverflow(by: 1000)
+    let milliseconds = overflow ? Int.max : scaled.addingReportingOverflow(microseconds / 1000).partialValue
+    guard duration >= .zero, milliseconds >= 0 else { return append(contentsOf: "0.000".utf8) }
+    append(decimal: milliseconds)
+    append(UInt8(ascii: "."))
+    append(decimal: microseconds % 1000, width: 3)
+  }
+
+  private mutating func appendUnicodeEscape(_ scalar: UnicodeScalar) {
+    // Every invisible character below is in the basic plane, so four digits do.
+    append(contentsOf: "\\u".utf8)
+    for shift in stride(from: 12, through: 0, by: -4) {
+      let digit = UInt8(truncatingIfNeeded: scalar.value >> UInt32(shift)) & 0xF
+      append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+    }
+  }
+}
+
+extension UInt8 {
+  /// Whether it is printable ASCII and means nothing special between quotes.
+  fileprivate var isPlain: Bool {
+    (0x20..<0x7F).contains(self) && self != UInt8(ascii: "\"") && self != UInt8(ascii: "\\")
+  }
+}
+
+extension UnicodeScalar {
+  /// Whether it is a control character, a line separator, or one that turns the direction of what follows: what can
+  /// drive a terminal or mislead the eye (Unicode TR36 §3.1).
+  fileprivate var isInvisible: Bool {
+    switch value {
+    case 0..<0x20, 0x7F..<0xA0, 0x200B...0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true
+    default: false
+    }
+  }
+}
+
+/// A time of day in UTC, to the millisecond.
+struct WallTime: Sendable, Equatable {
+  /// Since 1970-01-01T00:00:00Z, leap seconds aside.
+  let milliseconds: Int64
+
+  /// The time now.
+  static func now() -> WallTime {
+    var time = timespec()
+    // CLOCK_REALTIME always exists, so there is no failure to handle.
+    unsafe clock_gettime(CLOCK_REALTIME, &time)
+    return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+  }
+
+  /// The day.
+  var date: CivilDate { CivilDate(daysSinceEpoch: Int((milliseconds - millisecondOfDay) / 86_400_000)) }
+
+  /// Since midnight.
+  var millisecondOfDay: Int64 {
+    let remainder = milliseconds % 86_400_000
+    return remainder < 0 ? remainder + 86_400_000 : remainder
+  }
+}
+
+extension [UInt8] {
+  /// `time` as RFC 3339 has it: `2026-01-31T23:59:59.999Z`. A year beyond 9999, which it has not, comes out wrong.
+  mutating func append(_ time: WallTime) {
+    let date = time.date
+    let ofDay = Int(time.millisecondOfDay)
+    // In one go: every line has one.
+    append(addingCapacity: 24) { (output: inout OutputSpan<UInt8>) in
+      output.append(date.year, digits: 4, then: "-")
+      output.append(date.month, digits: 2, then: "-")
+      output.append(date.day, digits: 2, then: "T")
+      output.append(ofDay / 3_600_000, digits: 2, then: ":")
+      output.append(ofDay / 60_000 % 60, digits: 2, then: ":")
+      output.append(ofDay / 1000 % 60, digits: 2, then: ".")
+      output.append(ofDay % 1000, digits: 3, then: "Z")
+    }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// The last `digits` decimal digits of `number`, at most four, and a character.
+  fileprivate mutating func append(_ number: Int, digits: Int, then mark: Unicode.Scalar) {
+    var divisor = digits == 4 ? 1000 : digits == 3 ? 100 : 10
+    while divisor > 0 {
+      append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / divisor % 10))
+      divisor /= 10
+    }
+    append(UInt8(ascii: mark))
+  }
 }

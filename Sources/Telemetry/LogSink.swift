@@ -139,3 +139,125 @@ public final class LogSink: @unchecked Sendable {
     unsafe poll(&entry, 1, 1000)
   }
 }
+
+/// What a ``LogSink`` writes to. It is asked on the sink's own thread only, and may take its time.
+protocol LogTarget: AnyObject {
+  /// Where lines go now; -1 if there is no such place.
+  var descriptor: Int32 { get }
+
+  /// Makes ready for lines that are about to be written.
+  ///
+  /// - Returns: Whether they go to another place than the ones before.
+  func prepare() -> Bool
+
+  /// Learns what became of them.
+  ///
+  /// - Parameters:
+  ///   - lostLines: How many of them could not be written.
+  ///   - error: The error number of the write that failed, or 0.
+  func finish(lostLines: Int, error: Int32)
+}
+
+/// A descriptor that its owner has opened and keeps.
+final class FixedTarget: LogTarget {
+  let descriptor: Int32
+
+  init(_ descriptor: Int32) {
+    self.descriptor = descriptor
+  }
+
+  func prepare() -> Bool { false }
+  func finish(lostLines: Int, error: Int32) {}
+}
+
+/// Log lines that wait to be written: a value, bounded in bytes.
+///
+/// When it is full, lines are dropped and counted; once there is room again, a line says how many.
+struct LogBuffer {
+  private let capacity: Int
+  private let format: LogFormat
+  private(set) var bytes: [UInt8] = []
+  /// Lines that were lost and not yet reported.
+  private(set) var dropped = 0
+  /// All lines that were lost since the start.
+  private(set) var droppedInAll = 0
+
+  init(capacity: Int, format: LogFormat) {
+    self.capacity = capacity
+    self.format = format
+  }
+
+  /// Appends the line that `write` appends, if there is room for it.
+  mutating func append(_ write: (inout [UInt8]) -> Void) {
+    let before = bytes.count
+    write(&bytes)
+    guard bytes.count > capacity else { return }
+    bytes.removeSubrange(before...)
+    drop(1)
+  }
+
+  /// Takes what waits, and leaves `spare`'s memory in its place.
+  mutating func take(into spare: inout [UInt8]) {
+    spare.removeAll(keepingCapacity: true)
+    swap(&spare, &bytes)
+  }
+
+  /// Counts lines that are lost.
+  mutating func drop(_ lines: Int) {
+    dropped += lines
+    droppedInAll += lines
+  }
+
+  /// Says in a line how many were lost, if any were and it fits.
+  mutating func reportDropped(time: WallTime) {
+    guard dropped > 0 else { return }
+    let lost = dropped
+    let format = format
+    dropped = 0
+    append { bytes in
+      format.begin(&bytes, time: time, level: "warning", message: "log lines were dropped")
+      format.field(&bytes, literal: "log.dropped", lost)
+      format.end(&bytes)
+    }
+    // Had the report itself not fitted, it would count as one line dropped.
+    if dropped > 0 {
+      dropped = lost
+      droppedInAll -= 1
+    }
+  }
+}
+
+/// Decides what of a file's troubles is worth telling: that they begin, and that they are over, but not ten times a
+/// second. A value: errors and the time in, notices out.
+struct FaultWatch {
+  private let path: String
+  private var isTold = false
+  private var lostLines = 0
+  private var quietUntil: UInt64 = 0
+
+  /// The least time between two notices of failure, in nanoseconds.
+  static let pause: UInt64 = 10_000_000_000
+
+  init(path: String) {
+    self.path = path
+  }
+
+  /// Learns how a batch of lines went.
+  ///
+  /// - Parameters:
+  ///   - error: An error number, or 0.
+  ///   - now: In nanoseconds of a clock that does not go back.
+  mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> AuditFileNotice? {
+    lostLines += lost
+    if error != 0 {
+      guard !isTold, now >= quietUntil else { return nil }
+      isTold = true
+      quietUntil = now + Self.pause
+      return .failing(AuditFileError(path: path, code: error))
+    }
+    guard isTold else { return nil }
+    isTold = false
+    defer { lostLines = 0 }
+    return .recovered(path: path, lostLines: lostLines)
+  }
+}

@@ -91,3 +91,80 @@ extension [UInt8] {
     }
   }
 }
+
+/// What a figure is called and what it means, as Prometheus wants to know it.
+public struct Metric: Sendable, Equatable {
+  /// What can be done with the figure.
+  public enum Kind: String, Sendable {
+    /// It only grows; one that falls has begun again at 0.
+    case counter
+    /// It goes up and down.
+    case gauge
+    /// Counters of what lies below given bounds.
+    case histogram
+  }
+
+  /// Its name, with its unit; a counter's ends in `_total`.
+  public let name: String
+  /// What can be done with it.
+  public let kind: Kind
+  /// What it counts or measures, on one line.
+  public let help: String
+  /// The names of what it is broken down by.
+  public let labels: [String]
+
+  /// A metric.
+  public init(_ kind: Kind, _ name: String, _ help: String, labels: [String] = []) {
+    self.kind = kind
+    self.name = name
+    self.help = help
+    self.labels = labels
+  }
+}
+
+/// The value of a metric's label.
+///
+/// Each value is a time series that the monitoring keeps for weeks, so there must be few of them, and nothing that a
+/// client sent may be one. Hence a word is a literal of the program, and the one label of a `String` says where that has
+/// to be from.
+public enum MetricLabel: Sendable {
+  /// A route's template or a method's name, for instance.
+  case word(StaticString)
+  /// A status code, for instance.
+  case number(Int)
+  /// A name that the operator has written into the settings: a client's id, for instance.
+  case configured(String)
+
+  var text: String {
+    switch self {
+    case .word(let word): "\(word)"
+    case .number(let number): "\(number)"
+    case .configured(let name): name
+    }
+  }
+}
+
+/// A metric without labels, and where its value is found: definition and measurement in one line.
+public struct MetricReading<Source>: Sendable {
+  /// Which metric.
+  public let metric: Metric
+  let value: @Sendable (Source) -> Double
+
+  /// A metric whose value is a number of `Source`.
+  public init(
+    _ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Double
+  ) {
+    metric = Metric(kind, name, help)
+    self.value = value
+  }
+
+  /// A metric whose value is a whole number of `Source`.
+  public init(_ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Int) {
+    self.init(kind, name, help) { Double(value($0)) }
+  }
+
+  /// A metric that is 1 if something is true of `Source`, else 0.
+  public init(_ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Bool) {
+    self.init(.gauge, name, help) { value($0) ? 1.0 : 0.0 }
+  }
+}

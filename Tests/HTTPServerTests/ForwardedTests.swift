@@ -55,7 +55,8 @@ struct ForwardedTests {
     Case("Forwarded: for=192.0.2.1;proto=https", client: "192.0.2.1"),
     Case("Forwarded: for=1.1.1.1, for=192.0.2.1, for=\"[fd00::5]:80\"", client: "192.0.2.1"),
     Case(
-      "Forwarded: for=1.1.1.1", "forwarded: For=\"[2001:db8::1]:4711\"", client: "2001:db8::1", rateLimitPrefix: "2001:db8::"
+      "Forwarded: for=1.1.1.1", "forwarded: For=\"[2001:db8::1]:4711\"", client: "2001:db8::1",
+      rateLimitPrefix: "2001:db8::"
     ),
     Case("Forwarded: for=192.0.2.1, for=_hidden, for=10.0.0.1", client: "10.0.0.1"),
     Case("Forwarded: for=\"192.0.2.1, for=192.0.2.2", client: "192.0.2.2"),

@@ -111,3 +111,75 @@ extension StoredAnswer {
     Set(selector?.names ?? []) == Set(other.selector?.names ?? [])
   }
 }
+
+/// How much the cache holds and for how long. Lengths of time in seconds, sizes in bytes.
+public struct CacheSettings: Sendable, Equatable {
+  /// What all answers together may take, with what it costs to keep them; 0 turns the cache off.
+  public var maxBytes = 64_000_000
+  /// The longest content of one answer, decoded. Beyond it, one answer would push out too many others.
+  public var largestContent = 1 << 20
+  /// How long an answer is fresh that says nothing about it: the catalog changes by the day.
+  public var lifetime = 300
+  /// The same for 404 and 410: an album may be released any minute.
+  public var negativeLifetime = 60
+  /// How long beyond `lifetime` such an answer is still served while a new one is fetched (RFC 5861 §3). Does not apply
+  /// to answers that say how long they are fresh: those have to allow it (RFC 9111 §4.2.4).
+  public var staleWhileRevalidate = 60
+  /// How long a stale answer stands in when the upstream fails (RFC 5861 §4), unless it forbids that or says otherwise.
+  public var staleIfError = 86_400
+  /// Answers to one key that differ by request fields (`Vary`); the oldest goes.
+  public var maxVariants = 8
+  /// Whether all callers may have the responses. Otherwise the server marks them `private`, so that no CDN gives them
+  /// to a client that the access policy would refuse.
+  public var isPublic = false
+
+  /// The defaults.
+  public init() {}
+
+  /// The longest content that is kept: with a small `maxBytes`, an eighth of that.
+  var largestStored: Int { min(largestContent, maxBytes / 8) }
+}
+
+/// Figures about a cache.
+public struct CacheStatistics: Sendable, Equatable {
+  /// How many targets it has answers to.
+  public let entries: Int
+  /// What they take, in bytes.
+  public let bytes: Int
+  /// How many had to go for others since the start.
+  public let evictions: Int
+}
+
+/// What the cache has for a request.
+public enum Lookup: Sendable {
+  /// The server sends the response: it is fresh, or no more stale than the caller allows (`max-stale`).
+  case hit(Selection)
+  /// The response is stale, but the server sends it while a background request validates it (RFC 5861 §3).
+  case staleWhileRevalidate(Selection)
+  /// The proxy must validate the response upstream, with its ``StoredAnswer/validators``. With the reason
+  /// ``ForwardReason/request`` the response is fresh, but does not satisfy the directives of the request.
+  case validate(Selection, ForwardReason)
+  /// The cache has no response.
+  case miss(ForwardReason)
+  /// The cache cannot serve the request, and the caller forbids asking upstream (`only-if-cached`): 504 (RFC 9111
+  /// §5.2.1.7).
+  case unsatisfiable
+}
+
+/// Why a request went upstream. The raw value is that of the parameter `fwd` (RFC 9211 §2.2).
+public enum ForwardReason: String, Sendable, CaseIterable {
+  /// The cache is not for such requests.
+  case bypass
+  /// The method.
+  case method
+  /// Nothing is stored for the target.
+  case uriMiss = "uri-miss"
+  /// What is stored for the target is for other request fields.
+  case varyMiss = "vary-miss"
+  /// Nothing usable is stored, for another reason.
+  case miss
+  /// A fresh answer is stored, but the request does not allow its use: the caller forces validation.
+  case request
+  /// A stale answer is stored.
+  case stale
+}

@@ -83,3 +83,148 @@ public struct CatalogTarget: Sendable, Equatable {
     left.bytes == right.bytes && left.forwardsUserToken == right.forwardsUserToken
   }
 }
+
+extension CatalogTarget {
+  /// Whose resource a target is.
+  public enum Kind: Sendable, Equatable {
+    /// `/v1/catalog/{storefront}` and what is below.
+    case catalog
+    /// `/v1/storefronts` and what is below.
+    case storefronts
+    /// `/v1/language/{storefront}/tag`.
+    case language
+    /// `/v1/test`, which only checks the developer token.
+    case test
+    /// Below `/v1/me`.
+    case me
+
+    /// Whether a method may be used on it: `GET` and `HEAD`; below `/v1/me`, what Apple documents there, too.
+    func allows(_ method: HTTPRequest.Method) -> Bool {
+      switch method {
+      case .get, .head: true
+      case .post, .put, .patch, .delete: self == .me
+      default: false
+      }
+    }
+
+    /// The value of `Allow` (RFC 9110 §10.2.1); `OPTIONS` is the server's own.
+    var allow: StaticString {
+      self == .me ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : "GET, HEAD, OPTIONS"
+    }
+  }
+}
+
+extension CatalogTarget {
+  /// The paths that the proxy forwards, as Apple's documentation lists them. A name in braces stands for one segment.
+  /// The proxy also forwards what Apple has below these paths, as ``CatalogRoute`` decides.
+  public static let templates = [
+    "/v1/catalog/{storefront}", "/v1/catalog/{storefront}/search", "/v1/catalog/{storefront}/search/hints",
+    "/v1/catalog/{storefront}/search/suggestions", "/v1/catalog/{storefront}/charts",
+    "/v1/catalog/{storefront}/{type}", "/v1/catalog/{storefront}/{type}/{id}",
+    "/v1/catalog/{storefront}/{type}/{id}/{relationship}", "/v1/catalog/{storefront}/{type}/{id}/view/{view}",
+    "/v1/storefronts", "/v1/storefronts/{storefront}", "/v1/language/{storefront}/tag", "/v1/test",
+  ]
+
+  /// Those of a user, where they are forwarded.
+  public static let userTemplates = [
+    "/v1/me/library/{path}", "/v1/me/ratings/{path}", "/v1/me/recommendations/{path}", "/v1/me/recent/{path}",
+    "/v1/me/history/{path}", "/v1/me/storefront", "/v1/me/{path}",
+  ]
+}
+
+/// The bounds of a request target that goes upstream: name, default, unit and reason. The request line's own bound holds
+/// besides, 8 KiB by default.
+public struct TargetLimits: Sendable, Equatable {
+  /// Longest path as it was received, in bytes: 2048. The longest that Apple documents has about a hundred.
+  public var path = 2048
+
+  /// Longest segment of a path, escapes undone, in bytes: 256. Apple's longest identifiers, of stations and library
+  /// items, stay below a hundred.
+  public var segment = 256
+
+  /// Most segments of a path: 16. Apple's deepest paths have eight.
+  public var segments = 16
+
+  /// Most parameters of a query: 128. Each is sorted for the cache key; lists such as `ids` are one parameter.
+  public var parameters = 128
+
+  /// The defaults.
+  public init() {}
+}
+
+/// Why a request target does not go upstream.
+public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
+  // What two parsers could read in two ways.
+  case notAbsolute
+  case controlByte
+  case malformedEscape
+  case doubleEncoding
+  case encodedSlash
+  case backslash
+  case dotSegment
+  case emptySegment
+  case trailingSlash
+  case pathParameter
+  case fragment
+  case notASCII
+  case reservedCharacter
+  case queryByte
+  case queryNotUTF8
+
+  // What is too much.
+  case pathTooLong
+  case segmentTooLong
+  case tooManySegments
+  case tooManyParameters
+
+  // What is not there.
+  case unknownPath
+  case storefront
+  case meDisabled
+
+  /// The status: 404 for a valid path that the server does not serve, 400 for everything else.
+  public var status: HTTPResponse.Status {
+    switch self {
+    case .unknownPath, .storefront, .meDisabled: .notFound
+    default: .badRequest
+    }
+  }
+
+  /// The `code` of the error object: `not_found` or `malformed_request`.
+  public var code: String {
+    status == .notFound ? "not_found" : "malformed_request"
+  }
+
+  /// The `detail` of the error object: one sentence for the caller.
+  public var detail: String {
+    switch self {
+    case .notAbsolute: "The path does not begin with a slash."
+    case .controlByte: "The path or the query holds a control character, a space or a DEL, plain or percent-encoded."
+    case .malformedEscape: "A percent sign in the path or the query is not followed by two hexadecimal digits."
+    case .doubleEncoding: "The path holds a percent-encoded percent sign: it seems to be encoded twice."
+    case .encodedSlash: "The path holds a percent-encoded slash."
+    case .backslash: "The path holds a backslash, plain or percent-encoded."
+    case .dotSegment: "A segment of the path consists of dots only."
+    case .emptySegment: "The path has two slashes in a row."
+    case .trailingSlash: "The path ends in a slash: leave it out."
+    case .pathParameter: "The path holds a semicolon: paths of Apple Music have no parameters."
+    case .fragment: "The target holds a number sign: a fragment is not sent to a server."
+    case .notASCII: "The path holds a character beyond ASCII, which no identifier of Apple Music has."
+    case .reservedCharacter:
+      "The path holds a character other than letters, digits, hyphens, periods, underscores and tildes."
+    case .queryByte: "The query holds a character that has to be percent-encoded."
+    case .queryNotUTF8: "The query, its percent-encoding undone, is not UTF-8."
+    case .pathTooLong: "The path is too long."
+    case .segmentTooLong: "A segment of the path is too long."
+    case .tooManySegments: "The path has too many segments."
+    case .tooManyParameters: "The query has too many parameters."
+    case .unknownPath:
+      """
+      There is nothing at this path. Served are /v1/catalog/{storefront}, /v1/storefronts, \
+      /v1/language/{storefront}/tag and /v1/test, in lower case.
+      """
+    case .storefront: "The storefront is not a code of two lower-case letters, as in /v1/catalog/us."
+    case .meDisabled: "This server does not forward /v1/me: its setting catalog.me is off."
+    }
+  }
+}

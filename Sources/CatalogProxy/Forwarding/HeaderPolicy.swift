@@ -97,3 +97,173 @@ public struct HeaderPolicy: Sendable {
 
   private static let contentFields: [StaticString] = ["content-type", "content-encoding", "content-language"]
 }
+
+extension HeaderPolicy {
+  /// The fields of an upstream's response that the caller gets, and `Via`.
+  ///
+  /// - Parameters:
+  ///   - upstream: End-to-end fields as they were received.
+  ///   - version: The version of HTTP that the upstream answered in, as `Via` has it: `2`, or `1.1`.
+  public func responseFields(_ upstream: HTTPFields, version: StaticString = "2") -> HTTPFields {
+    let options = upstream[.connection].map { ConnectionOptions($0.utf8) }
+    var fields = HTTPFields()
+    fields.reserveCapacity(upstream.count + 1)
+    for field in upstream {
+      let name = field.name.canonicalName
+      guard Self.passes(name), options?.names(name) != true else { continue }
+      fields.append(field)
+    }
+    // A URI is visible ASCII (RFC 3986 §2). What is not, two readers take apart in two ways.
+    if let location = fields[.location] {
+      let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+      fields[.location] = isURI ? origin.localized(location) : nil
+    }
+    fields.append(HTTPField(name: .via, value: "\(version) \(product)"))
+    return fields
+  }
+
+  /// Names in lower case. Not among them, for example: `Set-Cookie` and `Access-Control-*`, which would speak for this
+  /// origin; `Strict-Transport-Security`, `Alt-Svc` and `Server`, which speak of Apple's hosts; `Link`, which makes
+  /// browsers fetch; `Accept-Ranges`, because no range is forwarded.
+  ///
+  /// By their length first, which tells most others apart without a look at them.
+  private static func passes(_ name: String) -> Bool {
+    switch name.utf8.count {
+    case 3: name == "via"
+    case 4: name == "etag"
+    case 5: name == "allow"
+    case 8: name == "location"
+    case 11: name == "retry-after"
+    case 12: name == "content-type"
+    case 13: name == "last-modified"
+    case 16: name == "content-encoding" || name == "content-language" || name == "www-authenticate"
+    // What Apple's support asks for.
+    case 20: name == "x-apple-request-uuid"
+    case 30: name == "x-apple-jingle-correlation-key"
+    default: false
+    }
+  }
+}
+
+/// Copies fields of a caller's request by name, unless its `Connection` claims them for this hop.
+struct FieldCopier<Fields: RequestFields> {
+  private let caller: Fields
+  private let connection: RequestFieldValue
+  private let options: ConnectionOptions
+
+  init(_ caller: Fields) {
+    self.caller = caller
+    connection = caller.value(of: "connection")
+    if case .single(let value) = connection {
+      options = ConnectionOptions(value)
+    } else {
+      options = ConnectionOptions([])
+    }
+  }
+
+  /// Whether there is no field of that name.
+  func isAbsent(_ name: StaticString) -> Bool {
+    caller.value(of: name) == .absent
+  }
+
+  /// Copies the field of that name, in lower case, if there is one.
+  ///
+  /// - Parameter isSecret: Whether it is one word, and nothing that HPACK may keep (RFC 7541 §7.1.3).
+  /// - Throws: If there are several, or the value is malformed.
+  func copy(
+    _ name: StaticString, upTo limit: Int, isSecret: Bool = false, to fields: inout HTTPFields
+  ) throws(FieldRefusal) {
+    switch caller.value(of: name) {
+    case .absent: return
+    case .repeated: throw .repeated(name)
+    case .single(let value):
+      // What several Connection fields name cannot be asked for; to guess could send on what was for this hop.
+      guard connection != .repeated else { throw .repeated("connection") }
+      guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
+      let lowest: UInt8 = isSecret ? 0x21 : 0x20
+      guard !value.isEmpty, value.count <= limit, value.allSatisfy({ $0 >= lowest && $0 < 0x7F }) else {
+        throw .malformed(name)
+      }
+      guard !options.names(name.description), let fieldName = HTTPField.Name(name.description) else { return }
+      var field = HTTPField(name: fieldName, value: String(decoding: value, as: UTF8.self))
+      if isSecret { field.indexingStrategy = .disallow }
+      fields.append(field)
+    }
+  }
+}
+
+/// Why the header fields of a request keep it from going upstream.
+public enum FieldRefusal: Error, Sendable, Equatable {
+  /// A field that may occur only once occurs several times. Which one counts is not for two servers to guess.
+  case repeated(StaticString)
+  /// A value is empty, too long, or holds something other than visible ASCII.
+  case malformed(StaticString)
+  /// A field that would change what the request does, and is not forwarded.
+  case unsupported(StaticString)
+
+  /// The status: always 400.
+  public var status: HTTPResponse.Status { .badRequest }
+
+  /// The `code` of the error object.
+  public var code: String { "malformed_request" }
+
+  /// The `detail` of the error object: one sentence for the caller, without the value.
+  public var detail: String {
+    switch self {
+    case .repeated(let name): "The field \(name) occurs several times."
+    case .malformed(let name): "The value of the field \(name) is empty, too long, or not of visible ASCII characters."
+    case .unsupported(let name): "A request with the field \(name) is not forwarded."
+    }
+  }
+
+  /// Whether two refusals are the same.
+  public static func == (left: FieldRefusal, right: FieldRefusal) -> Bool {
+    left.detail == right.detail
+  }
+}
+
+/// Looks up the header fields of a caller's request by name. A field that the proxy does not look up cannot go
+/// upstream.
+public protocol RequestFields {
+  /// What the field lines of one name say.
+  ///
+  /// - Parameter lowercaseName: The name in lower case.
+  func value(of lowercaseName: StaticString) -> RequestFieldValue
+}
+
+/// What the field lines of one name say.
+public enum RequestFieldValue: Sendable, Equatable {
+  /// The request does not have the field.
+  case absent
+  /// The request has one such field; the value comes without the white space around it.
+  case single(ArraySlice<UInt8>)
+  /// The request has several such fields.
+  case repeated
+}
+
+/// The names in a `Connection` field: what it names is meant for the next hop alone, and goes no further
+/// (RFC 9110 §7.6.1). Read in place each time, since few fields are asked for, and the value may be all commas.
+struct ConnectionOptions {
+  private let value: [UInt8]
+
+  /// From a field value; empty for none.
+  init(_ value: some Sequence<UInt8>) {
+    self.value = Array(value)
+  }
+
+  /// Its length in bytes.
+  var count: Int { value.count }
+
+  /// Whether the field of that name, in lower case, is meant for this hop.
+  func names(_ lowercaseName: String) -> Bool {
+    let bytes = value.span
+    var scanner = FieldScanner()
+    while !scanner.isAtEnd(in: bytes) {
+      scanner.skipWhitespace(in: bytes)
+      let name = scanner.token(in: bytes)
+      if FieldText.isEqual(name, of: bytes, to: lowercaseName) { return true }
+      _ = scanner.skip(past: ",", in: bytes)
+    }
+    return false
+  }
+}

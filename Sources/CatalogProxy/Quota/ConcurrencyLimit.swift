@@ -190,3 +190,85 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// Whether a request may go past those who wait: none of them may go now. What waits for the pacer comes first.
   private var mayGoAtOnce: Bool { inFlight < adaptive.value && (pacer.rate == nil || mayPass && order.isEmpty) }
 }
+
+/// The bounds of a ``ConcurrencyLimit``: name, default, unit and reason.
+public struct ConcurrencyLimits: Sendable, Equatable {
+  /// Requests upstream at a time to begin with: 200. Two connections' worth of streams; Apple's peers allow 100 on each.
+  public var initial = 200
+
+  /// The most that it grows to: 400. Four connections' worth of streams; beyond that, requests wait in the client.
+  public var maximum = 400
+
+  /// Requests that wait for their turn, of all callers: 16 384. Each costs about 100 bytes here.
+  public var waiting = 16_384
+
+  /// How many times the room that is left one caller's requests may wait: 3 times, so that a caller alone has three
+  /// quarters of all, more than ten thousand, and there is always room for a newcomer.
+  public var waitingOfCaller = 3
+  /// How many times the room that is left one client's callers may wait among other clients: 7 times, so that a client
+  /// alone has seven eighths of all, as it has of the requests at once.
+  public var waitingOfClient = 7
+
+  /// When a request that finds no room to wait may come back: 1 s. Long waits did the damage that was observed.
+  public var retryAfter: Duration = .seconds(1)
+
+  /// The defaults.
+  public init() {}
+}
+
+/// How a request with a permit ended, for the quota.
+public enum ConcurrencyOutcome: Sendable, Equatable {
+  /// It was answered with anything but 429.
+  case answered
+  /// It was refused with 429; and what its `Retry-After` says.
+  case limited(retryAfter: Duration?)
+  /// It was not answered, was answered with 5xx, or was given up: this says nothing about the quota.
+  case inconclusive
+}
+
+/// The right to have one request under way. It ends with ``ConcurrencyLimit/release(_:_:now:)``.
+public struct ConcurrencyPermit: Sendable, Hashable {
+  let serial: UInt64
+}
+
+/// A number of requests that may be under way: it grows while it is in use and the upstream answers.
+///
+/// It keeps an upstream that hangs from taking every connection and all memory. The quota is the ``RatePacer``'s.
+struct AdaptiveLimit: Sendable {
+  private let limits: ConcurrencyLimits
+  private(set) var value: Int
+
+  init(_ limits: ConcurrencyLimits) {
+    self.limits = limits
+    value = limits.bounded(limits.initial)
+  }
+
+  /// What those who want everything may have: an eighth is left to others, at least one, so that another's request does
+  /// not have to wait until one of the greedy one's ends.
+  var share: Int { Self.lessAnEighth(of: value) }
+
+  /// That, of a number of requests.
+  static func lessAnEighth(of count: Int) -> Int { max(count - max(count / 8, 1), 1) }
+
+  /// A part of the limit, at least one; all of it for nil.
+  func most(of share: Double?) -> Int {
+    guard let share else { return value }
+    return min(max(Int(exactly: (Double(value) * share).rounded(.down)) ?? 1, 1), value)
+  }
+
+  /// Counts a request that the upstream answered. The limit grows by one if the traffic has tried it. That is so if as
+  /// many requests were in flight as one greedy caller may have. It is also so if a request waits because its client's
+  /// share is smaller, while at least half of the limit is in use (half also validates TCP's window: RFC 7661). Below
+  /// its initial value the limit needs no such proof of use, because the initial value was untested, too. The limit
+  /// grows like TCP's slow start (RFC 5681 §3.1): only our own maximum is above it, and if the quota doubles, requests
+  /// should use it within 5 s.
+  mutating func succeeded(inFlight: Int, isWanted: Bool) {
+    let isTried = inFlight >= share || isWanted && (inFlight >= value / 2 || value < limits.bounded(limits.initial))
+    if isTried, value < limits.maximum { value += 1 }
+  }
+}
+
+extension ConcurrencyLimits {
+  /// The value that the limit may have.
+  fileprivate func bounded(_ value: Int) -> Int { max(min(value, maximum), 1) }
+}

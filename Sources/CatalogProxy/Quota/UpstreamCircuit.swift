@@ -1,3 +1,5 @@
+import HTTPTypes
+
 /// Stops asking an upstream that keeps failing, or one resource of it, and finds out with single requests whether it has
 /// come back.
 ///
@@ -98,5 +100,180 @@ public struct UpstreamCircuit: Sendable {
       upstream.record(saysOfUpstream, of: pass.upstream, mayOpen: evidence.isBroad(now: now), now: now)
     }
     if !wasClosed, upstream.isClosed { evidence.forgetFailures() }
+  }
+}
+
+/// The resources that have failed of late, each with a circuit breaker of its own.
+///
+/// A resource is known from its first failure to its next success. At most ``most`` are known: the one that has not
+/// failed for the longest time makes room.
+struct ResourceCircuits: Sendable {
+  /// The most resources that are known: 256, about 100 kB. A client that makes more fail at once only loses the memory of
+  /// the oldest.
+  static let most = 256
+
+  private struct Entry: Sendable {
+    var breaker: CircuitBreaker
+    var lastFailure: Duration
+  }
+
+  private let limits: CircuitLimits
+  private var entries: [UInt64: Entry] = [:]
+
+  init(_ limits: CircuitLimits) {
+    self.limits = limits
+  }
+
+  /// How many resources are known.
+  var count: Int { entries.count }
+
+  /// How long a resource is not asked for; nil if it may be.
+  func refusal(for resource: UInt64, now: Duration) -> Duration? {
+    entries.isEmpty ? nil : entries[resource]?.breaker.refusal(now: now)
+  }
+
+  /// Lets a request for a resource go that may. Nil if the resource is not known.
+  mutating func admit(_ resource: UInt64, now: Duration) -> CircuitPass? {
+    guard !entries.isEmpty, case .pass(let pass)? = entries[resource]?.breaker.admit(now: now) else { return nil }
+    return pass
+  }
+
+  /// Reports what came of a request.
+  ///
+  /// - Parameters:
+  ///   - pass: What `admit` gave.
+  ///   - began: When the request was sent.
+  mutating func record(
+    _ outcome: CircuitOutcome, at resource: UInt64, of pass: CircuitPass?, began: Duration, now: Duration
+  ) {
+    let isFailure =
+      switch outcome {
+      case .failure, .broken, .resourceFailure: true
+      case .success, .neutral: false
+      }
+    guard isFailure || !entries.isEmpty else { return }
+    if isFailure, entries[resource] == nil { insert(resource, now: now) }
+    guard var entry = entries[resource] else { return }
+    // The first failures were sent before anything was known against the resource.
+    entry.breaker.record(outcome, of: pass ?? CircuitPass(isProbe: false, epoch: 0, began: began), now: now)
+    if isFailure { entry.lastFailure = now }
+    entries[resource] = outcome == .success && entry.breaker.isClosed ? nil : entry
+  }
+
+  private mutating func insert(_ resource: UInt64, now: Duration) {
+    if entries.count >= Self.most, let oldest = entries.min(by: { $0.value.lastFailure < $1.value.lastFailure }) {
+      entries[oldest.key] = nil
+    }
+    entries[resource] = Entry(breaker: CircuitBreaker(limits), lastFailure: now)
+  }
+}
+
+/// What a request asks for, and for whom, as hashes that no caller can foresee: the hasher is seeded in each process.
+public struct CircuitSubject: Sendable, Equatable {
+  /// The client of the operator's list.
+  let client: UInt64
+  /// One of its callers.
+  let caller: UInt64
+  /// What is asked for. Two requests with the same cannot but get the same from a healthy upstream.
+  let resource: UInt64
+
+  /// A subject by its hashes.
+  init(client: UInt64, caller: UInt64, resource: UInt64) {
+    (self.client, self.caller, self.resource) = (client, caller, resource)
+  }
+
+  /// The subject of a call. What is stored for all is one resource for all; anything else is its caller's own, because
+  /// its method, its content and its music user token may be what makes it fail.
+  init(_ call: CatalogCall) {
+    let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
+    let caller = Self.hash { hasher in
+      hasher.combine(client)
+      hasher.combine(call.caller.rateLimitPrefix)
+    }
+    let resource =
+      call.target.isStorable
+      ? call.key.fingerprint
+      : Self.hash { hasher in
+        hasher.combine(caller)
+        hasher.combine(call.method)
+        hasher.combine(call.target.bytes)
+        for value in call.fields[values: .musicUserToken] { hasher.combine(Array(value.utf8)) }
+      }
+    self.init(client: client, caller: caller, resource: resource)
+  }
+
+  private static func hash(_ feed: (inout Hasher) -> Void) -> UInt64 {
+    var hasher = Hasher()
+    feed(&hasher)
+    return UInt64(bitPattern: Int64(hasher.finalize()))
+  }
+}
+
+extension HTTPField.Name {
+  // It is a token, so there is such a name; what follows `??` is never reached.
+
+  /// The caller's music user token.
+  static let musicUserToken = HTTPField.Name("Music-User-Token") ?? .authorization
+}
+
+/// The recent failures by caller and resource, and the callers that succeeded recently. They show whether the upstream
+/// causes the failures, or one caller does.
+struct FailureEvidence: Sendable {
+  /// The most failures that are remembered, each for another pair of caller and resource.
+  private static let mostFailures = 16
+
+  /// At so many resources one client's requests have to fail to say something of the upstream.
+  private static let leastResources = 3
+
+  private let window: Duration
+  /// In the order in which they happened.
+  private var failures: [(subject: CircuitSubject, time: Duration)] = []
+  /// The last success of each of the two callers that succeeded last.
+  private var successes: [(caller: UInt64, time: Duration)] = []
+
+  init(window: Duration) {
+    self.window = window
+  }
+
+  /// A request failed in a way that says something of the upstream.
+  mutating func failed(_ subject: CircuitSubject, now: Duration) {
+    failures.removeAll { $0.subject == subject || now - $0.time > window }
+    if failures.count >= Self.mostFailures { failures.removeFirst() }
+    failures.append((subject, now))
+  }
+
+  /// A request succeeded.
+  mutating func succeeded(_ subject: CircuitSubject, now: Duration) {
+    successes.removeAll { $0.caller == subject.caller }
+    if successes.count > 1 { successes.removeFirst() }
+    successes.append((subject.caller, now))
+  }
+
+  /// Forgets the failures: the upstream answers. Whose requests succeed is remembered, for their sake it stays in use.
+  mutating func forgetFailures() {
+    failures = []
+  }
+
+  /// How many second opinions clients may give in a while; see ``SecondOpinions``. None of a caller that has failed at
+  /// several resources. The more callers of a client fail, the fewer; one if several clients fail.
+  func opinions(of subject: CircuitSubject, now: Duration) -> Int {
+    let recent = failures.filter { now - $0.time <= window }.map(\.subject)
+    let own = Set(recent.filter { $0.caller == subject.caller }.map(\.resource))
+    guard own.count < 2 else { return 0 }
+    if Set(recent.map(\.client)).count > 1 { return 1 }
+    let callers = Set(recent.filter { $0.client == subject.client }.map(\.caller))
+    return SecondOpinions.most / (1 + callers.count)
+  }
+
+  /// Whether the failures are evidence about the upstream: several clients' at several resources, or at three or more
+  /// resources while no other caller's request succeeded.
+  func isBroad(now: Duration) -> Bool {
+    let recent = failures.filter { now - $0.time <= window }
+    let resources = Set(recent.map(\.subject.resource))
+    guard resources.count > 1 else { return false }
+    if Set(recent.map(\.subject.client)).count > 1 { return true }
+    guard resources.count >= Self.leastResources else { return false }
+    let callers = Set(recent.map(\.subject.caller))
+    return successes.allSatisfy { now - $0.time > window || callers.contains($0.caller) }
   }
 }

@@ -58,3 +58,76 @@ enum ResourceType: String, Sendable, Hashable, CaseIterable {
     }
   }
 }
+
+/// A relationship that resources of a type have, and how much of it an answer shows.
+struct RelationshipRule: Sendable {
+  /// What stands in a resource that is asked for directly, without `include`.
+  enum Appearance: Sendable {
+    /// Whole resources.
+    case resources
+    /// Their identifiers only.
+    case identifiers
+    /// Nothing.
+    case onRequest
+  }
+
+  let name: String
+  let appearance: Appearance
+  /// Resources in a page, unless `limit` says otherwise.
+  let defaultLimit: Int
+  /// Most that `limit` may say.
+  let maximumLimit: Int
+
+  init(_ name: String, _ appearance: Appearance, _ defaultLimit: Int, _ maximumLimit: Int) {
+    (self.name, self.appearance) = (name, appearance)
+    (self.defaultLimit, self.maximumLimit) = (defaultLimit, maximumLimit)
+  }
+}
+
+extension ResourceType {
+  /// The relationships of this type, with the page sizes that Apple documents.
+  var relationships: [RelationshipRule] {
+    switch self {
+    case .albums:
+      [
+        .init("artists", .identifiers, 10, 10), .init("genres", .onRequest, 10, 10),
+        .init("record-labels", .onRequest, 10, 10), .init("tracks", .resources, 300, 300),
+      ]
+    case .artists:
+      [
+        .init("albums", .identifiers, 25, 100), .init("genres", .onRequest, 10, 10),
+        .init("music-videos", .onRequest, 25, 100), .init("playlists", .onRequest, 10, 10),
+        .init("station", .onRequest, 1, 1),
+      ]
+    case .songs:
+      [
+        .init("albums", .identifiers, 10, 10), .init("artists", .identifiers, 10, 10),
+        .init("genres", .onRequest, 10, 10), .init("music-videos", .onRequest, 10, 10),
+        .init("station", .onRequest, 1, 1),
+      ]
+    case .musicVideos:
+      [
+        .init("albums", .identifiers, 10, 10), .init("artists", .identifiers, 10, 10),
+        .init("genres", .onRequest, 10, 10), .init("songs", .onRequest, 10, 10),
+      ]
+    case .playlists: [.init("curator", .identifiers, 1, 1), .init("tracks", .resources, 100, 300)]
+    case .curators, .appleCurators: [.init("playlists", .identifiers, 10, 100)]
+    case .genres, .recordLabels, .stations: []
+    }
+  }
+
+  /// The views of this type with their titles.
+  var views: [(name: String, title: String)] {
+    switch self {
+    case .albums: [("appears-on", "Appears On"), ("related-albums", "You Might Also Like")]
+    case .artists:
+      [
+        ("full-albums", "Albums"), ("latest-release", "Latest Release"), ("similar-artists", "Similar Artists"),
+        ("singles", "Singles & EPs"), ("top-songs", "Top Songs"),
+      ]
+    case .playlists: [("featured-artists", "Featured Artists"), ("more-by-curator", "More Like This")]
+    case .recordLabels: [("latest-releases", "Latest Releases"), ("top-releases", "Top Releases")]
+    default: []
+    }
+  }
+}

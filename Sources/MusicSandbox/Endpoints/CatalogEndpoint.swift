@@ -97,3 +97,124 @@ struct CatalogEndpoint {
     return ["data": try writer.resources(items)]
   }
 }
+
+/// `/v1/catalog/{storefront}/{type}` with `ids`, or with a filter by code, or the list of all genres.
+struct CollectionEndpoint {
+  private let place: Place
+  private let query: Query
+  private let type: ResourceType
+
+  init(_ place: Place, _ query: Query, _ type: ResourceType) {
+    (self.place, self.query, self.type) = (place, query, type)
+  }
+
+  /// Resources that are not there are left out: only a single one is answered with 404.
+  func answer() throws(AppleError) -> Document {
+    let writer = ResourceWriter(place: place, selection: try Selection(query, for: [type]))
+    if let filter = try filter() { return try filtered(filter.name, filter.values, writer) }
+    if let ids = query.list("ids") {
+      try Self.check(ids, of: type, parameter: "ids")
+      let items = ids.compactMap { place.catalog.item(ResourceKey(type, $0), in: place.storefront.id) }
+      return ["data": try writer.resources(items)]
+    }
+    guard type == .genres else { throw .missingParameter("ids", "No id(s) supplied on the request") }
+    let genres = place.catalog.all(.genres, in: place.storefront.id)
+    let paging = try Paging(query, standard: 100, maximum: 200)
+    return .object([
+      ("next", place.next("/v1/catalog/\(place.storefront.id)/genres", paging, count: genres.count)),
+      ("data", try writer.resources(paging.page(of: genres))),
+    ])
+  }
+
+  /// Throws for no identifiers, or more than the type allows.
+  static func check(_ ids: [String], of type: ResourceType, parameter: String) throws(AppleError) {
+    guard !ids.isEmpty else {
+      throw .invalidParameter(parameter, "No id(s) supplied in the '\(parameter)' query parameter")
+    }
+    guard ids.count <= type.maximumIDs else {
+      throw .invalidParameter(
+        parameter, "Too many ids: at most \(type.maximumIDs) \(type.rawValue) may be fetched, but were: \(ids.count)")
+    }
+  }
+
+  // MARK: Filters
+
+  private func filter() throws(AppleError) -> (name: String, values: [String])? {
+    for (name, value) in query.bracketed("filter") where name != "identity" {
+      guard name == filterName else { throw .unknownParameter("filter[\(name)]") }
+      let values = value.split(separator: ",").map(String.init)
+      guard (1...25).contains(values.count) else {
+        throw .invalidParameter("filter[\(name)]", "Between 1 and 25 values may be given, but were: \(values.count)")
+      }
+      return (name, values)
+    }
+    return nil
+  }
+
+  private var filterName: String? {
+    switch type {
+    case .songs, .musicVideos: "isrc"
+    case .albums: "upc"
+    default: nil
+    }
+  }
+
+  private func filtered(
+    _ name: String, _ values: [String], _ writer: ResourceWriter
+  ) throws(AppleError) -> Document {
+    let all = place.catalog.all(type, in: place.storefront.id)
+    let groups = values.map { value in (value, all.filter { $0.code == value }) }
+    let found = groups.map { value, items in (value, Document?.some(.array(items.map(writer.identifier)))) }
+    return [
+      "data": try writer.resources(groups.flatMap(\.1)),
+      "meta": ["filters": .object([(name, .object(found))])],
+    ]
+  }
+}
+
+/// A request whose token is good: what an endpoint needs of it.
+struct APIRequest {
+  let method: String
+  /// The decoded segments behind `v1`.
+  let segments: ArraySlice<String>
+  let query: Query
+  let content: [UInt8]
+  let catalog: Catalog
+  /// What absolute URLs of the emulator begin with.
+  let base: String
+  /// The user whose music user token came along, if it is a good one.
+  let user: UserAccess
+
+  /// Whether a good music user token came along.
+  enum UserAccess {
+    case user(UserLibrary)
+    case withoutSubscription
+    case unknown
+  }
+
+  /// The library of the user. Throws 403 if the user has no library.
+  func library() throws(AppleError) -> UserLibrary {
+    switch user {
+    case .user(let library): return library
+    case .withoutSubscription: throw .noSubscription
+    case .unknown: throw .invalidUserToken
+    }
+  }
+
+  /// Whether the answer may depend on the user.
+  var isPersonal: Bool { query["relate"] != nil || !query.bracketed("filter").isEmpty || segments.last == "library" }
+
+  /// Throws 405 unless the method is one of these.
+  func require(_ methods: String...) throws(AppleError) {
+    guard !methods.contains(method) else { return }
+    throw .methodNotAllowed(methods.joined(separator: ", "))
+  }
+
+  /// The place that a storefront's code and `l` make.
+  func place(_ code: String) throws(AppleError) -> Place {
+    guard let storefront = Storefront[code] else { throw .invalidPath("Unknown storefront '\(code.prefix(32))'") }
+    return Place(
+      catalog: catalog, storefront: storefront, language: try storefront.language(for: query["l"]),
+      requestedLanguage: query["l"], base: base)
+  }
+}

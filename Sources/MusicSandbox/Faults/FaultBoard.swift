@@ -1,3 +1,5 @@
+import Bytes
+import JSON
 import Locks
 
 /// The faults that are set at present, and by how much the clock is off.
@@ -83,5 +85,103 @@ final class FaultBoard: @unchecked Sendable {
       faults += asked
     }
     return faults
+  }
+}
+
+/// What `PUT /sandbox/faults` asks for.
+///
+/// ```json
+/// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
+///  "clockSkew": 60, "limit": "fixed-window:20/1s", "retryAfter": "seconds", "latency": "100ms"}
+/// ```
+struct FaultOrder {
+  private(set) var rules: [FaultRule] = []
+  private(set) var clockSkew: Int?
+  private(set) var limit: RequestLimit?
+  private(set) var latency: Duration?
+  private(set) var retryAfter: RetryAfterForm?
+
+  init(_ content: [UInt8]) throws(AppleError) {
+    guard let object = JSONReader.read(content), object.isObject else {
+      throw .invalidContent("The content must be a JSON object")
+    }
+    for member in object.members {
+      switch member.name {
+      case "faults": rules = try Self.rules(member.value)
+      case "clockSkew": clockSkew = try Self.number(member, SandboxOptions.clockSkews)
+      case "rate" where limit == nil: limit = try Self.rate(member.value)
+      case "limit" where limit == nil: limit = try Self.limit(member.value)
+      case "latency": latency = try Self.latency(member.value)
+      case "retryAfter": retryAfter = try Self.retryAfter(member.value)
+      default:
+        throw .invalidContent(
+          """
+          There is no member '\(member.name.text.unicodeScalars.prefix(64))', or there are two: faults, clockSkew, latency, retryAfter, and \
+          limit or rate are
+          """)
+      }
+    }
+  }
+
+  private static func rules(_ value: JSONValue) throws(AppleError) -> [FaultRule] {
+    guard case .array(let elements) = value, elements.count <= FaultBoard.maximumRules else {
+      throw .invalidContent("faults must be an array of at most \(FaultBoard.maximumRules) objects")
+    }
+    var rules: [FaultRule] = []
+    for element in elements { rules.append(try rule(element)) }
+    return rules
+  }
+
+  private static func rule(_ value: JSONValue) throws(AppleError) -> FaultRule {
+    var (text, path, query, count): (String?, String, String?, Int?) = (nil, "/v1/", nil, nil)
+    for member in value.members {
+      switch (member.name, member.value) {
+      case ("fault", .string(let string)) where string.isASCII: text = string.text
+      case ("path", .string(let string)) where string.isASCII: path = string.text
+      case ("query", .string(let string)) where string.isASCII: query = string.text
+      case ("count", _): count = try number(member, 1...1_000_000)
+      default: throw .invalidContent("A fault has the members fault, path and query, in ASCII, and count")
+      }
+    }
+    guard let text, let faults = Fault.parse(text) else {
+      throw .invalidContent("There is no such fault: '\((text ?? "").prefix(64))'")
+    }
+    return FaultRule(faults: faults, path: path, query: query, remaining: count)
+  }
+
+  private static func rate(_ value: JSONValue) throws(AppleError) -> RequestLimit {
+    guard case .number(let perSecond)? = value["perSecond"], case .number(let burst)? = value["burst"],
+      let perSecond = Int(perSecond), let burst = Int(burst),
+      let rate = RequestLimit(perSecond: perSecond, burst: burst)
+    else { throw .invalidContent("rate must have perSecond and burst, whole numbers from 1 to 1000000") }
+    return rate
+  }
+
+  private static func limit(_ value: JSONValue) throws(AppleError) -> RequestLimit {
+    guard case .string(let text) = value, text.isASCII, let limit = RequestLimit(text.text) else {
+      throw .invalidContent("limit must be such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
+    }
+    return limit
+  }
+
+  private static func latency(_ value: JSONValue) throws(AppleError) -> Duration {
+    guard case .string(let text) = value, text.isASCII, let milliseconds = Fault.milliseconds(text.text[...]) else {
+      throw .invalidContent("latency must be such as 100ms or 1s")
+    }
+    return .milliseconds(milliseconds)
+  }
+
+  private static func retryAfter(_ value: JSONValue) throws(AppleError) -> RetryAfterForm {
+    guard case .string(let text) = value, text.isASCII, let form = RetryAfterForm(rawValue: text.text) else {
+      throw .invalidContent("retryAfter must be none, seconds or date")
+    }
+    return form
+  }
+
+  private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int>) throws(AppleError) -> Int {
+    guard case .number(let text) = member.value, let number = Int(text), range.contains(number) else {
+      throw .invalidContent("\(member.name) must be a whole number from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return number
   }
 }

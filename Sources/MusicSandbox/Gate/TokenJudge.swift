@@ -1,5 +1,5 @@
 import Bytes
-import DeveloperToken
+public import DeveloperToken
 import Locks
 
 /// Holds developer tokens against Apple's rules.
@@ -77,5 +77,64 @@ final class TokenJudge: @unchecked Sendable {
     guard let origin = fields.single("origin") else { return "claims.origin: the request bears no Origin" }
     let isAllowed = origins.contains { $0 == origin }
     return isAllowed ? nil : "claims.origin: it does not name the request's Origin"
+  }
+}
+
+/// What became of a request's developer token.
+enum TokenVerdict: Sendable, Equatable {
+  /// It is good, for this team.
+  case accepted(team: String, keyID: String, secondsLeft: Int)
+  /// It is not, for this reason; Apple's answer is 401 with an empty body whatever the reason is.
+  case refused(String)
+
+  /// For the log of requests, in place of the token.
+  var summary: String {
+    switch self {
+    case .accepted(let team, let keyID, let left): "accepted: team \(team), key \(keyID), \(left) s left"
+    case .refused(let reason): "refused: \(reason)"
+    }
+  }
+}
+
+/// A developer token that breaks none of the rules that do not depend on time or request.
+struct AcceptedToken: Sendable {
+  let team: String
+  let keyID: String
+  /// Nil if the token is not bound to origins.
+  let origins: [ByteString]?
+  /// When it is good, in seconds since 1970: from `iat`, or from when `exp` is no longer past Apple's cap.
+  let times: Range<Int>
+  private let issuedAt: Int
+
+  /// What an inspection without failures found; nil if there was one.
+  init?(_ inspection: Inspection, _ key: TrustedKey) {
+    guard let issuedAt = inspection.issuedAt, let expiresAt = inspection.expiresAt else { return nil }
+    let start = max(issuedAt, expiresAt - TokenPolicy.maximumLifetime)
+    guard start < expiresAt else { return nil }
+    (team, keyID) = (key.team.description, key.keyID.description)
+    origins = inspection.origins.isEmpty ? nil : inspection.origins
+    times = start..<expiresAt
+    self.issuedAt = issuedAt
+  }
+
+  /// Why it is not good at that time.
+  func reasonOutside(_ now: Int) -> String {
+    if now >= times.upperBound { return "claims.exp.past: expired \(now - times.upperBound) s ago" }
+    return now < issuedAt ? "claims.iat.future: issued \(issuedAt - now) s from now" : "claims.exp.cap.now"
+  }
+}
+
+/// A MusicKit key that the emulator knows, as Apple knows those that it has issued.
+public struct TrustedKey: Sendable {
+  /// The team that it belongs to.
+  public let team: TeamID
+  /// Its identifier.
+  public let keyID: KeyID
+  /// The public half, which knows its own identifier.
+  let key: VerificationKey
+
+  /// The public half of `key`, which signs for `team`.
+  public init(team: TeamID, key: SigningKey) {
+    (self.team, self.keyID, self.key) = (team, key.keyID, key.verificationKey)
   }
 }

@@ -1,3 +1,5 @@
+import Bytes
+
 /// `/v1/me/library/…`
 struct LibraryEndpoint {
   private static let path = "/v1/me/library"
@@ -127,5 +129,132 @@ struct LibraryEndpoint {
       }
     }
     return SandboxAnswer(202)
+  }
+}
+
+/// What a catalog request says about the user's library: `relate=library`, `/library` behind a resource, and
+/// `filter[identity]=personal`. Such a request needs a music user token.
+struct LibraryRelation {
+  private let request: APIRequest
+  private let isWanted: Bool
+
+  /// Throws 403 if the library is asked for and no good music user token came along.
+  init(_ request: APIRequest) throws(AppleError) {
+    self.request = request
+    let isPersonal = request.query.bracketed("filter").contains { $0.inner == "identity" && $0.value == "personal" }
+    isWanted = request.query.list("relate")?.contains("library") ?? false
+    if isWanted || isPersonal { _ = try request.library() }
+  }
+
+  /// The answer to a request for the relationship itself.
+  func answer(_ item: Item) throws(AppleError) -> Document {
+    let library = try request.library()
+    return ["data": data(item, library)]
+  }
+
+  /// A resource, with the relationship in it if it was asked for.
+  func added(to resource: Document, _ item: Item) throws(AppleError) -> Document {
+    guard isWanted else { return resource }
+    let library = try request.library()
+    let relation = Document.Member(name: "library", value: ["data": data(item, library)])
+    var members = resource.members
+    if let index = members.firstIndex(where: { $0.name == "relationships" }) {
+      members[index] = .init(name: "relationships", value: .object(members[index].value.members + [relation]))
+    } else {
+      members.append(.init(name: "relationships", value: .object([relation])))
+    }
+    return .object(members)
+  }
+
+  private func data(_ item: Item, _ library: UserLibrary) -> Document {
+    let type = item.key.type
+    guard let prefix = LibraryWriter.prefix(type), library.resources(type).contains(item.key) else { return [] }
+    let id = prefix + item.key.id
+    return [
+      [
+        "id": .string(id), "type": .string("library-\(type.rawValue)"),
+        "href": .string("/v1/me/library/\(type.rawValue)/\(id)"),
+      ]
+    ]
+  }
+}
+
+/// Describes what is in a library: like the catalog's resources, with identifiers, types and play parameters of its own.
+struct LibraryWriter {
+  let place: Place
+
+  /// What library resources are called, and what their identifiers begin with.
+  static func prefix(_ type: ResourceType) -> String? {
+    switch type {
+    case .albums: "l."
+    case .artists: "r."
+    case .songs, .musicVideos: "i."
+    case .playlists: "p."
+    default: nil
+    }
+  }
+
+  /// The attributes that library resources share with those of the catalog.
+  private static let shared: Set<String> = [
+    "albumName", "artistName", "artwork", "contentRating", "discNumber", "durationInMillis", "genreNames", "hasLyrics",
+    "name", "releaseDate", "trackCount", "trackNumber",
+  ]
+
+  /// A resource of the catalog, as it is in the library.
+  func resource(_ item: Item) -> Document {
+    let type = item.key.type
+    let id = (Self.prefix(type) ?? "") + item.key.id
+    let writer = ResourceWriter(place: place, selection: .standard)
+    var attributes = writer.attributes(item).members.filter { Self.shared.contains($0.name) }
+    if type == .artists { attributes = attributes.filter { $0.name == "name" } }
+    if let kind = type.playKind {
+      attributes.append(
+        .init(
+          name: "playParams",
+          value: [
+            "id": .string(id), "kind": .string(kind), "isLibrary": true, "catalogId": .string(item.key.id),
+          ]))
+      attributes.append(.init(name: "dateAdded", value: "2025-01-01T00:00:00Z"))
+    }
+    return [
+      "id": .string(id), "type": .string("library-\(type.rawValue)"),
+      "href": .string("/v1/me/library/\(type.rawValue)/\(id)"), "attributes": .object(attributes),
+    ]
+  }
+
+  /// A playlist of the user's own.
+  func playlist(_ playlist: UserLibrary.Playlist) -> Document {
+    .object([
+      ("id", .string(playlist.id)), ("type", "library-playlists"),
+      ("href", .string("/v1/me/library/playlists/\(playlist.id)")),
+      (
+        "attributes",
+        .object([
+          ("canEdit", true), ("dateAdded", .string(RFC3339.text(playlist.added))),
+          ("description", playlist.description.map { ["standard": .string($0)] }), ("hasCatalog", false),
+          ("isPublic", false), ("name", .string(playlist.name)),
+          ("playParams", ["id": .string(playlist.id), "kind": "playlist", "isLibrary": true]),
+        ])
+      ),
+    ])
+  }
+}
+
+/// Times as Apple's resources have them (RFC 3339 §5.6).
+enum RFC3339 {
+  /// A time in seconds since 1970, as in `2026-01-31T12:00:00Z`.
+  static func text(_ seconds: Int) -> String {
+    let (days, time) = max(seconds, 0).quotientAndRemainder(dividingBy: 86_400)
+    let date = CivilDate(daysSinceEpoch: days)
+    var text: [UInt8] = []
+    text.append(decimal: date.year, width: 4)
+    for (mark, number) in [
+      ("-", date.month), ("-", date.day), ("T", time / 3600), (":", time / 60 % 60), (":", time % 60),
+    ] {
+      text.append(contentsOf: mark.utf8)
+      text.append(decimal: number, width: 2)
+    }
+    text.append("Z")
+    return String(decoding: text, as: UTF8.self)
   }
 }

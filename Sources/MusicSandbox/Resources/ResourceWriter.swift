@@ -105,3 +105,173 @@ extension RelationshipRule {
   /// The page sizes of a view.
   static func view(_ name: String) -> RelationshipRule { RelationshipRule(name, .onRequest, 10, 100) }
 }
+
+/// Where and for whom resources are described.
+struct Place: Sendable {
+  let catalog: Catalog
+  let storefront: Storefront
+  /// The language tag of the answer.
+  let language: String
+  /// The tag that the request asked for, which the answer's `next` keeps.
+  let requestedLanguage: String?
+  /// What absolute URLs of the emulator begin with, such as `http://localhost:8081`.
+  let base: String
+
+  /// The path of a resource.
+  func href(_ key: ResourceKey) -> String {
+    "/v1/catalog/\(storefront.id)/\(key.type.rawValue)/\(key.id)"
+  }
+
+  /// The path of the page that follows: it has the offset, and repeats neither `limit` nor `extend`.
+  func next(_ path: String, _ paging: Paging, count: Int) -> Document? {
+    guard let offset = paging.nextOffset(count: count) else { return nil }
+    let language = requestedLanguage.map { "l=\(PercentCoding.encodeQueryValue($0))&" } ?? ""
+    return .string("\(path)?\(language)offset=\(offset)")
+  }
+}
+
+/// Which part of a list is asked for.
+struct Paging: Sendable {
+  let limit: Int
+  let offset: Int
+
+  /// Reads `limit` and `offset`.
+  ///
+  /// Throws Apple's error for a limit outside of 1 and `maximum`, or what is no number.
+  init(_ query: Query, standard: Int, maximum: Int, offsetBelow bound: Int? = nil) throws(AppleError) {
+    limit = try Self.number(query["limit"], "limit", 1...maximum) ?? standard
+    offset = try Self.number(query["offset"], "offset", 0...Int(Int32.max)) ?? 0
+    if let bound, offset >= bound { throw .invalidParameter("offset", "offset must be less than \(bound)") }
+  }
+
+  /// The first page of a relationship inside of a resource, where `limit[name]` says how long it is.
+  init(_ rule: RelationshipRule, _ query: Query) throws(AppleError) {
+    let name = "limit[\(rule.name)]"
+    limit = try Self.number(query[name], name, 1...rule.maximumLimit) ?? rule.defaultLimit
+    offset = 0
+  }
+
+  private static func number(
+    _ text: String?, _ parameter: String, _ range: ClosedRange<Int>
+  ) throws(AppleError) -> Int? {
+    guard let text else { return nil }
+    guard let number = Int(text) else {
+      throw .invalidParameter(parameter, "Value must be an integer, but was: \(text.prefix(32))")
+    }
+    guard number >= range.lowerBound else {
+      throw .invalidParameter(
+        parameter, "Value must be an integer greater than or equal to \(range.lowerBound), but was: \(number)")
+    }
+    guard number <= range.upperBound else {
+      throw .invalidParameter(
+        parameter, "Value must be an integer less than or equal to \(range.upperBound), but was: \(number)")
+    }
+    return number
+  }
+
+  /// The elements of this page.
+  func page<Element>(of list: [Element]) -> ArraySlice<Element> {
+    list.dropFirst(offset).prefix(limit)
+  }
+
+  /// Where the next page begins; nil if this one is the last.
+  func nextOffset(count: Int) -> Int? {
+    let (end, overflow) = offset.addingReportingOverflow(limit)
+    return !overflow && end < count ? end : nil
+  }
+}
+
+/// What a request wants to see of each resource: `include`, `extend`, `views`, `limit[…]`, `fields`.
+struct Selection: Sendable {
+  /// Resources inside of so many others show no relationships.
+  private static let maximumDepth = 2
+
+  private let query: Query
+  private let include: Set<String>
+  private let includeByType: [ResourceType: Set<String>]
+  private let extend: Set<String>
+  private let extendByType: [ResourceType: Set<String>]
+  private let views: Set<String>
+  private let fields: [ResourceType: Set<String>]
+
+  /// What an answer shows without any of these parameters.
+  static let standard = Selection()
+
+  private init() {
+    query = Query()
+    (include, extend, views) = ([], [], [])
+    (includeByType, extendByType, fields) = ([:], [:], [:])
+  }
+
+  /// Reads the parameters.
+  ///
+  /// - Parameter types: The types that the request is for. A relationship or view that none of them has is refused.
+  init(_ query: Query, for types: [ResourceType]) throws(AppleError) {
+    self.query = query
+    include = Set(query.list("include") ?? [])
+    extend = Set(query.list("extend") ?? [])
+    views = Set(query.list("views") ?? [])
+    includeByType = try Self.byType(query, "include")
+    extendByType = try Self.byType(query, "extend")
+    fields = try Self.byType(query, "fields")
+    for name in include.sorted() where !types.contains(where: { $0.relationship(name) != nil }) {
+      throw .invalidParameter("include", "No relationship found matching '\(name)'")
+    }
+    for name in views.sorted() where !types.contains(where: { $0.views.contains { $0.name == name } }) {
+      throw .invalidParameter("views", "No view found matching '\(name)'")
+    }
+    for (type, names) in includeByType {
+      for name in names.sorted() where type.relationship(name) == nil {
+        throw .invalidParameter("include[\(type.rawValue)]", "No relationship found matching '\(name)'")
+      }
+    }
+  }
+
+  private static func byType(_ query: Query, _ name: String) throws(AppleError) -> [ResourceType: Set<String>] {
+    var result: [ResourceType: Set<String>] = [:]
+    for (inner, value) in query.bracketed(name) {
+      guard let type = ResourceType(rawValue: inner) else { throw .unknownParameter("\(name)[\(inner)]") }
+      result[type, default: []].formUnion(value.split(separator: ",").map(String.init))
+    }
+    return result
+  }
+
+  /// The relationships that a resource shows: by itself those that its type has, inside of another only what
+  /// `include[type]` names, and no deeper: albums include songs, which include albums, and so on for ever.
+  func relationships(of type: ResourceType, depth: Int) -> [(rule: RelationshipRule, showsResources: Bool)] {
+    guard depth < Self.maximumDepth else { return [] }
+    return type.relationships.compactMap { rule in
+      let isIncluded =
+        includeByType[type]?.contains(rule.name) ?? false || (depth == 0 && include.contains(rule.name))
+      if isIncluded { return (rule, true) }
+      guard depth == 0, rule.appearance != .onRequest else { return nil }
+      return (rule, rule.appearance == .resources)
+    }
+  }
+
+  /// The views that the response shows for a top-level resource.
+  func views(of type: ResourceType) -> [(name: String, title: String)] {
+    type.views.filter { views.contains($0.name) }
+  }
+
+  /// Whether an extended attribute is asked for.
+  func extends(_ type: ResourceType, _ name: String) -> Bool {
+    extend.contains(name) || extendByType[type]?.contains(name) ?? false
+  }
+
+  /// Whether an attribute is to be left out, since `fields[type]` names others only.
+  func omits(_ type: ResourceType, _ name: String) -> Bool {
+    guard let wanted = fields[type] else { return false }
+    return !wanted.contains(name)
+  }
+
+  /// The page of a relationship that stands inside of a resource.
+  func paging(_ rule: RelationshipRule) throws(AppleError) -> Paging { try Paging(rule, query) }
+}
+
+extension ResourceType {
+  /// The relationship with a name, nil if the type has none such.
+  func relationship(_ name: String) -> RelationshipRule? {
+    relationships.first { $0.name == name }
+  }
+}

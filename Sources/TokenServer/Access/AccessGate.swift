@@ -57,7 +57,9 @@ struct AccessGate: Sendable {
   }
 
   /// The same for a request that had to wait: once the keys are there, or cannot be had.
-  func admit(_ presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource]) async -> Verdict {
+  func admit(_ presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource]) async
+    -> Verdict
+  {
     await keys.refresh(sources)
     switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
     case .known(let caller): return count(caller, visit)
@@ -68,8 +70,11 @@ struct AccessGate: Sendable {
 
   private func count(_ caller: Principal, _ visit: AuditContext) -> Verdict {
     let client = caller.client
-    guard !client.rates.isUnlimited else { return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil)) }
-    switch service.limiter.take(client.rates, for: caller.identity(at: visit.rateLimitPrefix), now: Deadline.now.nanoseconds)
+    guard !client.rates.isUnlimited else {
+      return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil))
+    }
+    switch service.limiter.take(
+      client.rates, for: caller.identity(at: visit.rateLimitPrefix), now: Deadline.now.nanoseconds)
     {
     case .unlimited: return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil))
     case .allowed(let limit): return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: limit))
@@ -189,4 +194,26 @@ extension HTTPField.Name {
   /// draft-ietf-httpapi-ratelimit-headers.
   fileprivate static let rateLimit = HTTPField.Name("RateLimit") ?? .retryAfter
   fileprivate static let rateLimitPolicy = HTTPField.Name("RateLimit-Policy") ?? .retryAfter
+}
+
+/// What the audit log needs of a request, also after the request itself is gone.
+struct AuditContext: Sendable {
+  let id: RequestID
+  /// Where it came from.
+  let address: String
+  /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
+  let rateLimitPrefix: String
+  /// The route's template.
+  let route: StaticString
+
+  init(_ request: Request) {
+    id = request.id
+    address = request.client
+    rateLimitPrefix = request.rateLimitPrefix
+    route = request.route ?? "-"
+  }
+
+  /// Whether it is one of Apple's paths. Below `/v1/` the server's own refusals are never 403: apps take that for the sign
+  /// to fetch a new music user token.
+  var isOfApple: Bool { route.description.hasPrefix("/v1/") }
 }

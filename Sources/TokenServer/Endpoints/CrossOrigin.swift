@@ -16,7 +16,8 @@ struct CrossOrigin: Sendable {
   func finish(_ response: inout Response, _ request: Request) {
     // The response depends on Origin even if the request has no Origin. Prepared fields already contain Vary.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }
-    guard case .present(let origin) = PresentedCredentials.RequestOrigin(request, known: policy), policy.mayRead(origin) else {
+    guard case .present(let origin) = PresentedCredentials.RequestOrigin(request, known: policy), policy.mayRead(origin)
+    else {
       return
     }
     response.fields[.accessControlAllowOrigin] = origin.description

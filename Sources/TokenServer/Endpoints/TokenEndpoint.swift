@@ -45,7 +45,8 @@ struct TokenEndpoint: Sendable {
   }
 
   private func reply(
-    to presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish, _ content: [UInt8] = []
+    to presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish,
+    _ content: [UInt8] = []
   ) -> Reply {
     .later { _ in response(to: await gate.admit(presented, visit, afterKeysOf: sources), wish, content) }
   }

@@ -1,5 +1,7 @@
+import Access
 import DeveloperToken
 import Dispatch
+import Glibc
 import HTTPServer
 import Logging
 
@@ -104,5 +106,120 @@ final class Reloader: @unchecked Sendable {
         logger.error("The new settings cannot be used; the old ones stay.", metadata: ["reason": "\(sentence)"])
       }
     }
+  }
+}
+
+extension Settings {
+  /// The files that settings were read from or name.
+  var files: [String] {
+    var files = [
+      configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
+    ].compactMap { $0 }
+    if case .file(let path, _) = musickit.key { files.append(path) }
+    for client in access.clients {
+      switch client.credential {
+      case .jwt(_, .file(let path)): files.append(path)
+      case .jwt(_, .url(_, let caFile)): files += [caFile].compactMap { $0 }
+      default: continue
+      }
+    }
+    return files
+  }
+
+  /// These settings with what is fixed once a server listens taken from `running`.
+  func keepingFixed(of running: Settings) -> Settings {
+    var kept = self
+    let tls = server.tls == nil || running.server.tls == nil ? running.server.tls : server.tls
+    kept.server = running.server
+    kept.server.tls = tls
+    kept.server.hosts = server.hosts
+    kept.admin = running.admin
+    if let admin { kept.admin?.hosts = admin.hosts }
+    kept.catalog = running.catalog
+    kept.audit = running.audit
+    kept.log = running.log
+    return kept
+  }
+
+  /// What differs from `other` and is fixed once a server listens.
+  func pathsThatNeedRestart(comparedWith other: Settings) -> [String] {
+    let differences: [(path: String, differs: Bool)] = [
+      ("server.host, server.port or server.unixSocket", server.address != other.server.address),
+      ("server.tls", (server.tls == nil) != (other.server.tls == nil)),
+      ("server.limits", server.limits != other.server.limits),
+      ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),
+      ("server.proxyProtocol", server.proxyProtocol != other.server.proxyProtocol),
+      ("server.loops", server.loops != other.server.loops),
+      ("server.poller", server.poller != other.server.poller),
+      (
+        "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
+      ),
+      ("admin", admin?.host != other.admin?.host || admin?.port != other.admin?.port),
+      ("catalog", catalog != other.catalog),
+      ("audit", audit != other.audit),
+      ("log", log != other.log),
+    ]
+    return differences.filter(\.differs).map(\.path)
+  }
+}
+
+/// How files look from outside, to see that they have changed without reading them.
+struct FileFingerprints {
+  /// Follows symbolic links, which is how Kubernetes and Docker swap a secret whole.
+  private struct Fingerprint: Equatable {
+    let device: UInt
+    let inode: UInt
+    let size: Int
+    let modified: Time
+    /// This time also changes when the owner or the mode changes.
+    let changed: Time
+  }
+
+  private struct Time: Equatable {
+    let seconds: Int
+    let nanoseconds: Int
+
+    init(_ time: timespec) {
+      seconds = time.tv_sec
+      nanoseconds = time.tv_nsec
+    }
+  }
+
+  private var files: [String: Fingerprint?] = [:]
+
+  /// The state of the files at `paths` now; one that is not there is a state as well.
+  init(_ paths: [String]) {
+    watch(paths)
+  }
+
+  /// Adds the state of further files. One that is watched already keeps the state that is known of it: whatever has
+  /// happened to the file since is still news.
+  mutating func watch(_ paths: [String]) {
+    for path in paths where files[path] == nil { files[path] = .some(Self.fingerprint(path)) }
+  }
+
+  /// Forgets all files but these.
+  mutating func keepOnly(_ paths: [String]) {
+    files = files.filter { paths.contains($0.key) }
+  }
+
+  /// Takes the present state of every file for known.
+  mutating func look() {
+    for path in files.keys { files[path] = .some(Self.fingerprint(path)) }
+  }
+
+  /// Whether any file is in another state than the known one.
+  var haveChanged: Bool {
+    files.contains { path, known in Self.fingerprint(path) != known }
+  }
+
+  private static func fingerprint(_ path: String) -> Fingerprint? {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return nil }
+    // A pipe can be read once: what its writer does afterwards is no reason to read it again.
+    guard status.st_mode & S_IFMT != S_IFIFO else { return nil }
+    return Fingerprint(
+      device: UInt(status.st_dev), inode: UInt(status.st_ino), size: Int(status.st_size),
+      modified: Time(status.st_mtim), changed: Time(status.st_ctim))
   }
 }

@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTP1
 import HTTPServer
+import Locks
 import Logging
 import TLS
 import Telemetry
@@ -90,7 +91,9 @@ struct ServerEvents: ExchangeObserver {
   }
 
   private func logFailedHandshake(_ error: TLSError, _ peer: SocketAddress) {
-    guard let suppressed = handshakes.admit(error.failure, of: peer.ipAddress?.rateLimitPrefix, at: .now) else { return }
+    guard let suppressed = handshakes.admit(error.failure, of: peer.ipAddress?.rateLimitPrefix, at: .now) else {
+      return
+    }
     var metadata: Logger.Metadata = ["client.address": "\(peer)", "error": "\(error)"]
     if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
     logger.log(
@@ -141,6 +144,129 @@ extension RequestHead.Method {
     case .trace: "TRACE"
     case .patch: "PATCH"
     case .other: "OTHER"
+    }
+  }
+}
+
+/// Decides which failed TLS sessions get a log line: one for each cause and peer, then no line about both for ten
+/// minutes.
+///
+/// The number of remembered peers is bounded. Beyond it, each cause gets one line in ten seconds.
+final class FailedHandshakes: @unchecked Sendable {
+  // Sendable: everything mutable is touched only under `lock`.
+  private let lock = Mutex()
+  private var known: [Key: Entry] = [:]
+  private var others: [TLSFailure: Entry] = [:]
+  /// Before this moment no entry of `known` expires, so a sweep would free no room.
+  private var nextSweep = Deadline.never
+
+  /// The most causes and peers that are remembered, and so the most lines in ten minutes about peers one by one.
+  static let maximum = 1024
+  static let pause = Duration.seconds(600)
+  static let pauseOfOthers = Duration.seconds(10)
+
+  private struct Key: Hashable {
+    let failure: TLSFailure
+    let peer: IPAddress?
+  }
+
+  private struct Entry {
+    var quietUntil: Deadline
+    var suppressed = 0
+  }
+
+  /// How many lines of this kind were held back before this one; nil if this one is to be held back.
+  ///
+  /// - Parameter peer: What one customer holds at least; nil for a Unix-domain socket.
+  func admit(_ failure: TLSFailure, of peer: IPAddress?, at now: Deadline) -> Int? {
+    lock.withLock {
+      let key = Key(failure: failure, peer: peer)
+      makeRoom(at: now)
+      if known[key] != nil || known.count < Self.maximum {
+        return Self.admit(&known[key], at: now, pause: Self.pause, end: &nextSweep)
+      }
+      var unused = Deadline.never
+      return Self.admit(&others[failure], at: now, pause: Self.pauseOfOthers, end: &unused)
+    }
+  }
+
+  private static func admit(_ entry: inout Entry?, at now: Deadline, pause: Duration, end: inout Deadline) -> Int? {
+    if let present = entry, now < present.quietUntil {
+      entry?.suppressed += 1
+      return nil
+    }
+    let suppressed = entry?.suppressed ?? 0
+    let quietUntil = now.advanced(by: pause)
+    entry = Entry(quietUntil: quietUntil)
+    end = min(end, quietUntil)
+    return suppressed
+  }
+
+  private func makeRoom(at now: Deadline) {
+    guard known.count >= Self.maximum, now >= nextSweep else { return }
+    known = known.filter { now < $0.value.quietUntil }
+    nextSweep = known.values.map(\.quietUntil).min() ?? .never
+  }
+}
+
+/// The peers that the log has mentioned already, so that it mentions each only once.
+final class WarnedPeers: @unchecked Sendable {
+  // Sendable: `peers` is touched only under `lock`.
+  private let lock = Mutex()
+  private var peers: Set<IPAddress?> = []
+
+  /// The most peers that are remembered: more than a deployment has proxies, and few enough to read in a log. An
+  /// attacker that can forge addresses must not be able to fill memory or log with them.
+  static let maximum = 256
+
+  /// What to do about a peer.
+  enum Verdict { case new, known, tooMany }
+
+  /// Notes a peer by its address or network; nil for a peer on a Unix-domain socket.
+  func note(_ peer: IPAddress?) -> Verdict {
+    lock.withLock {
+      if peers.contains(peer) { return .known }
+      guard peers.count < Self.maximum else { return .tooMany }
+      peers.insert(peer)
+      return .new
+    }
+  }
+}
+
+/// Lets each kind of message through once in a while, and counts the others.
+final class Throttle: @unchecked Sendable {
+  // Sendable: `kinds` is touched only under `lock`.
+  private let lock = Mutex()
+  private var kinds: [String: Entry] = [:]
+
+  private struct Entry {
+    var quietUntil: Deadline
+    var suppressed = 0
+    /// Whether a message has gone through whose end has not been told.
+    var isOpen = true
+  }
+
+  private static let pause = Duration.seconds(10)
+
+  /// How many of this kind were held back before this one; nil if this one is to be held back.
+  func admit(_ kind: String) -> Int? {
+    let now = Deadline.now
+    return lock.withLock {
+      if let entry = kinds[kind], now < entry.quietUntil {
+        kinds[kind]?.suppressed = entry.suppressed + 1
+        return nil
+      }
+      defer { kinds[kind] = Entry(quietUntil: now.advanced(by: Self.pause)) }
+      return kinds[kind]?.suppressed ?? 0
+    }
+  }
+
+  /// Whether to tell that what messages of this kind were about is over: so if one has gone through since the last time.
+  /// So a state that flaps is told as often as its beginning is, and the last line is true.
+  func end(_ kind: String) -> Bool {
+    lock.withLock {
+      defer { kinds[kind]?.isOpen = false }
+      return kinds[kind]?.isOpen ?? false
     }
   }
 }

@@ -1,4 +1,5 @@
 import DeveloperToken
+import Dispatch
 import EventLoop
 import Glibc
 import HTTPServer
@@ -235,6 +236,98 @@ extension IOLoop.PollerKind {
     switch poller {
     case .epoll: self = .epoll
     case .poll: self = .poll
+    }
+  }
+}
+
+/// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads.
+///
+/// They are blocked from the first moment of `main` on, so that one that comes early waits instead of ending the
+/// process. The main thread takes them by sigwait(3): that needs no other thread, which the system may not grant.
+public enum ProcessSignals {
+  /// Holds them back until `next` takes them. Threads inherit that: to be called before there are any.
+  public static func hold() { change(SIG_BLOCK) }
+
+  /// Gives them their usual effect again: for commands that do not serve.
+  public static func release() { change(SIG_UNBLOCK) }
+
+  /// Has SIGTERM and SIGINT end the process in good order: for as long as there is nothing to drain.
+  static func endAtOnce() {
+    // Not the default action: process 1 of a container has none.
+    setHandler { _ in _exit(0) }
+  }
+
+  /// Has SIGTERM and SIGINT end the process with 1: a second one does not wait for the drain.
+  static func abort() { setHandler { _ in _exit(1) } }
+
+  /// Waits for the next one.
+  static func next() -> Int32 {
+    var set = Self.set([SIGHUP, SIGTERM, SIGINT])
+    var number: Int32 = 0
+    while unsafe sigwait(&set, &number) != 0 {}
+    return number
+  }
+
+  private static func setHandler(_ handler: @escaping @convention(c) (Int32) -> Void) {
+    for number in [SIGTERM, SIGINT] { signal(number, handler) }
+    var set = Self.set([SIGTERM, SIGINT])
+    unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
+  }
+
+  private static func change(_ how: Int32) {
+    var set = Self.set([SIGHUP, SIGTERM, SIGINT])
+    unsafe pthread_sigmask(how, &set, nil)
+  }
+
+  private static func set(_ numbers: [Int32]) -> sigset_t {
+    var set = sigset_t()
+    unsafe sigemptyset(&set)
+    for number in numbers { unsafe sigaddset(&set, number) }
+    return set
+  }
+}
+
+/// Which release of the program this is.
+public enum Release {
+  /// Its version (semver.org).
+  public static let version: StaticString = "0.1.0"
+}
+
+/// Returns free memory to the system after a burst, on a thread of its own.
+final class HeapTrimmer: @unchecked Sendable {
+  // Sendable: `step` and `generation` are touched only under `lock`.
+  private let lock = Mutex()
+  /// Which of ``delays`` runs; nil while none does.
+  private var step: Int?
+  private var generation = 0
+  private let queue = DispatchQueue(label: "heap", qos: .utility)
+
+  /// Seconds before each trim, so that one walk through the heap serves a burst that ends in many steps: within the ten
+  /// seconds in which memory is to be back, and once more when callers that waited for Apple have gone as well.
+  private static let delays = [2, 6, 30]
+
+  /// Trims the heap a little later, and again, once for any number of calls until then.
+  func trimSoon() {
+    lock.withLock {
+      guard step != 0 else { return }
+      schedule(0)
+    }
+  }
+
+  /// Under `lock`.
+  private func schedule(_ step: Int) {
+    self.step = step
+    generation += 1
+    let generation = generation
+    queue.asyncAfter(deadline: .now() + .seconds(Self.delays[step])) { self.trim(generation) }
+  }
+
+  private func trim(_ generation: Int) {
+    guard lock.withLock({ generation == self.generation }) else { return }
+    Heap.trim()
+    lock.withLock {
+      guard generation == self.generation, let step else { return }
+      if step + 1 < Self.delays.count { schedule(step + 1) } else { self.step = nil }
     }
   }
 }

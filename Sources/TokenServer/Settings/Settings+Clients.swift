@@ -113,3 +113,191 @@ extension Settings.Access {
       remedy: "name the CAs that sign them in server.tls.clientCAFile")
   }
 }
+
+/// How a client of `access.clients` is known.
+extension Settings.Access {
+  /// What a client may be known by; by its origins, if it has none of these.
+  static let credentials = ["apiKey", "jwt", "clientCertificate"]
+
+  /// Reads what a client is known by; nil if that is faulty.
+  static func readCredential(
+    _ object: inout ObjectReader, noting candidate: inout ClientCandidate, hasOrigins: Bool
+  ) -> Client.Credential? {
+    let present = credentials.filter(object.has)
+    let keys = object.objects("apiKey", remedy: "write { sha256: \"…\" }", atMost: 100) { key in
+      if !key.has("sha256") {
+        key.fault("sha256", problem: "is not set", remedy: "write what new-api-key prints as SHA-256")
+      }
+      let digests = key.readElements("sha256", of: .apiKeyDigest, atMost: 100)
+      candidate.digests += digests?.compactMap { $0 } ?? []
+      return digests?.whole()
+    }
+    let jwt = object.object("jwt", remedy: "write { issuer: …, audience: …, jwksURL: … }") {
+      readJWT(&$0, noting: &candidate)
+    }
+    let names = object.object("clientCertificate", remedy: "write { san: \"spiffe://example.com/partner\" }") { names in
+      if !names.has("san") {
+        names.fault("san", problem: "is not set", remedy: "write a subject alternative name of its certificate")
+      }
+      let read = names.readElements("san", of: .subjectName, atMost: 100)
+      candidate.names = read?.compactMap { $0 } ?? []
+      return read?.whole()
+    }
+    guard present.count < 2 else {
+      object.fault(
+        present[1], problem: "is a second kind of credential beside \(present[0])",
+        remedy: "write a client for each, with an id of its own")
+      return nil
+    }
+    if let keys {
+      let digests = keys.flatMap { $0 }
+      if digests.isEmpty { object.fault("apiKey", problem: "has no key", remedy: "write { sha256: \"…\" }") }
+      return .apiKeys(digests)
+    }
+    if let jwt { return .jwt(jwt.rules, jwt.source) }
+    if let names {
+      if names.isEmpty { object.fault("clientCertificate.san", problem: "is empty", remedy: "name one") }
+      return .certificate(names)
+    }
+    guard present.isEmpty else { return nil }
+    if !hasOrigins {
+      object.fault(
+        "", problem: "is a client that nothing is known by",
+        remedy: "write apiKey, jwt, clientCertificate, or origins for web pages")
+      return nil
+    }
+    return .origin
+  }
+
+  private static func readJWT(
+    _ object: inout ObjectReader, noting candidate: inout ClientCandidate
+  ) -> (rules: JWTRules, source: KeySetSource)? {
+    let text = "a text of at most 1024 characters"
+    for name in ["issuer", "audience"] where !object.has(name) {
+      object.fault(name, problem: "is not set", remedy: "write the token's \(name == "issuer" ? "iss" : "aud")")
+    }
+    let issuer = object.read("issuer", .label(atMost: 1024, "write the token's iss, \(text)"))
+    let audiences = object.readList("audience", of: .label(atMost: 1024, "write the token's aud, \(text)"), atMost: 100)
+    if audiences?.isEmpty ?? false { object.fault("audience", problem: "is empty", remedy: "name one") }
+    let algorithms = object.readList("algorithms", of: SettingType<JWTAlgorithm>.word, atMost: 10)
+    if algorithms?.isEmpty ?? false { object.fault("algorithms", problem: "is empty", remedy: "leave it out for all") }
+    let claims = object.object("requiredClaims", remedy: "write { scope: \"music\" }") { claims in
+      claims.takeNames().compactMap { name in
+        let values = claims.readList(name, of: .label(atMost: 1024, "write \(text)"), atMost: 100)
+        if values?.isEmpty ?? false {
+          claims.fault(name, problem: "is empty", remedy: "write \(text), or leave it out")
+        }
+        return values.map { JWTRules.RequiredClaim(name: name, values: $0) }
+      }
+    }
+    let source = readKeySource(&object, noting: &candidate)
+    guard let issuer, let audiences, claims != nil || !object.has("requiredClaims") else { return nil }
+    let rules = JWTRules(
+      issuer: issuer, audiences: audiences, requiredClaims: claims ?? [],
+      algorithms: algorithms.map(Set.init) ?? Set(JWTAlgorithm.allCases))
+    candidate.rules = rules
+    return source.map { (rules, $0) }
+  }
+
+  private static func readKeySource(
+    _ object: inout ObjectReader, noting candidate: inout ClientCandidate
+  ) -> KeySetSource? {
+    let file = object.read("jwksFile", .path)
+    let url = object.read("jwksURL", .secureURL)
+    let caFile = object.read("caFile", .path)
+    (candidate.keySetFile, candidate.caFile) = (file, caFile)
+    candidate.fetchesKeySet = object.has("jwksURL")
+    switch (object.has("jwksFile"), object.has("jwksURL")) {
+    case (true, true):
+      object.fault("jwksURL", problem: "is set, and so is jwksFile", remedy: "keep one of the two")
+      return nil
+    case (false, false):
+      object.fault(
+        "jwksURL", problem: "is not set",
+        remedy: "write where the provider publishes its keys, an https URL, or jwksFile for a copy of them")
+      return nil
+    case (true, false):
+      if object.has("caFile") {
+        object.fault("caFile", problem: "has no effect beside jwksFile", remedy: "leave it out")
+      }
+      return file.map(KeySetSource.file)
+    case (false, true):
+      return url.map { .url($0, caFile: caFile) }
+    }
+  }
+}
+
+extension Settings {
+  /// What each client may have, one line each: `android (API key): tokens of 12h for any origin; 5/s, 20 at once`. The
+  /// list contains only the first clients, so that it stays readable, and always what anonymous callers may have.
+  var grants: [String] {
+    let anonymous = access.anonymous.map { [grant(to: $0)] } ?? []
+    let most = 20 - anonymous.count
+    let rest = access.clients.count - most
+    return access.clients.prefix(most).map(grant(to:))
+      + (rest > 0 ? ["and \(rest) more \(rest == 1 ? "client" : "clients")"] : []) + anonymous
+  }
+
+  private func grant(to client: Client) -> String {
+    let things = [tokens(for: client), catalog(for: client), catalog?.me == true && client.me ? "/v1/me" : nil]
+    let rates = access.rates[client.id]?.text ?? "no rate limit"
+    return "\(client.id)\(client.knownBy): \(things.compactMap { $0 }.joined(separator: ", ")); \(rates)"
+  }
+
+  private func tokens(for client: Client) -> String? {
+    guard client.token else { return nil }
+    let ttl = client.ttl.map { durationText($0) } ?? durationText(Int(token.ttl.components.seconds))
+    return "tokens of \(ttl) for \(client.origins.names)"
+  }
+
+  private func catalog(for client: Client) -> String? {
+    guard catalog != nil, client.catalog else { return nil }
+    guard let storefronts = client.storefronts else { return "the catalog" }
+    return "the catalog of \(list(storefronts.sorted(), atMost: 8, of: "storefronts"))"
+  }
+}
+
+/// All of a few, else how many there are.
+private func list(_ names: [String], atMost most: Int, of things: String) -> String {
+  names.count <= most ? names.joined(separator: ", ") : "\(names.count) \(things)"
+}
+
+extension Client {
+  /// ` (API key)`, ` (JWT, and origin)`; nothing for everybody.
+  fileprivate var knownBy: String {
+    let kind: String
+    switch credential {
+    case .apiKeys(let digests): kind = digests.count == 1 ? "API key" : "\(digests.count) API keys"
+    case .jwt: kind = "JWT"
+    case .certificate: kind = "client certificate"
+    case .origin: return " (origin)"
+    case .anonymous: return ""
+    }
+    return origins.isRestricted ? " (\(kind), and origin)" : " (\(kind))"
+  }
+}
+
+extension Rates {
+  /// `5/s, 20 at once, 200/s in all`; the second two if they are set.
+  fileprivate var text: String {
+    let each = each.map { "\(Self.text($0.perSecond)), \($0.burst) at once" }
+    return [each, total.map { "\(Self.text($0.perSecond)) in all" }].compactMap { $0 }.joined(separator: ", ")
+  }
+
+  private static func text(_ perSecond: Double) -> String {
+    let whole = Int(exactly: perSecond)
+    return "\(whole.map { "\($0)" } ?? "\(perSecond)")/s"
+  }
+}
+
+extension AllowedOrigins {
+  /// The origins that its tokens may be for.
+  fileprivate var names: String {
+    switch self {
+    case .only(let patterns) where !patterns.isEmpty:
+      list(patterns.map { shown("\($0)") }, atMost: 3, of: "origins")
+    case .loopback: "origins of this machine"
+    case .any, .only: "any origin"
+    }
+  }
+}

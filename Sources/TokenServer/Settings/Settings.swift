@@ -1,3 +1,8 @@
+import Access
+public import DeveloperToken
+import HTTPServer
+import TLS
+
 /// All settings of a server: one immutable value, checked as a whole, replaced as a whole.
 public struct Settings: Sendable {
   /// The signing key and the team.
@@ -18,4 +23,164 @@ public struct Settings: Sendable {
   public var log: Log
   /// The file that some of them were read from.
   public var configurationFile: String?
+}
+
+extension Settings {
+  /// Settings that a server can start with.
+  public struct Loaded: Sendable {
+    /// The settings.
+    public let settings: Settings
+    /// The files that the settings name, which the server has not read yet.
+    let files: NamedFiles
+    /// What is odd but harmless, each a sentence.
+    public let warnings: [String]
+    /// `HTTPS_PROXY` and `NO_PROXY`, for connections that no setting names a proxy for.
+    let proxies: ProxyEnvironment
+  }
+
+  /// Every known setting, in the order of the documentation.
+  static let known: [KnownSetting] =
+    MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Audit.known
+    + Log.known
+
+  static let schema = SettingsSchema(known)
+
+  /// Reads and checks every setting of `input`.
+  ///
+  /// It reads the configuration file and none of the files that the settings name.
+  ///
+  /// - Throws: ``InvalidSettings`` with all that is wrong.
+  public static func load(_ input: SettingsInput) throws(InvalidSettings) -> Loaded {
+    try SettingsDraft(input).complete()
+  }
+
+  /// The admin listener's settings alone, so that a health check does not need a key; nil if it is turned off.
+  ///
+  /// - Throws: ``InvalidSettings`` with what is wrong with these.
+  public static func loadAdmin(_ input: SettingsInput) throws(InvalidSettings) -> Admin? {
+    let layers = SettingsLayers(input, schema: schema)
+    var reader = SettingsReader(layers)
+    let admin = Admin(&reader)
+    let faults = reader.faults.filter { $0.path.isEmpty || $0.path == "admin" || $0.path.hasPrefix("admin.") }
+    guard faults.isEmpty else { throw InvalidSettings(faults: faults, warnings: []) }
+    return admin
+  }
+}
+
+/// Which host names a listener answers for. A loopback listener is the one that a rebound DNS name can reach through a
+/// browser of this machine; behind credentials such a page finds nothing, so only what needs none is guarded.
+extension Settings {
+  /// Those of the public listener; nil for any.
+  var publicHosts: AllowedHosts? {
+    let isGuarded = server.address.isLoopback && access.anonymous?.mayHaveAnything ?? false
+    return allowed(server.hosts, isGuarded: isGuarded, setting: Server.hosts.path)
+  }
+
+  /// Those of the admin listener; nil for any.
+  var adminHosts: AllowedHosts? {
+    allowed(admin?.hosts ?? [], isGuarded: admin?.host.isLoopback ?? false, setting: Admin.hosts.path)
+  }
+
+  private func allowed(_ hosts: [String], isGuarded: Bool, setting: String) -> AllowedHosts? {
+    guard !access.servesEverybody, isGuarded || !hosts.isEmpty else { return nil }
+    return AllowedHosts(names: hosts, setting: setting)
+  }
+}
+
+extension Settings.Server.Address {
+  /// Whether only this machine can reach it by TCP.
+  fileprivate var isLoopback: Bool {
+    if case .tcp(let host, _) = self { host.isLoopback } else { false }
+  }
+}
+
+extension Settings.Server.TLSFiles {
+  /// What is wrong with the files of a TLS server.
+  func check() -> (faults: [SettingsFault], warnings: [String]) {
+    let unreadable = unreadableFiles()
+    let own = checkCertificate(unreadable)
+    let authorities = checkClientCA(unreadable)
+    return (unreadable + own.faults + authorities.faults, own.warnings + authorities.warnings)
+  }
+
+  private func checkCertificate(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
+    let paths = [Settings.Server.certificateFile.path, Settings.Server.keyFile.path]
+    guard !unreadable.contains(where: { paths.contains($0.path) }) else { return ([], []) }
+    do throws(TLSError) {
+      return ([], try TLSContext(certificateFile: certificateFile, keyFile: keyFile).findings)
+    } catch {
+      return ([SettingsFault("server.tls", problem: "\(error)")], [])
+    }
+  }
+
+  private func checkClientCA(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
+    let path = Settings.Server.clientCAFile.path
+    guard let clientCAFile, !unreadable.contains(where: { $0.path == path }) else { return ([], []) }
+    do throws(TLSError) {
+      // Which is what a server reads them as, too.
+      return ([], try TLSClientContext(caFile: clientCAFile).findings)
+    } catch {
+      return ([SettingsFault(path, problem: "\(error)")], [])
+    }
+  }
+
+  private func unreadableFiles() -> [SettingsFault] {
+    let files = [
+      (Settings.Server.certificateFile.path, certificateFile), (Settings.Server.keyFile.path, keyFile),
+      (Settings.Server.clientCAFile.path, clientCAFile),
+    ]
+    return files.compactMap { path, file in
+      guard let file else { return nil }
+      do throws(SmallFile.Failure) {
+        _ = try SmallFile.read(file, atMost: 1 << 20)
+        return nil
+      } catch {
+        return SettingsFault(
+          path, problem: "the file \(quoted(file)) \(error)", remedy: "write the path of a readable PEM file")
+      }
+    }
+  }
+}
+
+extension Settings.MusicKit {
+  /// Reads the key and signs a probe with it.
+  ///
+  /// - Throws: `SigningKeyError`, which says what is there instead of a key.
+  public func loadKey() throws(SigningKeyError) -> SigningKey {
+    switch key {
+    case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
+    case .text(let text, let keyID): try SigningKey(parsing: text, keyID: keyID)
+    }
+  }
+
+  /// What is wrong with the key.
+  func checkKey() -> (faults: [SettingsFault], warnings: [String]) {
+    do throws(SigningKeyError) {
+      let key = try loadKey()
+      guard key.keyID.description == teamID.description else { return ([], key.findings.map(\.description)) }
+      let remedy = "write the key's own ID as musickit.keyID"
+      return ([SettingsFault(path, problem: "the key's ID is the same as musickit.teamID", remedy: remedy)], [])
+    } catch {
+      return ([SettingsFault(path, problem: "\(error)")], [])
+    }
+  }
+
+  /// The path of the setting that names the key.
+  fileprivate var path: String {
+    switch key {
+    case .file: Self.keyFile.path
+    case .text: Self.key.path
+    }
+  }
+}
+
+extension Settings.Token {
+  /// The policy that a minter takes.
+  ///
+  /// - Throws: `TokenPolicyError`, for times beyond Apple's, which settings that were loaded do not have.
+  public func policy() throws(TokenPolicyError) -> TokenPolicy {
+    try TokenPolicy(
+      ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
+      backdate: Int(backdate.components.seconds))
+  }
 }

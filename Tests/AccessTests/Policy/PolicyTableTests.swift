@@ -146,7 +146,9 @@ struct PolicyTableTests {
 
   @Test("tells a page that sent no Origin what to do")
   func hint() throws {
-    guard case .denied(let denial) = try Self.policy(anonymous: nil).identify(PresentedCredentials(), now: 0, keys: { _ in nil })
+    guard
+      case .denied(let denial) = try Self.policy(anonymous: nil).identify(
+        PresentedCredentials(), now: 0, keys: { _ in nil })
     else {
       Issue.record("not denied")
       return

@@ -1,4 +1,5 @@
 import Glibc
+
 @testable import TokenServer
 
 /// The Markdown documents of the repository.

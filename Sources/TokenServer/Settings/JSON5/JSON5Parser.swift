@@ -124,3 +124,212 @@ extension UInt8 {
     }
   }
 }
+
+extension JSON5Parser {
+  /// `true`, `false`, `null` or a number.
+  mutating func literal() throws(JSON5Failure) -> JSON5Value {
+    let start = position
+    let text = literalText()
+    switch text {
+    case "true": return .bool(true)
+    case "false": return .bool(false)
+    case "null": return .null
+    default: break
+    }
+    if let number = Self.number(text) { return number }
+    position = start
+    throw failure(text.isEmpty ? "a value is missing" : "this is no value; text must stand in quotes")
+  }
+
+  private mutating func literalText() -> String {
+    let start = position
+    while true {
+      if let byte = peek, [UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: ".")].contains(byte) {
+        position += 1
+      } else if word().isEmpty {
+        return String(decoding: bytes[start..<position], as: UTF8.self)
+      }
+    }
+  }
+
+  /// The number that `text` is in JSON5, or nil.
+  private static func number(_ text: String) -> JSON5Value? {
+    let negative = text.hasPrefix("-")
+    let magnitude = negative || text.hasPrefix("+") ? text.dropFirst() : text[...]
+    if magnitude == "Infinity" || magnitude == "NaN" { return .number(text) }
+    guard let first = magnitude.utf8.first,
+      first == UInt8(ascii: ".") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first)
+    else { return nil }
+    if magnitude.hasPrefix("0x") || magnitude.hasPrefix("0X") {
+      return hexadecimal(magnitude.dropFirst(2), negative: negative)
+    }
+    // JSON5 has no octal, so a leading zero would be read differently by different people.
+    if magnitude.utf8.count > 1, magnitude.utf8.allSatisfy({ $0 != UInt8(ascii: ".") }), first == UInt8(ascii: "0") {
+      return nil
+    }
+    if let integer = Int(text) { return .integer(integer) }
+    return Double(text.hasSuffix(".") ? text + "0" : text).map { _ in .number(text) }
+  }
+
+  private static func hexadecimal(_ digits: Substring, negative: Bool) -> JSON5Value? {
+    guard let first = digits.first, first.isHexDigit else { return nil }
+    return Int((negative ? "-" : "") + digits, radix: 16).map { .integer($0) }
+  }
+}
+
+extension JSON5Parser {
+  /// Skips white space and comments.
+  mutating func skipSpace() throws(JSON5Failure) {
+    while position < bytes.count {
+      if take("//") {
+        while let byte = peek, byte != UInt8(ascii: "\n") { position += 1 }
+      } else if take("/*") {
+        try skipBlockComment()
+      } else if !skipOneSpace() {
+        return
+      }
+    }
+  }
+
+  private mutating func skipBlockComment() throws(JSON5Failure) {
+    let start = position - 2
+    while position < bytes.count {
+      if take("*/") { return }
+      position += 1
+    }
+    position = start
+    throw failure("this comment is never closed")
+  }
+
+  private mutating func skipOneSpace() -> Bool {
+    switch peek {
+    case 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20:
+      position += 1
+      return true
+    default:
+      // No-break space and the line separators, which come along when text is copied from a web page.
+      return take("\u{A0}") || take("\u{2028}") || take("\u{2029}") || take("\u{FEFF}")
+    }
+  }
+}
+
+extension JSON5Parser {
+  /// The string whose quote stands here.
+  mutating func string() throws(JSON5Failure) -> String {
+    let start = position
+    let quote = bytes[position]
+    position += 1
+    var content: [UInt8] = []
+    while let byte = peek {
+      position += 1
+      switch byte {
+      case quote: return String(decoding: content, as: UTF8.self)
+      case UInt8(ascii: "\\"): try escape(into: &content)
+      case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
+        position = start
+        throw failure("this string is not closed on its line; write \\n for a line end")
+      default: content.append(byte)
+      }
+    }
+    position = start
+    throw failure("this string is never closed")
+  }
+
+  /// What stands after a backslash (JSON5 §5.1).
+  private mutating func escape(into content: inout [UInt8]) throws(JSON5Failure) {
+    guard let byte = peek else { return }
+    position += 1
+    switch byte {
+    case UInt8(ascii: "n"): content.append(0x0A)
+    case UInt8(ascii: "r"): content.append(0x0D)
+    case UInt8(ascii: "t"): content.append(0x09)
+    case UInt8(ascii: "b"): content.append(0x08)
+    case UInt8(ascii: "f"): content.append(0x0C)
+    case UInt8(ascii: "v"): content.append(0x0B)
+    case UInt8(ascii: "x"): content.append(contentsOf: Self.utf8(UInt32(try hexadecimalDigits(2))))
+    case UInt8(ascii: "u"): content.append(contentsOf: Self.utf8(try escapedCodePoint()))
+    case UInt8(ascii: "\r"): _ = take("\n")  // a line continuation
+    case UInt8(ascii: "\n"): break
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): throw failure("a backslash cannot stand before a digit")
+    default: content.append(byte)
+    }
+  }
+
+  /// The code point of `\uXXXX`, or of the two that make a surrogate pair.
+  private mutating func escapedCodePoint() throws(JSON5Failure) -> UInt32 {
+    let unit = UInt32(try hexadecimalDigits(4))
+    guard (0xD800...0xDFFF).contains(unit) else { return unit }
+    guard unit < 0xDC00, take("\\u") else { throw failure("half of a surrogate pair is missing") }
+    let low = UInt32(try hexadecimalDigits(4))
+    guard (0xDC00...0xDFFF).contains(low) else { throw failure("half of a surrogate pair is missing") }
+    return 0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00)
+  }
+
+  private mutating func hexadecimalDigits(_ count: Int) throws(JSON5Failure) -> UInt16 {
+    let digits = bytes[position...].prefix(count)
+    guard digits.count == count, digits.allSatisfy({ Character(UnicodeScalar($0)).isHexDigit }),
+      let value = UInt16(String(decoding: digits, as: UTF8.self), radix: 16)
+    else { throw failure("\(count) hexadecimal digits are missing") }
+    position += count
+    return value
+  }
+
+  private static func utf8(_ codePoint: UInt32) -> [UInt8] {
+    UnicodeScalar(codePoint).map { Array(String($0).utf8) } ?? []
+  }
+}
+
+/// Why a text is not JSON5, and where.
+///
+/// It quotes nothing of the text: a configuration may hold a signing key.
+struct JSON5Failure: Error, Equatable, CustomStringConvertible {
+  /// Counted from 1.
+  let line: Int
+  /// Counted from 1, in bytes.
+  let column: Int
+  /// What is wrong there: `a "," or "}" is missing`.
+  let problem: String
+
+  var description: String { "line \(line), column \(column): \(problem)" }
+}
+
+/// One value of a JSON5 document.
+enum JSON5Value: Sendable, Equatable {
+  case null
+  case bool(Bool)
+  case integer(Int)
+  /// A number that is no `Int`, as it was written: no setting takes one, so it is kept only to be named in a fault.
+  case number(String)
+  case string(String)
+  case array([JSON5Value])
+  case object([String: JSON5Value])
+
+  /// What it is, as a fault names it. Never the value itself, which may be a secret.
+  var kind: String {
+    switch self {
+    case .null: "null"
+    case .bool: "a boolean"
+    case .integer, .number: "a number"
+    case .string: "a string"
+    case .array: "a list"
+    case .object: "an object"
+    }
+  }
+}
+
+extension JSON5Value {
+  /// As one writes it in JSON5, on one line.
+  var text: String {
+    switch self {
+    case .null: "null"
+    case .bool(let value): "\(value)"
+    case .integer(let value): "\(value)"
+    case .number(let text): text
+    case .string(let text): "\"\(text)\""
+    case .array(let elements): "[" + elements.map(\.text).joined(separator: ", ") + "]"
+    case .object(let members):
+      members.isEmpty
+        ? "{}" : "{ " + members.sorted { $0.key < $1.key }.map { "\($0): \($1.text)" }.joined(separator: ", ") + " }"
+    }
+  }
+}

@@ -1,3 +1,5 @@
+import DeveloperToken
+
 /// What values a kind of setting takes, and how they are written.
 struct SettingType<Value: Sendable>: Sendable {
   /// Whether a variable or flag holds it as JSON5 rather than as bare text.
@@ -47,5 +49,191 @@ extension SettingType {
         return elements
       },
       write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" })
+  }
+}
+
+extension SettingType where Value == Duration {
+  /// A span of time within `seconds`: a number with its unit, `s`, `m`, `h` or `d`.
+  static func duration(seconds range: ClosedRange<Int>) -> SettingType {
+    duration(
+      milliseconds: range.lowerBound * 1000...range.upperBound * 1000, units: Array(units.dropLast()), example: "45s")
+  }
+
+  /// A span of time within `milliseconds`: a number with its unit, `ms`, `s`, `m`, `h` or `d`.
+  static func duration(milliseconds range: ClosedRange<Int>) -> SettingType {
+    duration(milliseconds: range, units: units, example: "500ms")
+  }
+
+  private static func duration(
+    milliseconds range: ClosedRange<Int>, units: [Unit], example: String
+  ) -> SettingType {
+    let bounds = "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
+    let remedy = "write a duration such as \"\(example)\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
+    return scalar(write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
+      (content) throws(InvalidValue) in
+      let text: String
+      switch content {
+      case .text(let value), .json(.string(let value)): text = value
+      case .json(.integer), .json(.number):
+        throw InvalidValue(problem: "is a number without a unit", remedy: remedy)
+      case .json(let other): throw .wrongType(other, remedy: remedy)
+      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
+      }
+      guard let milliseconds = milliseconds(of: text, units) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)
+      }
+      guard range.contains(milliseconds) else {
+        throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy)
+      }
+      return .milliseconds(milliseconds)
+    }
+  }
+}
+
+private typealias Unit = (suffix: String, milliseconds: Int)
+
+private let units: [Unit] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)]
+
+/// `seconds` in the largest unit that says it exactly in a number that one can still read: `90s`, `15m`.
+func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
+
+private func durationText(milliseconds: Int) -> String {
+  let seconds: Unit = ("s", 1000)
+  let fallback = milliseconds.isMultiple(of: 1000) ? seconds : ("ms", 1)
+  let unit =
+    units.first {
+      (1..<1000).contains(milliseconds / $0.milliseconds) && milliseconds.isMultiple(of: $0.milliseconds)
+    } ?? fallback
+  return "\(milliseconds / unit.milliseconds)\(unit.suffix)"
+}
+
+private func milliseconds(of duration: Duration) -> Int {
+  let (seconds, attoseconds) = duration.components
+  return Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
+}
+
+/// The milliseconds that `text` stands for; nil if it is malformed or beyond an `Int`.
+private func milliseconds(of text: String, _ units: [Unit]) -> Int? {
+  let digits = text.prefix { ("0"..."9").contains($0) }
+  guard let unit = units.first(where: { text.dropFirst(digits.count) == $0.suffix }), let number = Int(digits) else {
+    return nil
+  }
+  let (milliseconds, overflow) = number.multipliedReportingOverflow(by: unit.milliseconds)
+  return overflow ? nil : milliseconds
+}
+
+extension SettingType where Value: CustomStringConvertible {
+  /// An identifier of Apple's, which `make` gives if the text is one.
+  static func identifier(
+    _ remedy: String, make: @escaping @Sendable (String) throws(IdentifierError) -> Value
+  ) -> SettingType {
+    string(remedy) { (text) throws(InvalidValue) in
+      guard let value = try? make(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not 10 characters of A-Z and 0-9", remedy: remedy)
+      }
+      return value
+    }
+  }
+}
+
+extension SettingType where Value == Origin {
+  /// A web origin.
+  static let origin: SettingType = {
+    let remedy = "write an origin such as \"https://app.example.com\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      do throws(OriginError) {
+        return try Origin(text)
+      } catch {
+        guard isQuotable(text) else { throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy) }
+        throw InvalidValue(problem: "\(error)", remedy: nil)
+      }
+    }
+  }()
+}
+
+extension SettingType where Value == SecretBytes {
+  /// A secret's text.
+  static func secret(_ remedy: String) -> SettingType {
+    scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
+      switch content {
+      case .secret(let secret): return secret
+      case .text(let text), .json(.string(let text)): return SecretBytes(copying: Array(text.utf8).span)
+      case .json(let other): throw .wrongType(other, remedy: remedy)
+      }
+    }
+  }
+}
+
+extension SettingType where Value == Bool {
+  /// `true` or `false`.
+  static let bool = SettingType.scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
+    let remedy = "write true or false"
+    switch content {
+    case .json(.bool(let value)): return value
+    case .text("true"): return true
+    case .text("false"): return false
+    case .text(let text): throw InvalidValue(problem: "\(quoted(text)) is neither true nor false", remedy: remedy)
+    case .json(let other): throw .wrongType(other, remedy: remedy)
+    case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
+    }
+  }
+}
+
+extension SettingType where Value == Int {
+  /// A whole number within `range`.
+  static func integer(_ range: ClosedRange<Int>) -> SettingType {
+    let remedy = "write a whole number from \(range.lowerBound) to \(range.upperBound)"
+    return scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
+      let number: Int
+      switch content {
+      case .json(.integer(let value)): number = value
+      case .json(.number(let text)):
+        throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
+      case .json(let other): throw .wrongType(other, remedy: remedy)
+      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
+      case .text(let text):
+        guard let value = Int(text) else {
+          throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
+        }
+        number = value
+      }
+      guard range.contains(number) else { throw InvalidValue(problem: "\(number) is out of range", remedy: remedy) }
+      return number
+    }
+  }
+}
+
+extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawValue == String {
+  /// One of an enumeration's words.
+  static var word: SettingType {
+    let words = Value.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+    let remedy = "write one of \(words)"
+    return string(remedy, write: { "\"\($0.rawValue)\"" }) { (text) throws(InvalidValue) in
+      guard let value = Value(rawValue: text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not among its values", remedy: remedy)
+      }
+      return value
+    }
+  }
+}
+
+extension SettingType where Value == String {
+  /// A file's path, as the process sees it from its working directory.
+  static let path = SettingType.string("write a file's path") { (text) throws(InvalidValue) in
+    guard !looksLikeKey(text) else {
+      throw InvalidValue(problem: "holds a key or certificate itself", remedy: "write the path of a file that holds it")
+    }
+    guard !text.isEmpty, !text.utf8.contains(0) else {
+      throw InvalidValue(problem: "is empty or holds a NUL", remedy: "write a file's path")
+    }
+    return text
+  }
+
+  /// A Unix-domain socket's path, which the system keeps in 108 bytes with its terminating NUL (unix(7)).
+  static let socketPath = SettingType.string("write a path") { (text) throws(InvalidValue) in
+    guard (1...107).contains(text.utf8.count), !text.utf8.contains(0) else {
+      throw InvalidValue(problem: "is a path of \(text.utf8.count) bytes", remedy: "write a path of 1 to 107 bytes")
+    }
+    return text
   }
 }

@@ -89,3 +89,115 @@ struct SettingsDraft {
     reader.fault(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)
   }
 }
+
+/// One thing that is wrong with the settings.
+///
+/// A fault quotes short values so that they can be found again, but never anything of `musickit.key` and nothing that
+/// looks like key material in any other place.
+public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
+  /// The setting's path, such as `server.limits.idle`; the whole file's is empty.
+  public let path: String
+  /// Where it was written; nil if it is missing.
+  public let source: SettingSource?
+  /// What is wrong: `is not set`.
+  public let problem: String
+  /// What would be right: `write a whole number from 0 to 65535`; nil if the problem is sentences that say it.
+  public let remedy: String?
+
+  /// A fault at `path`.
+  public init(_ path: String, source: SettingSource? = nil, problem: String, remedy: String? = nil) {
+    self.path = path
+    self.source = source
+    self.problem = problem
+    self.remedy = remedy
+  }
+
+  /// The fault on one line.
+  public var description: String {
+    let place = path.isEmpty ? source.map { "\($0)" } ?? "" : path + (source.map { " (\($0))" } ?? "")
+    return "\(place): \(InvalidValue(problem: problem, remedy: remedy))"
+  }
+}
+
+extension [SettingsFault] {
+  /// One line for each error up to a readable number, and then one line with the number of the others.
+  var lines: [String] {
+    let most = 100
+    let rest = count - most
+    return prefix(most).map(\.description)
+      + (rest > 0 ? [rest == 1 ? "There is 1 more fault." : "There are \(rest) more faults."] : [])
+  }
+}
+
+/// Settings that a server cannot start with. It contains every error at once, so that an operator can fix all of them
+/// before the next start.
+public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
+  /// At least one.
+  public let faults: [SettingsFault]
+  /// What is odd but harmless.
+  public let warnings: [String]
+
+  /// The faults, one a line.
+  public var description: String { faults.lines.joined(separator: "\n") }
+}
+
+/// Why a value does not suit a setting, before it is known which setting that is.
+struct InvalidValue: Error, Equatable, CustomStringConvertible {
+  /// `"80a" is not a whole number`.
+  let problem: String
+  /// `write one from 0 to 65535`; nil if the problem is sentences that say it.
+  let remedy: String?
+
+  /// The problem, and the remedy if there is one.
+  var description: String { problem + (remedy.map { "; \($0)." } ?? "") }
+}
+
+extension InvalidValue {
+  /// A value of another type than the wanted one.
+  static func wrongType(_ value: JSON5Value, remedy: String) -> InvalidValue {
+    InvalidValue(problem: value == .null ? "is null" : "is \(value.kind)", remedy: remedy)
+  }
+}
+
+/// `value` as a fault may show it: escaped, and never at length or where it might be key material.
+///
+/// People paste a signing key into the wrong setting. The shortest PKCS#8 form of a P-256 key is 92 base64 characters,
+/// so what is longer than a file's path usually is gets described instead, and so does whatever bears PEM's dashes or
+/// the beginning of an API key.
+func quoted(_ value: String) -> String {
+  isQuotable(value) ? "\"\(escaped(value))\"" : "the value (\(value.utf8.count) bytes)"
+}
+
+/// `value` as it may stand in a fault without quotation marks: a member's name in a path, a number, an origin.
+func shown(_ value: String) -> String {
+  isQuotable(value) ? escaped(value) : "…"
+}
+
+private func escaped(_ value: String) -> String {
+  value.unicodeScalars.map { $0.isASCII && $0.value >= 0x20 && $0.value != 0x7F ? String($0) : "?" }.joined()
+}
+
+/// Whether `value` is short and does not look like a part of a key.
+func isQuotable(_ value: String) -> Bool {
+  // Not in another case of letters either: a host's name loses its capitals.
+  value.utf8.count <= 64 && !value.contains("--") && !value.contains("PRIVATE")
+    && !value.lowercased().contains(apiKeyPrefix)
+}
+
+/// What the keys of `new-api-key` begin with.
+private let apiKeyPrefix = "mkts_"
+
+/// Whether `text` has an API key in it, or so much of one that it is no word: `mkts_server.pem` may be a file's name.
+func holdsAPIKey(_ text: String) -> Bool {
+  text.split(separator: apiKeyPrefix, omittingEmptySubsequences: false).dropFirst().contains { rest in
+    rest.prefix { $0.isASCII && ($0.isLetter || $0.isNumber) }.count >= 16
+  }
+}
+
+/// Whether `text`, where a path should be, is a key itself: PEM, an API key, or base64 of 80 bytes or more, which is
+/// too long for a relative path without a dot. If the text does not look like a key, an error may quote it as a path.
+func looksLikeKey(_ text: String) -> Bool {
+  if text.contains("PRIVATE KEY") || text.contains("-----") || holdsAPIKey(text) { return true }
+  guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }
+  return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=-_\\".contains($0) || $0.isWhitespace) }
+}

@@ -56,3 +56,80 @@ public struct SettingsInput: Sendable {
     self.host = host
   }
 }
+
+/// Gives typed values of the settings that were written, and collects what is wrong with them.
+///
+/// swift-configuration was weighed for this and left. Its readers give a setting's default when what was written cannot
+/// be converted, or throw at the first that is missing or wrong, without saying which source that was in. Its providers
+/// answer one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
+/// objects read. And its JSON provider needs the whole of Foundation.
+struct SettingsReader {
+  private let layers: SettingsLayers
+  private(set) var faults: [SettingsFault]
+
+  init(_ layers: SettingsLayers) {
+    self.layers = layers
+    faults = layers.faults
+  }
+
+  /// Whether a setting, or anything within a section, was written.
+  func isSet(_ path: String) -> Bool {
+    layers.values[path] != nil || layers.sections[path] != nil
+  }
+
+  /// Whether the section was written as an empty object; nil if it was not written as an object at all.
+  func isEmptyObject(_ path: String) -> Bool? {
+    layers.objects[path]
+  }
+
+  /// The setting's value, else its default; nil if it has neither or is faulty, which is then noted.
+  mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
+    guard let raw = layers.values[setting.path] else { return setting.fallback }
+    do throws(InvalidValue) {
+      return try setting.type.parse(raw.content)
+    } catch {
+      let problem = setting.isSecret ? "is not what it should be" : error.problem
+      faults.append(SettingsFault(setting.path, source: raw.source, problem: problem, remedy: error.remedy))
+      return nil
+    }
+  }
+
+  /// Notes a fault of `path`, with the place where it was written.
+  mutating func fault(_ path: String, problem: String, remedy: String) {
+    let source = layers.values[path]?.source ?? layers.sections[path]
+    faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
+  }
+
+  /// Notes a fault of something within the list or object at `path`.
+  mutating func fault(_ path: String, within place: String, problem: String, remedy: String) {
+    faults.append(
+      SettingsFault(path + place, source: layers.values[path]?.source, problem: problem, remedy: remedy))
+  }
+
+  /// What `body` makes of the object that stands at `path`, in a setting that was read; nil if anything is wrong with it.
+  mutating func readObject<Value>(
+    _ value: JSON5Value, at path: String, _ body: (inout ObjectReader) -> Value?
+  ) -> Value? {
+    let setting = String(path.prefix { $0 != "[" })
+    let remedy = "write an object"
+    guard
+      var reader = ObjectReader(
+        value, at: path, source: layers.values[setting]?.source, remedy: remedy, faults: &faults)
+    else { return nil }
+    let result = body(&reader)
+    reader.finish()
+    faults += reader.faults
+    return reader.faults.isEmpty ? result : nil
+  }
+
+  /// Notes that a setting that must be written is missing.
+  mutating func missing(_ path: String, remedy: String) {
+    missing(path, problem: "is not set", remedy: "\(remedy), here or as \(variableName(of: path))")
+  }
+
+  /// Notes that something must be written, unless the file could not be read: it may well be there.
+  mutating func missing(_ path: String, problem: String, remedy: String) {
+    guard layers.isComplete else { return }
+    fault(path, problem: problem, remedy: remedy)
+  }
+}

@@ -1,0 +1,268 @@
+import COpenSSL
+public import DeveloperToken
+
+/// A fresh API key: see ``APIKeyForm`` for what it looks like.
+public struct APIKey: Sendable {
+  private let text: SecretBytes
+  /// What the configuration has of it.
+  public let digest: APIKeyDigest
+
+  /// Makes one of 256 random bits from OpenSSL's generator for secrets.
+  ///
+  /// - Throws: `CryptographyError` if there are no random numbers.
+  public static func generate() throws(CryptographyError) -> APIKey {
+    let body = try SecretBytes(capacity: APIKeyForm.prefix.count + APIKeyForm.randomCount) {
+      (output: inout OutputSpan<UInt8>) throws(CryptographyError) in
+      for character in APIKeyForm.prefix { output.append(character) }
+      while output.freeCapacity > 0 { try appendRandom(to: &output) }
+    }
+    return try APIKey(body)
+  }
+
+  private init(_ body: SecretBytes) throws(CryptographyError) {
+    text = SecretBytes(capacity: body.count + APIKeyForm.checksumCount) { output in
+      body.withBytes { body in
+        for index in body.indices { output.append(body[index]) }
+        for character in APIKeyForm.checksum(of: body) { output.append(character) }
+      }
+    }
+    digest = try text.withBytes { (text) throws(CryptographyError) in try APIKeyDigest(of: text) }
+  }
+
+  /// Appends a character, or none: 248 is the last multiple of 62 in a byte, and what is above would make the first
+  /// eight characters likelier than the others.
+  private static func appendRandom(to output: inout OutputSpan<UInt8>) throws(CryptographyError) {
+    var byte: UInt8 = 0
+    guard unsafe RAND_priv_bytes(&byte, 1) == 1 else {
+      throw CryptographyError(function: "RAND_priv_bytes")
+    }
+    if byte < 248 { output.append(APIKeyForm.alphabet[Int(byte % 62)]) }
+  }
+
+  /// Lends the key's characters, which are ASCII, to `body`.
+  public func withBytes<Result, E: Error>(_ body: (Span<UInt8>) throws(E) -> Result) throws(E) -> Result {
+    try text.withBytes(body)
+  }
+}
+
+extension APIKey: CustomStringConvertible, CustomReflectable {
+  /// Not the key.
+  public var description: String { "APIKey(sha256: \(digest))" }
+  /// A mirror without children.
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Classifies a text by the format of API keys: `mkts_`, 43 random characters, and a checksum of six characters.
+///
+/// Secret scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b` and confirm it by the checksum. The checksum is the CRC-32
+/// of all characters before it (ISO/IEC 13239, as in zlib), in base 62. An operator may also use a key of any other
+/// format.
+public enum APIKeyForm: Sendable, Equatable {
+  /// It came from `new-api-key`.
+  case genuine
+  /// It came from there, too, but something is missing, added or changed.
+  case mistyped
+  /// Anything else.
+  case other
+
+  /// What keys begin with: MusicKit token server.
+  static let prefix = Array("mkts_".utf8)
+  /// Random characters, of 62: 256 bits.
+  static let randomCount = 43
+  /// Characters of the checksum: 62⁶ is above 2³².
+  static let checksumCount = 6
+  /// The digits of base 62, in the order of ASCII.
+  static let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
+
+  /// Looks at a text.
+  public init(of text: Span<UInt8>) {
+    guard text.count >= Self.prefix.count, Self.prefix.indices.allSatisfy({ text[$0] == Self.prefix[$0] }) else {
+      self = .other
+      return
+    }
+    self = Self.isGenuine(text) ? .genuine : .mistyped
+  }
+
+  /// Looks at a text.
+  public init(of text: String) { self.init(of: Array(text.utf8).span) }
+
+  private static func isGenuine(_ text: Span<UInt8>) -> Bool {
+    let bodyCount = prefix.count + randomCount
+    guard text.count == bodyCount + checksumCount else { return false }
+    let expected = checksum(of: text.extracting(0..<bodyCount))
+    return expected.indices.allSatisfy { text[bodyCount + $0] == expected[$0] }
+      && (prefix.count..<bodyCount).allSatisfy { alphabet.contains(text[$0]) }
+  }
+
+  /// CRC-32, most significant digit first, with leading zeros.
+  static func checksum(of text: Span<UInt8>) -> [UInt8] {
+    var digits = [UInt8](repeating: alphabet[0], count: checksumCount)
+    var rest = crc32(text)
+    for index in digits.indices.reversed() {
+      digits[index] = alphabet[Int(rest % 62)]
+      rest /= 62
+    }
+    return digits
+  }
+
+  /// Bit by bit, because a key is short and checked seldom.
+  private static func crc32(_ bytes: Span<UInt8>) -> UInt32 {
+    var remainder: UInt32 = .max
+    for index in bytes.indices {
+      remainder ^= UInt32(bytes[index])
+      for _ in 0..<8 { remainder = remainder >> 1 ^ (remainder & 1 == 1 ? 0xEDB8_8320 : 0) }
+    }
+    return ~remainder
+  }
+}
+
+/// SHA-256 of an API key: all that a configuration has of it.
+///
+/// The key has 256 random bits, so a plain hash is enough: what makes password hashes slow, guessable input, is not there.
+public struct APIKeyDigest: Sendable {
+  private let bytes: InlineArray<32, UInt8>
+
+  /// Reads what `new-api-key` and `sha256sum` print: 64 hexadecimal digits, upper or lower case, and nothing else.
+  public init?(hexadecimal text: String) {
+    let digits = Array(text.utf8)
+    guard digits.count == 64 else { return nil }
+    var bytes = InlineArray<32, UInt8>(repeating: 0)
+    for index in bytes.indices {
+      guard let high = Self.value(digits[2 * index]), let low = Self.value(digits[2 * index + 1]) else { return nil }
+      bytes[index] = high << 4 | low
+    }
+    self.bytes = bytes
+  }
+
+  /// Hashes a key as it was presented.
+  ///
+  /// - Throws: `CryptographyError` if OpenSSL fails.
+  public init(of key: Span<UInt8>) throws(CryptographyError) {
+    bytes = try Self.sha256(of: key)
+  }
+
+  /// 64 hexadecimal digits in lower case.
+  public var hexadecimal: String {
+    let digits = Array("0123456789abcdef".utf8)
+    var text: [UInt8] = []
+    text.reserveCapacity(64)
+    for index in bytes.indices { text += [digits[Int(bytes[index] >> 4)], digits[Int(bytes[index] & 15)]] }
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  /// Whether it is that of no key at all, with or without a line's end: what a script makes of a variable that is unset.
+  public var isOfEmptyKey: Bool { Self.ofEmptyKeys.contains(self) }
+
+  private static let ofEmptyKeys = [[], [UInt8(ascii: "\n")]].compactMap { try? APIKeyDigest(of: $0.span) }
+
+  private static func value(_ digit: UInt8) -> UInt8? {
+    switch digit {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}
+
+extension APIKeyDigest: Hashable {
+  /// Compares all 32 bytes, whichever differ: how long it takes tells nothing about either.
+  public static func == (left: APIKeyDigest, right: APIKeyDigest) -> Bool {
+    unsafe left.bytes.span.withUnsafeBytes { left in
+      unsafe right.bytes.span.withUnsafeBytes { right in
+        unsafe CRYPTO_memcmp(left.baseAddress, right.baseAddress, left.count) == 0
+      }
+    }
+  }
+
+  /// Feeds all 32 bytes.
+  public func hash(into hasher: inout Hasher) {
+    unsafe bytes.span.withUnsafeBytes { bytes in unsafe hasher.combine(bytes: bytes) }
+  }
+}
+
+extension APIKeyDigest: CustomStringConvertible {
+  /// The digits.
+  public var description: String { hexadecimal }
+}
+
+extension APIKeyDigest {
+  /// SHA-256 (FIPS 180-4).
+  ///
+  /// - Throws: `CryptographyError` if OpenSSL has no SHA-256, or no memory.
+  static func sha256(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
+    var digest = InlineArray<32, UInt8>(repeating: 0)
+    var output = digest.mutableSpan
+    let isDone = unsafe output.withUnsafeMutableBufferPointer { output in
+      unsafe bytes.withUnsafeBufferPointer { bytes in
+        // Without an algorithm it fails, rather than hash with none.
+        unsafe EVP_Digest(bytes.baseAddress, bytes.count, output.baseAddress, nil, algorithm.pointer, nil) == 1
+      }
+    }
+    guard isDone else {
+      throw CryptographyError(function: "EVP_Digest")
+    }
+    return digest
+  }
+
+  /// Fetched once: looking it up by its name costs as much as hashing a kilobyte.
+  private static let algorithm = Algorithm()
+
+  @safe private struct Algorithm: @unchecked Sendable {
+    // Safe and Sendable because an EVP_MD does not change, and this one is never freed.
+    let pointer: OpaquePointer?
+
+    init() { unsafe pointer = EVP_MD_fetch(nil, "SHA256", nil) }
+  }
+}
+
+/// Whose a presented API key is.
+///
+/// A presented key is hashed, and its digest looked up in a hash table, so a thousand clients with keys in rotation cost
+/// what one does. How long that takes tells nothing of the configured digests: what the table goes by, and compares
+/// first, is a hash of the whole digest under a seed of this process (SipHash), in which a digest that has half its bytes
+/// right is as far off as any other. Only where that is equal are the digests compared, with all their bytes.
+public struct APIKeyring: Sendable {
+  private var clients: [Slot: Int] = [:]
+
+  /// One without keys.
+  public init() {}
+
+  /// How many keys there are.
+  public var count: Int { clients.count }
+
+  /// Adds a client's key.
+  ///
+  /// - Returns: The client who has this key already, who keeps it; nil if there was none.
+  public mutating func add(_ digest: APIKeyDigest, for client: Int) -> Int? {
+    let slot = Slot(digest)
+    if let owner = clients[slot] { return owner }
+    clients[slot] = client
+    return nil
+  }
+
+  /// The client whose key has this digest.
+  public func client(for digest: APIKeyDigest) -> Int? { clients[Slot(digest)] }
+
+  /// Returns the client that owns this key; nil if no client owns it, or if OpenSSL fails.
+  public func client(presenting key: Span<UInt8>) -> Int? {
+    guard !key.isEmpty, let digest = try? APIKeyDigest(of: key) else { return nil }
+    return client(for: digest)
+  }
+
+  private struct Slot: Hashable, Sendable {
+    let digest: APIKeyDigest
+    let seededHash: Int
+
+    init(_ digest: APIKeyDigest) {
+      self.digest = digest
+      seededHash = digest.hashValue
+    }
+
+    static func == (left: Slot, right: Slot) -> Bool {
+      left.seededHash == right.seededHash && left.digest == right.digest
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(seededHash) }
+  }
+}

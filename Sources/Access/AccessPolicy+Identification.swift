@@ -1,0 +1,255 @@
+import Bytes
+import DeveloperToken
+
+extension AccessPolicy {
+  /// The result of identifying the caller.
+  public enum Identification: Sendable {
+    /// The caller is known.
+    case known(Principal)
+    /// The server does not know the caller, or refuses its credential.
+    case denied(Denial)
+    /// The result depends on keys that the server has to fetch from an identity provider first. Identify the caller
+    /// again after that.
+    case keysWanted([KeySetSource])
+  }
+
+  /// Identifies the caller.
+  ///
+  /// The server refuses an invalid credential and never ignores it: otherwise it would treat a caller with an old key
+  /// as an anonymous one. A server without any client has no use for credentials, so it ignores them.
+  ///
+  /// - Parameters:
+  ///   - now: Seconds since 1970.
+  ///   - isLastTry: Whether fetching keys is pointless, because the server has just fetched them.
+  ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
+  public func identify(
+    _ presented: PresentedCredentials, now: Int, isLastTry: Bool = false, keys: (KeySetSource) -> JSONWebKeySet?
+  ) -> Identification {
+    do throws(Interruption) {
+      guard let credential = presented.credential, !clients.isEmpty else {
+        return .known(try callerWithoutCredential(presented.origin))
+      }
+      let (client, subject) = try holder(of: credential, now: now, keys: keys)
+      return .known(try Self.caller(client, subject: subject, origin: presented.origin))
+    } catch {
+      switch error {
+      case .denied(let denial): return .denied(denial)
+      case .keysWanted(let sources, let refusal):
+        guard isLastTry else { return .keysWanted(sources) }
+        return .denied(refusal.map(Self.denial) ?? Self.providerUnavailable)
+      }
+    }
+  }
+
+  /// Why the server has not identified the caller yet.
+  enum Interruption: Error {
+    case denied(Denial)
+    /// The refusal stands if there are no other keys; without one there are no keys at all.
+    case keysWanted([KeySetSource], JWTRefusal?)
+  }
+
+  /// The caller cannot fix the cause.
+  public static let providerUnavailable = Denial(
+    .unavailable(retryAfter: 5), "jwt_no_keys",
+    "The keys of the identity provider cannot be had at present, so that its tokens cannot be verified.")
+
+  // MARK: With a credential
+
+  private func holder(
+    of credential: PresentedCredentials.Credential, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
+  ) throws(Interruption) -> (Client, subject: ByteString?) {
+    switch credential {
+    case .apiKey(let key):
+      if let index = self.keys.client(presenting: key.span) { return (clients[index], nil) }
+      throw .denied(unknownKey(key, isBearer: false))
+    case .bearer(let token):
+      if let index = self.keys.client(presenting: token.span) { return (clients[index], nil) }
+      guard !issuers.isEmpty, Self.looksLikeJWT(token) else { throw .denied(unknownKey(token, isBearer: true)) }
+      return try holder(ofJWT: token, now: now, keys: keys)
+    case .certificate(let names):
+      return (try holder(ofCertificateFor: names), nil)
+    case .outdatedCertificate:
+      throw .denied(
+        Denial(
+          .invalidCredentials, "outdated_certificate",
+          "The TLS client certificate has expired, or its CA is not trusted any more, since the connection began.",
+          endsConnection: true, isGuess: false))
+    case .malformed(let detail):
+      throw .denied(Denial(.invalidCredentials, "malformed_credential", detail))
+    }
+  }
+
+  private func holder(ofCertificateFor names: [SubjectName]) throws(Interruption) -> Client {
+    let holders = Set(names.compactMap { certificates[$0] })
+    guard let holder = holders.first else {
+      throw .denied(
+        Denial(
+          .invalidCredentials, "unknown_certificate",
+          "No client of this server is known by any name of the TLS client certificate."))
+    }
+    guard holders.count < 2 else {
+      throw .denied(
+        Denial(
+          .invalidCredentials, "ambiguous_certificate",
+          "The TLS client certificate has names of several clients of this server; it must be for one."))
+    }
+    return clients[holder]
+  }
+
+  private static func caller(
+    _ client: Client, subject: ByteString?, origin: PresentedCredentials.RequestOrigin
+  ) throws(Interruption) -> Principal {
+    guard client.origins.isRestricted else { return Principal(client: client, subject: subject, origin: nil) }
+    switch origin {
+    case .absent:
+      throw .denied(
+        Denial(
+          .missingCredentials, "no_origin",
+          "Client \(client.id) is known by its credential and one of its web origins together, and the request has no "
+            + "Origin.", client: client.id))
+    case .present(let origin):
+      guard client.origins.allows(origin) else { throw .denied(notAllowed("\(origin)", client)) }
+      return Principal(client: client, subject: subject, origin: origin)
+    case .unusable(let text): throw .denied(notAllowed(text, client))
+    }
+  }
+
+  // MARK: Without
+
+  private func callerWithoutCredential(_ origin: PresentedCredentials.RequestOrigin) throws(Interruption) -> Principal {
+    if case .present(let origin) = origin, let client = client(of: origin) {
+      return Principal(client: client, subject: nil, origin: origin)
+    }
+    switch origin {
+    case .absent:
+      guard let anonymous else { throw .denied(missingCredentials) }
+      return Principal(client: anonymous, subject: nil, origin: nil)
+    case .present(let origin):
+      if let anonymous, anonymous.origins.allows(origin) {
+        return Principal(client: anonymous, subject: nil, origin: origin)
+      }
+      throw .denied(missingCredential(of: origin) ?? Self.notAllowed("\(origin)", anonymous))
+    case .unusable(let text): throw .denied(Self.notAllowed(text, anonymous))
+    }
+  }
+
+  /// A refusal of an origin.
+  static func notAllowed(_ origin: String, _ client: Client?) -> Denial {
+    let whose =
+      client.map { $0.credential == .anonymous ? nil : $0.id }?.map { "of client \($0)" } ?? "that this server is for"
+    return Denial(
+      .originNotAllowed, "origin_not_allowed", "\(origin) is not one of the origins \(whose).", client: client?.id)
+  }
+
+  /// The origin is that of a client who needs a credential beside it.
+  private func missingCredential(of origin: Origin) -> Denial? {
+    guard let client = clients.first(where: { $0.origins.isRestricted && $0.origins.allows(origin) }) else {
+      return nil
+    }
+    return Denial(
+      .missingCredentials, "no_credential",
+      "Client \(client.id) is known by its credential and one of its web origins together, and the request has no "
+        + "credential.", client: client.id)
+  }
+}
+
+/// Whose a JSON Web Token is.
+extension AccessPolicy {
+  /// The client that a JWT is for, and its `sub`.
+  func holder(
+    ofJWT token: ArraySlice<UInt8>, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
+  ) throws(Interruption) -> (Client, subject: ByteString?) {
+    let jwt: JWT
+    do throws(JWTRefusal) { jwt = try JWT(compact: token.span) } catch { throw .denied(Self.denial(error)) }
+    let candidates = try candidates(for: jwt, now: now)
+    var signature = SignatureCheck(jwt)
+    let holders = candidates.filter { signature.holds(by: $0.source, keys: keys) }
+    guard holders.count < 2 else { throw .denied(Self.ambiguousClient) }
+    if let holder = holders.first { return (clients[holder.client], holder.subject) }
+    guard signature.wanted.isEmpty else {
+      throw .keysWanted(signature.wanted, signature.lacksKeys ? nil : signature.refusal)
+    }
+    throw .denied(Self.denial(signature.refusal ?? .badSignature))
+  }
+
+  private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
+
+  /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
+  /// that does not depend on any key.
+  private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
+    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(Self.unknownIssuer(jwt)) }
+    var candidates: [Candidate] = []
+    var refusal: JWTRefusal?
+    for index in indices {
+      guard case .jwt(let rules, let source) = clients[index].credential else { continue }
+      do throws(JWTRefusal) {
+        candidates.append((index, source, try jwt.check(rules, now: now).subject))
+      } catch {
+        // Of clients with one provider, the one that the token comes nearest to says what is wrong with it.
+        if error.nearness > refusal?.nearness ?? -1 { refusal = error }
+      }
+    }
+    guard !candidates.isEmpty else { throw .denied(Self.denial(refusal ?? .wrongIssuer)) }
+    return candidates
+  }
+
+  /// A signature, verified once for each set of keys, however many clients share it.
+  private struct SignatureCheck {
+    private let jwt: JWT
+    private var known: [KeySetSource: Bool] = [:]
+    /// The sets that may have the key once they are fetched.
+    private(set) var wanted: [KeySetSource] = []
+    /// Whether there is a set of which nothing has come yet.
+    private(set) var lacksKeys = false
+    private(set) var refusal: JWTRefusal?
+
+    init(_ jwt: JWT) {
+      self.jwt = jwt
+    }
+
+    mutating func holds(by source: KeySetSource, keys: (KeySetSource) -> JSONWebKeySet?) -> Bool {
+      if let known = known[source] { return known }
+      let holds = verify(by: source, keys(source))
+      known[source] = holds
+      return holds
+    }
+
+    private mutating func verify(by source: KeySetSource, _ keys: JSONWebKeySet?) -> Bool {
+      guard let keys else {
+        wanted.append(source)
+        lacksKeys = true
+        return false
+      }
+      do throws(JWTRefusal) {
+        try jwt.verifySignature(by: keys)
+        return true
+      } catch {
+        if error == .unknownKey { wanted.append(source) }
+        refusal = error
+        return false
+      }
+    }
+  }
+
+  /// More than one client is meant, and they may have different rights.
+  private static let ambiguousClient = Denial(
+    .invalidCredentials, "jwt_ambiguous_client",
+    "The JWT is for several clients of this server, by its aud or its other claims; it must be for one.")
+
+  /// A refusal of a JWT.
+  static func denial(_ refusal: JWTRefusal) -> Denial {
+    Denial(.invalidCredentials, refusal.reason, "\(refusal)", isGuess: refusal.isGuess)
+  }
+
+  private static func unknownIssuer(_ jwt: JWT) -> Denial {
+    let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
+    // What Apple's own tokens look like: people send here what they would have sent to Apple.
+    let hint =
+      jwt.issuer.map { (try? TeamID($0.text)) != nil } ?? false
+      ? " This is a developer token for Apple Music. Leave it out: this server adds its own."
+      : ""
+    return Denial(
+      .invalidCredentials, "jwt_unknown_issuer",
+      "No client of this server is known by tokens \(issuer).\(hint)")
+  }
+}

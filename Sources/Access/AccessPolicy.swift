@@ -1,0 +1,194 @@
+import Bytes
+public import DeveloperToken
+
+/// Says which caller may have what: one immutable, compiled value that serves every request.
+///
+/// It works in two steps. `identify` returns the caller, or why the caller is unknown. The ``Principal`` then says what
+/// that caller may have. The policy allows only what the configuration states.
+public struct AccessPolicy: Sendable {
+  /// The clients that the server can identify, in the order of the configuration.
+  public let clients: [Client]
+  /// What a caller may have that sends no credential and matches no client's origin; nil for nothing.
+  public let anonymous: Client?
+
+  let keys: APIKeyring
+  let issuers: [ByteString: [Int]]
+  let certificates: [SubjectName: Int]
+  private let exactOrigins: [Origin: Int]
+  private let originPatterns: [String: Int]
+  private let crossOrigins: CrossOriginSet
+  /// Every origin that is written down, by its serialization: to know one is ten times as quick as to parse it.
+  private let written: [String: Origin]
+
+  /// Compiles a policy. If two clients share a key, a certificate name or an origin, the first one gets it. The code
+  /// that reads the configuration must refuse such duplicates.
+  ///
+  /// - Parameter anonymous: What those without credentials may have, a client known as ``Client/anonymousID``.
+  public init(clients: [Client], anonymous: Client?) {
+    var keys = APIKeyring()
+    var issuers: [ByteString: [Int]] = [:]
+    var certificates: [SubjectName: Int] = [:]
+    var exact: [Origin: Int] = [:]
+    var patterns: [String: Int] = [:]
+    for (index, client) in clients.enumerated() {
+      switch client.credential {
+      case .apiKeys(let digests): for digest in digests { _ = keys.add(digest, for: index) }
+      case .jwt(let rules, _): issuers[ByteString(rules.issuer), default: []].append(index)
+      case .certificate(let names): for name in names where certificates[name] == nil { certificates[name] = index }
+      case .origin:
+        guard case .only(let origins) = client.origins else { continue }
+        for origin in origins {
+          switch origin {
+          case .exact(let origin): if exact[origin] == nil { exact[origin] = index }
+          case .anyLabel(let pattern): if patterns[pattern] == nil { patterns[pattern] = index }
+          }
+        }
+      case .anonymous: continue
+      }
+    }
+    self.clients = clients
+    self.anonymous = anonymous
+    (self.keys, self.issuers, self.certificates) = (keys, issuers, certificates)
+    (exactOrigins, originPatterns) = (exact, patterns)
+    catalogIsShared = (clients + [anonymous].compactMap { $0 }).count { $0.catalog || $0.me } > 1
+    let everybody = clients + [anonymous].compactMap { $0 }
+    crossOrigins = CrossOriginSet(everybody)
+    written = everybody.reduce(into: [:]) { written, client in
+      guard case .only(let origins) = client.origins else { return }
+      for case .exact(let origin) in origins { written[origin.description] = origin }
+    }
+  }
+
+  /// Whether requests can identify their caller by a credential, and not only by their origin.
+  public var knowsCredentials: Bool { keys.count > 0 || !issuers.isEmpty || !certificates.isEmpty }
+
+  /// Whether any client has a TLS client certificate as its credential. Otherwise the server does not treat a
+  /// certificate as a credential.
+  public var knowsCertificates: Bool { !certificates.isEmpty }
+
+  /// Whether any client is known by the origin alone, as browsers send it.
+  var knowsOrigins: Bool { !exactOrigins.isEmpty || !originPatterns.isEmpty }
+
+  /// The client that is known by this origin: one that names it before one that a star covers it of.
+  func client(of origin: Origin) -> Client? {
+    guard knowsOrigins else { return nil }
+    let index =
+      exactOrigins[origin]
+      ?? (originPatterns.isEmpty ? nil : OriginPattern.pattern(of: origin).flatMap { originPatterns[$0] })
+    return index.map { clients[$0] }
+  }
+
+  /// The origin that is serialised so, if it is written down.
+  public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
+
+  /// Whether pages of this origin may read answers: whether any client may use it (the Fetch standard, §3.3).
+  public func mayRead(_ origin: Origin) -> Bool { crossOrigins.contains(origin) }
+
+  /// Whether the whole world may have the catalog, without a credential and from any page or program.
+  public var catalogIsPublic: Bool {
+    guard let anonymous else { return false }
+    return anonymous.catalog && !anonymous.origins.isRestricted && anonymous.storefronts == nil
+  }
+
+  /// Whether there are several clients who share what Apple allows the team, `/v1/me` included.
+  public let catalogIsShared: Bool
+
+  /// Where keys of identity providers come from.
+  public var keySources: Set<KeySetSource> {
+    Set(
+      clients.compactMap { client in
+        if case .jwt(_, let source) = client.credential { source } else { nil }
+      })
+  }
+}
+
+/// All origins that some client may use.
+private struct CrossOriginSet: Sendable {
+  private var exact: Set<Origin> = []
+  private var patterns: Set<String> = []
+  private var others: [AllowedOrigins] = []
+
+  init(_ clients: [Client]) {
+    for client in clients where client.mayHaveAnything {
+      guard case .only(let origins) = client.origins else {
+        others.append(client.origins)
+        continue
+      }
+      for origin in origins {
+        switch origin {
+        case .exact(let origin): exact.insert(origin)
+        case .anyLabel(let pattern): patterns.insert(pattern)
+        }
+      }
+    }
+  }
+
+  func contains(_ origin: Origin) -> Bool {
+    exact.contains(origin) || others.contains { $0.allows(origin) }
+      || (!patterns.isEmpty && OriginPattern.pattern(of: origin).map(patterns.contains) ?? false)
+  }
+}
+
+/// What callers are told who send nothing, or nothing that is known.
+extension AccessPolicy {
+  /// For who sends nothing: all that would do.
+  var missingCredentials: Denial {
+    var ways: [String] = []
+    if keys.count > 0 { ways.append("an API key as Authorization: Bearer KEY") }
+    if !issuers.isEmpty { ways.append("your identity provider's token as Authorization: Bearer TOKEN") }
+    if !certificates.isEmpty { ways.append("a TLS client certificate") }
+    guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
+    return Denial(
+      .missingCredentials, "no_credential",
+      "No credentials were provided. Send \(ways.joined(separator: ", or ")).",
+      hint: knowsOrigins ? Self.sameOrigin : nil)
+  }
+
+  /// For who sends no origin, and needs one.
+  static func noOrigin(client: Client?) -> Denial {
+    Denial(
+      .missingCredentials, "no_origin",
+      "This server is for the web origins that it lists, and the request names none.", hint: sameOrigin,
+      client: client?.id)
+  }
+
+  /// The usual cause for a page that asks for a token.
+  private static let sameOrigin =
+    "Browsers send no Origin with a same-origin GET: a page on this server's own origin gets its token by POST /token."
+
+  /// For who sends what is no key of this server's, with the usual slips told apart.
+  func unknownKey(_ key: ArraySlice<UInt8>, isBearer: Bool) -> Denial {
+    if APIKeyForm(of: key.span) == .mistyped {
+      return Denial(
+        .invalidCredentials, "mistyped_api_key", "The API key is cut off or mistyped: its checksum is wrong.")
+    }
+    return Denial(.invalidCredentials, "unknown_api_key", slip(in: key, isBearer: isBearer))
+  }
+
+  private func slip(in key: ArraySlice<UInt8>, isBearer: Bool) -> String {
+    if key.isEmpty { return "X-API-Key has nothing in it." }
+    if !isBearer, !issuers.isEmpty, Self.looksLikeJWT(key) {
+      return "X-API-Key holds a JWT, as it looks; send it as Authorization: Bearer."
+    }
+    guard keys.count > 0 else {
+      return issuers.isEmpty
+        ? "This server knows no API keys and no bearer tokens; leave \(isBearer ? "Authorization" : "X-API-Key") out."
+        : "What was sent is no JWT, and this server knows no API keys."
+    }
+    if key.starts(with: "Bearer ".utf8) { return "X-API-Key takes the key alone, without Bearer." }
+    if key.first == UInt8(ascii: "\"") || key.first == UInt8(ascii: "'") {
+      return "The API key stands in quotation marks; send it without."
+    }
+    if key.count == 64, key.allSatisfy({ Self.hexadecimal.contains($0) }) {
+      return "What was sent looks like the SHA-256 of an API key; send the key itself."
+    }
+    return "The API key is not one of this server's: it may have been replaced, or be another server's."
+  }
+
+  /// Whether it has the three parts of a compact serialization (RFC 7515 §7.1).
+  static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool {
+    text.count { $0 == UInt8(ascii: ".") } == 2
+  }
+
+  private static let hexadecimal = Set("0123456789abcdefABCDEF".utf8)
+}

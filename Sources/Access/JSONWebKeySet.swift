@@ -1,0 +1,202 @@
+import Bytes
+import DeveloperToken
+import JSON
+
+/// The public keys of an issuer of JWTs: a JWK Set (RFC 7517 §5), and of it what signatures can be verified by.
+///
+/// Keys for other purposes or of other kinds are left out (§5 wants them ignored), with a finding for the operator.
+/// Those that share a `kid`, which §4.5 advises against and rotation by hand brings about, are tried one after another.
+public struct JSONWebKeySet: Sendable {
+  /// Longest set that is looked at, in bytes: room for the most keys of the greatest size, certificates included.
+  public static let limit = 262_144
+  /// Most keys in a set. Providers have two to five; those of some are near ten.
+  public static let maximumKeys = 64
+  /// Most keys that are tried on one JWT, if it does not say by which one it is signed: what a stranger can make us do.
+  static let maximumCandidates = 4
+
+  /// What the operator should know, each a sentence.
+  public let findings: [String]
+  let keys: [JSONWebKey]
+
+  /// How many keys can be used.
+  public var count: Int { keys.count }
+
+  /// Reads a set.
+  ///
+  /// - Throws: `JSONWebKeySetError` if the bytes are not a key set, or the set contains no usable key.
+  public init(_ json: [UInt8]) throws(JSONWebKeySetError) {
+    var findings: [String] = []
+    var keys: [JSONWebKey] = []
+    for (index, value) in try Self.elements(json).enumerated() {
+      do throws(UnusableKey) {
+        let key = try JSONWebKey(value)
+        if let finding = Self.finding(key, among: keys) { findings.append("\(value.keyName(index)) \(finding)") }
+        if !keys.contains(key) { keys.append(key) }
+      } catch {
+        findings.append("\(value.keyName(index)) is left out: \(error.reason)")
+      }
+    }
+    guard !keys.isEmpty else {
+      throw JSONWebKeySetError((["The key set has no key that can be used."] + findings).joined(separator: " "))
+    }
+    (self.keys, self.findings) = (keys, findings)
+  }
+
+  /// The keys that may have signed a JWT which says this of itself; one at least.
+  ///
+  /// A key is for algorithms of its own kind only, whatever a header says.
+  func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
+    var named = keys[...]
+    if let keyID { named = keys.filter { $0.keyID == keyID }[...] }
+    let fitting = named.filter { $0.isFor(algorithm) }
+    guard !fitting.isEmpty else { throw named.isEmpty || keyID == nil ? .unknownKey : .keyMismatch }
+    guard fitting.count <= Self.maximumCandidates else { throw .ambiguousKey }
+    return fitting
+  }
+
+  private static func elements(_ json: [UInt8]) throws(JSONWebKeySetError) -> [JSONValue] {
+    guard json.count <= limit else { throw .init("The key set is longer than \(limit) bytes.") }
+    guard let value = JSONReader.read(json), value.isObject else { throw .init(notAnObject(json)) }
+    guard value.repeatedNames.isEmpty else { throw .init("The key set has a member twice.") }
+    guard case .array(let elements)? = value["keys"] else { throw .init(withoutKeys(value)) }
+    guard elements.count <= maximumKeys else {
+      throw .init("The key set has \(elements.count) keys; no more than \(maximumKeys) are taken.")
+    }
+    return elements
+  }
+
+  private static func finding(_ key: JSONWebKey, among others: [JSONWebKey]) -> String? {
+    guard let keyID = key.keyID else { return "has no kid: only JWTs without one are verified by it." }
+    let hasRival = others.contains { $0.keyID == keyID && $0.key != key.key }
+    return hasRival ? "has the kid of another key; both are tried on JWTs that name it." : nil
+  }
+
+  // MARK: What is mistaken for a key set
+
+  private static func notAnObject(_ json: [UInt8]) -> String {
+    let start = json.drop { $0 <= 0x20 }
+    if start.starts(with: "-----BEGIN".utf8) {
+      return "The key set is PEM; it must be a JWK Set, JSON of the form {\"keys\": […]} (RFC 7517)."
+    }
+    if start.starts(with: "<".utf8) { return "The key set is a web page, not JSON: the address is another's." }
+    return "The key set is not a JSON object of the form {\"keys\": […]} (RFC 7517)."
+  }
+
+  private static func withoutKeys(_ value: JSONValue) -> String {
+    if case .string(let address)? = value["jwks_uri"] {
+      return "The key set is the provider's discovery document; its jwks_uri is the address of the key set: "
+        + "\(Printable.quote(address, limit: 200))."
+    }
+    if value["kty"] != nil { return "The key set is a single key; write it as {\"keys\": [ that key ]}." }
+    return "The key set has no array “keys” (RFC 7517 §5)."
+  }
+}
+
+extension JSONValue {
+  /// How a finding names a key: by its place, from 1, and its `kid` if that can be printed.
+  fileprivate func keyName(_ index: Int) -> String {
+    guard case .string(let keyID)? = self["kid"] else { return "Key \(index + 1)" }
+    return "Key \(index + 1), \(Printable.quote(keyID)),"
+  }
+}
+
+/// Why bytes are not a set of keys to verify JWTs by.
+public struct JSONWebKeySetError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// One sentence with “The key set” for its subject: what is wrong, and what to do about it if that is known.
+  public let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
+}
+
+/// A public key of a JWK Set (RFC 7517 §4) that can verify signatures of JWTs.
+struct JSONWebKey: Sendable, Equatable {
+  let keyID: ByteString?
+  /// The only algorithm that it is for, if it says so.
+  let algorithm: JWTAlgorithm?
+  let key: PublicKey
+
+  /// Private members of every kind of key (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
+  private static let privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
+
+  /// - Throws: `UnusableKey` if the key is private, has another purpose, or is of an unknown kind.
+  init(_ value: JSONValue) throws(UnusableKey) {
+    guard value.isObject else { throw .init("it is not a JSON object.") }
+    guard value.repeatedNames.isEmpty else { throw .init("it has a member twice.") }
+    try Self.checkSecrecy(value)
+    try Self.checkPurpose(value)
+    key = try Self.material(value)
+    algorithm = try Self.algorithm(value, of: key.kind)
+    keyID = try Self.keyID(value)
+  }
+
+  /// Whether signatures by this algorithm may be this key's: decided by the key alone (RFC 8725 §3.1).
+  func isFor(_ algorithm: JWTAlgorithm) -> Bool {
+    key.kind.algorithms.contains(algorithm) && (self.algorithm ?? algorithm) == algorithm
+  }
+
+  // MARK: Purpose
+
+  private static func checkSecrecy(_ value: JSONValue) throws(UnusableKey) {
+    guard !privateMembers.contains(where: { value[$0] != nil }), value["kty"] != .string("oct") else {
+      throw .init(
+        "IT IS NOT PUBLIC. Everyone who has read it can sign as the issuer: replace it, and publish only its public half."
+      )
+    }
+  }
+
+  private static func checkPurpose(_ value: JSONValue) throws(UnusableKey) {
+    guard [nil, .string("sig")].contains(value["use"]) else { throw .init("its use is not “sig”.") }
+    switch value["key_ops"] {
+    case nil: return
+    case .array(let operations)? where operations.contains(.string("verify")): return
+    default: throw .init("its key_ops do not include “verify”.")
+    }
+  }
+
+  private static func algorithm(_ value: JSONValue, of kind: PublicKey.Kind) throws(UnusableKey) -> JWTAlgorithm? {
+    guard let name = value["alg"] else { return nil }
+    guard case .string(let name) = name, let algorithm = JWTAlgorithm(name),
+      kind.algorithms.contains(algorithm)
+    else {
+      throw .init("its alg is not one of \(kind.algorithms.map(\.rawValue).sorted().joined(separator: ", ")).")
+    }
+    return algorithm
+  }
+
+  private static func keyID(_ value: JSONValue) throws(UnusableKey) -> ByteString? {
+    guard let value = value["kid"] else { return nil }
+    guard case .string(let text) = value, (1...JWTHeader.keyIDLimit).contains(text.count) else {
+      throw .init("its kid is not a string of 1 to \(JWTHeader.keyIDLimit) bytes.")
+    }
+    return text
+  }
+
+  // MARK: Material
+
+  private static func material(_ value: JSONValue) throws(UnusableKey) -> PublicKey {
+    switch (value["kty"], value["crv"]) {
+    case (.string("EC"), .string("P-256")):
+      return try .p256(x: bytes("x", of: value), y: bytes("y", of: value))
+    case (.string("RSA"), _): return try .rsa(modulus: bytes("n", of: value), exponent: bytes("e", of: value))
+    case (.string("OKP"), .string("Ed25519")): return try .ed25519(bytes("x", of: value))
+    default: throw .init("it is neither RSA, nor EC on P-256, nor Ed25519.")
+    }
+  }
+
+  private static func bytes(_ name: String, of value: JSONValue) throws(UnusableKey) -> [UInt8] {
+    guard case .string(let text)? = value[name], let bytes = Base64.decodeURL(text.bytes.span) else {
+      throw .init("its \(name) is not base64url.")
+    }
+    return bytes
+  }
+}
+
+/// Where the keys of an identity provider come from: a JWK Set (RFC 7517 §5).
+public enum KeySetSource: Sendable, Hashable {
+  /// A file.
+  case file(String)
+  /// An `https` URL, and in PEM whose signatures its certificate may bear; nil for the system's store.
+  case url(String, caFile: String?)
+}

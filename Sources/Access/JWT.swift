@@ -1,0 +1,222 @@
+public import Bytes
+import DeveloperToken
+import JSON
+
+/// A JSON Web Token (RFC 7519) in compact serialization, taken apart and not yet believed.
+///
+/// Signed ones only (RFC 7515), with the strictness of RFC 8725: what a header says is checked, never followed.
+public struct JWT: Sendable {
+  /// Longest JWT that is looked at, in bytes: more than a header field may have.
+  public static let limit = JWS.limit
+
+  let jws: JWS
+  let header: JWTHeader
+  let claims: JWTClaims
+
+  /// Takes it apart, and checks all of the form and the header.
+  ///
+  /// - Throws: `JWTRefusal`.
+  public init(compact: Span<UInt8>) throws(JWTRefusal) {
+    do throws(JWSError) { jws = try JWS(compact: compact) } catch { throw JWTRefusal(error) }
+    guard let header = jws.header else { throw .malformed(.header) }
+    self.header = try JWTHeader(header)
+    guard let claims = JSONReader.read(jws.payload) else { throw .malformed(.claims) }
+    self.claims = try JWTClaims(claims)
+  }
+
+  /// The algorithm that it says it is signed by.
+  public var algorithm: JWTAlgorithm { header.algorithm }
+
+  /// The key that it says it is signed by.
+  public var keyID: ByteString? { header.keyID }
+
+  /// The issuer that it says it is from: to find whose rules apply, and for nothing else.
+  public var issuer: ByteString? { claims.issuer }
+}
+
+extension JWTRefusal {
+  fileprivate init(_ error: JWSError) {
+    switch error {
+    case .tooLong: self = .tooLong
+    case .parts: self = .malformed(.parts)
+    case .notBase64URL: self = .malformed(.encoding)
+    }
+  }
+}
+
+/// A JOSE header (RFC 7515 §4) that asks for nothing but a signature's verification by a key of ours.
+struct JWTHeader: Sendable {
+  /// Longest `kid` that is looked at, in bytes; providers' have some dozens.
+  static let keyIDLimit = 256
+
+  let algorithm: JWTAlgorithm
+  let keyID: ByteString?
+
+  /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case, with
+  /// and without `application/`, which may be left out (RFC 7515 §4.1.9).
+  ///
+  /// A token with a type of its own was made for another purpose, and mostly under other rules. For example, the holder
+  /// of a proof-of-possession key signs such a proof itself (RFC 8725 §3.11, RFC 9449 §4.2).
+  private static let types: [ByteString] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
+
+  /// Members that contain a key or its address (RFC 7515 §4.1.2, .3, .5, .6). An issuer that uses them does not rely on
+  /// the configured key set, so the server refuses them. A thumbprint (`x5t`) only names a key. The server ignores it,
+  /// as RFC 7515 §4 requires for members that it does not understand.
+  private static let keyMembers = ["jwk", "jku", "x5c", "x5u"]
+
+  init(_ value: JSONValue) throws(JWTRefusal) {
+    guard value.repeatedNames.isEmpty else { throw .malformed(.repeatedMember) }
+    // Before the algorithm: an extension may change what the rest means.
+    guard value["crit"] == nil, [nil, .bool(true)].contains(value["b64"]) else { throw .criticalHeader }
+    guard case .string(let name)? = value["alg"], let algorithm = JWTAlgorithm(name) else {
+      throw .unsupportedAlgorithm
+    }
+    guard !Self.keyMembers.contains(where: { value[$0] != nil }) else { throw .keyInHeader }
+    guard Self.isTypeTaken(value["typ"]) else { throw .wrongType }
+    self.algorithm = algorithm
+    keyID = try Self.keyID(value["kid"])
+  }
+
+  private static func isTypeTaken(_ value: JSONValue?) -> Bool {
+    guard let value else { return true }
+    guard case .string(let text) = value else { return false }
+    return types.contains(text.lowercasedASCII)
+  }
+
+  private static func keyID(_ value: JSONValue?) throws(JWTRefusal) -> ByteString? {
+    guard let value else { return nil }
+    guard case .string(let text) = value, (1...keyIDLimit).contains(text.count) else {
+      throw .malformed(.keyID)
+    }
+    return text
+  }
+}
+
+/// The claims of a JWT (RFC 7519 §4), and how they stand to rules.
+struct JWTClaims: Sendable {
+  /// Seconds by which clocks may differ: as much as signing services and servers with a time daemon ever do.
+  static let leeway = 60
+  /// Longest `sub` in bytes, as OpenID Connect Core §2 bounds it: rates are counted for each.
+  static let subjectLimit = 255
+
+  private let object: JSONValue
+
+  init(_ value: JSONValue) throws(JWTRefusal) {
+    guard value.isObject else { throw .malformed(.claims) }
+    guard value.repeatedNames.isEmpty else { throw .malformed(.repeatedMember) }
+    object = value
+  }
+
+  /// The `iss`, if it is a string.
+  var issuer: ByteString? { object["iss"]?.text }
+
+  /// Holds them against the rules.
+  ///
+  /// - Returns: What of them counts from then on.
+  func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> (subject: ByteString?, expiresAt: Int) {
+    try checkIssuer(rules.issuer)
+    try checkAudience(rules.audiences)
+    let expiresAt = try checkTimes(now: now)
+    let subject = try subject()
+    for claim in rules.requiredClaims where !meets(claim) { throw .requiredClaim(claim.name) }
+    return (subject, expiresAt)
+  }
+
+  // MARK: Issuer and audience
+
+  private func checkIssuer(_ expected: String) throws(JWTRefusal) {
+    guard let value = object["iss"] else { throw .wrongIssuer }
+    guard let issuer = value.text else { throw .invalidClaim(.issuer) }
+    guard issuer == expected else { throw .wrongIssuer }
+  }
+
+  private func checkAudience(_ ours: [String]) throws(JWTRefusal) {
+    guard let value = object["aud"] else { throw .wrongAudience }
+    guard let audiences = value.texts else { throw .invalidClaim(.audience) }
+    guard audiences.contains(where: { audience in ours.contains { audience == $0 } }) else {
+      throw .wrongAudience
+    }
+  }
+
+  // MARK: Times
+
+  /// Returns when it expires.
+  private func checkTimes(now: Int) throws(JWTRefusal) -> Int {
+    guard let expiry = try date(.expiry)?.floor else { throw .noExpiry }
+    guard now < expiry + Self.leeway else { throw .expired(seconds: now - expiry) }
+    if let start = try date(.notBefore)?.ceiling, start - Self.leeway > now {
+      throw .notYetValid(seconds: start - now)
+    }
+    if let issue = try date(.issuedAt)?.floor, issue - Self.leeway > now {
+      throw .issuedInFuture(seconds: issue - now)
+    }
+    return expiry
+  }
+
+  private func date(_ claim: JWTRefusal.Claim) throws(JWTRefusal) -> NumericDate? {
+    guard let value = object[claim.rawValue] else { return nil }
+    guard let date = NumericDate(value) else { throw .invalidClaim(claim) }
+    return date
+  }
+
+  // MARK: Subject and others
+
+  private func subject() throws(JWTRefusal) -> ByteString? {
+    guard let value = object["sub"] else { return nil }
+    guard let subject = value.text, (1...Self.subjectLimit).contains(subject.count) else {
+      throw .invalidClaim(.subject)
+    }
+    return subject
+  }
+
+  private func meets(_ required: JWTRules.RequiredClaim) -> Bool {
+    guard let value = object[required.name] else { return false }
+    return (Self.words(value, of: required.name) ?? []).contains { word in
+      required.values.contains { word == $0 }
+    }
+  }
+
+  /// Scopes are words in one string (RFC 8693 §4.2); Microsoft Entra calls the claim `scp`. No other claim is taken
+  /// apart: "not admin" is not "admin".
+  private static func words(_ value: JSONValue, of name: String) -> [ByteString]? {
+    guard ["scope", "scp"].contains(name), let text = value.text else { return value.texts }
+    return text.bytes.split(separator: UInt8(ascii: " ")).map { ByteString(Array($0)) }
+  }
+}
+
+extension JSONValue {
+  fileprivate var text: ByteString? {
+    if case .string(let text) = self { text } else { nil }
+  }
+
+  /// The strings of an array of nothing else; a string by itself is an array of one (RFC 7519 §4.1.3).
+  fileprivate var texts: [ByteString]? {
+    guard case .array(let elements) = self else { return text.map { [$0] } }
+    let texts = elements.compactMap(\.text)
+    return texts.count == elements.count ? texts : nil
+  }
+}
+
+/// A time in a JWT (RFC 7519 §2): a JSON number of seconds since 1970, which may have a fraction.
+struct NumericDate {
+  /// Longest number that is looked at, in characters.
+  private static let textLimit = 32
+  /// From 1970 to the last second of the year 9999: what is beyond is milliseconds, or an attempt at overflow.
+  private static let range = 0.0...253_402_300_799.0
+
+  private let seconds: Double
+
+  /// Nil for anything but a number in that range.
+  init?(_ value: JSONValue) {
+    guard case .number(let text) = value, text.utf8.count <= Self.textLimit, let seconds = Double(text),
+      Self.range.contains(seconds)
+    else { return nil }
+    self.seconds = seconds
+  }
+
+  /// The whole second that it lies in.
+  var floor: Int { Int(seconds.rounded(.down)) }
+
+  /// The whole second from which on it has passed.
+  var ceiling: Int { Int(seconds.rounded(.up)) }
+}

@@ -1,0 +1,210 @@
+import COpenSSL
+import DeveloperToken
+import Locks
+
+/// A public key as OpenSSL has it, and contexts prepared to verify by it. For any number of threads.
+@safe final class PublicKey: Equatable, @unchecked Sendable {
+  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
+  // made, `idle` is touched only under `lock`, and a verifier that was taken out belongs to the one who took it.
+
+  /// What kind of key.
+  enum Kind: Sendable {
+    case p256
+    /// With the length of its modulus in bytes.
+    case rsa(modulusLength: Int)
+    case ed25519
+
+    /// The signature algorithms that such keys are for (RFC 7518 §3.1, RFC 8037 §3.1).
+    var algorithms: Set<JWTAlgorithm> {
+      switch self {
+      case .p256: [.es256]
+      case .rsa: [.rs256, .ps256]
+      case .ed25519: [.edDSA]
+      }
+    }
+  }
+
+  let kind: Kind
+  /// In DER: the same for the same key.
+  private let subjectPublicKeyInfo: [UInt8]
+  private let pointer: OpaquePointer
+  private let lock = Mutex()
+  private var idle: [JWTAlgorithm: [SignatureVerifier]] = [:]
+
+  /// Nil if OpenSSL takes it for no key: a point that is not on its curve.
+  init?(_ kind: Kind, subjectPublicKeyInfo: [UInt8]) {
+    let key = unsafe subjectPublicKeyInfo.withUnsafeBufferPointer { buffer in
+      var cursor = buffer.baseAddress
+      return unsafe d2i_PUBKEY(nil, &cursor, buffer.count)
+    }
+    guard let key = unsafe key else {
+      ERR_clear_error()
+      return nil
+    }
+    unsafe pointer = key
+    self.kind = kind
+    self.subjectPublicKeyInfo = subjectPublicKeyInfo
+  }
+
+  deinit { unsafe EVP_PKEY_free(pointer) }
+
+  static func == (left: PublicKey, right: PublicKey) -> Bool {
+    left.subjectPublicKeyInfo == right.subjectPublicKeyInfo
+  }
+
+  /// Whether the signature, in the form that JWS has it in, is this key's by this algorithm.
+  func verifies(_ signature: Span<UInt8>, of input: Span<UInt8>, _ algorithm: JWTAlgorithm) -> Bool {
+    guard kind.algorithms.contains(algorithm), let verifier = takeVerifier(algorithm) else { return false }
+    defer { lock.withLock { idle[algorithm, default: []].append(verifier) } }
+    switch kind {
+    case .p256:
+      guard let signature = ECDSASignature(raw: signature) else { return false }
+      return verifier.verifies(signature.der.span, of: input)
+    case .rsa(let modulusLength):
+      // RFC 8017 §8.1.2 and §8.2.2, step 1.
+      return signature.count == modulusLength && verifier.verifies(signature, of: input)
+    case .ed25519: return verifier.verifies(signature, of: input)
+    }
+  }
+
+  private func takeVerifier(_ algorithm: JWTAlgorithm) -> SignatureVerifier? {
+    if let verifier = lock.withLock({ idle[algorithm]?.popLast() }) { return verifier }
+    return unsafe SignatureVerifier(algorithm, key: pointer)
+  }
+}
+
+extension PublicKey {
+  /// A point of P-256 by its coordinates (RFC 7518 §6.2.1).
+  static func p256(x: [UInt8], y: [UInt8]) throws(UnusableKey) -> PublicKey {
+    guard x.count == 32, y.count == 32 else { throw .init("its x and y are not 32 bytes each.") }
+    let point: [UInt8] = [0x04] + x + y
+    guard let key = PublicKey(.p256, subjectPublicKeyInfo: DER.publicKey(DER.p256, point)) else {
+      throw .init("its x and y are no point of P-256.")
+    }
+    return key
+  }
+
+  /// An RSA key (RFC 7518 §6.3.1).
+  static func rsa(modulus: [UInt8], exponent: [UInt8]) throws(UnusableKey) -> PublicKey {
+    // Not to be there, and some libraries write them all the same (RFC 7518 §6.3.1.1).
+    let modulus = Array(modulus.drop { $0 == 0 })
+    let exponent = Array(exponent.drop { $0 == 0 })
+    guard modulus.count <= maximumModulusBits / 8, let first = modulus.first, let last = modulus.last else {
+      throw .init("its modulus is longer than \(maximumModulusBits) bits, or 0.")
+    }
+    let bits = modulus.count * 8 - first.leadingZeroBitCount
+    guard bits >= minimumModulusBits else {
+      throw .init("its modulus has \(bits) bits; fewer than \(minimumModulusBits) are not safe.")
+    }
+    guard last & 1 == 1 else { throw .init("its modulus is even, so it is no RSA key.") }
+    try checkExponent(exponent)
+    let numbers = DER.sequence(DER.integer(modulus) + DER.integer(exponent))
+    let info = DER.publicKey(DER.rsaEncryption, numbers)
+    guard let key = PublicKey(.rsa(modulusLength: modulus.count), subjectPublicKeyInfo: info) else {
+      throw .init("its n and e are no RSA key.")
+    }
+    return key
+  }
+
+  /// A point of edwards25519 (RFC 8032 §5.1.2).
+  static func ed25519(_ point: [UInt8]) throws(UnusableKey) -> PublicKey {
+    guard point.count == 32 else { throw .init("its x is not 32 bytes.") }
+    guard SmallOrderPoint.isSound(point),
+      let key = PublicKey(.ed25519, subjectPublicKeyInfo: DER.publicKey(DER.ed25519, point))
+    else { throw .init("its x is no point that a key can be.") }
+    return key
+  }
+
+  /// Below this, RFC 7518 §3.3 allows none.
+  private static let minimumModulusBits = 2048
+  /// Above this, one verification costs more than a stranger should be able to ask for.
+  private static let maximumModulusBits = 8192
+
+  /// Odd, from 3 to 2³¹ − 1: 1 makes everything its own signature, and long ones only cost time. Go's bound too.
+  private static func checkExponent(_ exponent: [UInt8]) throws(UnusableKey) {
+    let value = exponent.count <= 4 ? exponent.reduce(0) { $0 << 8 | UInt32($1) } : .max
+    guard value & 1 == 1, (3...0x7FFF_FFFF).contains(value) else {
+      throw .init("its exponent is not an odd number from 3 to 2147483647.")
+    }
+  }
+}
+
+/// Why a key of a set is left out.
+struct UnusableKey: Error {
+  /// What follows a colon, with a full stop.
+  let reason: String
+
+  init(_ reason: String) {
+    self.reason = reason
+  }
+}
+
+/// The points of edwards25519 that multiples of 8 take to the neutral element. For such a “key” anybody can make
+/// signatures that verify, and OpenSSL does not refuse them.
+enum SmallOrderPoint {
+  /// Whether 32 bytes can be a key: y below p (RFC 8032 §5.1.3), and not of small order. Whether they are on the curve,
+  /// each verification tells.
+  static func isSound(_ point: [UInt8]) -> Bool {
+    guard let sign = point.indices.last else { return false }
+    var y = point
+    y[sign] &= 0x7F
+    let isReduced = y[sign] < 0x7F || y[0] < 0xED || y[1..<sign].contains { $0 != 0xFF }
+    return isReduced && !coordinates.contains(y)
+  }
+
+  /// The y of all eight, little-endian; points that differ by sign share one. Orders 4, 1, 8, 8 and 2.
+  private static let coordinates: [[UInt8]] = [
+    [UInt8](repeating: 0, count: 32),
+    [1] + [UInt8](repeating: 0, count: 31),
+    [
+      0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0,
+      0xD5, 0xDF, 0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x05,
+    ],
+    [
+      0xC7, 0x17, 0x6A, 0x70, 0x3D, 0x4D, 0xD8, 0x4F, 0xBA, 0x3C, 0x0B, 0x76, 0x0D, 0x10, 0x67, 0x0F,
+      0x2A, 0x20, 0x53, 0xFA, 0x2C, 0x39, 0xCC, 0xC6, 0x4E, 0xC7, 0xFD, 0x77, 0x92, 0xAC, 0x03, 0x7A,
+    ],
+    [0xEC] + [UInt8](repeating: 0xFF, count: 30) + [0x7F],
+  ]
+}
+
+/// As much of DER (X.690 §10) as it takes to write a `SubjectPublicKeyInfo` (RFC 5280 §4.1.2.7).
+enum DER {
+  /// `AlgorithmIdentifier` of a key on P-256 (RFC 5480 §2.1.1).
+  static let p256: [UInt8] = [
+    0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03,
+    0x01, 0x07,
+  ]
+  /// `AlgorithmIdentifier` of an RSA key (RFC 3279 §2.3.1).
+  static let rsaEncryption: [UInt8] = [
+    0x30, 0x0D, 0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01, 0x05, 0x00,
+  ]
+  /// `AlgorithmIdentifier` of an Ed25519 key (RFC 8410 §3).
+  static let ed25519: [UInt8] = [0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70]
+
+  /// A `SubjectPublicKeyInfo`.
+  static func publicKey(_ algorithm: [UInt8], _ key: [UInt8]) -> [UInt8] {
+    // The octet in front counts unused bits.
+    sequence(algorithm + element(0x03, [0] + key))
+  }
+
+  static func sequence(_ contents: [UInt8]) -> [UInt8] { element(0x30, contents) }
+
+  /// A positive INTEGER, from big-endian bytes without leading zeros.
+  static func integer(_ magnitude: [UInt8]) -> [UInt8] {
+    let isSigned = (magnitude.first ?? 0x80) >= 0x80
+    return element(0x02, isSigned ? [0] + magnitude : magnitude)
+  }
+
+  private static func element(_ tag: UInt8, _ contents: [UInt8]) -> [UInt8] {
+    let count = contents.count
+    guard count >= 0x80 else { return [tag, UInt8(count)] + contents }
+    var length: [UInt8] = []
+    var rest = count
+    while rest > 0 {
+      length.insert(UInt8(truncatingIfNeeded: rest), at: 0)
+      rest >>= 8
+    }
+    return [tag, 0x80 | UInt8(length.count)] + length + contents
+  }
+}

@@ -1,0 +1,239 @@
+public import Bytes
+import Locks
+
+/// Counts requests against the limits of clients, for all event loops together.
+///
+/// There is one as long as the process lives: a reload brings other ``ClientRates``, not empty buckets. Its memory is
+/// bounded, whatever comes from wherever (``RateLimits``), and it takes none from one request to the next.
+public final class RateLimiter: @unchecked Sendable {
+  // Sendable: the tables are touched only under `lock`.
+  private let lock = Mutex()
+  private var callers: BucketTable
+  private var totals: BucketTable
+  private var failures: BucketTable
+  private let failureBucket = TokenBucket(RateLimits.failures)
+
+  /// One with full buckets.
+  public convenience init() {
+    self.init(callers: RateLimits.callers)
+  }
+
+  init(callers: Int) {
+    self.callers = BucketTable(maximum: callers)
+    totals = BucketTable(maximum: RateLimits.clients)
+    failures = BucketTable(maximum: RateLimits.failedAddresses)
+  }
+
+  /// Takes a token of the caller's bucket and one of the client's total, or neither.
+  ///
+  /// - Parameters:
+  ///   - rates: The client's limits.
+  ///   - caller: The caller.
+  ///   - now: In nanoseconds of the monotonic clock.
+  public func take(_ rates: ClientRates, for caller: Caller, now: UInt64) -> RateVerdict {
+    let now = TokenBucket.moment(now)
+    switch (rates.caller, rates.total) {
+    case (nil, nil):
+      return .unlimited
+    case (let own?, nil):
+      let key = BucketKey(client: rates.key, caller: caller)
+      return lock.withLock { callers.take(own, key, now: now) }.verdict(.caller, now: now)
+    case (nil, let total?):
+      return lock.withLock { totals.take(total, rates.key, now: now) }.verdict(.total, now: now)
+    case (let own?, let total?):
+      let key = BucketKey(client: rates.key, caller: caller)
+      return takeBoth(own, key, total, rates.key, now: now)
+    }
+  }
+
+  /// Counts a failed credential. The server does not count valid credentials here, so it never slows them down.
+  ///
+  /// - Returns: Nil if the address may go on; else for how many seconds it may not: the value of `Retry-After`.
+  public func takeFailure(from address: String, now: UInt64) -> Int? {
+    let now = TokenBucket.moment(now)
+    let key = BucketKey(address: address)
+    let wait = lock.withLock { failures.take(failureBucket, key, now: now) }.wait
+    return wait > 0 ? ServiceLimit.seconds(wait) : nil
+  }
+
+  /// The memory of its tables.
+  var bytes: Int { lock.withLock { callers.bytes + totals.bytes + failures.bytes } }
+
+  private func takeBoth(
+    _ own: TokenBucket, _ key: BucketKey, _ total: TokenBucket, _ client: BucketKey, now: Int64
+  ) -> RateVerdict {
+    let (mine, all) = lock.withLock {
+      let mine = own.take(fullAt: callers[key], now: now)
+      let all = total.take(fullAt: totals[client], now: now)
+      let isTaken = mine.wait == 0 && all.wait == 0
+      callers.settle(key, mine, isTaken: isTaken, now: now)
+      totals.settle(client, all, isTaken: isTaken, now: now)
+      return (mine, all)
+    }
+    // The one that binds most: who must wait longer, else who has less left.
+    let isMine = mine.wait != all.wait ? mine.wait > all.wait : mine.remaining <= all.remaining
+    return isMine ? mine.verdict(.caller, now: now) : all.verdict(.total, now: now)
+  }
+}
+
+extension BucketTable {
+  /// Takes a token if there is one.
+  fileprivate mutating func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome {
+    let outcome = bucket.take(fullAt: self[key], now: now)
+    settle(key, outcome, isTaken: outcome.wait == 0, now: now)
+    return outcome
+  }
+
+  /// Remembers what has become of a bucket.
+  fileprivate mutating func settle(_ key: BucketKey, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
+    if isTaken {
+      set(key, fullAt: outcome.fullAt, now: now)
+    } else if outcome.untakenFullAt < self[key] {
+      set(key, fullAt: outcome.untakenFullAt, now: now)
+    }
+  }
+}
+
+extension TokenBucket.Outcome {
+  fileprivate func verdict(_ policy: ServiceLimit.Policy, now: Int64) -> RateVerdict {
+    let limit = ServiceLimit(policy, self, now: now)
+    return wait > 0 ? .limited(limit) : .allowed(limit)
+  }
+}
+
+/// Whether a request comes within its client's limits.
+public enum RateVerdict: Sendable, Equatable {
+  /// There are none.
+  case unlimited
+  /// It does, and this is what is left.
+  case allowed(ServiceLimit)
+  /// It does not; after so many seconds of it, it would: the value of `Retry-After`.
+  case limited(ServiceLimit)
+}
+
+/// Buckets that are not full, by their keys: small while there are few, and never larger than it was told.
+///
+/// An entry whose bucket is full again holds no information, so it is free. The table is set-associative: a key has one
+/// set of eight places, two cache lines. When all eight are in use the table doubles. When it may not grow any more,
+/// the server drops the bucket that would be full first. That caller gets some tokens early; it could get the same by
+/// coming from another address. The server never refuses a request because the table is full.
+struct BucketTable {
+  private struct Entry {
+    var key: UInt64
+    var fullAt: Int64
+  }
+
+  private static let ways = 8
+  private static let free = Entry(key: 0, fullAt: .min)
+
+  private var entries: [Entry]
+  private let maximum: Int
+
+  /// A table of at most `maximum` entries, a power of two and at least 128.
+  init(maximum: Int) {
+    self.maximum = maximum
+    entries = Array(repeating: Self.free, count: min(128, maximum))
+  }
+
+  /// How many entries it has room for now.
+  var capacity: Int { entries.count }
+
+  /// The memory that it takes.
+  var bytes: Int { entries.count * MemoryLayout<Entry>.stride }
+
+  /// When the bucket is full; long ago if it is not here.
+  subscript(key: BucketKey) -> Int64 {
+    for index in places(of: key.bits) where entries[index].key == key.bits { return entries[index].fullAt }
+    return Self.free.fullAt
+  }
+
+  /// Remembers when a bucket is full.
+  mutating func set(_ key: BucketKey, fullAt: Int64, now: Int64) {
+    let entry = Entry(key: key.bits, fullAt: fullAt)
+    var place = place(for: key.bits)
+    while entries[place].key != key.bits, entries[place].fullAt > now, entries.count < maximum {
+      grow(now: now)
+      place = self.place(for: key.bits)
+    }
+    entries[place] = entry
+  }
+
+  /// Where the key is, or else the place in its set that is to be had first.
+  private func place(for key: UInt64) -> Int {
+    let places = places(of: key)
+    var best = places.lowerBound
+    for index in places {
+      if entries[index].key == key { return index }
+      if entries[index].fullAt < entries[best].fullAt { best = index }
+    }
+    return best
+  }
+
+  private func places(of key: UInt64) -> Range<Int> {
+    let sets = UInt64(entries.count / Self.ways)
+    let first = Int(key & (sets - 1)) * Self.ways
+    return first..<first + Self.ways
+  }
+
+  /// Doubles. Every set falls into two, so all that is in use finds room.
+  private mutating func grow(now: Int64) {
+    let old = entries
+    entries = Array(repeating: Self.free, count: old.count * 2)
+    for entry in old where entry.fullAt > now { entries[place(for: entry.key)] = entry }
+  }
+}
+
+/// Names a bucket: 64 bits of SipHash, keyed afresh in each process.
+///
+/// A caller cannot choose its bucket or its place in a table, because the key of the hash is secret. In one of two
+/// thousand million full tables, two keys are equal: those two callers then share a bucket.
+struct BucketKey: Sendable, Equatable {
+  let bits: UInt64
+
+  /// The key of these bits.
+  init(bits: UInt64) {
+    self.bits = bits
+  }
+
+  /// A client's, for all who use it.
+  init(client id: String) {
+    self.init { $0.combine(id) }
+  }
+
+  /// One caller's who uses a client.
+  init(client: BucketKey, caller: Caller) {
+    self.init {
+      $0.combine(client.bits)
+      $0.combine(caller)
+    }
+  }
+
+  /// An address's, whatever it asks for.
+  init(address: String) {
+    self.init { $0.combine(address) }
+  }
+
+  private init(_ fill: (inout Hasher) -> Void) {
+    var hasher = Hasher()
+    fill(&hasher)
+    self.init(bits: UInt64(bitPattern: Int64(hasher.finalize())))
+  }
+}
+
+/// Whom a rate counts, among those who use one client.
+public enum Caller: Sendable, Hashable {
+  /// An address: an IPv4 address, an IPv6 network of /64, or `unix`.
+  case address(String)
+  /// The `sub` of a JWT (RFC 7519 §4.1.2), wherever its bearer is.
+  case subject(ByteString)
+}
+
+extension Caller {
+  /// The address or the subject, for the shares of a quota.
+  public var bytes: ByteString {
+    switch self {
+    case .address(let text): ByteString(text)
+    case .subject(let bytes): bytes
+    }
+  }
+}

@@ -1,0 +1,213 @@
+/// A place in a field value that is read from left to right (RFC 9110 §5.6). The value itself comes along with each
+/// call, so that nothing is copied.
+struct FieldScanner {
+  private(set) var index = 0
+
+  /// Whether all has been read.
+  func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
+
+  /// Passes one byte.
+  mutating func advance() { index += 1 }
+
+  /// Passes SP and HTAB.
+  mutating func skipWhitespace(in bytes: Span<UInt8>) {
+    while index < bytes.count, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
+  }
+
+  /// Passes `byte` if it stands here.
+  mutating func take(_ byte: Unicode.Scalar, in bytes: Span<UInt8>) -> Bool {
+    guard index < bytes.count, bytes[index] == UInt8(ascii: byte) else { return false }
+    index += 1
+    return true
+  }
+
+  /// Passes a token (RFC 9110 §5.6.2), which is empty if none stands here.
+  mutating func token(in bytes: Span<UInt8>) -> Range<Int> {
+    let start = index
+    while index < bytes.count, Self.isTokenByte(bytes[index]) { index += 1 }
+    return start..<index
+  }
+
+  /// Passes a quoted string (RFC 9110 §5.6.4) that begins here. The range is that between the quotes, quoted pairs as
+  /// they stand; nil if the string does not end.
+  mutating func quotedString(in bytes: Span<UInt8>) -> Range<Int>? {
+    index += 1
+    let start = index
+    while index < bytes.count {
+      switch bytes[index] {
+      case UInt8(ascii: "\""):
+        index += 1
+        return start..<index - 1
+      case UInt8(ascii: "\\"):
+        index += 2
+      default:
+        index += 1
+      }
+    }
+    index = bytes.count
+    return nil
+  }
+
+  /// What stood between an element and the separator behind it.
+  enum Remainder {
+    case nothing, garbage, unterminatedString
+  }
+
+  /// Passes everything up to the next `separator` outside of quoted strings, and the separator.
+  mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> Remainder {
+    skipWhitespace(in: bytes)
+    var remainder = Remainder.nothing
+    while index < bytes.count {
+      if take(separator, in: bytes) { return remainder }
+      remainder = .garbage
+      if bytes[index] != UInt8(ascii: "\"") {
+        index += 1
+      } else if quotedString(in: bytes) == nil {
+        return .unterminatedString
+      }
+    }
+    return remainder
+  }
+
+  private static func isTokenByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+      UInt8(ascii: "A")...UInt8(ascii: "Z"):
+      true
+    case UInt8(ascii: "!"), UInt8(ascii: "#")...UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"),
+      UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "^")...UInt8(ascii: "`"), UInt8(ascii: "|"),
+      UInt8(ascii: "~"):
+      true
+    default: false
+    }
+  }
+}
+
+/// Questions about parts of a field value.
+enum FieldText {
+  /// Whether `range` is `lowercase`, letter case aside.
+  static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: StaticString) -> Bool {
+    guard range.count == lowercase.utf8CodeUnitCount else { return false }
+    for offset in 0..<range.count {
+      let byte = bytes[range.lowerBound + offset]
+      let letter = byte &- 0x41 < 26 ? byte | 0x20 : byte
+      // Safe: `offset` is below the literal's length.
+      guard unsafe letter == lowercase.utf8Start[offset] else { return false }
+    }
+    return true
+  }
+
+  /// The same for a name that is not a literal, in ASCII.
+  static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: String) -> Bool {
+    guard range.count == lowercase.utf8.count else { return false }
+    for (index, expected) in zip(range, lowercase.utf8) {
+      let byte = bytes[index]
+      guard (byte &- 0x41 < 26 ? byte | 0x20 : byte) == expected else { return false }
+    }
+    return true
+  }
+
+  /// The number of seconds that `range` is (RFC 9111 §1.2.2): digits and nothing else. One that is too large to count
+  /// becomes 2³¹, 68 years, as the RFC would have it. Nil for anything else.
+  static func deltaSeconds(_ range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
+    guard !range.isEmpty else { return nil }
+    var seconds = 0
+    for index in range {
+      let digit = bytes[index] &- UInt8(ascii: "0")
+      guard digit < 10 else { return nil }
+      seconds = min(seconds * 10 + Int(digit), mostSeconds)
+    }
+    return seconds
+  }
+
+  /// What no length of time exceeds, so that sums of a few cannot overflow.
+  static let mostSeconds = 1 << 31
+}
+
+/// Reads the three forms of HTTP-date that recipients have to know (RFC 9110 §5.6.7).
+enum FieldDate {
+  /// Seconds since the epoch; nil for what is no date. Day names are not checked against the date.
+  ///
+  /// - Parameter now: The present in seconds since the epoch: two-digit years are read by it.
+  static func seconds(_ text: String, now: Int) -> Int? {
+    var text = text
+    return text.withUTF8 { buffer in
+      // Safe: the span does not leave the closure that lends the bytes.
+      seconds(unsafe Span(_unsafeElements: buffer), now: now)
+    }
+  }
+
+  /// Where things stand is all that tells the forms apart; nothing is allocated, since every answer has such a field.
+  private static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
+    if matches("???, 00 ??? 0000 00:00:00 GMT", bytes, from: 0) {
+      return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)
+    }
+    if matches("??? ??? ?0 00:00:00 0000", bytes, from: 0) {
+      // A space stands in place of the day's first digit.
+      let day = number(bytes[8] == UInt8(ascii: " ") ? 9..<10 : 8..<10, bytes)
+      return seconds(day: day, month: 4, year: number(20..<24, bytes), time: 11, bytes)
+    }
+    // Behind the day's whole name, `Wednesday` the longest.
+    let start = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
+    guard let start, matches(", 00-???-00 00:00:00 GMT", bytes, from: start) else { return nil }
+    let year = century(number(start + 9..<start + 11, bytes), now: now)
+    return seconds(day: number(start + 2..<start + 4, bytes), month: start + 5, year: year, time: start + 12, bytes)
+  }
+
+  /// Whether `bytes` from `start` to their end are like `pattern`, in which `0` is any digit and `?` anything.
+  private static func matches(_ pattern: StaticString, _ bytes: Span<UInt8>, from start: Int) -> Bool {
+    guard bytes.count == start + pattern.utf8CodeUnitCount else { return false }
+    for offset in 0..<pattern.utf8CodeUnitCount {
+      let byte = bytes[start + offset]
+      // Safe: `offset` is below the literal's length.
+      switch unsafe pattern.utf8Start[offset] {
+      case UInt8(ascii: "?"): continue
+      case UInt8(ascii: "0"): guard byte &- UInt8(ascii: "0") < 10 else { return false }
+      case let expected: guard byte == expected else { return false }
+      }
+    }
+    return true
+  }
+
+  /// - Parameters:
+  ///   - month: Where its name begins.
+  ///   - time: Where `08:49:37` begins.
+  private static func seconds(day: Int?, month: Int, year: Int?, time: Int, _ bytes: Span<UInt8>) -> Int? {
+    guard let day, let year, let month = self.month(at: month, bytes), (1...31).contains(day),
+      let hour = number(time..<time + 2, bytes), let minute = number(time + 3..<time + 5, bytes),
+      let second = number(time + 6..<time + 8, bytes), hour < 24, minute < 60, second <= 60
+    else { return nil }
+    return daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
+  }
+
+  private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
+    FieldText.deltaSeconds(range, of: bytes)
+  }
+
+  private static func month(at start: Int, _ bytes: Span<UInt8>) -> Int? {
+    let names: StaticString = "JanFebMarAprMayJunJulAugSepOctNovDec"
+    return (0..<12).first { month in
+      // Safe: twelve names of three letters.
+      (0..<3).allSatisfy { unsafe bytes[start + $0] == names.utf8Start[3 * month + $0] }
+    }.map { $0 + 1 }
+  }
+
+  /// A year that appears to be more than 50 years ahead is the last one with those digits (RFC 9110 §5.6.7).
+  private static func century(_ year: Int?, now: Int) -> Int? {
+    guard let year else { return nil }
+    let present = 1970 + now / 31_556_952
+    let candidate = present - present % 100 + year
+    return candidate > present + 50 ? candidate - 100 : candidate
+  }
+
+  /// Days from 1970-01-01, counted as ``Bytes/CivilDate`` counts them (Howard Hinnant, `days_from_civil`). Years 0 to
+  /// 9999 only.
+  private static func daysSinceEpoch(year: Int, month: Int, day: Int) -> Int {
+    // From 1 March, and one era up, so that nothing is negative.
+    let year = year + 400 - (month <= 2 ? 1 : 0)
+    let (era, yearOfEra) = year.quotientAndRemainder(dividingBy: 400)
+    let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+    let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+    return (era - 1) * 146_097 + dayOfEra - 719_468
+  }
+}

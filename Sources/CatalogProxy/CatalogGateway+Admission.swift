@@ -1,0 +1,249 @@
+import HTTPMessages
+import Locks
+
+/// Whose turn it is: the quota is shared fairly, and what does not fit waits.
+extension CatalogGateway {
+  /// Waits for a turn, no longer than the exchange may take.
+  ///
+  /// - Parameter isRetry: Whether the request was refused with 429 before.
+  func admit(_ exchange: Exchange, isRetry: Bool) async -> Admission {
+    let waiting = OneShot<Admission>()
+    let now = clock.elapsed
+    var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
+    request.isRetry = isRetry
+    request.patience = exchange.end - now - leastTime
+    let wanted = request
+    let (admission, isUnpaced) = withState { state in
+      let admission = state.limit.acquire(wanted, waiter: waiting, now: now)
+      return (admission, state.startsPacing(by: exchange.route))
+    }
+    if isUnpaced { startPacing(by: exchange.route) }
+    switch admission {
+    case .granted(let permit): return .granted(permit)
+    case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
+    case .queued(let ticket):
+      // One that is left with less would not be sent, and its turn would be lost.
+      expire(.wait(ticket), at: exchange.end - leastTime, exchange.route)
+      return await withTaskCancellationHandler {
+        await waiting.get()
+      } onCancel: {
+        withState { $0.limit.cancel(ticket) }?.resume(.cancelled)
+      }
+    }
+  }
+
+  /// Gives a turn back, and tells those whose turn it is now.
+  func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
+    let now = clock.elapsed
+    let (grants, route) = withState { state in
+      let grants = state.limit.release(permit, outcome, now: now)
+      return (grants, state.startsPacing() ? state.pacingRoute : nil)
+    }
+    if let route { startPacing(by: route) }
+    hand(grants)
+  }
+
+  private func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
+    for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
+      // It had been told something else in the same moment.
+      release(grant.permit, .inconclusive)
+    }
+  }
+
+  // MARK: Pacing
+
+  private func startPacing(by route: UpstreamRoute) {
+    Task(executorPreference: route.executor) { await self.pace(route.upstream) }
+  }
+
+  /// Lets requests go at the pacer's times, until none waits for it.
+  private func pace(_ upstream: any Upstream) async {
+    while true {
+      let now = clock.elapsed
+      let (grants, next) = withState { state in
+        let grants = state.limit.advance(now: now)
+        state.isPacing = state.limit.opening != nil
+        return (grants, state.limit.opening)
+      }
+      hand(grants)
+      guard let next else { return }
+      guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
+        // The loop is on its way out, and this with it.
+        return withState { $0.isPacing = false }
+      }
+    }
+  }
+
+  // MARK: Ends
+
+  /// Sees to it that something ends at its time, though nothing else should happen.
+  func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
+    let isUnwatched = withState { state in
+      state.expiries.insert(item, until: end)
+      defer { state.expiries.isWatched = true }
+      return !state.expiries.isWatched
+    }
+    guard isUnwatched else { return }
+    Task(executorPreference: route.executor) { await self.watchExpiries(route.upstream) }
+  }
+
+  private func watchExpiries(_ upstream: any Upstream) async {
+    while true {
+      let now = clock.elapsed
+      let (waits, turns, next) = withState { state -> ([OneShot<Admission>], [HeldPermit], Duration?) in
+        var waits: [OneShot<Admission>] = []
+        var turns: [HeldPermit] = []
+        for item in state.expiries.removeExpired(now: now) {
+          switch item {
+          case .wait(let ticket): if let waiter = state.limit.cancel(ticket) { waits.append(waiter) }
+          case .turn(let permit): turns.append(permit)
+          }
+        }
+        let next = state.expiries.next
+        state.expiries.isWatched = next != nil
+        return (waits, turns, next)
+      }
+      for waiter in waits { waiter.resume(.timedOut) }
+      for permit in turns { permit.release(.inconclusive) }
+      guard let next else { return }
+      guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
+        // The loop is on its way out, and this with it.
+        return withState { $0.expiries.isWatched = false }
+      }
+    }
+  }
+}
+
+extension CatalogGateway.State {
+  /// Whether a task that lets requests go at the pacer's times is needed and not there. The caller starts it.
+  ///
+  /// - Parameter route: A way to the upstream, for a task that is needed later.
+  mutating func startsPacing(by route: UpstreamRoute? = nil) -> Bool {
+    guard limit.opening != nil, !isPacing else { return false }
+    if let route { pacingRoute = route }
+    isPacing = pacingRoute != nil
+    return isPacing
+  }
+}
+
+/// One's turn at the upstream, given back when the answer is whole or given up: exactly once.
+final class HeldPermit: @unchecked Sendable {
+  // Sendable: `permit` is touched only under `mutex`.
+  private let mutex = Mutex()
+  private var permit: ConcurrencyPermit?
+  private let proxy: CatalogGateway
+
+  init(_ permit: ConcurrencyPermit, of proxy: CatalogGateway) {
+    self.permit = permit
+    self.proxy = proxy
+  }
+
+  deinit { release(.inconclusive) }
+
+  /// Gives it back, with how the upstream took it. Does nothing a second time.
+  func release(_ outcome: ConcurrencyOutcome) {
+    let permit = mutex.withLock {
+      defer { self.permit = nil }
+      return self.permit
+    }
+    if let permit { proxy.release(permit, outcome) }
+  }
+}
+
+/// Content that gives the turn back at its end.
+final class PermittedContent: ContentReader, @unchecked Sendable {
+  // Sendable by confinement, as the content itself.
+  private let reader: any ContentReader
+  private let permit: HeldPermit
+
+  init(_ reader: any ContentReader, _ permit: HeldPermit) {
+    self.reader = reader
+    self.permit = permit
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    do throws(ContentError) {
+      let part = try await reader.read()
+      if part == nil { permit.release(.answered) }
+      return part
+    } catch {
+      permit.release(.inconclusive)
+      throw error
+    }
+  }
+
+  func cancel() {
+    reader.cancel()
+    permit.release(.inconclusive)
+  }
+}
+
+/// What has to end at its moment, whatever happens: waits for a turn, and turns that a slow reader holds.
+struct DeadlineQueue {
+  enum Item {
+    case wait(QueueTicket)
+    case turn(HeldPermit)
+  }
+
+  private var entries: [(end: Duration, item: Item)] = []
+  private var first = 0
+  /// Whether a task or timer watches for the next end.
+  var isWatched = false
+
+  /// Takes one in. Nearly all have the same time left, so that it belongs at the end, or near it.
+  mutating func insert(_ item: Item, until end: Duration) {
+    if first > 64, first > entries.count / 2 {
+      entries.removeFirst(first)
+      first = 0
+    }
+    var index = entries.count
+    while index > first, entries[index - 1].end > end { index -= 1 }
+    entries.insert((end, item), at: index)
+  }
+
+  /// Takes out those whose time is up.
+  mutating func removeExpired(now: Duration) -> [Item] {
+    var items: [Item] = []
+    while first < entries.count, entries[first].end <= now {
+      items.append(entries[first].item)
+      first += 1
+    }
+    return items
+  }
+
+  /// When the next item ends; nil if there are no items.
+  var next: Duration? { first < entries.count ? entries[first].end : nil }
+}
+
+/// A value that a task waits for, and that any thread may give, once: the first one counts.
+@safe final class OneShot<Value: Sendable>: @unchecked Sendable {
+  // Sendable: everything is touched only under `mutex`. Safe: the continuation is taken out before it is resumed.
+  private let mutex = Mutex()
+  private var value: Value?
+  private var continuation: UnsafeContinuation<Value, Never>?
+
+  /// Gives the value. False if there was one already.
+  @discardableResult
+  func resume(_ value: Value) -> Bool {
+    let (isFirst, continuation) = unsafe mutex.withLock {
+      guard self.value == nil else { return unsafe (false, nil as UnsafeContinuation<Value, Never>?) }
+      self.value = value
+      let continuation = unsafe self.continuation
+      unsafe self.continuation = nil
+      return unsafe (true, continuation)
+    }
+    unsafe continuation?.resume(returning: value)
+    return isFirst
+  }
+
+  /// Waits for the value.
+  func get() async -> Value {
+    await unsafe withUnsafeContinuation { continuation in
+      let value = mutex.withLock {
+        if self.value == nil { unsafe self.continuation = continuation }
+        return self.value
+      }
+      if let value { unsafe continuation.resume(returning: value) }
+    }
+  }
+}

@@ -1,0 +1,265 @@
+import HTTPMessages
+import HTTPTypes
+import Memory
+
+/// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
+extension CatalogGateway {
+  /// Waits for the result of the request's flight, and starts the flight if it does not exist. If the caller may have a
+  /// stale response, it waits no longer than `staleAfter`, and the flight continues.
+  ///
+  /// - Parameter waitsForAll: Whether it waits to the end all the same.
+  func share(
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, waitsForAll: Bool = false,
+    by route: UpstreamRoute, end: Duration
+  ) async -> (Outcome, isCollapsed: Bool) {
+    let now = clock.now
+    if withState({ $0.unshared.contains(call.key, now: .nanoseconds(Int64(now.monotonic))) }) {
+      return (await fetch(call, validating: stored, reason, by: route, end: end), false)
+    }
+    let hasStale =
+      !waitsForAll && stored.map { Selection($0.answer, now: now).mayServeWhileWaiting(call.directives) } ?? false
+    let waiting = OneShot<Outcome>()
+    let joined = withState { state -> (FlightTicket, isNew: Bool)? in
+      let key = FlightKey(call.key, sent: call.fields)
+      if hasStale, state.flights.isKept(key) { return nil }
+      let (ticket, isNew) = state.flights.join(key, waiting)
+      if isNew {
+        // Started within the lock, so that no caller can leave a flight before its task is set. The task runs later.
+        state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
+          await self.runCoalesced(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
+        }
+      } else {
+        state.counts.collapsed += 1
+      }
+      return (ticket, isNew)
+    }
+    guard let (ticket, isNew) = joined else { return (.late, true) }
+    let timer = hasStale ? endWait(of: ticket, by: route) : nil
+    defer { timer?.cancel() }
+    let outcome = await withTaskCancellationHandler {
+      await waiting.get()
+    } onCancel: {
+      leave(ticket)
+    }
+    return (outcome, !isNew)
+  }
+
+  /// Ends the wait of one caller after `staleAfter`.
+  private func endWait(of ticket: FlightTicket, by route: UpstreamRoute) -> Task<Void, Never> {
+    let patience = configuration.staleAfter
+    return Task(executorPreference: route.executor) {
+      guard (try? await route.upstream.pause(for: patience)) != nil else { return }
+      self.withState { $0.flights.keep(ticket) }?.resume(.late)
+    }
+  }
+
+  private func leave(_ ticket: FlightTicket) {
+    let (waiter, task) = withState { state -> (OneShot<Outcome>?, Task<Void, Never>?) in
+      guard case .left(let waiter, let cancelsFlight) = state.flights.leave(ticket) else { return (nil, nil) }
+      return (waiter, cancelsFlight ? state.tasks.removeValue(forKey: ticket.flight) : nil)
+    }
+    task?.cancel()
+    waiter?.resume(.cancelled)
+  }
+
+  /// Asks upstream and tells all who wait.
+  private func runCoalesced(
+    _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
+    leader: OneShot<Outcome>, by route: UpstreamRoute, end: Duration
+  ) async {
+    let outcome = await fetch(call, validating: stored, reason, by: route, end: end)
+    let waiters = withState { state in
+      state.tasks[flight] = nil
+      return state.flights.complete(flight)
+    }
+    guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
+    // The content can be read on this loop only, which is the leader's.
+    var isTaken = false
+    for waiter in waiters where waiter === leader { isTaken = waiter.resume(outcome) }
+    for waiter in waiters where waiter !== leader { waiter.resume(.alone) }
+    if !isTaken { response.content.cancel() }
+  }
+
+  /// Gives an outcome to all waiters. If only one caller may have it, the first waiter gets it.
+  private func tell(_ waiters: [OneShot<Outcome>], _ outcome: Outcome) {
+    var outcome = outcome
+    for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
+  }
+
+  /// Asks upstream for a storable answer and stores it.
+  func fetch(
+    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
+  ) async -> Outcome {
+    var fields = call.fields
+    if let stored { for field in stored.answer.validators { fields.append(field) } }
+    let requestedAt = clock.now
+    let exchange = Exchange(
+      UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end, route: route)
+    switch await perform(exchange) {
+    case .failure(let failure): return .failure(failure)
+    case .cancelled: return .cancelled
+    case .response(let response, let permit) where response.status == .notModified:
+      response.content.cancel()
+      permit.release(.answered)
+      guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
+      let notModified = received(response, call, requestedAt)
+      let settings = cacheSettings
+      if let answer = cache.freshen(stored.answer, for: call.key, by: notModified, settings: settings) {
+        if settings != cacheSettings { cache.remove(call.key) }
+        return .answer(answer, isStored: true, forwardStatus: 304)
+      }
+      return await fetch(call, validating: nil, reason, by: route, end: end)
+    case .response(let response, let permit):
+      return await store(response, permit, call, requestedAt, route, end: end)
+    }
+  }
+
+  /// Reads an answer to its end and stores it, unless it is too long for that.
+  private func store(
+    _ response: UpstreamResponse, _ permit: HeldPermit, _ call: CatalogCall, _ requestedAt: CacheTime,
+    _ route: UpstreamRoute, end: Duration
+  ) async -> Outcome {
+    var whole = received(response, call, requestedAt)
+    let limit = configuration.cache.largestContent
+    var parts = PartialContent(response.content, memory: configuration.memory)
+    guard response.contentLength ?? 0 <= limit else { return .stream(held(response, permit, until: end, route)) }
+    do throws(ContentError) {
+      switch try await parts.read(upTo: limit, length: response.contentLength) {
+      case .whole: permit.release(.answered)
+      case .tooLong: return .stream(held(parts.response(response), permit, until: end, route))
+      case .refused:
+        response.content.cancel()
+        permit.release(.inconclusive)
+        return .failure(.overMemory)
+      }
+    } catch {
+      permit.release(.inconclusive)
+      return broken(error)
+    }
+    whole.body = parts.bytes
+    do throws(ContentCodingError) {
+      let settings = cacheSettings
+      let answer = try StoredAnswer(whole, settings: settings)
+      let isStored = cache.store(answer, for: call.key)
+      let now = clock.elapsed
+      withState { $0.unshared.note(call.key, isShareable: answer.isShareable, now: now) }
+      // Those who may have it have changed meanwhile.
+      if settings != cacheSettings { cache.remove(call.key) }
+      return .answer(answer, isStored: isStored, forwardStatus: nil)
+    } catch .tooLarge where call.coding == .gzip {
+      return .stream(parts.response(response))
+    } catch {
+      return broken(.broken("The content is no gzip as its Content-Encoding says, or decodes to too much."))
+    }
+  }
+
+  private func broken(_ error: ContentError) -> Outcome {
+    guard error != .cancelled else {
+      return Task.isCancelled ? .cancelled : .failure(.givenUp(nextHop: configuration.nextHop))
+    }
+    let error = UpstreamError(
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "An answer broke off. \(error)")
+    observer.noticed(.exchangeFailed(error))
+    return .failure(UpstreamFailure(error, nextHop: configuration.nextHop))
+  }
+
+  private func received(
+    _ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime
+  ) -> ReceivedAnswer {
+    ReceivedAnswer(
+      status: response.status, fields: response.fields,
+      downstream: policy.responseFields(response.fields, version: response.version), body: [],
+      sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
+  }
+}
+
+extension Outcome {
+  /// Whether only one of those who wait may have it.
+  fileprivate var isForOne: Bool {
+    if case .answer(let answer, _, _) = self { !answer.isShareable } else { false }
+  }
+}
+
+/// Content that is read until it is whole, or too long to be kept.
+struct PartialContent {
+  /// How far it was read.
+  enum Reading {
+    /// To its end.
+    case whole
+    /// There is more than was asked for: what was read is kept, the rest is still to come.
+    case tooLong
+    /// There is no memory for more.
+    case refused
+  }
+
+  private let reader: any ContentReader
+  private let hold: MemoryHold
+  /// All that was read. In one array: collected in parts, it would leave as much free memory in the heap again, between
+  /// blocks in use, where it counts for nothing.
+  private(set) var bytes: [UInt8] = []
+  private var isWhole = false
+
+  /// What is read is charged to `memory`.
+  init(_ reader: any ContentReader, memory: MemoryBudget) {
+    self.reader = reader
+    hold = MemoryHold(memory, for: nil)
+  }
+
+  /// Reads to the end, or until there are more than `limit` bytes.
+  ///
+  /// - Parameter length: How many bytes there are, if the upstream has said it.
+  mutating func read(upTo limit: Int, length: Int?) async throws(ContentError) -> Reading {
+    if let length { bytes.reserveCapacity(min(length, limit)) }
+    while let part = try await reader.read() {
+      bytes.append(contentsOf: part)
+      guard hold.resize(to: bytes.capacity, for: .upstream) else { return .refused }
+      guard bytes.count <= limit else { return .tooLong }
+    }
+    isWhole = true
+    return .whole
+  }
+
+  /// `response` with what was read put back in front of the rest.
+  func response(_ response: UpstreamResponse) -> UpstreamResponse {
+    var response = response
+    response.content = Continuation(bytes, hold, then: isWhole ? nil : reader)
+    return response
+  }
+
+  /// Bytes that were read before, and then the rest.
+  private final class Continuation: ContentReader, @unchecked Sendable {
+    // Sendable by confinement: used by one task at a time, on the loop of `rest`.
+    private var bytes: [UInt8]
+    private var sent = 0
+    private let hold: MemoryHold
+    private let rest: (any ContentReader)?
+
+    /// What a reader gets of them at once.
+    private static let partSize = 65_536
+
+    init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
+      self.bytes = bytes
+      self.hold = hold
+      self.rest = rest
+    }
+
+    func read() async throws(ContentError) -> [UInt8]? {
+      guard sent < bytes.count else { return try await rest?.read() }
+      let end = min(sent + Self.partSize, bytes.count)
+      let part = Array(bytes[sent..<end])
+      sent = end
+      if sent == bytes.count { forget() }
+      return part
+    }
+
+    func cancel() {
+      forget()
+      rest?.cancel()
+    }
+
+    private func forget() {
+      (bytes, sent) = ([], 0)
+      hold.force(to: 0)
+    }
+  }
+}

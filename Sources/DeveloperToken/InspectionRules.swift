@@ -1,0 +1,260 @@
+import Bytes
+import JSON
+
+/// Apple's rules for the header.
+struct HeaderRules {
+  let header: JSONValue
+  let key: VerificationKey?
+
+  func check(into inspection: inout Inspection) {
+    MemberRules.checkRepeats(of: header, rule: "header.members", into: &inspection)
+    checkAlgorithm(into: &inspection)
+    checkKeyID(into: &inspection)
+    checkType(into: &inspection)
+  }
+
+  private func checkAlgorithm(into inspection: inout Inspection) {
+    guard case .string(let algorithm)? = header["alg"] else {
+      return inspection.add("header.alg", .fail, "The header has no alg; it must be ES256.")
+    }
+    inspection.algorithm = algorithm
+    inspection.add(
+      "header.alg", algorithm == "ES256", pass: "The algorithm is ES256.",
+      fail: "The algorithm is \(Printable.quote(algorithm)); Apple takes ES256 alone.")
+  }
+
+  private func checkKeyID(into inspection: inout Inspection) {
+    guard case .string(let text)? = header["kid"] else {
+      return inspection.add("header.kid", .fail, "The header has no kid; it must be the ID of the MusicKit key.")
+    }
+    inspection.keyID = text
+    do {
+      let keyID = try KeyID(text.text)
+      inspection.add("header.kid", .pass, "The kid \(keyID) has the form of a key ID.")
+      guard let expected = key?.keyID else { return }
+      inspection.add(
+        "header.kid.key", keyID == expected, pass: "It is the ID of the given key.",
+        fail: "The given key is \(expected), so Apple would verify with another key than the one that signed.")
+    } catch {
+      inspection.add("header.kid", .fail, "\(error)")
+    }
+  }
+
+  /// Apple does not list `typ`, so nothing about it can be refused.
+  private func checkType(into inspection: inout Inspection) {
+    switch header["typ"] {
+    case nil: inspection.add("header.typ", .pass, "There is no typ, and Apple asks for none.")
+    case .string("JWT"): inspection.add("header.typ", .pass, "The typ is JWT.")
+    default: inspection.add("header.typ", .warning, "The typ is not JWT; Apple asks for none, other tools may.")
+    }
+  }
+}
+
+/// Apple's rules for the claims, except for `origin`.
+struct ClaimRules {
+  let claims: JSONValue
+  let now: Int
+  private static let known: Set<ByteString> = ["iss", "iat", "exp", "origin"]
+  /// The year 5138 in seconds, 1973 in milliseconds: what is beyond was meant as milliseconds.
+  private static let millisecondsBegin = 100_000_000_000
+  private static let cap = TokenPolicy.maximumLifetime
+
+  func check(into inspection: inout Inspection) {
+    MemberRules.checkRepeats(of: claims, rule: "claims.members", into: &inspection)
+    checkIssuer(into: &inspection)
+    inspection.issuedAt = checkTime("iat", into: &inspection)
+    inspection.expiresAt = checkTime("exp", into: &inspection)
+    if let issuedAt = inspection.issuedAt { checkIssuedAt(issuedAt, into: &inspection) }
+    if let expiresAt = inspection.expiresAt { checkExpiry(expiresAt, inspection.issuedAt, into: &inspection) }
+    checkForeign(into: &inspection)
+  }
+
+  private func checkIssuer(into inspection: inout Inspection) {
+    guard case .string(let text)? = claims["iss"] else {
+      return inspection.add("claims.iss", .fail, "There is no iss; it must be the team ID.")
+    }
+    inspection.issuer = text
+    do {
+      let team = try TeamID(text.text)
+      let isKeyID = inspection.keyID.map { $0 == team.description } ?? false
+      inspection.add(
+        "claims.iss", !isKeyID, pass: "The iss \(team) has the form of a team ID.",
+        fail: "The iss and the kid are both \(team); iss must be the team ID, kid the key ID.")
+    } catch {
+      inspection.add("claims.iss", .fail, "\(error)")
+    }
+  }
+
+  /// The time, if it is whole seconds.
+  private func checkTime(_ name: String, into inspection: inout Inspection) -> Int? {
+    let rule = "claims.\(name)"
+    switch claims[name] {
+    case nil:
+      inspection.add(rule, .fail, "There is no \(name); it must be whole seconds since 1970.")
+    case .number(let text):
+      guard let time = Int(text) else {
+        inspection.add(rule, .fail, "The \(name) is \(Printable.quote(text)); it must be a whole number of seconds.")
+        return nil
+      }
+      guard time < Self.millisecondsBegin else {
+        inspection.add(rule, .fail, "The \(name) is \(time), which looks like milliseconds; it must be seconds.")
+        return nil
+      }
+      guard time >= 0 else {
+        inspection.add(rule, .fail, "The \(name) is before 1970.")
+        return nil
+      }
+      inspection.add(rule, .pass, "The \(name) is whole seconds.")
+      return time
+    case .string:
+      inspection.add(rule, .fail, "The \(name) is a string; it must be a number, without quotes.")
+    default:
+      inspection.add(rule, .fail, "The \(name) is not a number; it must be whole seconds since 1970.")
+    }
+    return nil
+  }
+
+  private func checkIssuedAt(_ issuedAt: Int, into inspection: inout Inspection) {
+    inspection.add(
+      "claims.iat.future", issuedAt <= now, pass: "The token is not from the future.",
+      fail: "The iat is \(issuedAt - now) s in the future by this machine's clock. Apple refuses such a token; a clock"
+        + " that runs fast by half a minute is enough, so iat should be backdated.")
+  }
+
+  private func checkExpiry(_ expiresAt: Int, _ issuedAt: Int?, into inspection: inout Inspection) {
+    inspection.add(
+      "claims.exp.past", expiresAt > now, pass: "It has \(expiresAt - now) s left.",
+      fail: "It expired \(now - expiresAt) s ago.")
+    inspection.add(
+      "claims.exp.cap.now", expiresAt - now <= Self.cap, pass: "It expires within \(Self.cap) s of now.",
+      fail: "It expires \(expiresAt - now) s from now; Apple's limit is \(Self.cap) s (six months).")
+    guard let issuedAt else { return }
+    inspection.add(
+      "claims.exp.cap.iat", expiresAt - issuedAt <= Self.cap, pass: "It lives at most \(Self.cap) s.",
+      fail: "It lives \(expiresAt - issuedAt) s from iat; Apple's limit is \(Self.cap) s (six months).")
+    guard expiresAt <= issuedAt else { return }
+    inspection.add("claims.exp.order", .fail, "It expires before it is issued.")
+  }
+
+  private func checkForeign(into inspection: inout Inspection) {
+    for name in ["aud", "sub"] where claims[name] != nil {
+      inspection.add(
+        "claims.\(name)", .fail,
+        "It has \(name), which belongs to other services of Apple's (Sign in with Apple, App Store Connect); a"
+          + " developer token for Apple Music has none.")
+    }
+    if claims["root_https_origin"] != nil {
+      inspection.add(
+        "claims.root_https_origin", .fail, "It has root_https_origin, which is for Apple's own web player alone.")
+    }
+    let foreign: Set<ByteString> = ["aud", "sub", "root_https_origin"]
+    let unknown = claims.members.map(\.name).filter { !Self.known.contains($0) && !foreign.contains($0) }
+    guard !unknown.isEmpty else { return }
+    let names = unknown.prefix(8).map { Printable.quote($0) }.joined(separator: ", ")
+    inspection.add("claims.unknown", .warning, "It has claims that Apple does not list: \(names).")
+  }
+}
+
+/// Apple's rules for the `origin` claim: an array of concrete origins, and the browser's among them.
+struct OriginRules {
+  let claim: JSONValue?
+  let origin: Origin?
+
+  func check(into inspection: inout Inspection) {
+    switch claim {
+    case nil: inspection.add("claims.origin", .pass, "There is no origin claim: it works from everywhere.")
+    case .array(let elements): check(elements, into: &inspection)
+    case .string:
+      inspection.add("claims.origin", .fail, "The origin claim is a string; it must be an array of strings.")
+    default: inspection.add("claims.origin", .fail, "The origin claim is not an array of strings.")
+    }
+  }
+
+  private func check(_ elements: [JSONValue], into inspection: inout Inspection) {
+    let texts = elements.compactMap { element in
+      if case .string(let text) = element { text } else { nil }
+    }
+    inspection.origins = texts
+    let problems = texts.compactMap(problem)
+    if elements.isEmpty {
+      inspection.add("claims.origin", .fail, "The origin claim is empty, which allows nothing; leave it out instead.")
+    } else if texts.count < elements.count {
+      inspection.add("claims.origin", .fail, "The origin claim holds something else than strings.")
+    } else if !problems.isEmpty {
+      inspection.add("claims.origin", .fail, problems.prefix(8).joined(separator: " "))
+    } else {
+      inspection.add("claims.origin", .pass, "The origin claim is an array of concrete origins.")
+    }
+    checkMatch(texts, into: &inspection)
+  }
+
+  /// What keeps a text from ever being equal to what a browser sends.
+  private func problem(_ text: ByteString) -> String? {
+    do {
+      let origin = try Origin(text.text)
+      return text == origin.description
+        ? nil : "The origin \(Printable.quote(text)) is never equal to a browser's, which is “\(origin)”."
+    } catch {
+      return error.description
+    }
+  }
+
+  private func checkMatch(_ texts: [ByteString], into inspection: inout Inspection) {
+    guard let origin else {
+      return inspection.add(
+        "claims.origin.match", .unknown, "It works only in requests whose Origin is one of these; none was given.")
+    }
+    inspection.add(
+      "claims.origin.match", texts.contains { $0 == origin.description }, pass: "\(origin) is one of its origins.",
+      fail: "\(origin) is not one of its origins, so Apple would refuse it from there.")
+  }
+}
+
+/// The rules for the signature: raw, 64 bytes, the key's.
+struct SignatureRules {
+  let jws: JWS
+  let key: VerificationKey?
+
+  func check(into inspection: inout Inspection) {
+    let signature = jws.signature.span
+    guard let raw = ECDSASignature(raw: signature) else {
+      return checkDER(signature, into: &inspection)
+    }
+    inspection.add("signature.form", .pass, "The signature is 64 raw bytes.")
+    guard let key else { return addUnknown(into: &inspection) }
+    inspection.add(
+      "signature", key.verifies(raw, of: jws.signingInput.span), pass: "The given key made the signature.",
+      fail: "The given key did not make this signature: it is another key's, or the token was changed.")
+  }
+
+  /// RFC 7518 §3.4 wants `r‖s`; most libraries make DER unless told otherwise.
+  private func checkDER(_ signature: Span<UInt8>, into inspection: inout Inspection) {
+    guard let converted = ECDSASignature(der: signature) else {
+      inspection.add("signature.form", .fail, "The signature has \(signature.count) bytes; ES256 has exactly 64.")
+      return
+    }
+    inspection.add(
+      "signature.form", .fail,
+      "The signature is DER (ASN.1), as OpenSSL makes it; a JWS carries the raw 64 bytes r‖s (RFC 7518 §3.4).")
+    guard let key else { return addUnknown(into: &inspection) }
+    inspection.add(
+      "signature", key.verifies(converted, of: jws.signingInput.span),
+      pass: "The given key made the signature; only its form is wrong.",
+      fail: "The given key did not make this signature.")
+  }
+
+  private func addUnknown(into inspection: inout Inspection) {
+    inspection.add("signature", .unknown, "Whose signature it is cannot be told without the key.")
+  }
+}
+
+/// What holds for every JSON object in a token.
+enum MemberRules {
+  /// Readers differ in which of two equal names they take, so they would read different tokens (RFC 7519 §4).
+  static func checkRepeats(of object: JSONValue, rule: String, into inspection: inout Inspection) {
+    let names = object.repeatedNames.map { Printable.quote($0) }
+    inspection.add(
+      rule, names.isEmpty, pass: "No member occurs twice.",
+      fail: "It has \(names.joined(separator: ", ")) more than once; readers differ in which one they take.")
+  }
+}

@@ -1,0 +1,236 @@
+extension RequestHead {
+  /// Reads `method SP request-target SP HTTP-version` (RFC 9112 §3).
+  ///
+  /// - Parameters:
+  ///   - line: The line without its CRLF. It holds no control character, and its method is a token.
+  ///   - methodEnd: Where the first space stands.
+  ///   - bytes: The received bytes.
+  mutating func interpretRequestLine(
+    _ line: Range<Int>, methodEnd: Int, in bytes: Span<UInt8>
+  ) throws(RequestError) {
+    methodRange = line.lowerBound..<methodEnd
+    method = Method(methodRange, in: bytes)
+    let rest = methodEnd &+ 1..<line.upperBound
+    guard let space = bytes.firstIndex(of: .space, in: rest) else { throw .malformedRequestLine }
+    target = rest.lowerBound..<space
+    version = try Self.version(space &+ 1..<line.upperBound, in: bytes)
+    guard !target.isEmpty else { throw .malformedRequestLine }
+    try interpretTarget(in: bytes)
+  }
+
+  /// Reads `"HTTP/" DIGIT "." DIGIT`, case-sensitive (RFC 9112 §2.3). Only major version 1 is served; of its minor
+  /// versions, those above 1 count as 1 (RFC 9110 §2.5).
+  private static func version(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) -> HTTPVersion {
+    let start = range.lowerBound
+    guard
+      range.count == 8, bytes.equals(start..<start &+ 5, "HTTP/"), bytes[start &+ 6] == .period,
+      let major = bytes[start &+ 5].decimalDigit, let minor = bytes[start &+ 7].decimalDigit
+    else { throw .malformedRequestLine }
+    guard major == 1 else { throw .unsupportedVersion }
+    return minor == 0 ? .http10 : .http11
+  }
+}
+
+extension RequestHead {
+  /// Tells the form of ``target`` and takes it apart (RFC 9112 §3.2). Dot segments and escapes stay as they are.
+  mutating func interpretTarget(in bytes: Span<UInt8>) throws(RequestError) {
+    if method == .connect {
+      try interpretAuthorityForm(in: bytes)
+    } else if bytes[target.lowerBound] == .slash {
+      targetForm = .origin
+      try interpretPathAndQuery(target, in: bytes)
+    } else if target.count == 1, bytes[target.lowerBound] == .asterisk {
+      guard method == .options else { throw .malformedTarget }
+      targetForm = .asterisk
+      path = target
+    } else {
+      try interpretAbsoluteForm(in: bytes)
+    }
+  }
+
+  /// `host:port`, where CONNECT cannot do without the port (RFC 9112 §3.2.3).
+  private mutating func interpretAuthorityForm(in bytes: Span<UInt8>) throws(RequestError) {
+    targetForm = .authority
+    guard let host = Authority(target, in: bytes) else { throw .malformedTarget }
+    guard host.port != nil else { throw .malformedTarget }
+    authority = target
+    path = target.upperBound..<target.upperBound
+  }
+
+  /// An `http` or `https` URI (RFC 9112 §3.2.2, RFC 9110 §4.2). Userinfo is refused: it makes a host look like another
+  /// (RFC 9110 §4.2.4).
+  private mutating func interpretAbsoluteForm(in bytes: Span<UInt8>) throws(RequestError) {
+    targetForm = .absolute
+    guard
+      let colon = bytes.firstIndex(of: .colon, in: target), target.upperBound &- colon >= 3,
+      bytes.equals(colon..<colon &+ 3, "://")
+    else { throw .malformedTarget }
+    let scheme = target.lowerBound..<colon
+    guard bytes.equalsIgnoringCase(scheme, "http") || bytes.equalsIgnoringCase(scheme, "https") else {
+      throw .unsupportedScheme
+    }
+    let start = colon &+ 3
+    var end = start
+    while end < target.upperBound, !Self.endsAuthority(bytes[end]) { end &+= 1 }
+    guard Authority(start..<end, in: bytes) != nil else { throw .malformedHost }
+    authority = start..<end
+    try interpretPathAndQuery(end..<target.upperBound, in: bytes)
+  }
+
+  /// Whether `byte` ends an authority (RFC 3986 §3.2).
+  private static func endsAuthority(_ byte: UInt8) -> Bool {
+    byte == .slash || byte == .questionMark || byte == .numberSign
+  }
+
+  /// `path-abempty [ "?" query ]`, every escape in it complete and none a NUL.
+  private mutating func interpretPathAndQuery(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
+    var allowed = ByteSet.path
+    path = range
+    var index = range.lowerBound
+    while index < range.upperBound {
+      let byte = bytes[index]
+      if byte == .percentSign {
+        index = try Self.escapeEnd(at: index, before: range.upperBound, in: bytes)
+        continue
+      }
+      if byte == .questionMark, query == nil {
+        path = range.lowerBound..<index
+        query = index &+ 1..<range.upperBound
+        allowed = .query
+      } else if !allowed.contains(byte) {
+        throw byte == .numberSign ? .fragmentInTarget : .malformedTarget
+      }
+      index &+= 1
+    }
+  }
+
+  /// The end of the percent-encoded byte at `index`.
+  private static func escapeEnd(
+    at index: Int, before end: Int, in bytes: Span<UInt8>
+  ) throws(RequestError) -> Int {
+    guard
+      end &- index >= 3, let high = bytes[index &+ 1].hexadecimalDigit, let low = bytes[index &+ 2].hexadecimalDigit
+    else { throw .malformedPercentEncoding }
+    guard high | low != 0 else { throw .encodedNUL }
+    return index &+ 3
+  }
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 §7.2), as Host bears it and a request target.
+///
+/// The host is a `reg-name`, which an IPv4 address is too, or an IPv6 address in brackets. It is not empty. Userinfo,
+/// a zone and `IPvFuture`, of which no version is defined, are refused. A port after the colon has up to five digits
+/// and is at most 65535; it may be missing after the colon (RFC 3986 §3.2.3).
+struct Authority {
+  /// The digits of the port; nil if there are none.
+  let port: Range<Int>?
+
+  /// Nil if the bytes in `range` are something else.
+  init?(_ range: Range<Int>, in bytes: Span<UInt8>) {
+    guard let hostEnd = Self.hostEnd(in: range, of: bytes) else { return nil }
+    if hostEnd == range.upperBound {
+      port = nil
+      return
+    }
+    guard bytes[hostEnd] == .colon else { return nil }
+    let digits = hostEnd &+ 1..<range.upperBound
+    guard digits.isEmpty || (digits.count <= 5 && (bytes.decimal(in: digits) ?? .max) <= 65535) else { return nil }
+    port = digits.isEmpty ? nil : digits
+  }
+
+  /// Where the host at the start of `range` ends.
+  private static func hostEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
+    guard !range.isEmpty else { return nil }
+    if bytes[range.lowerBound] == .leftBracket {
+      guard
+        let bracket = bytes.firstIndex(of: .rightBracket, in: range),
+        IPv6Address.isValid(range.lowerBound &+ 1..<bracket, in: bytes)
+      else { return nil }
+      return bracket &+ 1
+    }
+    return registeredNameEnd(in: range, of: bytes)
+  }
+
+  /// Where the `reg-name` at the start of `range` ends (RFC 3986 §3.2.2): at the colon or at the end, not empty.
+  private static func registeredNameEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
+    var index = range.lowerBound
+    while index < range.upperBound, bytes[index] != .colon {
+      guard ByteSet.registeredName.contains(bytes[index]) else { return nil }
+      if bytes[index] == .percentSign {
+        guard
+          range.upperBound &- index >= 3, let high = bytes[index &+ 1].hexadecimalDigit,
+          let low = bytes[index &+ 2].hexadecimalDigit, high | low != 0
+        else { return nil }
+        index &+= 2
+      }
+      index &+= 1
+    }
+    return index > range.lowerBound ? index : nil
+  }
+}
+
+/// The text form of an IPv6 address as a URI has it (`IPv6address`, RFC 3986 §3.2.2).
+enum IPv6Address {
+  /// Whether the bytes in `range` are one: groups of one to four hexadecimal digits, eight of them or fewer and one
+  /// `::`, the last two perhaps as an IPv4 address.
+  static func isValid(_ range: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    var groups = 0
+    var isCompressed = false
+    var index = range.lowerBound
+    if bytes.hasColon(at: index, before: range.upperBound) {
+      // A leading colon is half of a "::", which the loop then meets as an empty group.
+      guard bytes.hasColon(at: index &+ 1, before: range.upperBound) else { return false }
+      isCompressed = true
+      index &+= 2
+      if index == range.upperBound { return true }
+    }
+    while true {
+      let end = bytes.groupEnd(from: index, before: range.upperBound)
+      if end < range.upperBound, bytes[end] == .period {
+        guard isIPv4(index..<range.upperBound, in: bytes) else { return false }
+        groups &+= 2
+        break
+      }
+      guard 1...4 ~= end &- index else { return false }
+      groups &+= 1
+      if end == range.upperBound { break }
+      guard bytes[end] == .colon else { return false }
+      index = end &+ 1
+      if bytes.hasColon(at: index, before: range.upperBound) {
+        guard !isCompressed else { return false }
+        isCompressed = true
+        index &+= 1
+        if index == range.upperBound { break }
+      }
+    }
+    // "::" stands for at least one group.
+    return isCompressed ? groups <= 7 : groups == 8
+  }
+
+  /// Whether the bytes in `range` are four decimal numbers up to 255, without leading zeros (`IPv4address`).
+  private static func isIPv4(_ range: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    var index = range.lowerBound
+    for part in 1...4 {
+      let end = part == 4 ? range.upperBound : bytes.firstIndex(of: .period, in: index..<range.upperBound)
+      guard let end, 1...3 ~= end &- index, let value = bytes.decimal(in: index..<end), value <= 255 else {
+        return false
+      }
+      guard end &- index == 1 || bytes[index] != .zero else { return false }
+      index = min(end &+ 1, range.upperBound)
+    }
+    return true
+  }
+}
+
+extension Span<UInt8> {
+  fileprivate func hasColon(at index: Int, before end: Int) -> Bool {
+    index < end && self[index] == .colon
+  }
+
+  /// The end of the hexadecimal digits from `start` on.
+  fileprivate func groupEnd(from start: Int, before end: Int) -> Int {
+    var index = start
+    while index < end, self[index].hexadecimalDigit != nil { index &+= 1 }
+    return index
+  }
+}

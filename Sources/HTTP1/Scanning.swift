@@ -1,0 +1,164 @@
+extension Span<UInt8> {
+  /// The index of the first control character (HTAB too) from `start` on, or `count`.
+  ///
+  /// Eight bytes at a time: a byte below 0x20 borrows its top bit when 0x20 is taken from it, and DEL becomes zero
+  /// under exclusive or. Borrows spread to higher bytes only, so the lowest mark is exact.
+  @inline(__always)
+  func firstControl(from start: Int) -> Int {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let tops: UInt64 = 0x8080_8080_8080_8080
+    var index = start
+    while count &- index >= 8 {
+      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
+      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      let word = UInt64(littleEndian: loaded)
+      let deleted = word ^ (ones &* 0x7f)
+      let marks = (((word &- ones &* 0x20) & ~word) | ((deleted &- ones) & ~deleted)) & tops
+      if marks != 0 { return index &+ marks.trailingZeroBitCount &>> 3 }
+      index &+= 8
+    }
+    while index < count, !self[index].isControl { index &+= 1 }
+    return index
+  }
+
+  /// The index of the first byte in `range` that equals `byte`; nil if `range` does not contain it.
+  func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
+    for index in range where self[index] == byte { return index }
+    return nil
+  }
+
+  /// `range` without the optional white space at both ends (RFC 9110 §5.6.3).
+  @inline(__always)
+  func trimmingWhitespace(_ range: Range<Int>) -> Range<Int> {
+    var (start, end) = (range.lowerBound, range.upperBound)
+    while start < end, self[start].isWhitespace { start &+= 1 }
+    while start < end, self[end &- 1].isWhitespace { end &-= 1 }
+    return start..<end
+  }
+
+  /// Whether the bytes in `range` are exactly those of `literal`.
+  @inline(__always)
+  func equals(_ range: Range<Int>, _ literal: StaticString) -> Bool {
+    guard range.count == literal.utf8CodeUnitCount else { return false }
+    for offset in 0..<range.count {
+      // Safe: `offset` is below the literal's length.
+      guard unsafe self[range.lowerBound &+ offset] == literal.utf8Start[offset] else { return false }
+    }
+    return true
+  }
+
+  /// Whether the bytes in `range` are those of `lowercase`. The case of ASCII letters does not matter.
+  @inline(__always)
+  func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
+    guard range.count == lowercase.utf8CodeUnitCount else { return false }
+    for offset in 0..<range.count {
+      // Safe: `offset` is below the literal's length.
+      guard unsafe self[range.lowerBound &+ offset].lowercased == lowercase.utf8Start[offset] else { return false }
+    }
+    return true
+  }
+
+  /// The non-negative decimal number that `range` is: one to 19 digits that fit `Int`. Nil for anything else.
+  func decimal(in range: Range<Int>) -> Int? {
+    guard 1...19 ~= range.count else { return nil }
+    var value: Int = 0
+    for index in range {
+      guard let digit = self[index].decimalDigit else { return nil }
+      let (tens, tensOverflow) = value.multipliedReportingOverflow(by: 10)
+      let (sum, sumOverflow) = tens.addingReportingOverflow(Int(digit))
+      guard !tensOverflow, !sumOverflow else { return nil }
+      value = sum
+    }
+    return value
+  }
+}
+
+extension Span<UInt8> {
+  /// The bytes in `range` as a string. What is not UTF-8 becomes U+FFFD.
+  public func string(in range: Range<Int>) -> String {
+    unsafe extracting(range).withUnsafeBufferPointer { buffer in
+      // Safe: `buffer` is read within this closure only.
+      unsafe String(decoding: buffer, as: UTF8.self)
+    }
+  }
+}
+
+extension UInt8 {
+  static var horizontalTab: UInt8 { 0x09 }
+  static var lineFeed: UInt8 { 0x0a }
+  static var carriageReturn: UInt8 { 0x0d }
+  static var space: UInt8 { 0x20 }
+  static var doubleQuote: UInt8 { 0x22 }
+  static var numberSign: UInt8 { 0x23 }
+  static var percentSign: UInt8 { 0x25 }
+  static var asterisk: UInt8 { 0x2a }
+  static var comma: UInt8 { 0x2c }
+  static var period: UInt8 { 0x2e }
+  static var slash: UInt8 { 0x2f }
+  static var zero: UInt8 { 0x30 }
+  static var colon: UInt8 { 0x3a }
+  static var semicolon: UInt8 { 0x3b }
+  static var equalsSign: UInt8 { 0x3d }
+  static var questionMark: UInt8 { 0x3f }
+  static var leftBracket: UInt8 { 0x5b }
+  static var backslash: UInt8 { 0x5c }
+  static var rightBracket: UInt8 { 0x5d }
+
+  /// SP or HTAB: what OWS is made of (RFC 9110 §5.6.3).
+  @inline(__always)
+  var isWhitespace: Bool { self == .space || self == .horizontalTab }
+
+  /// A control character, HTAB among them: 0x00–0x1F and DEL.
+  @inline(__always)
+  var isControl: Bool { self < 0x20 || self == 0x7f }
+
+  /// The value of a decimal digit, nil for anything else.
+  @inline(__always)
+  var decimalDigit: UInt8? {
+    let value = self &- .zero
+    return value < 10 ? value : nil
+  }
+
+  /// The value of a hexadecimal digit of either case, nil for anything else.
+  @inline(__always)
+  var hexadecimalDigit: UInt8? {
+    if let decimalDigit { return decimalDigit }
+    let letter = (self | 0x20) &- 0x61
+    return letter < 6 ? letter &+ 10 : nil
+  }
+
+  /// `A`–`Z` in lower case, everything else as it is.
+  @inline(__always)
+  var lowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
+}
+
+/// A set of ASCII characters as a bit mask of 128 bits: two constants in registers, no table to load.
+///
+/// A test holds every mask against the characters that its grammar lists.
+struct ByteSet: Sendable {
+  /// Bit *n* stands for the character *n*.
+  let low: UInt64
+  /// Bit *n* stands for the character 64 + *n*.
+  let high: UInt64
+
+  /// Whether `byte` is in the set; never so for 0x80 and above.
+  @inline(__always)
+  func contains(_ byte: UInt8) -> Bool {
+    let half = byte < 64 ? low : (byte < 128 ? high : 0)
+    return half &>> UInt64(byte & 63) & 1 != 0
+  }
+
+  /// `tchar`, RFC 9110 §5.6.2.
+  static var token: Self { Self(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
+
+  /// What a path may hold: `pchar` and `/` (RFC 3986 §3.3), and `[ ] ^ |`, which browsers send unencoded there
+  /// (WHATWG URL, path percent-encode set). `\` is not allowed, because some programs read it as `/`.
+  static var path: Self { Self(low: 0x2fff_fff2_0000_0000, high: 0x57ff_fffe_efff_ffff) }
+
+  /// What a query may hold: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``, which browsers send
+  /// unencoded there (WHATWG URL, query percent-encode set).
+  static var query: Self { Self(low: 0xafff_fff2_0000_0000, high: 0x7fff_ffff_ffff_ffff) }
+
+  /// `reg-name` (RFC 3986 §3.2.2) without the comma: a host with a comma is two Host fields that were joined.
+  static var registeredName: Self { Self(low: 0x2bff_6ff2_0000_0000, high: 0x47ff_fffe_87ff_fffe) }
+}

@@ -1,0 +1,126 @@
+import EventLoop
+import HTTP1
+import Telemetry
+
+/// The client of a request, behind the proxies that are trusted to name it.
+extension Connection {
+  /// Gives the request its ID and its client: those that trusted proxies name, else a fresh ID and the peer.
+  func identify(_ request: Request) {
+    request.comesByTrustedProxy = comesByTrustedProxy
+    let fields = request.head.forwarding
+    guard !fields.isEmpty else { return request.id = worker.freshID() }
+    guard isFromTrustedProxy else {
+      worker.observer.noticed(.forwardingIgnored(peer))
+      return request.id = worker.freshID()
+    }
+    request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
+    guard let client = forwardedClient(of: request, fields) else { return }
+    request.holder = client.rateLimitPrefix.bits
+    request.client = client.description
+    request.rateLimitPrefix = client.isIPv4 ? request.client : client.rateLimitPrefix.description
+  }
+
+  private func proxysID(of request: Request) -> RequestID? {
+    guard case .single(let id) = request.field("x-request-id") else { return nil }
+    return RequestID(String(decoding: id, as: UTF8.self))
+  }
+
+  /// The client that the fields name; nil if there are none, or the peer is all that is known.
+  ///
+  /// A proxy that writes one of the two fields may well pass on the other as a client made it up, and which one is which
+  /// cannot be told. So if they name different clients, neither is believed.
+  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> IPAddress? {
+    switch (fields.contains(.forwarded), fields.contains(.forwardedFor)) {
+    case (false, false): return nil
+    case (true, false): return farthestHop(.forwarded, of: request)
+    case (false, true): return farthestHop(.forwardedFor, of: request)
+    case (true, true):
+      let client = farthestHop(.forwarded, of: request)
+      if client == farthestHop(.forwardedFor, of: request) { return client }
+      worker.observer.noticed(.forwardingContradictory(peer))
+      return nil
+    }
+  }
+
+  /// The farthest address that a trusted peer names: read from the end of the list, the first address that is not a
+  /// trusted proxy's. The client may have invented everything before that one. If the list ends first, or continues
+  /// with something that is no address, the result is the farthest trusted proxy: a client without an address would
+  /// escape every limit.
+  private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
+    let (head, bytes) = (request.head, request.bytes)
+    let span = bytes.span
+    var farthest = peer.ipAddress
+    var left = Self.maximumHops
+    // The field lines of one name are one list (RFC 9110 §5.3), so the last of them has its end.
+    for line in head.fields.reversed() where head.isNamed(line, field.name, in: span) {
+      var hops = ForwardedHops(field, line.value)
+      while let text = hops.next(in: span) {
+        guard left > 0, let hop = IPAddress(span.extracting(text)) else { return farthest }
+        left -= 1
+        farthest = hop
+        guard worker.isTrusted(hop) else { return farthest }
+      }
+    }
+    return farthest
+  }
+
+  /// More trusted proxies than any deployment puts one behind the other.
+  private static let maximumHops = 32
+}
+
+/// The PROXY header that a trusted proxy begins each connection with, where the server requires one.
+///
+/// It comes before everything else, TLS included, and is read like everything else: without a task, and with no more
+/// memory than its bytes take. The server closes a connection without a valid header and sends nothing, because it
+/// cannot know what the bytes mean.
+extension Connection {
+  /// Reads what is there. Once the header is complete, what follows it is dealt with as on any connection.
+  func receiveProxyHeader() throws {
+    try receivePlaintext()
+    let bytes = input
+    let header: ProxyHeader?
+    do throws(ProxyHeaderError) {
+      header = try ProxyHeader.parse(bytes.span)
+    } catch {
+      throw refused(error)
+    }
+    guard let header else {
+      // A connection that ends without a byte is a load balancer's health check.
+      if peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }
+      return
+    }
+    awaitsProxyHeader = false
+    take(header.source)
+    consumed = header.length
+    try finishProxyHeader()
+  }
+
+  /// Tells the observer why the connection closes.
+  func refused(_ error: ProxyHeaderError) -> CloseReason {
+    worker.observer.noticed(.proxyHeaderRefused(peer, error))
+    return .gone
+  }
+
+  /// From now on, the client that the proxy connects for is the peer. A proxy that names no address does not vouch for
+  /// what its client says either.
+  private func take(_ source: ProxyHeader.Source) {
+    switch source {
+    case .proxy: break
+    case .unknown: isFromTrustedProxy = false
+    case .address(let address, let port):
+      let peer = SocketAddress.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)
+      isFromTrustedProxy = worker.isTrusted(address)
+      setPeer(peer)
+      holder = isFromTrustedProxy ? nil : address.rateLimitPrefix.bits
+    }
+  }
+
+  private func finishProxyHeader() throws {
+    guard tls != nil else { return finishHandshake() }
+    let rest = input[consumed...]
+    let ciphertext = Array(rest)
+    input.removeAll(keepingCapacity: true)
+    consumed = 0
+    if !ciphertext.isEmpty { try decrypt(ciphertext) }
+  }
+}

@@ -1,0 +1,141 @@
+import CZlib
+
+/// Serves the pictures that artwork URLs lead to: `/image/thumb/…/{type}-{id}/{w}x{h}bb.png`. Like Apple's, they need no
+/// token.
+enum PictureEndpoint {
+  /// - Parameter segments: Those behind `image`.
+  static func answer(
+    _ request: SandboxRequest, _ segments: ArraySlice<String>, catalog: Catalog
+  ) throws(AppleError) -> SandboxAnswer {
+    guard request.method == "GET" || request.method == "HEAD" else { throw .methodNotAllowed("GET, HEAD") }
+    guard segments.first == "thumb", segments.count >= 3, let size = size(segments[segments.endIndex - 1]),
+      let key = key(segments[segments.endIndex - 2])
+    else { throw .pathNotFound }
+    guard catalog.contains(key),
+      let png = PNG.gradient(width: size.width, height: size.height, Artwork(of: key).colours)
+    else { throw .resourceNotFound }
+    return SandboxAnswer(
+      200,
+      fields: [SandboxField("Content-Type", "image/png"), SandboxField("Cache-Control", "public, max-age=86400")],
+      content: png)
+  }
+
+  /// Width and height of `400x300bb.png`, no larger than there are.
+  private static func size(_ name: String) -> (width: Int, height: Int)? {
+    guard name.hasSuffix("bb.png") else { return nil }
+    let sides = name.dropLast(6).split(separator: "x", omittingEmptySubsequences: false)
+    guard sides.count == 2, let width = UInt16(sides[0]), let height = UInt16(sides[1]), width > 0, height > 0 else {
+      return nil
+    }
+    return (min(Int(width), Artwork.maximumSide), min(Int(height), Artwork.maximumSide))
+  }
+
+  /// The resource of `albums-1200868601`; a type may have a hyphen too.
+  private static func key(_ name: String) -> ResourceKey? {
+    for type in ResourceType.allCases where name.hasPrefix("\(type.rawValue)-") {
+      return ResourceKey(type, String(name.dropFirst(type.rawValue.utf8.count + 1)))
+    }
+    return nil
+  }
+}
+
+/// The picture of a resource: a gradient of a colour that depends on nothing but the resource.
+struct Artwork: Sendable {
+  /// Longest side in pixels, which is also what `width` and `height` say.
+  static let maximumSide = 3000
+
+  private let key: ResourceKey
+  private let seed: UInt64
+
+  init(of key: ResourceKey) {
+    self.key = key
+    seed = Numbers.hash("\(key.type.rawValue)/\(key.id)".utf8)
+  }
+
+  /// The colour at the top, and where it goes to at the bottom, each as red, green and blue.
+  var colours: (top: [UInt8], bottom: [UInt8]) {
+    let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
+    return (top, top.map { $0 + 0x60 })
+  }
+
+  /// The `artwork` attribute.
+  func document(base: String) -> Document {
+    let digits = Self.hexadecimal(seed)
+    let path = "/image/thumb/Sandbox/v4/\(digits.prefix(2))/\(digits.dropFirst(2).prefix(2))/\(digits)"
+    let colours = colours
+    return [
+      "width": .number(Self.maximumSide), "height": .number(Self.maximumSide),
+      "url": .string("\(base)\(path)/\(key.type.rawValue)-\(key.id)/{w}x{h}bb.png"),
+      "bgColor": .string(Self.hexadecimal(colours.top)), "textColor1": "ffffff", "textColor2": "f4f4f4",
+      "textColor3": .string(Self.hexadecimal(colours.bottom)), "textColor4": "d8d8d8",
+    ]
+  }
+
+  private static func hexadecimal(_ bytes: [UInt8]) -> String {
+    bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+  }
+
+  private static func hexadecimal(_ number: UInt64) -> String {
+    let digits = String(number, radix: 16)
+    return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+  }
+}
+
+/// Writes a picture as PNG (ISO/IEC 15948).
+struct PNG {
+  private var bytes: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
+
+  /// A picture that goes from one colour at the top to another at the bottom. Nil if zlib has no memory.
+  ///
+  /// One byte for a pixel, an index into 256 shades: a row is one shade, so it compresses to nearly nothing.
+  static func gradient(width: Int, height: Int, _ colours: (top: [UInt8], bottom: [UInt8])) -> [UInt8]? {
+    var rows: [UInt8] = []
+    rows.reserveCapacity((width + 1) * height)
+    for y in 0..<height {
+      let shade = UInt8(truncatingIfNeeded: height > 1 ? y * 255 / (height - 1) : 0)
+      rows.append(0)  // no filter
+      rows.append(contentsOf: repeatElement(shade, count: width))
+    }
+    guard let data = deflated(rows) else { return nil }
+    var png = PNG()
+    // Eight bits deep, indexed colour, deflate, adaptive filtering, not interlaced (§11.2.2).
+    png.append("IHDR", bigEndian(width) + bigEndian(height) + [8, 3, 0, 0, 0])
+    png.append("PLTE", palette(colours))
+    png.append("IDAT", data)
+    png.append("IEND", [])
+    return png.bytes
+  }
+
+  private static func palette(_ colours: (top: [UInt8], bottom: [UInt8])) -> [UInt8] {
+    var palette: [UInt8] = []
+    for shade in 0...255 {
+      for (top, bottom) in zip(colours.top, colours.bottom) {
+        let mixed: Int = Int(top) * (255 - shade) + Int(bottom) * shade
+        palette.append(UInt8(truncatingIfNeeded: mixed / 255))
+      }
+    }
+    return palette
+  }
+
+  private static func bigEndian(_ number: Int) -> [UInt8] {
+    [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
+  }
+
+  /// A chunk: length, type, data, and the CRC of type and data (§5.3).
+  private mutating func append(_ type: String, _ data: [UInt8]) {
+    let checked = Array(type.utf8) + data
+    // Safe: zlib reads the array while it is lent and keeps nothing.
+    let sum = unsafe crc32(0, checked, UInt32(clamping: checked.count))
+    bytes += Self.bigEndian(data.count) + checked + Self.bigEndian(Int(sum))
+  }
+
+  /// A zlib stream (RFC 1950), as PNG wants it.
+  private static func deflated(_ input: [UInt8]) -> [UInt8]? {
+    var count = compressBound(UInt(input.count))
+    var output = [UInt8](repeating: 0, count: Int(count))
+    // Safe: `count` is the room there is, and zlib says in it how much it used.
+    guard unsafe compress2(&output, &count, input, UInt(input.count), Z_BEST_SPEED) == Z_OK else { return nil }
+    output.removeLast(output.count - Int(count))
+    return output
+  }
+}

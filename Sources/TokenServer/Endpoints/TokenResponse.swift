@@ -1,0 +1,198 @@
+import Bytes
+import DeveloperToken
+import HTTP1
+import HTTPServer
+import HTTPTypes
+
+/// A developer token as `/token` hands it out.
+struct TokenAnswer {
+  let token: MintedToken
+  let now: Int
+  let form: Form
+
+  /// How the caller would like it (RFC 9110 §12.5.1).
+  enum Form {
+    /// An object with the token and its times.
+    case json
+    /// The token alone, as `application/jwt`.
+    case jwt
+    /// The token alone, as `text/plain`.
+    case text
+  }
+
+  init(_ token: MintedToken, now: Int, form: Form) {
+    self.token = token
+    self.now = now
+    self.form = form
+  }
+
+  var response: Response {
+    switch form {
+    case .json: Response(.ok, prepared: Self.json, body: TokenDocument(token, now: now).json)
+    case .jwt: Response(.ok, prepared: Self.jwt, body: token.compact)
+    case .text: Response(.ok, prepared: Self.text, body: token.compact)
+    }
+  }
+
+  private static let json = fields("application/json")
+  private static let jwt = fields("application/jwt")
+  private static let text = fields("text/plain")
+
+  /// A token is for one caller, so no cache on the way may store it (RFC 9111 §5.2.2.5).
+  private static func fields(_ type: String) -> FieldSection {
+    FieldSection([
+      .contentType: type, .cacheControl: "no-store", .vary: "Origin, Accept", .xContentTypeOptions: "nosniff",
+    ])
+  }
+}
+
+extension TokenAnswer.Form {
+  /// The form that a request's `Accept` prefers; JSON if it names no other, or stands there in several lines.
+  init(accept request: Request) {
+    guard case .single(let value) = request.field("accept"), value.count > 3 else {
+      self = .json
+      return
+    }
+    self.init(accept: value)
+  }
+
+  /// The first with the highest weight (RFC 9110 §12.4.2). JSON, unless one of the bare forms is named.
+  ///
+  /// Read in place, for this is on the way to every token. Browsers' lists have a hundred bytes and half a dozen
+  /// elements; one that is far longer costs nothing and gets JSON.
+  init(accept value: ArraySlice<UInt8>) {
+    self = .json
+    guard value.count <= Self.longestAccept else { return }
+    let list = value.span
+    var best = (form: Self.json, weight: 0)
+    var start = 0
+    var elements = 0
+    while start < list.count {
+      elements += 1
+      guard elements <= Self.mostElements else { return }
+      let end = list.end(of: UInt8(ascii: ","), from: start)
+      let range = MediaRange(list.extracting(start..<end))
+      if let form = range.form, range.weight > best.weight { best = (form, range.weight) }
+      start = end + 1
+    }
+    self = best.form
+  }
+
+  private static let longestAccept = 1024
+  private static let mostElements = 32
+}
+
+/// One element of `Accept` (RFC 9110 §12.5.1).
+private struct MediaRange {
+  /// The form that it names, if it names one.
+  let form: TokenAnswer.Form?
+  /// In thousandths; what is malformed counts as not wanted.
+  let weight: Int
+
+  init(_ element: Span<UInt8>) {
+    var end = element.end(of: UInt8(ascii: ";"), from: 0)
+    form = Self.form(element.extracting(element.trimmed(0..<end)))
+    var weight: Int?
+    while form != nil, weight == nil, end < element.count {
+      let start = end + 1
+      end = element.end(of: UInt8(ascii: ";"), from: start)
+      weight = Self.weight(element.extracting(element.trimmed(start..<end)))
+    }
+    self.weight = weight ?? 1000
+  }
+
+  private static func form(_ type: Span<UInt8>) -> TokenAnswer.Form? {
+    if type.equals("application/jwt") { return .jwt }
+    if type.equals("text/plain") || type.equals("text/*") { return .text }
+    if type.equals("*/*") || type.equals("application/*") || type.equals("application/json") { return .json }
+    return nil
+  }
+
+  /// The value of `q=0.5`; nil for another parameter.
+  private static func weight(_ parameter: Span<UInt8>) -> Int? {
+    guard parameter.count >= 2, parameter.extracting(0..<2).equals("q=") else { return nil }
+    let value = parameter.extracting(2...)
+    guard (1...5).contains(value.count), value.count == 1 || value[1] == UInt8(ascii: ".") else { return 0 }
+    var weight = 0
+    var place = 1000
+    for index in value.indices where index != 1 {
+      guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(value[index]) else { return 0 }
+      weight += Int(value[index] - UInt8(ascii: "0")) * place
+      place /= 10
+    }
+    return weight <= 1000 ? weight : 0
+  }
+}
+
+extension Span<UInt8> {
+  /// Where `separator` stands next outside of a quoted string, else the end.
+  fileprivate func end(of separator: UInt8, from start: Int) -> Int {
+    var index = start
+    var isQuoted = false
+    while index < count, isQuoted || self[index] != separator {
+      if self[index] == UInt8(ascii: "\"") { isQuoted.toggle() }
+      // A quoted pair (RFC 9110 §5.6.4).
+      index += isQuoted && self[index] == UInt8(ascii: "\\") ? 2 : 1
+    }
+    return Swift.min(index, count)
+  }
+
+  /// The range without the white space around it.
+  fileprivate func trimmed(_ range: Range<Int>) -> Range<Int> {
+    var range = range
+    while let first = range.first, self[first].isSpace { range = range.dropFirst() }
+    while let last = range.last, self[last].isSpace { range = range.dropLast() }
+    return range
+  }
+
+  /// Whether it is `text`, which is in lower case, letter case aside.
+  fileprivate func equals(_ text: StaticString) -> Bool {
+    guard count == text.utf8CodeUnitCount else { return false }
+    // Safe: a literal's bytes live as long as the program, and there are as many as it says.
+    let other = unsafe UnsafeBufferPointer(start: text.utf8Start, count: count)
+    return indices.allSatisfy { unsafe self[$0].lowercased == other[$0] }
+  }
+}
+
+extension UInt8 {
+  fileprivate var isSpace: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
+
+  fileprivate var lowercased: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
+}
+
+/// A developer token with its times, as `/token` answers it and `mint --json` prints it.
+struct TokenDocument {
+  private let token: MintedToken
+  private let now: Int
+
+  /// The document of `token` at `now`, in seconds since 1970.
+  init(_ token: MintedToken, now: Int) {
+    self.token = token
+    self.now = now
+  }
+
+  /// The JSON object, in UTF-8. `origin` is there only if the token is bound to one.
+  var json: [UInt8] {
+    var body: [UInt8] = []
+    body.reserveCapacity(token.compact.count + 160)
+    body.append(#"{"token":""#)
+    body.append(contentsOf: token.compact)
+    body.append(#"","issuedAt":"#)
+    body.append(decimal: token.issuedAt)
+    body.append(#","expiresAt":"#)
+    body.append(decimal: token.expiresAt)
+    body.append(#","expiresIn":"#)
+    body.append(decimal: token.expiresAt - now)
+    body.append(#","refreshAfter":"#)
+    body.append(decimal: max(token.refreshAfter, now))
+    if !token.origins.isEmpty {
+      for (index, origin) in token.origins.enumerated() {
+        body.append(index == 0 ? #","origin":["# : ",")
+        body.append(jsonString: origin.description)
+      }
+      body.append(UInt8(ascii: "]"))
+    }
+    body.append("}")
+    return body
+  }
+}

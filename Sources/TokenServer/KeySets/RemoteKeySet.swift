@@ -1,0 +1,311 @@
+import Access
+import Bytes
+import DeveloperToken
+import Dispatch
+import EventLoop
+import HTTPClient
+import HTTPMessages
+import HTTPTypes
+import Locks
+import Logging
+
+/// The key set of one provider: fetched when its schedule says so, and kept for as long as the next one does not come.
+///
+/// Many callers share one fetch.
+final class RemoteKeySet: @unchecked Sendable {
+  // Sendable: everything mutable is touched only under `lock`.
+
+  private let url: KeySetURL
+  private let loop: IOLoop
+  private let clock: @Sendable () -> Int
+  private let timeouts: UpstreamTimeouts
+  private let logger: Logger
+  private let throttle = Throttle()
+  /// Told after each fetch, on the loop.
+  private let ended: @Sendable () -> Void
+  /// Whose fetches are under way, so that the end can wait for them.
+  private let underWay: DispatchGroup
+
+  private let lock = Mutex()
+  private var configuration: UpstreamClient.Configuration
+  private var schedule = KeySetSchedule()
+  private var keys: JSONWebKeySet?
+  private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+  private var tickets = 0
+  private var fetch: Task<Void, Never>?
+  private var fetches = 0
+  private var failures = 0
+  private var isClosed = false
+
+  /// Callers that wait for a fetch at most: 1000. Further ones are told at once by the keys that there are, so that
+  /// strangers with made-up tokens cannot fill the server while a provider is slow.
+  private static let mostWaiting = 1000
+
+  /// One that has fetched nothing yet.
+  ///
+  /// - Parameters:
+  ///   - clock: Seconds of a clock that never goes back.
+  ///   - ended: Told after each fetch, on the loop.
+  init(
+    _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: IOLoop, context: KeySetContext,
+    ended: @escaping @Sendable () -> Void
+  ) {
+    self.url = url
+    self.configuration = configuration
+    self.loop = loop
+    clock = context.clock
+    timeouts = context.timeouts
+    logger = context.logger
+    underWay = context.underWay
+    self.ended = ended
+  }
+
+  /// The keys that there are.
+  var present: JSONWebKeySet? { lock.withLock { keys } }
+
+  /// When the next fetch is due; in the past if one is, or is under way.
+  var nextAt: Int { lock.withLock { schedule.nextAt } }
+
+  /// What has become of it so far.
+  var counts: KeySetCounts {
+    lock.withLock {
+      let age = schedule.fetchedAt.map { clock() - $0 }
+      return KeySetCounts(fetches: fetches, failures: failures, missing: age == nil ? 1 : 0, oldestAge: age)
+    }
+  }
+
+  /// Reaches the provider in another way from now on.
+  func use(_ configuration: UpstreamClient.Configuration) {
+    lock.withLock { self.configuration = configuration }
+  }
+
+  /// Fetches the set if its schedule allows it.
+  func refresh(_ occasion: KeySetSchedule.Occasion) {
+    lock.withLock { begin(occasion) }
+  }
+
+  /// Waits for the fetch that is under way, or for a new one if the schedule allows it, and returns the keys. Otherwise
+  /// returns the present keys at once. A cancelled task stops waiting.
+  func fresh() async -> JSONWebKeySet? {
+    let ticket = lock.withLock {
+      tickets += 1
+      return tickets
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isWaiting = lock.withLock {
+          begin(.unknownKey)
+          // Cancelled before it is on the list, it would wait to the end.
+          guard fetch != nil, waiting.count < Self.mostWaiting, !Task.isCancelled else { return false }
+          waiting[ticket] = continuation
+          return true
+        }
+        if !isWaiting { continuation.resume() }
+      }
+    } onCancel: {
+      lock.withLock { waiting.removeValue(forKey: ticket) }?.resume()
+    }
+    return present
+  }
+
+  /// Ends a fetch under way, and begins no other.
+  func close() {
+    let fetch = lock.withLock {
+      isClosed = true
+      return self.fetch
+    }
+    fetch?.cancel()
+  }
+
+  // MARK: A fetch
+
+  /// With the lock held.
+  private func begin(_ occasion: KeySetSchedule.Occasion) {
+    guard !isClosed, schedule.begin(for: occasion, now: clock()) else { return }
+    underWay.enter()
+    let configuration = configuration
+    fetch = Task(executorPreference: loop) { [self] in
+      let client = UpstreamClient(configuration, loop: loop)
+      do throws(KeySetFetch.Failure) {
+        end(.success(try await KeySetFetch(target: url.target, timeouts: timeouts).answer(by: client)))
+      } catch {
+        end(.failure(error))
+      }
+      client.close()
+      underWay.leave()
+    }
+  }
+
+  /// Notes and tells what came of it before those who wait go on: they may ask for either.
+  private func end(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
+    let (earlier, isClosed) = lock.withLock { (keys, self.isClosed) }
+    switch result {
+    case _ where isClosed: break
+    case .success(let answer): tell(answer.keys, after: earlier)
+    case .failure(let failure): tell(failure, keeping: earlier)
+    }
+    let waiting = lock.withLock {
+      note(result)
+      defer { (self.waiting, fetch) = ([:], nil) }
+      return self.waiting
+    }
+    for continuation in waiting.values { continuation.resume() }
+    ended()
+  }
+
+  /// With the lock held.
+  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
+    fetches += 1
+    switch result {
+    case .success(let answer):
+      keys = answer.keys
+      schedule.succeeded(now: clock(), maxAge: answer.maxAge)
+    case .failure:
+      failures += 1
+      schedule.failed(now: clock())
+    }
+  }
+
+  // MARK: The log
+
+  private func tell(_ keys: JSONWebKeySet, after earlier: JSONWebKeySet?) {
+    logger.debug("A key set was fetched.", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
+    guard keys.findings != earlier?.findings else { return }
+    for finding in keys.findings { logger.warning("\(url): \(finding)") }
+  }
+
+  private func tell(_ failure: KeySetFetch.Failure, keeping earlier: JSONWebKeySet?) {
+    guard let suppressed = throttle.admit("failed") else { return }
+    let consequence =
+      earlier == nil ? "Until they come, no JWT that they sign is taken." : "Those that there are stay in use."
+    logger.warning(
+      "The keys at \(url) could not be fetched. \(failure) \(consequence)",
+      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+  }
+}
+
+/// One request for a key set. Whatever the answer is, it costs no more than its limits.
+struct KeySetFetch {
+  /// What it brought.
+  struct Answer: Sendable {
+    let keys: JSONWebKeySet
+    /// How many seconds it may be used, as the provider says (RFC 9111 §4.2.1).
+    let maxAge: Int?
+  }
+
+  /// Why it brought nothing: a sentence for the operator.
+  struct Failure: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  /// How long one may take: 5 s until there is a connection, 10 s in all.
+  static let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(10))
+
+  let target: String
+  let timeouts: UpstreamTimeouts
+
+  /// Asks, on the client's loop.
+  func answer(by client: UpstreamClient) async throws(Failure) -> Answer {
+    let response: UpstreamResponse
+    do { response = try await client.send(UpstreamRequest(.get, target, fields: Self.fields), limits: timeouts) } catch
+    {
+      throw Failure(description: error.description)
+    }
+    guard response.status == .ok else {
+      response.content.cancel()
+      throw Failure(description: Self.sentence(of: response.status))
+    }
+    let json = try await content(of: response)
+    do {
+      return Answer(keys: try JSONWebKeySet(json), maxAge: Self.maxAge(response.fields))
+    } catch {
+      throw Failure(description: error.description)
+    }
+  }
+
+  private static let fields: HTTPFields = [
+    .accept: "application/jwk-set+json, application/json", .acceptEncoding: "identity",
+    .userAgent: "musickit-token-server/\(Release.version)",
+  ]
+
+  private func content(of response: UpstreamResponse) async throws(Failure) -> [UInt8] {
+    var content: [UInt8] = []
+    do throws(ContentError) {
+      while let part = try await response.content.read() {
+        guard content.count + part.count <= JSONWebKeySet.limit else {
+          response.content.cancel()
+          throw .tooLarge(limit: JSONWebKeySet.limit)
+        }
+        content += part
+      }
+    } catch {
+      throw Failure(description: "The answer could not be read. \(error)")
+    }
+    return content
+  }
+
+  /// A redirect is not followed: where keys come from is the operator's to say.
+  static func sentence(of status: HTTPResponse.Status) -> String {
+    switch status.code {
+    case 301, 302, 303, 307, 308: "The answer has status \(status.code); write the address that it leads to."
+    case 304:
+      "The answer has status 304, which says that nothing has changed, although the request had no condition: the "
+        + "provider, or a cache in front of it, is at fault."
+    default: "The answer has status \(status.code)."
+    }
+  }
+
+  /// Cache-Control's `max-age` less the time that caches have had it already (RFC 9111 §5.1, §5.2.2.1).
+  static func maxAge(_ fields: HTTPFields) -> Int? {
+    let directives = fields[.cacheControl]?.utf8.split(separator: UInt8(ascii: ",")) ?? []
+    for directive in directives {
+      let parts = directive.split(separator: UInt8(ascii: "="), maxSplits: 1).map { part in
+        ByteString(part.filter { !" \t\"".utf8.contains($0) })
+      }
+      guard parts.count == 2, parts[0].lowercasedASCII == "max-age" else { continue }
+      // Bounded before anything is subtracted; what has no sense is as if it were not there.
+      guard let seconds = UInt32(parts[1].text) else { return nil }
+      let age = fields[.age].flatMap { UInt32($0) } ?? 0
+      return Int(seconds) - Int(age)
+    }
+    return nil
+  }
+}
+
+/// The address of a key set. Only `https` is allowed, because an attacker who can change the keys can sign as the
+/// issuer.
+struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
+  /// Why a text is not such an address.
+  struct Invalid: Error, Equatable, CustomStringConvertible {
+    /// What is wrong with it, to follow the text itself: `is not https://…`.
+    let description: String
+  }
+
+  /// Scheme, host and port.
+  let origin: Origin
+  /// Path and query, in origin form (RFC 9112 §3.2.1).
+  let target: String
+
+  /// The address in one spelling, without its query, which may hold a secret.
+  var description: String { "\(origin)\(target.prefix { $0 != "?" })" }
+
+  /// Longest text that is looked at, in bytes.
+  static let limit = 2048
+
+  /// The parts of an `https` URL without credentials and fragment.
+  init(_ text: String) throws(Invalid) {
+    guard text.utf8.count <= Self.limit, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+      throw Invalid(description: "is not a URL: it has spaces or letters that must be percent-encoded, or is too long")
+    }
+    let scheme = text.prefix("https://".count)
+    guard scheme.lowercased() == "https://" else { throw Invalid(description: "does not begin with https://") }
+    guard !text.contains("#") else { throw Invalid(description: "has a fragment (“#…”), which no server sees") }
+    let rest = text[scheme.endIndex...]
+    let authority = rest.prefix { $0 != "/" && $0 != "?" }
+    do throws(OriginError) { origin = try Origin("https://\(authority)") } catch {
+      throw Invalid(description: "has no host and port that can be asked")
+    }
+    let target = rest[authority.endIndex...]
+    self.target = target.hasPrefix("/") ? String(target) : "/\(target)"
+  }
+}

@@ -1,0 +1,177 @@
+import CatalogProxy
+import DeveloperToken
+import Dispatch
+import Glibc
+import HTTP1
+import HTTPServer
+import HTTPTypes
+import Locks
+import Memory
+import TLS
+import Telemetry
+
+/// `/metrics`: what the server has done and how it is, for Prometheus and whatever reads its format.
+///
+/// The server counts very little for these metrics: most values are read from their owners at each scrape. Requests and
+/// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
+/// would blur the numbers.
+final class ServerMetrics: @unchecked Sendable {
+  // Sendable: `server` is touched only under `lock`.
+
+  /// The answers.
+  let requests = RequestMetrics()
+  /// What went wrong with connections.
+  let connections = ConnectionTally()
+  /// What became of changed settings.
+  let reloads = ReloadTally()
+
+  private let sink: LogSink
+  private let catalog: CatalogService?
+  private let access: AccessService
+  private let memory: MemoryBudget
+  private let startTime = Glibc.time(nil)
+  private let lock = Mutex()
+  /// Not owned: its router leads back here.
+  private weak var server: Server?
+
+  /// Pages are written here: one at a time, and not on an event loop, since the system's figures are in files.
+  private let queue = DispatchQueue(label: "metrics")
+
+  init(sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget) {
+    self.memory = memory
+    self.sink = sink
+    self.catalog = catalog
+    self.access = access
+  }
+
+  /// Tells of this server's connections from now on.
+  func watch(_ server: Server) {
+    lock.withLock { self.server = server }
+  }
+
+  /// The route, for a generation's tokens and certificate.
+  func route(_ minter: TokenMinter, _ tls: TLSContext?) -> Route {
+    Route(
+      "/metrics",
+      [
+        .get(reply: { request in
+          let id = request.id
+          return .later { _ in
+            await withCheckedContinuation { continuation in
+              let thread = try? Thread {
+                let body = self.queue.sync { self.page(minter, tls).bytes }
+                continuation.resume(returning: Response(.ok, prepared: Self.fields, body: body))
+              }
+              guard thread == nil else { return }
+              let refusal = Refusal(.overloaded, "The system grants no thread.", fields: [.retryAfter: "1"])
+              continuation.resume(returning: refusal.response(id: id))
+            }
+          }
+        })
+      ])
+  }
+
+  private static func write(_ failures: [TLSFailure: Int], to text: inout MetricsText) {
+    text.begin(tlsFailures)
+    for failure in TLSFailure.allCases {
+      text.sample(of: tlsFailures, Double(failures[failure, default: 0]), [.word(failure.label)])
+    }
+  }
+
+  private static let fields = FieldSection([
+    .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+  ])
+
+  private func page(_ minter: TokenMinter, _ tls: TLSContext?) -> MetricsText {
+    var text = MetricsText()
+    text.begin(Self.build)
+    text.sample(of: Self.build, 1, [.word(Release.version)])
+    requests.write(to: &text)
+    if let server = lock.withLock({ server }) { text.add(Self.openConnections, of: server) }
+    text.add(Self.memory, of: memory)
+    text.begin(Self.memoryRefusals)
+    for purpose in MemoryBudget.Purpose.allCases {
+      text.sample(of: Self.memoryRefusals, Double(memory.refusals(for: purpose)), [.word(purpose.label)])
+    }
+    let connections = connections.counts
+    text.add(Self.failedConnections, of: connections)
+    if tls != nil { Self.write(connections.tlsFailures, to: &text) }
+    access.tally.write(to: &text)
+    if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
+    text.add(Self.keySets, of: access.keySets.counts)
+    text.add(Self.reloads, of: reloads.counts)
+    text.add(Self.tokens, of: minter)
+    if let tls { text.add(Self.certificate, of: tls) }
+    if let catalog {
+      let status = catalog.proxy.status
+      text.add(Self.catalog, of: status)
+      let clients = status.clients.sorted { $0.key < $1.key }
+      text.begin(Self.clientAttempts)
+      for (id, counts) in clients { text.sample(of: Self.clientAttempts, Double(counts.attempts), [.configured(id)]) }
+      text.begin(Self.clientLimited)
+      for (id, counts) in clients { text.sample(of: Self.clientLimited, Double(counts.limited), [.configured(id)]) }
+      catalog.tally.write(to: &text)
+      text.add(Self.upstreamConnections, of: catalog.counters)
+    }
+    text.add(Self.log, of: sink)
+    text.add(Self.start, of: startTime)
+    text.add(Self.process, of: ProcessFigures())
+    return text
+  }
+}
+
+extension MemoryBudget.Purpose {
+  fileprivate var label: StaticString {
+    switch self {
+    case .connection: "connection"
+    case .request: "request"
+    case .response: "response"
+    case .waiting: "waiting"
+    case .upstream: "upstream"
+    }
+  }
+}
+
+/// What the process takes of the machine, as the system has it at a moment. Reads files: not for an event loop.
+struct ProcessFigures: Sendable {
+  /// Bytes of memory in use, those shared with others included (proc(5), `statm`); 0 if the system does not say.
+  let residentBytes: Int
+  /// Seconds of all cores, in the program and in the kernel.
+  let cpuSeconds: Double
+  /// Descriptors that are open; 0 if the system does not say.
+  let openDescriptors: Int
+  /// The most that may be.
+  let maximumDescriptors: Int
+
+  /// As it is now.
+  init() {
+    residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
+    cpuSeconds = Self.cpuTime()
+    openDescriptors = Self.countDescriptors()
+    var limit = rlimit()
+    maximumDescriptors =
+      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
+      ? Int(clamping: limit.rlim_cur) : 0
+  }
+
+  private static func residentPages() -> Int {
+    guard let text = try? SmallFile.read("/proc/self/statm", atMost: 4096) else { return 0 }
+    let pages = String(decoding: text, as: UTF8.self).split(separator: " ")
+    return pages.count > 1 ? Int(pages[1]) ?? 0 : 0
+  }
+
+  private static func cpuTime() -> Double {
+    var time = timespec()
+    guard unsafe clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return 0 }
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+  }
+
+  private static func countDescriptors() -> Int {
+    guard let folder = unsafe opendir("/proc/self/fd") else { return 0 }
+    defer { unsafe _ = closedir(folder) }
+    var count = 0
+    while unsafe readdir(folder) != nil { count += 1 }
+    // Not `.`, not `..`, and not the one that the folder is read by.
+    return max(0, count - 3)
+  }
+}

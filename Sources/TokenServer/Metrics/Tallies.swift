@@ -1,0 +1,224 @@
+import CatalogProxy
+import HTTPMessages
+import HTTPServer
+import Locks
+import TLS
+import Telemetry
+
+/// Counts the decisions of access control by client, outcome and reason.
+///
+/// One for all loops and all generations of settings: a decision costs a lock for some ten nanoseconds, and memory only
+/// for what occurs for the first time.
+final class AccessTally: @unchecked Sendable {
+  // Sendable: `places` and `clients` are touched only under `lock`.
+  private let lock = Mutex()
+  private var places: [String: Int] = [:]
+  private var clients: [ClientTally] = []
+
+  /// Clients that are told apart: more than a configuration may have, and those of some reloads. What comes beyond counts
+  /// as ``rest``, so that no sequence of reloads fills the monitoring with time series.
+  static let clientLimit = 2000
+  static let rest = "other"
+
+  /// The decisions.
+  static let decisions = Metric(
+    .counter, "musickit_access_decisions_total",
+    "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
+    labels: ["client", "outcome", "reason"])
+
+  /// What the audit has lost.
+  static let audit: [MetricReading<AuditLog>] = [
+    MetricReading(
+      .counter, "musickit_audit_lines_dropped_total", "Audit records lost because their file could not be written.",
+      \.lostLines)
+  ]
+
+  /// Counts one decision.
+  ///
+  /// - Parameters:
+  ///   - client: A client's id in the settings, or what stands for none: never anything that came in a request.
+  ///   - reason: Why, in one word; nil if there is nothing to explain.
+  func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
+    lock.withLock {
+      let place = places[client] ?? newPlace(for: client)
+      clients[place].count(outcome, reason ?? "-")
+    }
+  }
+
+  /// Adds the decisions to `text`, in the order of clients, outcomes and reasons.
+  func write(to text: inout MetricsText) {
+    text.begin(Self.decisions)
+    for client in lock.withLock({ clients }).sorted(by: { $0.client < $1.client }) {
+      for decision in client.decisions.sorted(by: { $0.order < $1.order }) {
+        text.sample(
+          of: Self.decisions, Double(decision.count),
+          [.configured(client.client), .word(decision.outcome.name), .word(decision.reason)])
+      }
+    }
+  }
+
+  private func newPlace(for client: String) -> Int {
+    let name = clients.count < Self.clientLimit ? client : Self.rest
+    if let place = places[name] { return place }
+    places[name] = clients.count
+    clients.append(ClientTally(client: name))
+    return clients.count - 1
+  }
+}
+
+/// The decisions about one client.
+private struct ClientTally {
+  struct Decision {
+    let outcome: AuditRecord.Outcome
+    let reason: StaticString
+    var count: Int
+
+    var order: String { "\(outcome.name) \(reason)" }
+  }
+
+  let client: String
+  /// A handful: one for each outcome and reason that has occurred.
+  private(set) var decisions: [Decision] = []
+
+  init(client: String) {
+    self.client = client
+  }
+
+  mutating func count(_ outcome: AuditRecord.Outcome, _ reason: StaticString) {
+    for index in decisions.indices
+    where decisions[index].outcome == outcome && decisions[index].reason.isSame(as: reason) {
+      decisions[index].count &+= 1
+      return
+    }
+    decisions.append(Decision(outcome: outcome, reason: reason, count: 1))
+  }
+}
+
+/// Counts what is wrong with connections, and with what peers say about themselves.
+final class ConnectionTally: @unchecked Sendable {
+  // Sendable: `total` is touched only under `lock`.
+  private let lock = Mutex()
+  private var total = Counts()
+
+  /// Since the start.
+  struct Counts: Sendable {
+    var refused = 0
+    var refusedPerAddress = 0
+    var tlsFailures: [TLSFailure: Int] = [:]
+    var acceptPauses = 0
+    var proxyHeadersRefused = 0
+    var forwardingIgnored = 0
+  }
+
+  func count(_ notice: ServerNotice) {
+    lock.withLock {
+      switch notice {
+      case .acceptPaused: total.acceptPauses += 1
+      case .tooManyConnections: total.refused += 1
+      case .tooManyConnectionsFromAddress: total.refusedPerAddress += 1
+      case .memoryRefused: break
+      case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
+      case .proxyHeaderRefused: total.proxyHeadersRefused += 1
+      case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1
+      }
+    }
+  }
+
+  var counts: Counts { lock.withLock { total } }
+}
+
+/// Counts reloads, and remembers how the last one ended.
+final class ReloadTally: @unchecked Sendable {
+  // Sendable: `total` is touched only under `lock`.
+  private let lock = Mutex()
+  private var total = Counts()
+
+  struct Counts: Sendable, Equatable {
+    /// Since the start.
+    var reloads = 0
+    /// Of those, the ones after which all of the old stayed.
+    var refused = 0
+    /// Whether the last one was such.
+    var lastWasRefused = false
+  }
+
+  /// Counts one that has ended.
+  func count(isRefused: Bool) {
+    lock.withLock {
+      total.reloads += 1
+      total.refused += isRefused ? 1 : 0
+      total.lastWasRefused = isRefused
+    }
+  }
+
+  var counts: Counts { lock.withLock { total } }
+}
+
+/// What attempts at Apple Music came to: how long responses took to begin, and why there was none.
+final class UpstreamTally: @unchecked Sendable {
+  // Sendable: `durations` and `errors` are touched only under `lock`.
+  private let lock = Mutex()
+  private var durations = DurationHistogram()
+  private var errors = [Int](repeating: 0, count: Cause.allCases.count)
+
+  /// Why an attempt failed, as the metric's label has it.
+  enum Cause: Int, CaseIterable {
+    case dns, connect, tls, timeout, broken, protocolViolation, status, other
+
+    var label: StaticString {
+      switch self {
+      case .dns: "dns"
+      case .connect: "connect"
+      case .tls: "tls"
+      case .timeout: "timeout"
+      case .broken: "broken"
+      case .protocolViolation: "protocol"
+      case .status: "status"
+      case .other: "other"
+      }
+    }
+  }
+
+  static let responseTimes = Metric(
+    .histogram, "musickit_upstream_response_seconds",
+    "Time from an attempt's start to the head of Apple Music's response, with the wait for a connection.")
+  static let failures = Metric(
+    .counter, "musickit_upstream_errors_total", "Attempts at Apple Music that failed, by cause.", labels: ["cause"])
+
+  /// Counts what it is about, if it is.
+  func count(_ notice: CatalogNotice) {
+    switch notice {
+    case .responded(let duration): lock.withLock { durations.add(duration) }
+    case .exchangeFailed(let error): count(Cause(error.cause))
+    case .upstreamStatus: count(.status)
+    default: break
+    }
+  }
+
+  private func count(_ cause: Cause) {
+    lock.withLock { errors[cause.rawValue] &+= 1 }
+  }
+
+  func write(to text: inout MetricsText) {
+    let (times, counts) = lock.withLock { (durations, errors) }
+    text.begin(Self.responseTimes)
+    text.histogram(of: Self.responseTimes, times)
+    text.begin(Self.failures)
+    for cause in Cause.allCases { text.sample(of: Self.failures, Double(counts[cause.rawValue]), [.word(cause.label)]) }
+  }
+}
+
+extension UpstreamTally.Cause {
+  init(_ cause: UpstreamError.Cause) {
+    self =
+      switch cause {
+      case .dnsError, .dnsTimeout: .dns
+      case .destinationUnavailable, .destinationIPUnroutable, .connectionRefused, .connectionTimeout: .connect
+      case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived: .tls
+      case .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout: .timeout
+      case .connectionTerminated, .responseIncomplete: .broken
+      case .protocolError, .responseHeaderSectionSize: .protocolViolation
+      case .connectionLimitReached, .proxyInternalError, .cancelled: .other
+      }
+  }
+}

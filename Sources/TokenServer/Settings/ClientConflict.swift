@@ -1,0 +1,107 @@
+import Access
+import DeveloperToken
+
+/// Two clients that one request could mean.
+struct ClientConflict: Equatable {
+  /// Where it shows, within the list: `[3].id`.
+  let place: String
+  let problem: String
+  let remedy: String
+
+  /// Every such pair, at the second of its clients.
+  static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
+    var search = Search()
+    for (index, client) in clients.enumerated() { search.add(client, at: index) }
+    return search.clashes
+  }
+
+  private struct Search {
+    var clashes: [ClientConflict] = []
+    private var ids: [String: Int] = [:]
+    private var digests: [APIKeyDigest: Int] = [:]
+    private var origins: [OriginPattern: Int] = [:]
+    private var names: [SubjectName: Int] = [:]
+    private var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
+
+    mutating func add(_ client: ClientCandidate, at index: Int) {
+      if let id = client.id, let first = note(id, in: \.ids, at: index) {
+        let problem = "\(quoted(id)) is the id of \(Self.name(first)), too"
+        add(".id", of: index, problem, remedy: "give each client its own")
+      }
+      for digest in client.digests {
+        guard let first = note(digest, in: \.digests, at: index) else { continue }
+        // Which one is not said: it stands for a credential.
+        let problem = first == index ? "has one key twice" : "is a key of \(Self.name(first)), too"
+        add(".apiKey", of: index, problem, remedy: first == index ? "name it once" : "make a key for each")
+      }
+      for name in client.names {
+        hold("\(name)", first: note(name, in: \.names, at: index), at: index, ".clientCertificate.san")
+      }
+      for origin in client.knownOrigins {
+        hold("\(origin)", first: note(origin, in: \.origins, at: index), at: index, ".origins")
+      }
+      if let rules = client.rules { add(rules, at: index) }
+    }
+
+    /// The client that had the key before; nil if the key is new, and then this client has it.
+    private mutating func note<Key: Hashable>(
+      _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int
+    ) -> Int? {
+      if let first = self[keyPath: table][key] { return first }
+      self[keyPath: table][key] = index
+      return nil
+    }
+
+    private mutating func hold(_ text: String, first: Int?, at index: Int, _ place: String) {
+      guard let first else { return }
+      let whose = first == index ? " twice" : ", which \(Self.name(first)) has, too"
+      add(place, of: index, "holds \(shown(text))\(whose)", remedy: "name it once")
+    }
+
+    private mutating func add(_ place: String, of index: Int, _ problem: String, remedy: String) {
+      clashes.append(ClientConflict(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
+    }
+
+    private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
+
+    /// Tokens of one provider tell clients apart by audience or by a claim that both require.
+    private mutating func add(_ rules: JWTRules, at index: Int) {
+      for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
+        add(
+          ".jwt", of: index, "takes tokens that \(Self.name(other.index)) takes, too",
+          remedy: "let them differ in audience, or in the values of a claim in requiredClaims")
+        break
+      }
+      issuers[rules.issuer, default: []].append((index, rules))
+    }
+
+    private static func canMeanBoth(_ one: JWTRules, _ other: JWTRules) -> Bool {
+      guard !Set(one.audiences).isDisjoint(with: other.audiences) else { return false }
+      return !one.requiredClaims.contains { claim in
+        other.requiredClaims.contains { $0.name == claim.name && Set($0.values).isDisjoint(with: claim.values) }
+      }
+    }
+  }
+}
+
+/// What could be read of one element of `access.clients`, be the rest of it faulty or not: enough to see which others it
+/// clashes with, and to open the files that it names. So one fault does not hide another.
+struct ClientCandidate {
+  var id: String?
+  /// Of its API keys.
+  var digests: [APIKeyDigest] = []
+  /// Of its certificate.
+  var names: [SubjectName] = []
+  /// What it is known by; those that restrict another credential are not among them.
+  var knownOrigins: [OriginPattern] = []
+  /// The JWTs that it takes, if all that tells them from another client's could be read.
+  var rules: JWTRules?
+  /// The file with the keys of its identity provider.
+  var keySetFile: String?
+  /// Whether the keys of its identity provider are to be fetched.
+  var fetchesKeySet = false
+  /// How often it may ask.
+  var rates: Rates?
+  /// The authorities by which the provider is known; nil for the system's.
+  var caFile: String?
+}
