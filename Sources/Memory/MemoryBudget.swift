@@ -109,20 +109,11 @@ public final class MemoryBudget: @unchecked Sendable {
 
   // MARK: Shared arrays
 
-  /// Whether `count` bytes would be granted to `holder` now. Counts a refusal if not.
-  public func wouldGrant(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
-    lock.withLock {
-      let isAllowed = allows(bytes, to: holder, for: purpose)
-      if !isAllowed { state.refusals[purpose.rawValue] += 1 }
-      return isAllowed
-    }
-  }
-
   /// Charges an array that several may hold: only the first is charged. Released by ``release(shared:)``; the caller
   /// keeps the array until then, so that its address stays its own.
   public func charge(shared array: [UInt8], to holder: Holder?) -> Bool {
     let key = Self.address(of: array)
-    return lock.withLock {
+    let isGranted = lock.withLock {
       if state.shared[key] != nil {
         state.shared[key]?.references += 1
         return true
@@ -135,6 +126,8 @@ public final class MemoryBudget: @unchecked Sendable {
       state.shared[key] = Shared(references: 1, bytes: array.count, holder: holder)
       return true
     }
+    if !isGranted { isWorthTrimming() }
+    return isGranted
   }
 
   /// Releases an array charged by ``charge(shared:to:)``; with its last holder its bytes.
