@@ -56,7 +56,7 @@ struct UpstreamCircuitTests {
     #expect(circuit.isClosed)
   }
 
-  @Test("failures of two clients at two resources open it for all, but for one request of each client in half a second")
+  @Test("failures of two clients at two resources open it; each client still sends one request in half a second")
   func clients() {
     var circuit = UpstreamCircuit()
     ask(&circuit, subject(9, 9), .success, at: 0)

@@ -156,7 +156,7 @@ struct SettingsFaultTests {
       "a word for a boolean in the environment", environment: ["ADMIN_ENABLED": "no"],
       fault: "admin.enabled (ADMIN_ENABLED): \"no\" is neither true nor false; write true or false."),
     Case("an unknown level", "log: { level: 'verbose' }", fault: "log.level: \"verbose\" is not among its values;"),
-    Case("nobody has access", "access: {}", fault: "access: no client may have anything; write access: { clients:"),
+    Case("no client has access", "access: {}", fault: "access: no client may have anything; write access: { clients:"),
     Case(
       "access as true", "access: { anonymous: true }",
       fault:
