@@ -157,7 +157,7 @@ struct Exchange {
 /// The result of a request to the upstream, for all callers that wait for it.
 enum Outcome: Sendable {
   /// A whole response; `stored` if the cache took it, `forwardStatus` if the upstream's status was another (304).
-  case answer(StoredAnswer, isStored: Bool, forwardStatus: Int?)
+  case answer(StoredResponse, isStored: Bool, forwardStatus: Int?)
   /// A response too long to be kept, which only one caller can have.
   case stream(UpstreamResponse)
   /// Another caller has the response, which was too long to be shared: send the request separately.

@@ -119,7 +119,7 @@ extension CatalogGateway {
 
   /// A stale answer, marked so.
   private func stale(
-    _ stored: StoredAnswer, to call: CatalogCall, _ status: CacheStatus, _ detail: String
+    _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String
   ) -> CatalogAnswer {
     let selection = Selection(stored, now: clock.now)
     var status = status

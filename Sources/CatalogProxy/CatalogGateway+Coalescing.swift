@@ -139,7 +139,7 @@ extension CatalogGateway {
     whole.body = parts.bytes
     do throws(ContentCodingError) {
       let settings = cacheSettings
-      let answer = try StoredAnswer(whole, settings: settings)
+      let answer = try StoredResponse(whole, settings: settings)
       let isStored = cache.store(answer, for: call.key)
       let now = clock.elapsed
       withState { $0.unshared.note(call.key, isShareable: answer.isShareable, now: now) }
@@ -165,8 +165,8 @@ extension CatalogGateway {
 
   private func received(
     _ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime
-  ) -> ReceivedAnswer {
-    ReceivedAnswer(
+  ) -> ReceivedResponse {
+    ReceivedResponse(
       status: response.status, fields: response.fields,
       downstream: policy.responseFields(response.fields, version: response.version), body: [],
       sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)

@@ -22,7 +22,7 @@
           { judge($0, lent) })
       }
         + [
-          Parser("accept", { _ = TokenAnswer.Form(accept: $0[...]) }),
+          Parser("accept", { _ = TokenResponse.Form(accept: $0[...]) }),
           Parser("request-id", { _ = RequestID(String(decoding: $0, as: UTF8.self)) }),
           Parser("max-age", { _ = KeySetFetch.maxAge([.cacheControl: String(decoding: $0, as: UTF8.self)]) }),
         ]

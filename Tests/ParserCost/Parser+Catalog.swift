@@ -78,9 +78,9 @@
 
     private static let now = CacheTime(monotonic: 0, wall: 1_795_000_000)
 
-    private static func answer(_ fields: HTTPFields) -> StoredAnswer? {
-      try? StoredAnswer(
-        ReceivedAnswer(
+    private static func answer(_ fields: HTTPFields) -> StoredResponse? {
+      try? StoredResponse(
+        ReceivedResponse(
           status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: now, receivedAt: now),
         settings: CacheSettings())
     }

@@ -4,12 +4,14 @@ import Testing
 
 @Suite("Accept")
 struct AcceptTests {
-  private static func form(_ accept: String) -> TokenAnswer.Form { TokenAnswer.Form(accept: Array(accept.utf8)[...]) }
+  private static func form(_ accept: String) -> TokenResponse.Form {
+    TokenResponse.Form(accept: Array(accept.utf8)[...])
+  }
 
   @Test(
     "is held against the forms that there are",
     arguments: [
-      ("text/plain", TokenAnswer.Form.text), ("text/*", .text), ("TEXT/PLAIN", .text), ("application/jwt", .jwt),
+      ("text/plain", TokenResponse.Form.text), ("text/*", .text), ("TEXT/PLAIN", .text), ("application/jwt", .jwt),
       ("*/*", .json), ("application/*", .json), ("image/png", .json), ("", .json), (",,", .json), (" , \t", .json),
       ("image/png , text/plain", .text), ("text/plain;charset=utf-8", .text),
       ("text/plain ; charset=utf-8 ; q=1", .text),
@@ -17,7 +19,7 @@ struct AcceptTests {
       ("text/plain;q=0.5, application/jwt", .jwt), ("text/plain;q=0.5,application/jwt;q=0.500", .text),
       ("application/jwt;q=0.2, application/json;q=0.3", .json), ("text/plain;a=\"", .text), ("text/plainx", .json),
     ])
-  func forms(_ accept: String, _ form: TokenAnswer.Form) {
+  func forms(_ accept: String, _ form: TokenResponse.Form) {
     #expect(Self.form(accept) == form)
   }
 

@@ -101,11 +101,11 @@ let settings = {
   return settings
 }()
 
-func makeAnswer(_ fields: HTTPFields) -> StoredAnswer {
-  let received = ReceivedAnswer(
+func makeAnswer(_ fields: HTTPFields) -> StoredResponse {
+  let received = ReceivedResponse(
     status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: moment(0),
     receivedAt: moment(0))
-  do { return try StoredAnswer(received, settings: settings) } catch { preconditionFailure("\(error)") }
+  do { return try StoredResponse(received, settings: settings) } catch { preconditionFailure("\(error)") }
 }
 
 func moment(_ seconds: Int) -> CacheTime {

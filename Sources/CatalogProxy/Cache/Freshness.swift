@@ -118,7 +118,7 @@ public enum StorageVerdict: Sendable, Equatable {
   }
 
   init(
-    _ answer: ReceivedAnswer, content: AnswerContent, directives: ResponseDirectives, freshness: Freshness,
+    _ answer: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, freshness: Freshness,
     isSelectable: Bool, settings: CacheSettings
   ) {
     let fields = answer.fields

@@ -129,14 +129,14 @@ extension FieldScanner {
 /// An answer at a moment.
 public struct Selection: Sendable {
   /// The answer.
-  public let answer: StoredAnswer
+  public let answer: StoredResponse
   /// How old it is (`current_age`, RFC 9111 §4.2.3), in seconds.
   public let age: Int
   /// How long it stays fresh, in seconds; 0 or less if it is stale.
   public let timeToLive: Int
 
   /// `answer` at `now`.
-  public init(_ answer: StoredAnswer, now: CacheTime) {
+  public init(_ answer: StoredResponse, now: CacheTime) {
     self.answer = answer
     age = min(answer.age.initial + now.seconds(since: answer.source.receivedAt), FieldText.mostSeconds)
     timeToLive = answer.freshness.lifetime - age

@@ -2,7 +2,7 @@ import HTTP1
 public import HTTPTypes
 
 /// A whole answer to a `GET`, as it came from upstream.
-public struct ReceivedAnswer: Sendable {
+public struct ReceivedResponse: Sendable {
   /// Its status.
   public var status: HTTPResponse.Status
   /// All of its end-to-end fields.
@@ -35,7 +35,7 @@ public struct ReceivedAnswer: Sendable {
   }
 
   /// What has to be kept of it beside the content, to judge it again when a 304 renews it.
-  var metadata: ReceivedAnswer {
+  var metadata: ReceivedResponse {
     var answer = self
     answer.body = []
     answer.fields = HTTPFields()
@@ -61,7 +61,7 @@ public struct ReceivedAnswer: Sendable {
   ///
   /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
   /// the old values would make the response seem older than it is.
-  func updated(by notModified: ReceivedAnswer) -> ReceivedAnswer {
+  func updated(by notModified: ReceivedResponse) -> ReceivedResponse {
     var answer = self
     answer.fields.update(from: notModified.fields)
     answer.downstream.update(from: notModified.downstream)
@@ -85,9 +85,9 @@ extension HTTPFields {
 }
 
 /// The fields of a stored response that are the same for every caller.
-struct AnswerFields {
-  let source: ReceivedAnswer
-  let content: AnswerContent
+struct StoredFields {
+  let source: ReceivedResponse
+  let content: StoredContent
   let directives: ResponseDirectives
   let freshness: Freshness
   let selector: VariantSelector?

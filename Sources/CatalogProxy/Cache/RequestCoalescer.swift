@@ -105,7 +105,7 @@ public struct FlightID: Hashable, Sendable {
 /// What requests have to have in common to become one upstream request: everything that is sent.
 ///
 /// A request whose fields differ, and might select another variant (RFC 9111 §4.1), is another flight from the start. The
-/// response is still handed to all only if it may be shared, see ``StoredAnswer/isShareable``.
+/// response is still handed to all only if it may be shared, see ``StoredResponse/isShareable``.
 public struct FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private var sent: HTTPFields

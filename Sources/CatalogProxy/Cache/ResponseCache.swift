@@ -8,7 +8,7 @@ import Locks
 public final class ResponseCache: @unchecked Sendable {
   // Sendable: `store` and `compressing` are touched within `mutex` only; the rest never changes.
   private let mutex = Mutex()
-  private var store: AnswerStore
+  private var store: ResponseStore
   /// Keys whose answer is being compressed; no more than there are threads.
   private var compressing: Set<CacheKey> = []
 
@@ -18,7 +18,7 @@ public final class ResponseCache: @unchecked Sendable {
   /// An empty cache.
   public init(settings: CacheSettings) {
     self.settings = settings
-    store = AnswerStore(maxBytes: settings.maxBytes)
+    store = ResponseStore(maxBytes: settings.maxBytes)
   }
 
   /// What there is for a request.
@@ -42,7 +42,7 @@ public final class ResponseCache: @unchecked Sendable {
   ///
   /// One that is refused although it tells of the target, rather than of a fault, still ends what was stored before it.
   @discardableResult
-  public func store(_ answer: StoredAnswer, for key: CacheKey) -> Bool {
+  public func store(_ answer: StoredResponse, for key: CacheKey) -> Bool {
     guard answer.verdict == .store else {
       if StorageVerdict.mayStore(answer.status) { remove(key) }
       return false
@@ -55,14 +55,14 @@ public final class ResponseCache: @unchecked Sendable {
     }
   }
 
-  /// Renews an answer by the 304 that its ``StoredAnswer/validators`` got (RFC 9111 §4.3.4), and stores that.
+  /// Renews an answer by the 304 that its ``StoredResponse/validators`` got (RFC 9111 §4.3.4), and stores that.
   ///
   /// Nil if the 304 is about another version, which is not stored any more: ask again, without validators.
   ///
   /// - Parameter settings: Those that hold now.
   public func freshen(
-    _ answer: StoredAnswer, for key: CacheKey, by notModified: ReceivedAnswer, settings: CacheSettings? = nil
-  ) -> StoredAnswer? {
+    _ answer: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil
+  ) -> StoredResponse? {
     guard let renewed = answer.freshened(by: notModified, settings: settings ?? self.settings) else {
       remove(key)
       return nil
@@ -75,7 +75,7 @@ public final class ResponseCache: @unchecked Sendable {
   /// get it without gzip.
   ///
   /// This takes milliseconds for a large response, outside of the lock.
-  public func compress(_ answer: StoredAnswer, for key: CacheKey) -> StoredAnswer {
+  public func compress(_ answer: StoredResponse, for key: CacheKey) -> StoredResponse {
     guard answer.awaitsCompression, mutex.withLock({ compressing.insert(key).inserted }) else { return answer }
     let compressed = answer.compressed()
     mutex.withLock {
@@ -95,7 +95,7 @@ public final class ResponseCache: @unchecked Sendable {
 
   /// Forgets everything.
   public func removeAll() {
-    mutex.withLock { store = AnswerStore(maxBytes: settings.maxBytes) }
+    mutex.withLock { store = ResponseStore(maxBytes: settings.maxBytes) }
   }
 
   /// Figures for metrics.
@@ -104,10 +104,10 @@ public final class ResponseCache: @unchecked Sendable {
   }
 }
 
-extension StoredAnswer {
+extension StoredResponse {
   fileprivate func isSelected(by sent: HTTPFields) -> Bool { selector?.matches(sent) ?? false }
 
-  fileprivate func varies(like other: StoredAnswer) -> Bool {
+  fileprivate func varies(like other: StoredResponse) -> Bool {
     Set(selector?.names ?? []) == Set(other.selector?.names ?? [])
   }
 }
@@ -156,7 +156,7 @@ public enum Lookup: Sendable {
   case hit(Selection)
   /// The response is stale, but the server sends it while a background request validates it (RFC 5861 §3).
   case staleWhileRevalidate(Selection)
-  /// The proxy must validate the response upstream, with its ``StoredAnswer/validators``. With the reason
+  /// The proxy must validate the response upstream, with its ``StoredResponse/validators``. With the reason
   /// ``ForwardReason/request`` the response is fresh, but does not satisfy the directives of the request.
   case validate(Selection, ForwardReason)
   /// The cache has no response.

@@ -6,11 +6,11 @@
 /// crawl of the whole catalog passes through a tenth of the memory. What has been used goes over to the main queue, or
 /// is put there at once if it comes again soon after it was let go. A hit counts up to three and moves nothing, unlike
 /// in W-TinyLFU, the other candidate, whose hits move entries and count in a sketch.
-struct AnswerStore {
+struct ResponseStore {
   /// An entry: all variants of one key.
   private struct Entry {
     let key: CacheKey
-    var answers: [StoredAnswer]
+    var answers: [StoredResponse]
     var cost: Int
     var isMain: Bool
     var hits: UInt8 = 0
@@ -47,19 +47,19 @@ struct AnswerStore {
   var bytes: Int { small.bytes + main.bytes }
 
   /// All variants of `key`, the newest first, and a hit for them.
-  mutating func find(_ key: CacheKey) -> [StoredAnswer]? {
+  mutating func find(_ key: CacheKey) -> [StoredResponse]? {
     guard let place = places[key] else { return nil }
     if let hits = entries[place]?.hits, hits < Self.mostHits { entries[place]?.hits = hits + 1 }
     return entries[place]?.answers
   }
 
   /// All variants of `key`, without a hit.
-  func peek(_ key: CacheKey) -> [StoredAnswer] {
+  func peek(_ key: CacheKey) -> [StoredResponse] {
     places[key].flatMap { entries[$0]?.answers } ?? []
   }
 
   /// Makes `answers` the variants of `key`, in the place that it has or in a new one. Without answers the key goes.
-  mutating func put(_ answers: [StoredAnswer], for key: CacheKey) {
+  mutating func put(_ answers: [StoredResponse], for key: CacheKey) {
     let cost = answers.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
     guard !answers.isEmpty, cost <= maxBytes else { return remove(key) }
     if let place = places[key] {
@@ -131,7 +131,7 @@ struct AnswerStore {
     link(place)
   }
 
-  private mutating func change(_ place: Int, answers: [StoredAnswer], cost: Int) {
+  private mutating func change(_ place: Int, answers: [StoredResponse], cost: Int) {
     guard let entry = entries[place] else { return }
     entries[place]?.answers = answers
     entries[place]?.cost = cost

@@ -5,7 +5,7 @@ public import HTTPTypes
 /// A whole answer, with all that is the same each time it is sent made ready once. Immutable, and shared by all loops.
 ///
 /// It need not be storable: an answer that only the callers who wait for it get is sent by the same way.
-public final class StoredAnswer: Sendable {
+public final class StoredResponse: Sendable {
   /// Its status.
   public let status: HTTPResponse.Status
   /// Whether the cache takes it, and why not.
@@ -14,8 +14,8 @@ public final class StoredAnswer: Sendable {
   /// other request selects it (`Vary: *`), or if it sets a cookie.
   public let isShareable: Bool
 
-  let source: ReceivedAnswer
-  let content: AnswerContent
+  let source: ReceivedResponse
+  let content: StoredContent
   let freshness: Freshness
   let age: ResponseAge
   /// Nil if no other request may have it.
@@ -32,14 +32,14 @@ public final class StoredAnswer: Sendable {
   ///
   /// Throws if its content is gzipped and cannot be decoded, or not within `settings.largestContent`: in the latter case
   /// it can still be handed on as it is to those who asked for gzip.
-  public convenience init(_ received: ReceivedAnswer, settings: CacheSettings) throws(ContentCodingError) {
+  public convenience init(_ received: ReceivedResponse, settings: CacheSettings) throws(ContentCodingError) {
     let directives = ResponseDirectives(received.fields)
-    let content = try AnswerContent(received, directives: directives, limit: settings.largestContent)
+    let content = try StoredContent(received, directives: directives, limit: settings.largestContent)
     self.init(received, content: content, directives: directives, settings: settings)
   }
 
   private init(
-    _ received: ReceivedAnswer, content: AnswerContent, directives: ResponseDirectives, settings: CacheSettings
+    _ received: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, settings: CacheSettings
   ) {
     let source = received.metadata
     let age = ResponseAge(received.fields, requestedAt: received.requestedAt, receivedAt: received.receivedAt)
@@ -52,7 +52,7 @@ public final class StoredAnswer: Sendable {
       settings: settings)
     let given = received.fields[.eTag].flatMap { EntityTag($0) }
     let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
-    let fields = AnswerFields(
+    let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
       tagIsOurs: given == nil, isStored: verdict == .store, settings: settings)
     var date: [UInt8] = []
@@ -98,19 +98,19 @@ public final class StoredAnswer: Sendable {
   }
 
   /// This answer as a 304 renews it; nil if the 304 is about another version (RFC 9111 §4.3.4).
-  func freshened(by notModified: ReceivedAnswer, settings: CacheSettings) -> StoredAnswer? {
+  func freshened(by notModified: ReceivedResponse, settings: CacheSettings) -> StoredResponse? {
     if let theirs = notModified.fields[.eTag] {
       guard let ours = source.fields[.eTag], EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque else { return nil }
     } else if let theirs = notModified.fields[.lastModified] {
       guard source.fields[.lastModified] == theirs else { return nil }
     }
     let updated = source.updated(by: notModified)
-    return StoredAnswer(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
+    return StoredResponse(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
   }
 
   /// This answer with gzip made, or known to be in vain.
-  func compressed() -> StoredAnswer {
-    StoredAnswer(
+  func compressed() -> StoredResponse {
+    StoredResponse(
       source, content: content.compressed(), directives: ResponseDirectives(source.fields), settings: settings)
   }
 
@@ -129,7 +129,7 @@ public final class StoredAnswer: Sendable {
 }
 
 /// An answer's content in the codings that there are of it.
-struct AnswerContent: Sendable {
+struct StoredContent: Sendable {
   /// What may still become of it.
   enum Compression: Equatable {
     /// Worth trying.
@@ -150,7 +150,7 @@ struct AnswerContent: Sendable {
   /// Below this the fields weigh more than what is saved.
   private static let leastCompressed = 1024
 
-  init(_ received: ReceivedAnswer, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
+  init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
     let coding = received.fields[.contentEncoding].map { ByteString($0).lowercasedASCII }
     switch coding {
     case "gzip" where !received.body.isEmpty, "x-gzip" where !received.body.isEmpty:
@@ -177,7 +177,7 @@ struct AnswerContent: Sendable {
   var isNegotiated: Bool { gzip != nil || compression == .possible }
 
   /// With gzip, if that makes it smaller.
-  func compressed() -> AnswerContent {
+  func compressed() -> StoredContent {
     guard compression == .possible else { return self }
     var content = self
     content.gzip = Gzip.deflate(identity)?.withoutSpareCapacity

@@ -63,7 +63,7 @@ struct TokenEndpoint: Sendable {
       let now = Glibc.time(nil)
       let token = try token(for: admitted.caller, wish, content, now: now)
       gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
-      var response = TokenAnswer(token, now: now, form: wish.form).response
+      var response = TokenResponse(token, now: now, form: wish.form).response
       admitted.mark(&response)
       return response
     } catch {
@@ -97,11 +97,11 @@ struct TokenEndpoint: Sendable {
   /// What a head asks for, not yet parsed.
   private struct Wish {
     private(set) var query: ArraySlice<UInt8>
-    let form: TokenAnswer.Form
+    let form: TokenResponse.Form
 
     init(_ request: Request) {
       query = request.query ?? []
-      form = TokenAnswer.Form(accept: request)
+      form = TokenResponse.Form(accept: request)
     }
 
     /// The same in memory of its own, for a wait: a slice keeps the whole head.

@@ -5,7 +5,7 @@ import HTTPServer
 import HTTPTypes
 
 /// A developer token as `/token` hands it out.
-struct TokenAnswer {
+struct TokenResponse {
   let token: MintedToken
   let now: Int
   let form: Form
@@ -46,7 +46,7 @@ struct TokenAnswer {
   }
 }
 
-extension TokenAnswer.Form {
+extension TokenResponse.Form {
   /// The form that a request's `Accept` prefers; JSON if it names no other, or stands there in several lines.
   init(accept request: Request) {
     guard case .single(let value) = request.field("accept"), value.count > 3 else {
@@ -85,7 +85,7 @@ extension TokenAnswer.Form {
 /// One element of `Accept` (RFC 9110 §12.5.1).
 private struct MediaRange {
   /// The form that it names, if it names one.
-  let form: TokenAnswer.Form?
+  let form: TokenResponse.Form?
   /// In thousandths; what is malformed counts as not wanted.
   let weight: Int
 
@@ -101,7 +101,7 @@ private struct MediaRange {
     self.weight = weight ?? 1000
   }
 
-  private static func form(_ type: Span<UInt8>) -> TokenAnswer.Form? {
+  private static func form(_ type: Span<UInt8>) -> TokenResponse.Form? {
     if type.equals("application/jwt") { return .jwt }
     if type.equals("text/plain") || type.equals("text/*") { return .text }
     if type.equals("*/*") || type.equals("application/*") || type.equals("application/json") { return .json }

@@ -11,7 +11,7 @@ struct AnswerStoreTests {
 
   @Test("lets a popular album outlive a crawl of 100 000 others, with a request of it in between now and then")
   func crawl() throws {
-    var store = AnswerStore(maxBytes: 4_000_000)
+    var store = ResponseStore(maxBytes: 4_000_000)
     let answer = try Sample.answer(body: Sample.json(1000))
     let album = Self.key(1_200_868_601)
     store.put([answer], for: album)
@@ -26,7 +26,7 @@ struct AnswerStoreTests {
 
   @Test("lets it outlive even a crawl that asks twice for each, as long as it is asked for more often")
   func twiceCrawl() throws {
-    var store = AnswerStore(maxBytes: 4_000_000)
+    var store = ResponseStore(maxBytes: 4_000_000)
     let answer = try Sample.answer(body: Sample.json(1000))
     let album = Self.key(1_200_868_601)
     store.put([answer], for: album)
@@ -40,7 +40,7 @@ struct AnswerStoreTests {
 
   @Test("takes what comes again soon after it had to go straight into the main queue")
   func ghost() throws {
-    var store = AnswerStore(maxBytes: 200_000)
+    var store = ResponseStore(maxBytes: 200_000)
     let answer = try Sample.answer(body: Sample.json(1000))
     store.put([answer], for: Self.key(0))
     var next = 1
@@ -56,7 +56,7 @@ struct AnswerStoreTests {
 
   @Test("lets the unused go from the main queue too, when other things have become popular")
   func aging() throws {
-    var store = AnswerStore(maxBytes: 400_000)
+    var store = ResponseStore(maxBytes: 400_000)
     let answer = try Sample.answer(body: Sample.json(1000))
     for round in 0..<5 {
       for number in 0..<100 {
@@ -73,7 +73,7 @@ struct AnswerStoreTests {
   func accounting(seed: UInt64) throws {
     var random = SplitMix(seed: seed)
     let maxBytes = [60_000, 300_000, 1_000_000, 10_000][Int(seed)]
-    var store = AnswerStore(maxBytes: maxBytes)
+    var store = ResponseStore(maxBytes: maxBytes)
     let answers = try [0, 10, 900, 5000, 20_000, 60_000].map {
       try Sample.answer(.ok, [.contentType: "text/plain"], body: Sample.json($0))
     }
@@ -100,7 +100,7 @@ struct AnswerStoreTests {
 
   @Test("does not take what is larger than all of it, nor keep what was there before")
   func tooLarge() throws {
-    var store = AnswerStore(maxBytes: 10_000)
+    var store = ResponseStore(maxBytes: 10_000)
     store.put([try Sample.answer()], for: Self.key(1))
     store.put([try Sample.answer(body: Sample.json(20_000))], for: Self.key(1))
     #expect(store.count == 0 && store.bytes == 0)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Conditional requests")
 struct PreconditionsTests {
-  private func isNotModified(_ answer: StoredAnswer, tags: [String] = [], since: [String] = []) -> Bool {
+  private func isNotModified(_ answer: StoredResponse, tags: [String] = [], since: [String] = []) -> Bool {
     var preconditions = Preconditions()
     for tag in tags { preconditions.add(ifNoneMatch: Array(tag.utf8).span) }
     for date in since { preconditions.add(ifModifiedSince: Array(date.utf8).span) }

@@ -62,7 +62,7 @@ struct RepresentationTests {
     received.fields[.server] = "Apple"
     received.downstream[.contentType] = "application/json"
     received.downstream[.expires] = Sample.date(9)
-    let answer = try StoredAnswer(received, settings: CacheSettings())
+    let answer = try StoredResponse(received, settings: CacheSettings())
     #expect(
       answer.representation(.identity).fields.lines == [
         "Content-Type: application/json", "Cache-Control: private, max-age=9", "X-Content-Type-Options: nosniff",

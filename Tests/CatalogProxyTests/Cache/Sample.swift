@@ -22,8 +22,8 @@ enum Sample {
   static func received(
     _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], body: [UInt8] = Array("{}".utf8),
     sent: HTTPFields = [:], at seconds: Int = 0, delay: Int = 0
-  ) -> ReceivedAnswer {
-    ReceivedAnswer(
+  ) -> ReceivedResponse {
+    ReceivedResponse(
       status: status, fields: fields, downstream: fields, body: body, sent: sent, requestedAt: time(seconds - delay),
       receivedAt: time(seconds))
   }
@@ -31,8 +31,8 @@ enum Sample {
   static func answer(
     _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], body: [UInt8] = Array("{}".utf8),
     sent: HTTPFields = [:], at seconds: Int = 0, delay: Int = 0, settings: CacheSettings = CacheSettings()
-  ) throws -> StoredAnswer {
-    try StoredAnswer(
+  ) throws -> StoredResponse {
+    try StoredResponse(
       received(status, fields, body: body, sent: sent, at: seconds, delay: delay), settings: settings)
   }
 

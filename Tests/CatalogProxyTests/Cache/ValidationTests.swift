@@ -11,7 +11,7 @@ struct ValidationTests {
     .cacheControl: "max-age=60", .eTag: "\"1\"", .date: Sample.date(0), .age: "10", .contentType: "text/plain",
   ]
 
-  private func keep(_ fields: HTTPFields) throws -> StoredAnswer {
+  private func keep(_ fields: HTTPFields) throws -> StoredResponse {
     let answer = try Sample.answer(.ok, fields, body: Sample.json(2000))
     #expect(cache.store(answer, for: key))
     return answer
