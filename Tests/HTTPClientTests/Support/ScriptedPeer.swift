@@ -69,6 +69,16 @@ final class PeerConnection: @unchecked Sendable {
 
   deinit { end() }
 
+  /// The first connection on which something has arrived, which it waits for.
+  static func firstWithInput(of connections: [PeerConnection]) throws -> PeerConnection {
+    var polled = connections.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+    _ = unsafe poll(&polled, nfds_t(polled.count), 60_000)
+    guard let index = polled.firstIndex(where: { $0.revents != 0 }) else {
+      throw TestFailure("The client sends no more.")
+    }
+    return connections[index]
+  }
+
   /// The head of the next request, and as much content as it says.
   func request() throws -> (head: String, content: [UInt8]) {
     while true {
