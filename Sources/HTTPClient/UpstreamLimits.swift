@@ -5,8 +5,9 @@ public struct UpstreamLimits: Sendable, Equatable {
   /// HTTP/2 connections at once: 4. One carries a hundred requests; more are opened only when all are full.
   public var http2Connections = 4
 
-  /// HTTP/1.1 connections at once: 32. One carries one request.
-  public var http1Connections = 32
+  /// HTTP/1.1 connections at once: 256. One carries one request, so with responses after 0.4 s these are 640 requests a
+  /// second. With fewer, requests that a quota would admit wait here.
+  public var http1Connections = 256
 
   /// Streams at once on one HTTP/2 connection: 100, should the peer allow more. Apple's allow as many.
   public var concurrentStreams = 100

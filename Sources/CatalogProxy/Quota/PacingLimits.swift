@@ -34,29 +34,33 @@ public struct PacingLimits: Sendable, Equatable {
   /// all of another, wherever they begin.
   public var firstStepInSeconds = 1.7
 
+  /// How many times the excess follows if that did not suffice to overdraw a token bucket, which is full after a pause:
+  /// 2 times.
+  public var overdraft = 2.0
+
   /// The next steps of a probe, as multiples of the learned rate; after the last one, each is a quarter more. They begin
   /// after the first one has met no 429, and are short: a quota that has doubled is to be in use within 5 s from 20
   /// requests a second upwards.
-  public var steps = [1.2, 1.5, 2.0]
+  public var steps = [1.5, 2.0]
+  /// The same below ``wholeRequests``, where there is more time, and a refusal tells less.
+  public var slowSteps = [1.2, 1.5, 2.0]
 
   // Price
 
-  /// How many requests earn one 429 of a probe: 55, so at most 1.8 percent of the requests are refused in the long run.
-  /// The aim is one in fifty, and chance adds a few 429s.
-  public var price = 55.0
+  /// How many requests earn one 429 of a probe: 52. The aim is that one request in fifty is refused; most probes are longer
+  /// than they need be, so about 1.7 percent are.
+  public var price = 52.0
   /// The same below ``slowRate``: 66. Five minutes have 600 requests at 2 a second, so that one 429 more is a sixth of a
   /// percent; a doubled quota has 60 s to be found there.
   public var slowPrice = 66.0
   /// The rate below which the ``slowPrice`` holds, in requests a second: 15.
   public var slowRate = 15.0
 
-  /// The 429s that may be owed at most: as many as are a hundredth of a second's requests, but one to four. Repaying more
-  /// would keep a raised quota unused for too long.
-  public var debtInSeconds = 0.01
-  /// See ``debtInSeconds``.
-  public var leastDebt = 1.0
-  /// See ``debtInSeconds``.
-  public var mostDebt = 4.0
+  /// The most refusals that one event is charged with: 4, or a twentieth of a second's requests. Paying for more would
+  /// keep a raised quota unused for too long.
+  public var mostRefusals = 4.0
+  /// See ``mostRefusals``.
+  public var mostRefusalsInSeconds = 0.05
 
   // Pauses
 
@@ -67,9 +71,9 @@ public struct PacingLimits: Sendable, Equatable {
   /// The shortest pause after the first 429 of all: 500 ms. Of 70 refusals that were observed, 68 cleared in that time.
   public var firstPause: Duration = .milliseconds(500)
 
-  /// The shortest pause after a later one: 50 ms. A probe exceeds a window of a second by a few percent, so the next
+  /// The shortest pause after a later one: 40 ms. A probe exceeds a window of a second by a few percent, so the next
   /// window has begun by then.
-  public var leastPause: Duration = .milliseconds(50)
+  public var leastPause: Duration = .milliseconds(40)
 
   /// The shortest pause after one that has shown that the quota has grown: 250 ms. The last step of such a probe exceeds
   /// the new quota by up to a quarter, which fills a window a fifth before its end.

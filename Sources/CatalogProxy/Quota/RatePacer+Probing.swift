@@ -23,8 +23,14 @@ extension RatePacer {
   /// A request of a probe went.
   mutating func probe(_ step: Int, _ count: Double) {
     phase = .probing(step: step, count)
-    // The first step ends when each kind of limiter must have refused one, if the quota is the learned rate.
-    guard count >= requests(in: step), step > 0 || bucket.stored <= -bucketMargin else { return }
+    guard count >= requests(in: step) else { return }
+    // The first step ends when each kind of limiter must have refused one, if the quota is the learned rate. No window has;
+    // a bucket that has filled up during the last pause is overdrawn sooner with more. At a low rate that would be too
+    // much for a window, whose refusals then say little.
+    guard step > 0 || bucket.stored <= -bucketMargin else {
+      if let rate, rate >= limits.wholeRequests { pace = rate * (1 + limits.overdraft * firstExcess) }
+      return
+    }
     begin(step: step + 1)
   }
 
@@ -50,7 +56,7 @@ extension RatePacer {
     // The window that it began in, a whole one, and jitter on the way; at a low rate, until the excess is a request.
     case 0: return max(limits.excess / firstExcess, (limits.firstStepInSeconds + 0.3 * latency) * pace)
     // The quota may have doubled: there is no time to hear what came of each step.
-    case 1...limits.steps.count: return max(5, (0.15 + latency / 2) * pace)
+    case 1...steps.count: return max(5, (0.15 + latency / 2) * pace)
     default: return max(5, (0.25 + latency) * pace)
     }
   }
@@ -60,12 +66,14 @@ extension RatePacer {
     min(max(limits.excess / max(rate ?? 1, 0.001), limits.leastExcess), limits.mostExcess)
   }
 
+  private var steps: [Double] { (rate ?? 0) < limits.wholeRequests ? limits.slowSteps : limits.steps }
+
   /// The pace of a step, as a multiple of the learned rate.
   func factor(_ step: Int) -> Double {
-    guard step > 0, let last = limits.steps.last else { return 1 + firstExcess }
-    guard step > limits.steps.count else { return max(limits.steps[step - 1], 1 + firstExcess * Double(step + 1)) }
+    guard step > 0, let last = steps.last else { return 1 + firstExcess }
+    guard step > steps.count else { return max(steps[step - 1], 1 + firstExcess * Double(step + 1)) }
     var factor = last
-    for _ in limits.steps.count..<step { factor *= 1.25 }
+    for _ in steps.count..<step { factor *= 1.25 }
     return factor
   }
 
@@ -76,15 +84,19 @@ extension RatePacer {
 
   private var isSlow: Bool { (rate ?? 0) < limits.slowRate }
 
-  /// Adds credit for a request that was sent. The price is how many requests earn one refusal.
+  /// Adds credit for a request that was sent: an event of refusals is paid for when it has as many requests as its
+  /// refusals cost on average. A fixed window refuses one request of one probe and two of the next; with the average, the
+  /// time to the next probe is the same after both.
   mutating func earn() {
-    credit = min(credit + 1 / (isSlow ? limits.slowPrice : limits.price), 1)
+    credit = min(credit + 1 / ((isSlow ? limits.slowPrice : limits.price) * refusalsPerEvent), 1)
   }
 
-  /// A request was refused. The search for the first rate is free.
+  /// A request was refused, the first one of an event. The search for the first rate is free.
   mutating func pay() {
     guard confirmed > 0 else { return }
-    let debt = min(max(limits.debtInSeconds * (rate ?? 0), limits.leastDebt), limits.mostDebt)
-    credit = max(credit - 1, -debt)
+    credit = max(credit - 1, -1)
+    guard !hasGrown, refusals > 0 else { return }
+    let most = max(limits.mostRefusals, limits.mostRefusalsInSeconds * (rate ?? 0))
+    refusalsPerEvent += (min(Double(refusals), most) - refusalsPerEvent) / 4
   }
 }

@@ -31,8 +31,10 @@ struct RatePacer: Sendable {
   var bucket = ImaginedBucket()
   /// The time that a response takes, smoothed.
   private(set) var latency = 0.1
-  /// The refusals that may be spent on probes.
+  /// The part of an event of refusals that has been paid for, 0 to 1.
   var credit = 0.0
+  /// How many requests an event refuses, smoothed.
+  var refusalsPerEvent = 1.0
 
   // What is known of the rate.
 
@@ -118,13 +120,13 @@ struct RatePacer: Sendable {
   /// - Parameter retryAfter: What its `Retry-After` says, if it has one, in seconds.
   mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
     history.refuse(sentAt: sentAt)
-    pay()
     if sentAt <= pauseBegan {
       refusals += 1
       learnMore(at: sentAt)
       let length = pauseAfterLearning(now: pauseBegan)
       if length > pauseLength { pause(for: length, now: pauseBegan) }
     } else {
+      pay()
       refusals = 1
       learn(at: sentAt)
       bucket.empty(now: now)

@@ -180,7 +180,7 @@ struct DescriptorBudget {
   /// What probes and scrapes need.
   private static let mostAdminConnections = 64
   /// The most that a loop has to the upstream (`UpstreamLimits.http1Connections`).
-  private static let mostUpstreamPerLoop = 32
+  private static let mostUpstreamPerLoop = 256
 
   /// Divides `openFiles`. With fewer than `least(loops:)`, nothing is left for callers: `connections` is 0 or less.
   init(openFiles: Int, loops: Int) {
