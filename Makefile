@@ -10,7 +10,7 @@ TEST_FUZZ_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
-SCRIPTS := .ci/run .ci/need Tests/architecture Tests/foreign-text Tests/words Tests/instructions Fuzz/run
+SCRIPTS := .ci/run .ci/need Tests/foreign-text Tests/words Tests/instructions Fuzz/run
 VENV := .venv
 # The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached response;
 # they are on in debug builds, and so in every test (docs/decisions.md).
@@ -47,7 +47,7 @@ fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 	Fuzz/run $(FUZZ_SECONDS)
 
 lint: toolchain ## Check format, layers, hash tables, words and scripts, and build with warnings as errors
-	@.ci/need shellcheck
+	@.ci/need shellcheck python3
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
 	Tests/foreign-text

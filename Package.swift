@@ -35,8 +35,8 @@ let package = Package(
     .library(
       name: "ServerModules",
       targets: [
-        "Access", "HTTP1", "HTTP2", "HTTPClient", "HTTPServer", "JSON", "TLS", "DeveloperToken", "CatalogProxy",
-        "MusicSandbox", "TokenServer",
+        "Access", "HTTP1", "HTTP2", "HTTPCache", "HTTPClient", "HTTPServer", "JSON", "TLS", "DeveloperToken",
+        "CatalogProxy", "MusicSandbox", "ServerSettings", "TokenServer", "UpstreamAdmission",
       ]),
   ],
   dependencies: [
@@ -66,25 +66,33 @@ let package = Package(
       ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),
     module(
       "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes]),
-    module("CatalogProxy", ["Bytes", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", "Memory", httpTypes]),
+    module("HTTPCache", ["Bytes", "CZlib", "HTTP1", "Locks", httpTypes]),
+    module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),
+    module(
+      "CatalogProxy",
+      ["Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "Locks", "Memory", "UpstreamAdmission", httpTypes]),
     module(
       "MusicSandbox",
       [
-        "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks", "TLS",
-        "Telemetry", httpTypes,
+        "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks",
+        httpTypes,
       ]),
     module("DeveloperToken", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
     module("Telemetry", ["Bytes", "Locks", logging]),
     module(
+      "ServerSettings",
+      ["Access", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPServer", "TLS", "Telemetry", logging]),
+    module(
       "TokenServer",
       [
-        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages",
-        "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "TLS", "Telemetry", httpTypes, logging,
+        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPCache", "HTTPClient",
+        "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "ServerSettings", "TLS", "Telemetry",
+        "UpstreamAdmission", httpTypes, logging,
       ]),
     .executableTarget(
       name: "musickit-token-server",
-      dependencies: ["DeveloperToken", "TokenServer", arguments],
+      dependencies: ["DeveloperToken", "ServerSettings", "TokenServer", arguments],
       swiftSettings: strict),
 
     .target(
@@ -93,8 +101,8 @@ let package = Package(
     .executableTarget(
       name: "ParserCost",
       dependencies: [
-        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPServer", "JSON",
-        "MusicSandbox", "Telemetry", "TokenServer", httpTypes,
+        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache", "HTTPServer",
+        "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
@@ -111,7 +119,10 @@ let package = Package(
       ]),
     tests(
       "CatalogProxyTests",
-      ["Bytes", "CatalogProxy", "CZlib", "HTTP1", "HTTPMessages", "JSON", "Locks", "Memory", httpTypes]),
+      [
+        "Bytes", "CatalogProxy", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory",
+        "UpstreamAdmission", httpTypes,
+      ]),
     tests(
       "MusicSandboxTests",
       ["Bytes", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS"]),
@@ -125,7 +136,7 @@ let package = Package(
       "TokenServerTests",
       [
         "TokenServer", "Access", "Bytes", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON",
-        "Locks", "Memory", "TLS", "Telemetry", httpTypes, logging,
+        "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "UpstreamAdmission", httpTypes, logging,
       ]),
     tests("IntegrationTests", ["musickit-token-server", "Bytes", "JSON", "Locks"]),
   ],

@@ -1,6 +1,8 @@
 public import HTTP1
+public import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
+public import UpstreamAdmission
 
 /// One caller's request, judged: everything that the phases need of it.
 public struct CatalogCall: Sendable {

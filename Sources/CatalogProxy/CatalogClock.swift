@@ -1,4 +1,5 @@
 import Glibc
+public import HTTPCache
 
 /// What time it is.
 public struct CatalogClock: Sendable {

@@ -1,5 +1,8 @@
+import HTTPCache
 import HTTPMessages
+import HTTPTypes
 import Locks
+import UpstreamAdmission
 
 /// Whose turn it is: the quota is shared fairly, and what does not fit waits.
 extension CatalogGateway {
@@ -246,4 +249,37 @@ struct DeadlineQueue {
       if let value { unsafe continuation.resume(returning: value) }
     }
   }
+}
+
+extension CircuitSubject {
+  /// The subject of a call. What is stored for all is one resource for all; anything else is its caller's own, because
+  /// its method, its content and its music user token may be what makes it fail.
+  init(_ call: CatalogCall) {
+    let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
+    let caller = Self.hash { hasher in
+      hasher.combine(client)
+      hasher.combine(call.caller.rateLimitPrefix)
+    }
+    let resource =
+      call.target.isStorable
+      ? call.key.fingerprint
+      : Self.hash { hasher in
+        hasher.combine(caller)
+        hasher.combine(call.method)
+        hasher.combine(call.target.bytes)
+        for value in call.fields[values: .musicUserToken] { hasher.combine(Array(value.utf8)) }
+      }
+    self.init(client: client, caller: caller, resource: resource)
+  }
+
+  private static func hash(_ feed: (inout Hasher) -> Void) -> UInt64 {
+    var hasher = Hasher()
+    feed(&hasher)
+    return UInt64(bitPattern: Int64(hasher.finalize()))
+  }
+}
+
+extension HTTPField.Name {
+  /// The caller's music user token.
+  static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
 }

@@ -1,3 +1,4 @@
+import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
 
@@ -156,8 +157,6 @@ extension CatalogGateway {
 }
 
 extension HTTPField.Name {
-  // It is a token, so there is such a name; what follows `??` is never reached.
-
   /// What caches did (RFC 9211).
-  public static let cacheStatus = HTTPField.Name("Cache-Status") ?? .via
+  public static let cacheStatus = HTTPField.Name.literal("Cache-Status")
 }

@@ -1,6 +1,8 @@
+import HTTPCache
 import HTTPMessages
 import HTTPTypes
 import Memory
+import UpstreamAdmission
 
 /// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
 extension CatalogGateway {

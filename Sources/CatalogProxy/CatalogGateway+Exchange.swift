@@ -1,5 +1,7 @@
+import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import UpstreamAdmission
 
 /// Going upstream: in one's turn, with a token, again where that is safe and of use.
 extension CatalogGateway {

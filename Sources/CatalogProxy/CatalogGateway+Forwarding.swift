@@ -1,5 +1,7 @@
+import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import UpstreamAdmission
 
 /// Requests that the cache is not for: a user's, `/v1/test`, and what its caller wants unstored.
 extension CatalogGateway {

@@ -1,8 +1,10 @@
 import HTTP1
+public import HTTPCache
 public import HTTPMessages
 import HTTPTypes
 import Locks
 public import Memory
+public import UpstreamAdmission
 
 /// Apple's catalog for callers who hold no developer token: one for the process, shared by its event loops.
 ///

@@ -1,5 +1,7 @@
+import HTTPCache
 import HTTPTypes
 import Locks
+import UpstreamAdmission
 
 /// A developer token for the upstream. It bears no origin, and no caller ever sees it.
 public struct ProxyToken: Sendable {

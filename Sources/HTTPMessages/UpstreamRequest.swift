@@ -25,3 +25,11 @@ public struct UpstreamRequest: Sendable {
     self.contentLength = contentLength
   }
 }
+extension HTTPField.Name {
+  /// The name that a literal of this program spells. It traps for one that is no token (RFC 9110 §5.6.2), so that the first
+  /// test that uses the constant finds the mistake; another name in its place would write another field.
+  package static func literal(_ text: StaticString) -> HTTPField.Name {
+    guard let name = HTTPField.Name("\(text)") else { preconditionFailure("'\(text)' is no field name.") }
+    return name
+  }
+}

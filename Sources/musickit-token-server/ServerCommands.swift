@@ -1,6 +1,7 @@
 import ArgumentParser
 import DeveloperToken
 import Glibc
+import ServerSettings
 import TokenServer
 
 /// Runs the server.

@@ -2,6 +2,7 @@ import ArgumentParser
 import DeveloperToken
 // For `environ`, a C variable that Swift takes for a data race: it is read while there is one thread.
 @unsafe @preconcurrency import Glibc
+import ServerSettings
 import TokenServer
 
 /// The flags of every command that reads the server's settings.

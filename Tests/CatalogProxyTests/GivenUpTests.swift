@@ -5,6 +5,8 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
+@testable import UpstreamAdmission
 
 @Suite("A request that is given up")
 struct GivenUpTests {

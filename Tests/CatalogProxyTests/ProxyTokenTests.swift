@@ -4,6 +4,7 @@ import Locks
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite("The developer token for the upstream")
 struct ProxyTokenTests {

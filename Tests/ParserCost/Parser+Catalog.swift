@@ -1,3 +1,5 @@
+import HTTPCache
+
 #if DEBUG
   import CatalogProxy
   import HTTPTypes

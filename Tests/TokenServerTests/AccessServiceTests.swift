@@ -4,6 +4,7 @@ import Logging
 import Telemetry
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("A token that cannot be made")

@@ -4,6 +4,7 @@ import HTTPServer
 import JSON
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("The document of /openapi.json")

@@ -1,4 +1,5 @@
 import CatalogProxy
+import HTTPCache
 import HTTPTypes
 
 /// Entry point of libFuzzer: takes each line of the input for a field, by its first byte, of a request or of a response,

@@ -1,3 +1,4 @@
+import ServerSettings
 import TokenServer
 
 /// Entry point of libFuzzer: takes the input for a setting's value in JSON5, and traps unless every fault is one safe line.

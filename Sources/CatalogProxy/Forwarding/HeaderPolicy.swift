@@ -1,3 +1,4 @@
+import HTTPCache
 public import HTTPTypes
 
 /// Which header fields pass through the proxy: an allow-list in each direction.

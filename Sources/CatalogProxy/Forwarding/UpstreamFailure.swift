@@ -1,5 +1,6 @@
 public import HTTPMessages
 public import HTTPTypes
+public import UpstreamAdmission
 
 /// What a caller is told when there is no answer of Apple's to hand on: the one place where causes become answers.
 public struct UpstreamFailure: Error, Sendable, Equatable {

@@ -2,6 +2,7 @@ import Access
 import DeveloperToken
 import EventLoop
 import Glibc
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Telemetry
@@ -192,8 +193,8 @@ extension Refusal {
 
 extension HTTPField.Name {
   /// draft-ietf-httpapi-ratelimit-headers.
-  fileprivate static let rateLimit = HTTPField.Name("RateLimit") ?? .retryAfter
-  fileprivate static let rateLimitPolicy = HTTPField.Name("RateLimit-Policy") ?? .retryAfter
+  fileprivate static let rateLimit = HTTPField.Name.literal("RateLimit")
+  fileprivate static let rateLimitPolicy = HTTPField.Name.literal("RateLimit-Policy")
 }
 
 /// What the audit log needs of a request, also after the request itself is gone.

@@ -2,6 +2,7 @@ import Access
 import DeveloperToken
 import EventLoop
 import Logging
+import ServerSettings
 import Telemetry
 
 /// What access control keeps for the life of the process, even when the policy changes: the rates of callers, the keys

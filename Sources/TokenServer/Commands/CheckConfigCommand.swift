@@ -1,4 +1,5 @@
 import Logging
+public import ServerSettings
 
 /// Checks everything that `serve` would, and starts nothing.
 public struct CheckConfigCommand: Sendable {

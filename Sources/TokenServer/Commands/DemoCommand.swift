@@ -2,6 +2,7 @@ import Access
 public import DeveloperToken
 import EventLoop
 import MusicSandbox
+public import ServerSettings
 
 /// Runs a server with nothing to configure: a throwaway key, an emulator in Apple Music's place, loopback only, for every
 /// page and program of this machine.

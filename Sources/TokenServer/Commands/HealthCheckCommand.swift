@@ -1,3 +1,5 @@
+public import ServerSettings
+
 /// Asks a server whether it is well, for images that carry no curl.
 public struct HealthCheckCommand: Sendable {
   private let url: String?

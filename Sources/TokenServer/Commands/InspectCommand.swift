@@ -1,5 +1,6 @@
 import Bytes
 import DeveloperToken
+import ServerSettings
 
 /// Holds a developer token against Apple's rules.
 public struct InspectCommand: Sendable {

@@ -1,5 +1,6 @@
 import Access
 import DeveloperToken
+import ServerSettings
 
 /// Mints one developer token without a server.
 public struct MintCommand: Sendable {

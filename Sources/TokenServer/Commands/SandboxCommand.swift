@@ -4,6 +4,7 @@ import Glibc
 import HTTPServer
 import Logging
 import MusicSandbox
+import ServerSettings
 import TLS
 import Telemetry
 

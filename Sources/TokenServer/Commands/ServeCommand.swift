@@ -1,5 +1,6 @@
 public import DeveloperToken
 import EventLoop
+public import ServerSettings
 
 /// Runs the server.
 public struct ServeCommand: Sendable {

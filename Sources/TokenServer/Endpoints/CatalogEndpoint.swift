@@ -3,9 +3,11 @@ import Bytes
 import CatalogProxy
 import EventLoop
 import HTTP1
+import HTTPCache
 import HTTPServer
 import HTTPTypes
 import Telemetry
+import UpstreamAdmission
 
 /// Everything under `/v1/`: Apple's answers, fetched with a developer token that no caller sees.
 struct CatalogEndpoint: Sendable {

@@ -2,6 +2,7 @@ import Access
 import HTTP1
 import HTTPServer
 import HTTPTypes
+import ServerSettings
 
 /// `/openapi.json`: what the public listener serves with the settings in force, for people and for tools.
 ///

@@ -1,6 +1,7 @@
 import Access
 import DeveloperToken
 import HTTPClient
+import ServerSettings
 import TLS
 
 /// The key sets that settings name, checked without network access: the server reads the files and checks addresses and

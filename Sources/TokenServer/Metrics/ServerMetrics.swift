@@ -7,6 +7,7 @@ import HTTPServer
 import HTTPTypes
 import Locks
 import Memory
+import ServerSettings
 import TLS
 import Telemetry
 

@@ -2,12 +2,15 @@ import Access
 import CatalogProxy
 import DeveloperToken
 import EventLoop
+import HTTPCache
 import HTTPClient
 import HTTPMessages
 import HTTPServer
 import Logging
 import Memory
+import ServerSettings
 import TLS
+import UpstreamAdmission
 
 /// The catalog proxy and, for each event loop, its own way to the upstream. Made once: a reload changes the tokens only.
 final class CatalogService: Sendable {

@@ -4,6 +4,7 @@ import Dispatch
 import Glibc
 import HTTPServer
 import Logging
+import ServerSettings
 
 /// Takes new settings, keys and certificates into use without a restart: on SIGHUP, and when one of their files changes.
 /// If anything in the new ones is wrong, all of the old stays.

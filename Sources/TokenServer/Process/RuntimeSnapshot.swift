@@ -1,6 +1,7 @@
 import Access
 import DeveloperToken
 import HTTPServer
+import ServerSettings
 import TLS
 
 /// What settings, key and certificate amount to: made whole, checked whole, swapped whole. A request is answered by the

@@ -6,6 +6,7 @@ import HTTPServer
 import Locks
 import Logging
 import Memory
+import ServerSettings
 import Telemetry
 
 /// A server with its listeners, from start to drain: the composition root.

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("The store of answers")
 struct AnswerStoreTests {

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("The hash of a content")
 struct ContentHashTests {

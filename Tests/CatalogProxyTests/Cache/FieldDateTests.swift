@@ -2,6 +2,7 @@ import HTTP1
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("An HTTP-date")
 struct FieldDateTests {

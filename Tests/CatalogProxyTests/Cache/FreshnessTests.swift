@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("How long an answer is fresh")
 struct FreshnessTests {

@@ -2,6 +2,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("gzip")
 struct GzipTests {

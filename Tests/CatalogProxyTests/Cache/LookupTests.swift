@@ -2,6 +2,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("What a request gets from the cache")
 struct LookupTests {

@@ -2,6 +2,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("Conditional requests")
 struct PreconditionsTests {

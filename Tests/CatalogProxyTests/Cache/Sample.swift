@@ -2,6 +2,7 @@ import HTTP1
 import HTTPTypes
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 /// Answers, moments and requests to test with.
 enum Sample {

@@ -2,6 +2,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("What may be stored")
 struct StorageVerdictTests {

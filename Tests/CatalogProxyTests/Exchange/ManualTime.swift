@@ -2,6 +2,7 @@ import Locks
 import TestSupport
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 /// Clocks that stand still until a test moves them, and pauses that end when they have moved far enough.
 final class ManualTime: @unchecked Sendable {

@@ -4,6 +4,8 @@ import HTTPTypes
 import Locks
 
 @testable import CatalogProxy
+@testable import HTTPCache
+@testable import UpstreamAdmission
 
 /// A proxy between callers that a test makes up and an upstream that it scripts, by clocks that it moves.
 final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {

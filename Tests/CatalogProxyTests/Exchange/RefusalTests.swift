@@ -4,6 +4,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite("A 429 of Apple's")
 struct RefusalTests {

@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite("A request that reaches Apple")
 struct RequestCostTests {

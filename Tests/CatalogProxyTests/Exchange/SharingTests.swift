@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("A response to many who asked at once")
 struct SharingTests {

@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("While Apple is slow")
 struct StaleAfterTests {

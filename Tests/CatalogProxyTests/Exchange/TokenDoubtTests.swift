@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 
 @Suite("A 401 of Apple's")
 struct TokenDoubtTests {

@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct UpstreamFailureTests {
   @Test(

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct AdaptiveLimitTests {
   @Test("each success with the limit in use adds one, so that a round trip doubles it")

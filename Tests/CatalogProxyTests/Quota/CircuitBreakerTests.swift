@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct CircuitBreakerTests {
   /// Sends a request if it may go, and reports at once what came of it.

@@ -2,6 +2,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct ClientShareTests {
   @Test("a client with a thousand devices and one with one address are served alike")

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct ConcurrencyLimitTests {
   @Test("as many go at once as the limit says, and no more")

@@ -2,6 +2,7 @@ import Bytes
 import TestSupport
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 /// A server with a greedy and a modest client, in front of an upstream with a quota, all on a simulated clock.
 struct QuotaSimulation {

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite("The pacer") struct RatePacerTests {
   /// A pacer that has learned 21 requests a second: twenty of forty requests at once were refused, and a bucket would
@@ -72,7 +73,9 @@ import Testing
       pacer.sent(now: pacer.opening, isWanted: true)
     }
     #expect(pacer.rate == nil)
-    for factor in [1 + 1.4 / 21, 1 + 2.8 / 21, 1.5, 2, 2.5] { #expect(paces.contains { abs($0 - factor * 21) < 0.001 }) }
+    for factor in [1 + 1.4 / 21, 1 + 2.8 / 21, 1.5, 2, 2.5] {
+      #expect(paces.contains { abs($0 - factor * 21) < 0.001 })
+    }
   }
 
   @Test("asks with one request at a time after refusals in a row, and never learns less than one in two seconds")

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct RemintPolicyTests {
   @Test("a refused token is made anew once, and whoever was refused with the old one tries the new one")

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct RetryBudgetTests {
   private func failed(on connection: UInt64?, number: Int = 1) -> Attempt {

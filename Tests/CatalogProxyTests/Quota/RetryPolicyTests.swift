@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct RetryPolicyTests {
   private func decision(_ attempt: Attempt, budget: Int = 1, seed: UInt64 = 1) -> RetryPolicy.Decision {

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct TokenRejectionTests {
   @Test(

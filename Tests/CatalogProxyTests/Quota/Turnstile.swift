@@ -1,6 +1,7 @@
 import Bytes
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 /// A concurrency limit with requests under way that can be ended one by one, in the order in which they went.
 struct Turnstile {

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite("The circuit of an upstream and its resources")
 struct UpstreamCircuitTests {

@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("check-config")

@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("mint and inspect")

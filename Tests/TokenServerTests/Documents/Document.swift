@@ -1,5 +1,6 @@
 import Glibc
 
+@testable import ServerSettings
 @testable import TokenServer
 
 /// The Markdown documents of the repository.

@@ -4,6 +4,7 @@ import JSON
 import Telemetry
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("The documents")

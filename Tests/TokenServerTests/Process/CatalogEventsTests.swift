@@ -4,6 +4,7 @@ import Logging
 import Testing
 
 @testable import TokenServer
+@testable import UpstreamAdmission
 
 @Suite("The log of what happens with the upstream")
 struct CatalogEventsTests {

@@ -5,6 +5,7 @@ import Logging
 import Memory
 import Telemetry
 
+@testable import ServerSettings
 @testable import TokenServer
 
 /// What a server makes of its settings, without listeners and loops.

@@ -4,6 +4,7 @@ import HTTPMessages
 import Locks
 import Logging
 
+@testable import ServerSettings
 @testable import TokenServer
 
 /// Key sets with a clock that the test moves and a log that it reads.

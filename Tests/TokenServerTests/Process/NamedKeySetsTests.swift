@@ -3,6 +3,7 @@ import DeveloperToken
 import TestSupport
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("Key sets that settings name")

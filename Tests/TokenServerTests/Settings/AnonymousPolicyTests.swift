@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Access
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("The policy for callers without credentials")

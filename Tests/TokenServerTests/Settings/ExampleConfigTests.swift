@@ -2,6 +2,7 @@ import Access
 import HTTPServer
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("The configuration that comes along")

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("JSON5")

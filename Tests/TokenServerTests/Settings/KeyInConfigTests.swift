@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("A configuration file that holds the key")

@@ -4,6 +4,7 @@ import Telemetry
 import Testing
 
 @testable import Access
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("Without a word about it,")
@@ -41,7 +42,7 @@ struct SettingsDefaultTests {
   @Test(
     "connections of callers and to the upstream stay below the descriptor limit",
     arguments: [
-      (1024, 1, 889, 32), (1024, 8, 656, 27), (512, 40, 96, 1), (256, 2, 110, 18), (1_048_576, 64, 10_000, 32),
+      (1024, 1, 691, 230), (1024, 8, 656, 27), (512, 40, 96, 1), (256, 2, 110, 18), (1_048_576, 64, 10_000, 256),
       (56, 1, 7, 2),
     ])
   func descriptors(openFiles: Int, cores: Int, connections: Int, upstream: Int) throws {

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("A fault of the settings")
@@ -95,7 +96,7 @@ struct SettingsFaultTests {
       fault: "server.limits: there is no setting \"requestline\"; the nearest is server.limits.requestLine."),
     Case(
       "more connections than descriptors", "server: { limits: { connections: 99999 } }",
-      fault: "server.limits.connections: 99999 is more than this process may have open; write 99787 at most"),
+      fault: "server.limits.connections: 99999 is more than this process may have open; write 99115 at most"),
     Case(
       "a duration without unit", "token: { ttl: 3600 }",
       fault: "token.ttl: is a number without a unit; write a duration such as \"45s\""),

@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 /// Input for settings, from a file that lives as long as this does.

@@ -4,6 +4,7 @@ import Telemetry
 import Testing
 
 @testable import Access
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("Of a setting's places")

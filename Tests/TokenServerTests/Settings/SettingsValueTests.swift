@@ -1,6 +1,7 @@
 import EventLoop
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("A setting's value")

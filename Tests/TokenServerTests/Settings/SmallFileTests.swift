@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("A small file")

@@ -294,7 +294,7 @@ struct JSON5Failure: Error, Equatable, CustomStringConvertible {
 }
 
 /// One value of a JSON5 document.
-enum JSON5Value: Sendable, Equatable {
+package enum JSON5Value: Sendable, Equatable {
   case null
   case bool(Bool)
   case integer(Int)

@@ -2,13 +2,13 @@ import EventLoop
 import Glibc
 
 /// Reads a whole file that ought to be small.
-enum SmallFile {
+package enum SmallFile {
   /// How long a file may take to its end. A pipe ends when its writer does, such as a program that asks a vault for
   /// secrets (`--config <(…)`); the writer of a FIFO may never come.
   static let patience = Duration.seconds(30)
 
   /// Why a file could not be read.
-  enum Failure: Error, Equatable {
+  package enum Failure: Error, Equatable {
     case isDirectory
     /// It holds more than was allowed.
     case tooLarge
@@ -19,7 +19,7 @@ enum SmallFile {
   }
 
   /// The bytes of the file at `path`.
-  static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
+  package static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
     let descriptor = try open(path)
     defer { close(descriptor) }
     return try read(descriptor, atMost: limit, within: patience)
@@ -36,7 +36,9 @@ enum SmallFile {
   /// The bytes from `descriptor` to its end, read to where they stay: no copy is left behind of what may be a secret.
   ///
   /// - Parameter patience: How long that may take; nil for any time, as at a terminal.
-  static func read(_ descriptor: Int32, atMost limit: Int, within patience: Duration?) throws(Failure) -> [UInt8] {
+  package static func read(_ descriptor: Int32, atMost limit: Int, within patience: Duration?) throws(Failure)
+    -> [UInt8]
+  {
     let end = patience.map { Deadline.now.advanced(by: $0) } ?? .never
     var content: [UInt8] = []
     do throws(Failure) {
@@ -106,7 +108,7 @@ extension [UInt8] {
 
 extension SmallFile.Failure: CustomStringConvertible {
   /// What is wrong with the file: `does not exist`.
-  var description: String {
+  package var description: String {
     switch self {
     case .isDirectory: "is a directory"
     case .tooLarge: "is too large"

@@ -1,4 +1,4 @@
-import DeveloperToken
+package import DeveloperToken
 
 /// One known setting.
 struct Setting<Value: Sendable>: Sendable {
@@ -19,8 +19,8 @@ struct Setting<Value: Sendable>: Sendable {
 }
 
 /// A setting as it was written, not yet understood.
-struct RawSetting: Sendable {
-  enum Content: Sendable {
+package struct RawSetting: Sendable {
+  package enum Content: Sendable {
     /// From the file, or from JSON5 in a variable or flag.
     case json(JSON5Value)
     /// From a variable or flag, where a number and a string look alike.

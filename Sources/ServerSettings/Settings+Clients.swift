@@ -230,7 +230,7 @@ extension Settings.Access {
 extension Settings {
   /// What each client may have, one line each: `android (API key): tokens of 12h for any origin; 5/s, 20 at once`. The
   /// list contains only the first clients, so that it stays readable, and always what anonymous callers may have.
-  var grants: [String] {
+  package var grants: [String] {
     let anonymous = access.anonymous.map { [grant(to: $0)] } ?? []
     let most = 20 - anonymous.count
     let rest = access.clients.count - most

@@ -1,11 +1,11 @@
 import DeveloperToken
 
 /// What values a kind of setting takes, and how they are written.
-struct SettingType<Value: Sendable>: Sendable {
+package struct SettingType<Value: Sendable>: Sendable {
   /// Whether a variable or flag holds it as JSON5 rather than as bare text.
   let isList: Bool
   /// Understands a value, or says what would be right.
-  let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
+  package let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   /// The value as one writes it in JSON5.
   let write: @Sendable (Value) -> String
 
@@ -54,7 +54,7 @@ extension SettingType {
 
 extension SettingType where Value == Duration {
   /// A span of time within `seconds`: a number with its unit, `s`, `m`, `h` or `d`.
-  static func duration(seconds range: ClosedRange<Int>) -> SettingType {
+  package static func duration(seconds range: ClosedRange<Int>) -> SettingType {
     duration(
       milliseconds: range.lowerBound * 1000...range.upperBound * 1000, units: Array(units.dropLast()), example: "45s")
   }
@@ -95,7 +95,7 @@ private typealias Unit = (suffix: String, milliseconds: Int)
 private let units: [Unit] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)]
 
 /// `seconds` in the largest unit that says it exactly in a number that one can still read: `90s`, `15m`.
-func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
+package func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
 
 private func durationText(milliseconds: Int) -> String {
   let seconds: Unit = ("s", 1000)

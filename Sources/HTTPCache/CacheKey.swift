@@ -24,7 +24,7 @@ public struct CacheKey: Hashable, Sendable {
   }
 
   /// A hash for the few places that keep no more than that.
-  var fingerprint: UInt64 { UInt64(bitPattern: Int64(hash)) }
+  package var fingerprint: UInt64 { UInt64(bitPattern: Int64(hash)) }
 
   /// Feeds the hash that stands ready.
   public func hash(into hasher: inout Hasher) {

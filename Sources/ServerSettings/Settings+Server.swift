@@ -54,7 +54,7 @@ extension Settings {
     /// How loops wait.
     public var poller: Poller
     /// The process's descriptors, as they are divided.
-    var descriptors: DescriptorBudget
+    package var descriptors: DescriptorBudget
   }
 }
 

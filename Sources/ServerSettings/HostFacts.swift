@@ -1,4 +1,4 @@
-import DeveloperToken
+package import DeveloperToken
 import EventLoop
 import Glibc
 import HTTPClient
@@ -162,13 +162,13 @@ enum MemoryQuota {
 
 /// How the descriptors that a process may have open are divided: a connection that cannot be accepted hangs, and one that
 /// is over its limit gets 503.
-struct DescriptorBudget {
+package struct DescriptorBudget {
   /// Connections that callers may have.
   let connections: Int
   /// Connections to the admin listener.
-  let adminConnections: Int
+  package let adminConnections: Int
   /// Connections that each loop may have to the catalog's upstream.
-  let upstreamPerLoop: Int
+  package let upstreamPerLoop: Int
 
   /// Standard streams, audit file, Dispatch's own, and what is open for a moment: settings, keys, name look-ups,
   /// connections to identity providers, connections that get 503.
@@ -193,13 +193,13 @@ struct DescriptorBudget {
   }
 
   /// The fewest descriptors with which so many loops serve.
-  static func least(loops: Int) -> Int { files + loops * (perLoop + 1) + leastConnections }
+  package static func least(loops: Int) -> Int { files + loops * (perLoop + 1) + leastConnections }
 
   /// The most loops for which `openFiles` descriptors suffice; 0 or less if they are too few for a single loop.
   static func mostLoops(openFiles: Int) -> Int { (openFiles - least(loops: 0)) / (perLoop + 1) }
 
   /// What the system must do for a process that has too few.
-  static let remedy = "raise the limit of descriptors (ulimit -n, LimitNOFILE)"
+  package static let remedy = "raise the limit of descriptors (ulimit -n, LimitNOFILE)"
 }
 
 /// The addresses that a listener binds.
@@ -252,15 +252,15 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// `HTTPS_PROXY` and `NO_PROXY`, as curl and most other programs honour them, in either case of letters.
-struct ProxyEnvironment: Sendable {
+package struct ProxyEnvironment: Sendable {
   private let environment: [String: String]
 
-  init(_ environment: [String: String]) {
+  package init(_ environment: [String: String]) {
     self.environment = environment
   }
 
   /// The proxy's URL that `upstream` is reached through; nil for none. A plain upstream, for tests, has none.
-  func proxy(for upstream: Origin) -> String? {
+  package func proxy(for upstream: Origin) -> String? {
     guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"),
       !UpstreamProxy.isExempt(upstream.hostToResolve, port: upstream.port ?? 443, noProxy: variable("NO_PROXY") ?? "")
     else { return nil }

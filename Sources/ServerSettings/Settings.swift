@@ -1,6 +1,6 @@
 import Access
 public import DeveloperToken
-import HTTPServer
+package import HTTPServer
 import TLS
 
 /// All settings of a server: one immutable value, checked as a whole, replaced as a whole.
@@ -31,11 +31,11 @@ extension Settings {
     /// The settings.
     public let settings: Settings
     /// The files that the settings name, which the server has not read yet.
-    let files: NamedFiles
+    package let files: NamedFiles
     /// What is odd but harmless, each a sentence.
     public let warnings: [String]
     /// `HTTPS_PROXY` and `NO_PROXY`, for connections that no setting names a proxy for.
-    let proxies: ProxyEnvironment
+    package let proxies: ProxyEnvironment
   }
 
   /// Every known setting, in the order of the documentation.
@@ -71,13 +71,13 @@ extension Settings {
 /// browser of this machine; behind credentials such a page finds nothing, so only what needs none is guarded.
 extension Settings {
   /// Those of the public listener; nil for any.
-  var publicHosts: AllowedHosts? {
+  package var publicHosts: AllowedHosts? {
     let isGuarded = server.address.isLoopback && access.anonymous?.mayHaveAnything ?? false
     return allowed(server.hosts, isGuarded: isGuarded, setting: Server.hosts.path)
   }
 
   /// Those of the admin listener; nil for any.
-  var adminHosts: AllowedHosts? {
+  package var adminHosts: AllowedHosts? {
     allowed(admin?.hosts ?? [], isGuarded: admin?.host.isLoopback ?? false, setting: Admin.hosts.path)
   }
 

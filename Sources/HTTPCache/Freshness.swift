@@ -162,7 +162,7 @@ public struct CacheTime: Sendable, Equatable {
     return overflow ? 0 : max(nanoseconds, 0) / 1_000_000_000
   }
   /// By how many seconds the wall clock was set ahead between `earlier` and here; back if negative.
-  func wallClockStep(since earlier: CacheTime) -> Int {
+  package func wallClockStep(since earlier: CacheTime) -> Int {
     let (passed, overflow) = wall.subtractingReportingOverflow(earlier.wall)
     let step = passed.subtractingReportingOverflow(seconds(since: earlier))
     return overflow || step.overflow ? .max : step.partialValue

@@ -1,7 +1,7 @@
 import HTTPServer
 
 /// The settings that could be read, and all errors in them.
-struct SettingsDraft {
+package struct SettingsDraft {
   let musickit: Settings.MusicKit?
   let token: Settings.Token?
   let server: Settings.Server?
@@ -14,11 +14,11 @@ struct SettingsDraft {
   let log: Settings.Log?
   let configurationFile: String?
   let proxies: ProxyEnvironment
-  let faults: [SettingsFault]
-  let warnings: [String]
+  package let faults: [SettingsFault]
+  package let warnings: [String]
 
   /// Reads every setting of `input`.
-  init(_ input: SettingsInput) {
+  package init(_ input: SettingsInput) {
     let layers = SettingsLayers(input, schema: Settings.schema)
     var reader = SettingsReader(layers)
     musickit = Settings.MusicKit(&reader)
@@ -46,7 +46,7 @@ struct SettingsDraft {
   }
 
   /// The settings, if nothing is wrong with them.
-  func complete() throws(InvalidSettings) -> Settings.Loaded {
+  package func complete() throws(InvalidSettings) -> Settings.Loaded {
     guard faults.isEmpty, let musickit, let token, let server, let access, let audit, let log
     else {
       throw InvalidSettings(faults: faults, warnings: warnings)
@@ -58,7 +58,7 @@ struct SettingsDraft {
   }
 
   /// The files that the readable settings name.
-  var files: NamedFiles {
+  package var files: NamedFiles {
     NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
   }
 
@@ -121,7 +121,7 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
 
 extension [SettingsFault] {
   /// One line for each error up to a readable number, and then one line with the number of the others.
-  var lines: [String] {
+  package var lines: [String] {
     let most = 100
     let rest = count - most
     return prefix(most).map(\.description)
@@ -137,19 +137,31 @@ public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   /// What is odd but harmless.
   public let warnings: [String]
 
+  /// All that is wrong with the settings.
+  package init(faults: [SettingsFault], warnings: [String]) {
+    self.faults = faults
+    self.warnings = warnings
+  }
+
   /// The faults, one a line.
   public var description: String { faults.lines.joined(separator: "\n") }
 }
 
 /// Why a value does not suit a setting, before it is known which setting that is.
-struct InvalidValue: Error, Equatable, CustomStringConvertible {
+package struct InvalidValue: Error, Equatable, CustomStringConvertible {
   /// `"80a" is not a whole number`.
-  let problem: String
+  package let problem: String
   /// `write one from 0 to 65535`; nil if the problem is sentences that say it.
-  let remedy: String?
+  package let remedy: String?
+
+  /// A problem, and what to do about it.
+  package init(problem: String, remedy: String?) {
+    self.problem = problem
+    self.remedy = remedy
+  }
 
   /// The problem, and the remedy if there is one.
-  var description: String { problem + (remedy.map { "; \($0)." } ?? "") }
+  package var description: String { problem + (remedy.map { "; \($0)." } ?? "") }
 }
 
 extension InvalidValue {
@@ -164,7 +176,7 @@ extension InvalidValue {
 /// People paste a signing key into the wrong setting. The shortest PKCS#8 form of a P-256 key is 92 base64 characters,
 /// so what is longer than a file's path usually is gets described instead, and so does whatever bears PEM's dashes or
 /// the beginning of an API key.
-func quoted(_ value: String) -> String {
+package func quoted(_ value: String) -> String {
   isQuotable(value) ? "\"\(escaped(value))\"" : "the value (\(value.utf8.count) bytes)"
 }
 
@@ -196,7 +208,7 @@ func holdsAPIKey(_ text: String) -> Bool {
 
 /// Whether `text`, where a path should be, is a key itself: PEM, an API key, or base64 of 80 bytes or more, which is
 /// too long for a relative path without a dot. If the text does not look like a key, an error may quote it as a path.
-func looksLikeKey(_ text: String) -> Bool {
+package func looksLikeKey(_ text: String) -> Bool {
   if text.contains("PRIVATE KEY") || text.contains("-----") || holdsAPIKey(text) { return true }
   guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }
   return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=-_\\".contains($0) || $0.isWhitespace) }

@@ -35,7 +35,7 @@ public struct SettingsInput: Sendable {
   public var host: HostFacts
 
   /// The configuration file that counts, if there is one.
-  var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
+  package var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
 
   /// Input from `file`, `environment` and `flags`.
   public init(

@@ -4,7 +4,7 @@ import TLS
 
 /// The files that settings name. A start and a reload look at all of them before anything of the settings is in use, and
 /// so does `check-config`: what one of them finds wrong, the others do.
-struct NamedFiles: Sendable {
+package struct NamedFiles: Sendable {
   var musickit: Settings.MusicKit?
   var tls: Settings.Server.TLSFiles?
   var catalog: Settings.Catalog?
@@ -12,7 +12,7 @@ struct NamedFiles: Sendable {
   var audit: Settings.Audit?
 
   /// Opens them: what a start would fail on, and what it would warn of. Blocks: not for an event loop.
-  func check() -> (faults: [SettingsFault], warnings: [String]) {
+  package func check() -> (faults: [SettingsFault], warnings: [String]) {
     let key = musickit?.checkKey() ?? (faults: [], warnings: [])
     let tls = tls?.check() ?? (faults: [], warnings: [])
     let catalog = catalog?.check() ?? []
@@ -26,7 +26,7 @@ struct NamedFiles: Sendable {
 
   /// These files, without the fixed ones that `running` uses and that a reload does not change. A changed or missing
   /// fixed file must not prevent the server from loading a new key or a new list of clients.
-  func leavingOutFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
+  package func leavingOutFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
     var files = self
     if settings.catalog == running.catalog { files.catalog = nil }
     if settings.audit == running.audit { files.audit = nil }

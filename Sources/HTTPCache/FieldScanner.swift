@@ -1,16 +1,19 @@
 /// A place in a field value that is read from left to right (RFC 9110 §5.6). The value itself comes along with each
 /// call, so that nothing is copied.
-struct FieldScanner {
+package struct FieldScanner {
   private(set) var index = 0
 
+  /// One at the beginning.
+  package init() {}
+
   /// Whether all has been read.
-  func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
+  package func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
 
   /// Passes one byte.
   mutating func advance() { index += 1 }
 
   /// Passes SP and HTAB.
-  mutating func skipWhitespace(in bytes: Span<UInt8>) {
+  package mutating func skipWhitespace(in bytes: Span<UInt8>) {
     while index < bytes.count, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
   }
 
@@ -22,7 +25,7 @@ struct FieldScanner {
   }
 
   /// Passes a token (RFC 9110 §5.6.2), which is empty if none stands here.
-  mutating func token(in bytes: Span<UInt8>) -> Range<Int> {
+  package mutating func token(in bytes: Span<UInt8>) -> Range<Int> {
     let start = index
     while index < bytes.count, Self.isTokenByte(bytes[index]) { index += 1 }
     return start..<index
@@ -49,12 +52,12 @@ struct FieldScanner {
   }
 
   /// What stood between an element and the separator behind it.
-  enum Remainder {
+  package enum Remainder {
     case nothing, garbage, unterminatedString
   }
 
   /// Passes everything up to the next `separator` outside of quoted strings, and the separator.
-  mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> Remainder {
+  package mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> Remainder {
     skipWhitespace(in: bytes)
     var remainder = Remainder.nothing
     while index < bytes.count {
@@ -84,7 +87,7 @@ struct FieldScanner {
 }
 
 /// Questions about parts of a field value.
-enum FieldText {
+package enum FieldText {
   /// Whether `range` is `lowercase`, letter case aside.
   static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: StaticString) -> Bool {
     guard range.count == lowercase.utf8CodeUnitCount else { return false }
@@ -98,7 +101,7 @@ enum FieldText {
   }
 
   /// The same for a name that is not a literal, in ASCII.
-  static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: String) -> Bool {
+  package static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: String) -> Bool {
     guard range.count == lowercase.utf8.count else { return false }
     for (index, expected) in zip(range, lowercase.utf8) {
       let byte = bytes[index]
@@ -125,11 +128,11 @@ enum FieldText {
 }
 
 /// Reads the three forms of HTTP-date that recipients have to know (RFC 9110 §5.6.7).
-enum FieldDate {
+package enum FieldDate {
   /// Seconds since the epoch; nil for what is no date. Day names are not checked against the date.
   ///
   /// - Parameter now: The present in seconds since the epoch: two-digit years are read by it.
-  static func seconds(_ text: String, now: Int) -> Int? {
+  package static func seconds(_ text: String, now: Int) -> Int? {
     var text = text
     return text.withUTF8 { buffer in
       // Safe: the span does not leave the closure that lends the bytes.
