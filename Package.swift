@@ -104,6 +104,7 @@ let package = Package(
         "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache", "HTTPServer",
         "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict),
+    tests("LocksTests", ["Locks"]),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL", "Locks"]),

@@ -5,7 +5,8 @@ import Locks
 /// A public key as OpenSSL has it, and contexts prepared to verify by it. For any number of threads.
 @safe final class PublicKey: Equatable, @unchecked Sendable {
   // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
-  // made, `idle` is touched only under `lock`, and a verifier that was taken out belongs to the one who took it.
+  // made, `idle` is touched only inside `monitor`, and a verifier that was taken out belongs to the thread that took it:
+  // `Locked` cannot hold the verifiers, because they are not Sendable and leave it.
 
   /// What kind of key.
   enum Kind: Sendable {
@@ -28,7 +29,7 @@ import Locks
   /// In DER: the same for the same key.
   private let subjectPublicKeyInfo: [UInt8]
   private let pointer: OpaquePointer
-  private let lock = Mutex()
+  private let monitor = Monitor()
   private var idle: [JWTAlgorithm: [SignatureVerifier]] = [:]
 
   /// Nil if OpenSSL takes it for no key: a point that is not on its curve.
@@ -55,7 +56,7 @@ import Locks
   /// Whether the signature, in the form that JWS has it in, is this key's by this algorithm.
   func verifies(_ signature: Span<UInt8>, of input: Span<UInt8>, _ algorithm: JWTAlgorithm) -> Bool {
     guard kind.algorithms.contains(algorithm), let verifier = takeVerifier(algorithm) else { return false }
-    defer { lock.withLock { idle[algorithm, default: []].append(verifier) } }
+    defer { keep(verifier, algorithm) }
     switch kind {
     case .p256:
       guard let signature = ECDSASignature(raw: signature) else { return false }
@@ -68,8 +69,16 @@ import Locks
   }
 
   private func takeVerifier(_ algorithm: JWTAlgorithm) -> SignatureVerifier? {
-    if let verifier = lock.withLock({ idle[algorithm]?.popLast() }) { return verifier }
-    return unsafe SignatureVerifier(algorithm, key: pointer)
+    monitor.lock()
+    let verifier = idle[algorithm]?.popLast()
+    monitor.unlock()
+    return unsafe verifier ?? SignatureVerifier(algorithm, key: pointer)
+  }
+
+  private func keep(_ verifier: SignatureVerifier, _ algorithm: JWTAlgorithm) {
+    monitor.lock()
+    idle[algorithm, default: []].append(verifier)
+    monitor.unlock()
   }
 }
 

@@ -5,13 +5,17 @@ import Locks
 ///
 /// There is one as long as the process lives: a reload brings other ``ClientRates``, not empty buckets. Its memory is
 /// bounded, whatever comes from wherever (``RateLimits``), and it takes none from one request to the next.
-public final class RateLimiter: @unchecked Sendable {
-  // Sendable: the tables are touched only under `lock`.
-  private let lock = Mutex()
-  private var callers: BucketTable
-  private var totals: BucketTable
-  private var failures: BucketTable
+public final class RateLimiter: Sendable {
+  private let tables: Locked<Tables>
   private let failureBucket = TokenBucket(RateLimits.failures)
+
+  private struct Tables {
+    var callers: BucketTable
+    var totals = BucketTable(maximum: RateLimits.clients)
+    var failures = BucketTable(maximum: RateLimits.failedAddresses)
+
+    var bytes: Int { callers.bytes + totals.bytes + failures.bytes }
+  }
 
   /// One with full buckets.
   public convenience init() {
@@ -19,9 +23,7 @@ public final class RateLimiter: @unchecked Sendable {
   }
 
   init(callers: Int) {
-    self.callers = BucketTable(maximum: callers)
-    totals = BucketTable(maximum: RateLimits.clients)
-    failures = BucketTable(maximum: RateLimits.failedAddresses)
+    tables = Locked(Tables(callers: BucketTable(maximum: callers)))
   }
 
   /// Takes a token of the caller's bucket and one of the client's total, or neither.
@@ -37,9 +39,9 @@ public final class RateLimiter: @unchecked Sendable {
       return .unlimited
     case (let own?, nil):
       let key = BucketKey(client: rates.key, caller: caller)
-      return lock.withLock { callers.take(own, key, now: now) }.verdict(.caller, now: now)
+      return tables.withLock { $0.callers.take(own, key, now: now) }.verdict(.caller, now: now)
     case (nil, let total?):
-      return lock.withLock { totals.take(total, rates.key, now: now) }.verdict(.total, now: now)
+      return tables.withLock { $0.totals.take(total, rates.key, now: now) }.verdict(.total, now: now)
     case (let own?, let total?):
       let key = BucketKey(client: rates.key, caller: caller)
       return takeBoth(own, key, total, rates.key, now: now)
@@ -52,22 +54,22 @@ public final class RateLimiter: @unchecked Sendable {
   public func takeFailure(from address: String, now: UInt64) -> Int? {
     let now = TokenBucket.moment(now)
     let key = BucketKey(address: address)
-    let wait = lock.withLock { failures.take(failureBucket, key, now: now) }.wait
+    let wait = tables.withLock { $0.failures.take(failureBucket, key, now: now) }.wait
     return wait > 0 ? ServiceLimit.seconds(wait) : nil
   }
 
   /// The memory of its tables.
-  var bytes: Int { lock.withLock { callers.bytes + totals.bytes + failures.bytes } }
+  var bytes: Int { tables.withLock { $0.bytes } }
 
   private func takeBoth(
     _ own: TokenBucket, _ key: BucketKey, _ total: TokenBucket, _ client: BucketKey, now: Int64
   ) -> RateVerdict {
-    let (mine, all) = lock.withLock {
-      let mine = own.take(fullAt: callers[key], now: now)
-      let all = total.take(fullAt: totals[client], now: now)
+    let (mine, all) = tables.withLock { tables in
+      let mine = own.take(fullAt: tables.callers[key], now: now)
+      let all = total.take(fullAt: tables.totals[client], now: now)
       let isTaken = mine.wait == 0 && all.wait == 0
-      callers.settle(key, mine, isTaken: isTaken, now: now)
-      totals.settle(client, all, isTaken: isTaken, now: now)
+      tables.callers.settle(key, mine, isTaken: isTaken, now: now)
+      tables.totals.settle(client, all, isTaken: isTaken, now: now)
       return (mine, all)
     }
     // The one that binds most: who must wait longer, else who has less left.

@@ -130,14 +130,12 @@ extension CatalogGateway.State {
 }
 
 /// One's turn at the upstream, given back when the answer is whole or given up: exactly once.
-final class HeldPermit: @unchecked Sendable {
-  // Sendable: `permit` is touched only under `mutex`.
-  private let mutex = Mutex()
-  private var permit: ConcurrencyPermit?
+final class HeldPermit: Sendable {
+  private let permit: Locked<ConcurrencyPermit?>
   private let proxy: CatalogGateway
 
   init(_ permit: ConcurrencyPermit, of proxy: CatalogGateway) {
-    self.permit = permit
+    self.permit = Locked(permit)
     self.proxy = proxy
   }
 
@@ -145,9 +143,9 @@ final class HeldPermit: @unchecked Sendable {
 
   /// Gives it back, with how the upstream took it. Does nothing a second time.
   func release(_ outcome: ConcurrencyOutcome) {
-    let permit = mutex.withLock {
-      defer { self.permit = nil }
-      return self.permit
+    let permit = permit.withLock { permit in
+      defer { permit = nil }
+      return permit
     }
     if let permit { proxy.release(permit, outcome) }
   }
@@ -219,21 +217,23 @@ struct DeadlineQueue {
 }
 
 /// A value that a task waits for, and that any thread may give, once: the first one counts.
-@safe final class OneShot<Value: Sendable>: @unchecked Sendable {
-  // Sendable: everything is touched only under `mutex`. Safe: the continuation is taken out before it is resumed.
-  private let mutex = Mutex()
-  private var value: Value?
-  private var continuation: UnsafeContinuation<Value, Never>?
+final class OneShot<Value: Sendable>: Sendable {
+  @safe private struct State {
+    var value: Value?
+    // Safe: it is taken out before it is resumed.
+    var continuation: UnsafeContinuation<Value, Never>?
+  }
+
+  private let state = Locked(State())
 
   /// Gives the value. False if there was one already.
   @discardableResult
   func resume(_ value: Value) -> Bool {
-    let (isFirst, continuation) = unsafe mutex.withLock {
-      guard self.value == nil else { return unsafe (false, nil as UnsafeContinuation<Value, Never>?) }
-      self.value = value
-      let continuation = unsafe self.continuation
-      unsafe self.continuation = nil
-      return unsafe (true, continuation)
+    let (isFirst, continuation) = unsafe state.withLock { state in
+      guard state.value == nil else { return unsafe (false, nil as UnsafeContinuation<Value, Never>?) }
+      state.value = value
+      defer { unsafe state.continuation = nil }
+      return unsafe (true, state.continuation)
     }
     unsafe continuation?.resume(returning: value)
     return isFirst
@@ -242,9 +242,9 @@ struct DeadlineQueue {
   /// Waits for the value.
   func get() async -> Value {
     await unsafe withUnsafeContinuation { continuation in
-      let value = mutex.withLock {
-        if self.value == nil { unsafe self.continuation = continuation }
-        return self.value
+      let value = state.withLock { state in
+        if state.value == nil { unsafe state.continuation = continuation }
+        return state.value
       }
       if let value { unsafe continuation.resume(returning: value) }
     }

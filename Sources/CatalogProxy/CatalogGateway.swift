@@ -15,9 +15,7 @@ public import UpstreamAdmission
 ///
 /// Everything that decides is a value that is given the time; this object holds those values behind a lock and does the
 /// waiting between them.
-public final class CatalogGateway: @unchecked Sendable {
-  // Sendable: `state` is touched only under `mutex`; the rest never changes, or is Sendable itself.
-
+public final class CatalogGateway: Sendable {
   /// What a proxy is made with.
   public struct Configuration: Sendable {
     /// Scheme and authority of the upstream: `https://api.music.apple.com`.
@@ -51,9 +49,8 @@ public final class CatalogGateway: @unchecked Sendable {
   public let cache: ResponseCache
 
   /// Held while a developer token is signed.
-  let minting = Mutex()
-  private let mutex = Mutex()
-  private var state: State
+  let minting = Locked(())
+  private let state: Locked<State>
 
   /// All that decides, and all who wait.
   struct State {
@@ -98,13 +95,13 @@ public final class CatalogGateway: @unchecked Sendable {
     self.clock = clock
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
-    state = State(limit: ConcurrencyLimit(configuration.concurrency))
+    state = Locked(State(limit: ConcurrencyLimit(configuration.concurrency)))
   }
 
   /// Changes or reads the state under the lock. The closure must be short, must not call other components, and must not
   /// wait.
-  func withState<Result>(_ body: (inout State) -> Result) -> Result {
-    mutex.withLock { body(&state) }
+  func withState<Result>(_ body: (inout sending State) -> sending Result) -> sending Result {
+    state.withLock(body)
   }
 
   /// From now on developer tokens come from `tokens`. Without any, nothing goes upstream.

@@ -50,7 +50,7 @@ extension CatalogGateway {
   /// themselves.
   func currentToken() -> ProxyToken? {
     let now = clock.now
-    return usableToken(now: now) ?? minting.withLock { usableToken(now: now) ?? mintToken(now: now) }
+    return usableToken(now: now) ?? minting.withLock { _ in usableToken(now: now) ?? mintToken(now: now) }
   }
 
   /// The token that is there, if it is the current one and less than half used up.

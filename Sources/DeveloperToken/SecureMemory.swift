@@ -68,19 +68,17 @@ public enum SecureMemory {
   /// Sets what is called when the region is full and a secret is in ordinary memory instead: on the thread at hand,
   /// once for each piece of work, so it must be quick.
   public static func onOverflow(_ handler: @escaping @Sendable () -> Void) {
-    mutex.withLock { unsafe overflowHandler = handler }
+    overflowHandler.withLock { $0 = handler }
   }
 
-  private static let mutex = Mutex()
-  // Touched only under `mutex`.
-  nonisolated(unsafe) private static var overflowHandler: (@Sendable () -> Void)?
+  private static let overflowHandler = Locked<(@Sendable () -> Void)?>(nil)
 
   static func watchingOverflow<Result, Failure: Error>(
     _ work: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     let before = locked_memory_overflows()
     defer {
-      if locked_memory_overflows() != before { mutex.withLock { unsafe overflowHandler }?() }
+      if locked_memory_overflows() != before { overflowHandler.withLock { $0 }?() }
     }
     return try work()
   }

@@ -1,7 +1,7 @@
 import Glibc
 
 /// Sole owner of a file descriptor: closed when the value ends, never twice.
-public struct Descriptor: ~Copyable {
+public struct Descriptor: ~Copyable, Sendable {
   /// The number the kernel knows it by; valid for as long as this value lives.
   public let raw: Int32
 

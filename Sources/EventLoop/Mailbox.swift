@@ -2,19 +2,24 @@ import Glibc
 import Locks
 
 /// What other threads have for an event loop: jobs and actions, in order, with a pipe that wakes it.
-final class Mailbox: @unchecked Sendable {
-  // Sendable: `letters`, `isAwake` and `isClosed` are touched only under `lock`. A pthread mutex, because ThreadSanitizer
-  // does not see through `Synchronization.Mutex`.
-
-  enum Letter {
+final class Mailbox: Sendable {
+  enum Letter: Sendable {
     case job(UnownedJob)
     case action(@Sendable () -> Void)
   }
 
-  private let lock = Mutex()
-  private var letters: [Letter] = []
-  private var isAwake = false
-  private var isClosed = false
+  private struct State {
+    var letters: [Letter] = []
+    var isAwake = false
+    var isClosed = false
+
+    mutating func takeLetters() -> [Letter] {
+      defer { letters = [] }
+      return letters
+    }
+  }
+
+  private let state = Locked(State())
   private let reading: Descriptor
   private let writing: Descriptor
 
@@ -33,11 +38,11 @@ final class Mailbox: @unchecked Sendable {
 
   /// False if the mailbox is closed.
   func post(_ letter: Letter) -> Bool {
-    let (isTaken, mustWake) = lock.withLock {
-      guard !isClosed else { return (false, false) }
-      letters.append(letter)
-      defer { isAwake = true }
-      return (true, !isAwake)
+    let (isTaken, mustWake) = state.withLock { state in
+      guard !state.isClosed else { return (false, false) }
+      state.letters.append(letter)
+      defer { state.isAwake = true }
+      return (true, !state.isAwake)
     }
     if mustWake { wake() }
     return isTaken
@@ -51,20 +56,18 @@ final class Mailbox: @unchecked Sendable {
 
   /// Takes no more letters, and gives those that there are.
   func close() -> [Letter] {
-    lock.withLock {
-      isClosed = true
-      defer { letters = [] }
-      return letters
+    state.withLock { state in
+      state.isClosed = true
+      return state.takeLetters()
     }
   }
 
   func take() -> [Letter] {
     var byte: UInt8 = 0
     _ = unsafe read(reading.raw, &byte, 1)
-    return lock.withLock {
-      isAwake = false
-      defer { letters = [] }
-      return letters
+    return state.withLock { state in
+      state.isAwake = false
+      return state.takeLetters()
     }
   }
 }

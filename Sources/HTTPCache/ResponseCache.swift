@@ -5,12 +5,14 @@ import Locks
 ///
 /// A lock guards only the store. A lookup holds it for one dictionary access. All decisions happen outside of the lock,
 /// on responses that never change.
-public final class ResponseCache: @unchecked Sendable {
-  // Sendable: `store` and `compressing` are touched within `mutex` only; the rest never changes.
-  private let mutex = Mutex()
-  private var store: ResponseStore
-  /// Keys whose answer is being compressed; no more than there are threads.
-  private var compressing: Set<CacheKey> = []
+public final class ResponseCache: Sendable {
+  private let state: Locked<State>
+
+  private struct State {
+    var store: ResponseStore
+    /// Keys whose answer is being compressed; no more than there are threads.
+    var compressing: Set<CacheKey> = []
+  }
 
   /// How much it holds and for how long.
   public let settings: CacheSettings
@@ -18,7 +20,7 @@ public final class ResponseCache: @unchecked Sendable {
   /// An empty cache.
   public init(settings: CacheSettings) {
     self.settings = settings
-    store = ResponseStore(maxBytes: settings.maxBytes)
+    state = Locked(State(store: ResponseStore(maxBytes: settings.maxBytes)))
   }
 
   /// What there is for a request.
@@ -29,7 +31,7 @@ public final class ResponseCache: @unchecked Sendable {
   ///   - request: What its `Cache-Control` asks for.
   ///   - now: The present.
   public func lookup(_ key: CacheKey, sending sent: HTTPFields, request: RequestDirectives, now: CacheTime) -> Lookup {
-    guard let answers = mutex.withLock({ store.find(key) }) else {
+    guard let answers = state.withLock({ $0.store.find(key) }) else {
       return request.onlyIfCached ? .unsatisfiable : .miss(.uriMiss)
     }
     guard let answer = answers.first(where: { $0.isSelected(by: sent) }) else {
@@ -47,11 +49,11 @@ public final class ResponseCache: @unchecked Sendable {
       if StorageVerdict.mayStore(answer.status) { remove(key) }
       return false
     }
-    return mutex.withLock {
+    return state.withLock { state in
       // The newest answer's Vary holds for all (RFC 9111 §4.1): those with another one are from before a change.
-      let others = store.peek(key).filter { $0.varies(like: answer) && $0.selector != answer.selector }
-      store.put([answer] + others.prefix(max(settings.maxVariants, 1) - 1), for: key)
-      return store.peek(key).first === answer
+      let others = state.store.peek(key).filter { $0.varies(like: answer) && $0.selector != answer.selector }
+      state.store.put([answer] + others.prefix(max(settings.maxVariants, 1) - 1), for: key)
+      return state.store.peek(key).first === answer
     }
   }
 
@@ -76,31 +78,33 @@ public final class ResponseCache: @unchecked Sendable {
   ///
   /// This takes milliseconds for a large response, outside of the lock.
   public func compress(_ answer: StoredResponse, for key: CacheKey) -> StoredResponse {
-    guard answer.awaitsCompression, mutex.withLock({ compressing.insert(key).inserted }) else { return answer }
+    guard answer.awaitsCompression, state.withLock({ $0.compressing.insert(key).inserted }) else { return answer }
     let compressed = answer.compressed()
-    mutex.withLock {
-      compressing.remove(key)
-      var answers = store.peek(key)
+    state.withLock { state in
+      state.compressing.remove(key)
+      var answers = state.store.peek(key)
       guard let index = answers.firstIndex(where: { $0 === answer }) else { return }
       answers[index] = compressed
-      store.put(answers, for: key)
+      state.store.put(answers, for: key)
     }
     return compressed
   }
 
   /// Forgets what is stored for a target.
   public func remove(_ key: CacheKey) {
-    mutex.withLock { store.remove(key) }
+    state.withLock { $0.store.remove(key) }
   }
 
   /// Forgets everything.
   public func removeAll() {
-    mutex.withLock { store = ResponseStore(maxBytes: settings.maxBytes) }
+    state.withLock { $0.store = ResponseStore(maxBytes: settings.maxBytes) }
   }
 
   /// Figures for metrics.
   public var statistics: CacheStatistics {
-    mutex.withLock { CacheStatistics(entries: store.count, bytes: store.bytes, evictions: store.evictions) }
+    state.withLock { state in
+      CacheStatistics(entries: state.store.count, bytes: state.store.bytes, evictions: state.store.evictions)
+    }
   }
 }
 

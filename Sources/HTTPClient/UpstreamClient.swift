@@ -12,8 +12,7 @@ public import TLS
 ///
 /// Confined to its loop. Only `init`, `counters` and `close` may be called on any thread.
 public final class UpstreamClient: Upstream, @unchecked Sendable {
-  // Sendable: `tally` is touched only under `lock`. The rest is confined to the loop: its tasks run on the loop, and
-  // other threads reach it by `post`.
+  // Sendable: all but `shared` is confined to the loop: its tasks run on the loop, and other threads reach it by `post`.
 
   /// The loop that it belongs to.
   public let loop: IOLoop
@@ -41,10 +40,14 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Of the last HTTP/2 connection. Each client begins somewhere else, so that no two share a number.
   var connectionNumber = UInt64.random(in: 0...UInt64.max)
 
-  private let lock = Mutex()
-  private var tally = UpstreamCounters()
-  /// The client for requests that are too large for HTTP/2 with this upstream; made when there is one.
-  private var http1: UpstreamClient?
+  /// What other threads may read.
+  private struct Shared {
+    var tally = UpstreamCounters()
+    /// The client for requests that are too large for HTTP/2 with this upstream; made when there is one.
+    var http1: UpstreamClient?
+  }
+
+  private let shared = Locked(Shared())
 
   /// A client that opens its first connection for its first request. On any thread.
   public init(_ configuration: Configuration, loop: IOLoop) {
@@ -58,7 +61,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
 
   /// What it has done and has under way. On any thread.
   public var counters: UpstreamCounters {
-    let (own, other) = lock.withLock { (tally, http1) }
+    let (own, other) = shared.withLock { ($0.tally, $0.http1) }
     guard let other else { return own }
     var sum = own
     sum.add(other.counters)
@@ -68,17 +71,17 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// The client that speaks HTTP/1.1 with the same upstream. On the loop.
   /// - Parameter isWanted: Whether to make the client if it does not exist.
   func overHTTP1(isWanted: Bool) -> UpstreamClient? {
-    if let client = lock.withLock({ http1 }) { return client }
+    if let client = shared.withLock({ $0.http1 }) { return client }
     guard isWanted, configuration.http2 == .alpn else { return nil }
     var configuration = configuration
     configuration.http2 = .never
     let client = UpstreamClient(configuration, loop: loop)
-    lock.withLock { http1 = client }
+    shared.withLock { $0.http1 = client }
     return client
   }
 
   func count(_ change: (inout UpstreamCounters) -> Void) {
-    lock.withLock { change(&tally) }
+    shared.withLock { change(&$0.tally) }
   }
 
   // MARK: Upstream

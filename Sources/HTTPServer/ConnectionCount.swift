@@ -3,14 +3,16 @@ import EventLoop
 import Locks
 
 /// How many connections there are, in all and per address, over all loops of a server.
-final class ConnectionCount: @unchecked Sendable {
-  // Sendable: the counts are touched only under `lock`.
-  private let lock = Mutex()
-  private var total = 0
-  private var admitted = 0
-  private var perAddress: [IPAddress: Int] = [:]
+final class ConnectionCount: Sendable {
+  private let state = Locked(State())
   private let limits: ServerLimits
   private let group = DispatchGroup()
+
+  private struct State {
+    var total = 0
+    var admitted = 0
+    var perAddress: [IPAddress: Int] = [:]
+  }
 
   init(limits: ServerLimits) {
     self.limits = limits
@@ -21,15 +23,15 @@ final class ConnectionCount: @unchecked Sendable {
   /// Counts a connection, unless there are too many. `address` is nil for a connection that is exempt from the limit
   /// per address. `release` takes the same `address`.
   func admit(_ address: IPAddress?) -> Admission {
-    lock.withLock {
-      guard total < limits.connections else { return .tooMany }
+    state.withLock { state in
+      guard state.total < limits.connections else { return .tooMany }
       if let address {
-        let count = perAddress[address, default: 0]
+        let count = state.perAddress[address, default: 0]
         guard count < limits.connectionsPerAddress else { return .tooManyFromAddress }
-        perAddress[address] = count + 1
+        state.perAddress[address] = count + 1
       }
-      total += 1
-      admitted &+= 1
+      state.total += 1
+      state.admitted &+= 1
       group.enter()
       return .granted
     }
@@ -37,15 +39,16 @@ final class ConnectionCount: @unchecked Sendable {
 
   /// Counts a connection out.
   func release(_ address: IPAddress?) {
-    lock.withLock {
-      total -= 1
-      if let address, let count = perAddress[address] { perAddress[address] = count > 1 ? count - 1 : nil }
+    state.withLock { state in
+      state.total -= 1
+      guard let address, let count = state.perAddress[address] else { return }
+      state.perAddress[address] = count > 1 ? count - 1 : nil
     }
     group.leave()
   }
 
   /// How many there are, and how many were ever counted in.
-  var totals: (open: Int, accepted: Int) { lock.withLock { (total, admitted) } }
+  var totals: (open: Int, accepted: Int) { state.withLock { ($0.total, $0.admitted) } }
 
   /// Blocks until there are none, at most for `timeout`; false if some are left.
   func waitForNone(timeout: Duration) -> Bool {

@@ -11,9 +11,7 @@ import Locks
 /// each. The reserve is for holders that have no more than ``smallHolding``, under the same threshold, and half of it
 /// for their connections only. So beside a hundred greedy addresses, one that holds little is served. The growth that would exceed the budget is refused: the newest
 /// and greediest lose, and what was granted stays.
-public final class MemoryBudget: @unchecked Sendable {
-  // Sendable: `state` is touched only under `lock`; all else never changes.
-
+public final class MemoryBudget: Sendable {
   /// For whom memory is held: the bits of an IPv6 address or network.
   public typealias Holder = UInt128
 
@@ -39,8 +37,7 @@ public final class MemoryBudget: @unchecked Sendable {
   /// How much a holder may have who takes from the reserve: a few requests at once, over TLS one handshake at least.
   public let smallHolding: Int
 
-  private let lock = Mutex()
-  private var state = State()
+  private let state = Locked(State())
   private let isWorthTrimming: @Sendable () -> Void
 
   fileprivate struct State {
@@ -82,8 +79,8 @@ public final class MemoryBudget: @unchecked Sendable {
   /// Charges `bytes` to `holder`; nil stands for trusted proxies and for the server itself, which have no share.
   /// - Returns: False if they are refused. Nothing is charged then, and nothing may be kept.
   public func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
-    let isGranted = lock.withLock {
-      guard allows(bytes, to: holder, for: purpose) else {
+    let isGranted = state.withLock { state in
+      guard allows(bytes, to: holder, for: purpose, state) else {
         state.refusals[purpose.rawValue] += 1
         return false
       }
@@ -96,14 +93,14 @@ public final class MemoryBudget: @unchecked Sendable {
 
   /// Charges what is held already and cannot be refused any more.
   public func force(_ bytes: Int, to holder: Holder?) {
-    lock.withLock { state.add(bytes, to: holder) }
+    state.withLock { $0.add(bytes, to: holder) }
   }
 
   /// Releases what was charged.
   public func release(_ bytes: Int, of holder: Holder?) {
-    let hasFallen = lock.withLock {
+    let hasFallen = state.withLock { state in
       state.add(-bytes, to: holder)
-      return noteFall()
+      return noteFall(&state)
     }
     if hasFallen { isWorthTrimming() }
   }
@@ -114,12 +111,12 @@ public final class MemoryBudget: @unchecked Sendable {
   /// keeps the array until then, so that its address stays its own.
   public func charge(shared array: [UInt8], to holder: Holder?) -> Bool {
     let key = Self.address(of: array)
-    let isGranted = lock.withLock {
+    let isGranted = state.withLock { state in
       if state.shared[key] != nil {
         state.shared[key]?.references += 1
         return true
       }
-      guard allows(array.count, to: holder, for: .response) else {
+      guard allows(array.count, to: holder, for: .response, state) else {
         state.refusals[Purpose.response.rawValue] += 1
         return false
       }
@@ -134,7 +131,7 @@ public final class MemoryBudget: @unchecked Sendable {
   /// Releases an array charged by ``charge(shared:to:)``; with its last holder its bytes.
   public func release(shared array: [UInt8]) {
     let key = Self.address(of: array)
-    let hasFallen = lock.withLock {
+    let hasFallen = state.withLock { state in
       guard let entry = state.shared[key] else { return false }
       if entry.references > 1 {
         state.shared[key]?.references -= 1
@@ -142,7 +139,7 @@ public final class MemoryBudget: @unchecked Sendable {
       }
       state.shared[key] = nil
       state.add(-entry.bytes, to: entry.holder)
-      return noteFall()
+      return noteFall(&state)
     }
     if hasFallen { isWorthTrimming() }
   }
@@ -152,7 +149,7 @@ public final class MemoryBudget: @unchecked Sendable {
     unsafe array.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) }
   }
 
-  private func noteFall() -> Bool {
+  private func noteFall(_ state: inout State) -> Bool {
     guard state.used <= state.peak / 2, state.peak - state.used >= min(Self.leastFall, limit / 16) else { return false }
     state.peak = state.used
     return true
@@ -161,16 +158,16 @@ public final class MemoryBudget: @unchecked Sendable {
   // MARK: Figures
 
   /// Bytes that are charged.
-  public var used: Int { lock.withLock { state.used } }
+  public var used: Int { state.withLock { $0.used } }
 
   /// Bytes that are charged to one holder.
-  public func held(by holder: Holder) -> Int { lock.withLock { state.holders[holder] ?? 0 } }
+  public func held(by holder: Holder) -> Int { state.withLock { $0.holders[holder] ?? 0 } }
 
   /// How many charges for this purpose were refused.
-  public func refusals(for purpose: Purpose) -> Int { lock.withLock { state.refusals[purpose.rawValue] } }
+  public func refusals(for purpose: Purpose) -> Int { state.withLock { $0.refusals[purpose.rawValue] } }
 
-  /// Whether the charge is granted; under `lock`.
-  private func allows(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
+  /// Whether the charge is granted.
+  private func allows(_ bytes: Int, to holder: Holder?, for purpose: Purpose, _ state: borrowing State) -> Bool {
     guard bytes > 0 else { return true }
     let free = limit - state.used
     // Connections have limits of their own, per address too: they may take everything but the reserve.

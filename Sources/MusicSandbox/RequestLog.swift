@@ -1,9 +1,7 @@
 import Locks
 
 /// The last requests that reached the emulator, so that a test sees what a proxy sent to “Apple”. It holds no credential.
-final class RequestLog: @unchecked Sendable {
-  // Sendable: everything mutable is only touched inside the mutex.
-
+final class RequestLog: Sendable {
   /// Most requests, fields of one, and bytes of a value that are kept.
   enum Limit {
     static let requests = 256
@@ -11,10 +9,13 @@ final class RequestLog: @unchecked Sendable {
     static let value = 512
   }
 
-  private let mutex = Mutex()
-  private var entries: [Document] = []
-  private var count = 0
-  private var statuses: [Int: Int] = [:]
+  private let state = Locked(State())
+
+  private struct State {
+    var entries: [Document] = []
+    var count = 0
+    var statuses: [Int: Int] = [:]
+  }
 
   /// Notes a request and what became of it.
   ///
@@ -25,13 +26,13 @@ final class RequestLog: @unchecked Sendable {
     let fields = request.fields.prefix(Limit.fields).map { field -> Document in
       ["name": .string(field.name), "value": .string(Self.visible(field, token: token, user: user))]
     }
-    mutex.withLock {
-      count += 1
-      statuses[status, default: 0] += 1
-      if entries.count == Limit.requests { entries.removeFirst() }
-      entries.append(
+    state.withLock { state in
+      state.count += 1
+      state.statuses[status, default: 0] += 1
+      if state.entries.count == Limit.requests { state.entries.removeFirst() }
+      state.entries.append(
         .object([
-          ("number", .number(count)), ("method", .string(request.method)),
+          ("number", .number(state.count)), ("method", .string(request.method)),
           ("path", .string(Self.shortened(request.path))), ("query", request.query.map { .string(Self.shortened($0)) }),
           ("authority", .string(request.authority)), ("protocol", .string(request.protocolName)),
           ("fields", .array(fields)), ("contentLength", .number(request.content.count)),
@@ -42,17 +43,13 @@ final class RequestLog: @unchecked Sendable {
   }
 
   func clear() {
-    mutex.withLock {
-      entries = []
-      count = 0
-      statuses = [:]
-    }
+    state.withLock { $0 = State() }
   }
 
   var document: Document {
-    mutex.withLock {
-      let statuses = statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", Document?.some(.number($0.value))) }
-      return ["count": .number(count), "statuses": .object(statuses), "requests": .array(entries)]
+    state.withLock { state in
+      let statuses = state.statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", Document?.some(.number($0.value))) }
+      return ["count": .number(state.count), "statuses": .object(statuses), "requests": .array(state.entries)]
     }
   }
 

@@ -1,15 +1,12 @@
 public import EventLoop
 import Glibc
-import Locks
 
 /// An Apple Music API to test against: it refuses what Apple refuses, knows one true album and many made-up ones, and
 /// goes wrong on demand.
 ///
 /// All loops share one. It holds no sockets: ``answer(_:)`` is a function of the request, the time, and a little state
 /// (rates, libraries, faults, the log of requests), all of it bounded.
-public final class Sandbox: @unchecked Sendable {
-  // Sendable: the state is in objects with a mutex each; everything else never changes.
-
+public final class Sandbox: Sendable {
   private let options: SandboxOptions
   private let clock: SandboxClock
   private let catalog = Catalog.builtIn

@@ -7,7 +7,7 @@ import Locks
 /// each host is kept and offered, so that a new connection costs a server no signature.
 ///
 /// `@unchecked Sendable`: for the reasons of ``TLSContext``; the tickets have a lock of their own, and the system's
-/// authorities are read under `mutex`, before the first session is made.
+/// authorities are read with `lacksSystemStore` locked, before the first session is made.
 public final class TLSClientContext: @unchecked Sendable {
   /// What a server may cost.
   public let limits: TLSLimits
@@ -19,8 +19,7 @@ public final class TLSClientContext: @unchecked Sendable {
   /// The setting that names the CAs, for sentences about a server that is not trusted.
   let caSetting: String
   let tickets: SessionTickets
-  private let mutex = Mutex()
-  private var lacksSystemStore: Bool
+  private let lacksSystemStore: Locked<Bool>
 
   /// Loads the certification authorities of `caFile`; the system's are left to ``loadSystemStore()``.
   /// - Parameters:
@@ -35,7 +34,7 @@ public final class TLSClientContext: @unchecked Sendable {
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
     findings = if let caFile { unsafe try Self.trust(caFile, handle.pointer) } else { [] }
     self.caSetting = caSetting
-    lacksSystemStore = caFile == nil
+    lacksSystemStore = Locked(caFile == nil)
     unsafe ServerIdentity.verify(on: handle.pointer)
     unsafe SessionTickets.keep(on: handle.pointer)
     self.handle = handle
@@ -47,7 +46,7 @@ public final class TLSClientContext: @unchecked Sendable {
   /// does this. It takes about 25 ms, once; otherwise every start would have to wait for it.
   /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL does not know where they are.
   func loadSystemStore() throws(TLSError) {
-    let isLoaded = mutex.withLock {
+    let isLoaded = lacksSystemStore.withLock { lacksSystemStore in
       if lacksSystemStore { lacksSystemStore = unsafe SSL_CTX_set_default_verify_paths(handle.pointer) != 1 }
       return !lacksSystemStore
     }

@@ -6,22 +6,23 @@ import Locks
 ///
 /// Each key is replaced after a day. An attacker that learns both present keys can decrypt at most the resumption
 /// secrets of the tickets of two days. OpenSSL's own keys would stay for as long as the process runs.
-@safe final class TicketKeys: @unchecked Sendable {
-  // Safe and Sendable: the keys are replaced only under `lock`, and a key never changes.
-
+final class TicketKeys: Sendable {
   /// Seconds for which a key encrypts new tickets.
   static let period = 86_400
 
-  private let lock = Mutex()
-  private var current: TicketKey
-  private var previous: TicketKey?
+  fileprivate struct Pair {
+    var current: TicketKey
+    var previous: TicketKey?
+  }
+
+  private let pair: Locked<Pair>
   private let now: @Sendable () -> Int
 
   /// - Parameter now: The time in seconds since 1970.
   /// - Throws: `internalFailure` if there are no random numbers.
   init(now: @escaping @Sendable () -> Int) throws(TLSError) {
     guard let key = TicketKey(madeAt: now()) else { throw .internalFailure("There are no random numbers for a key.") }
-    current = key
+    pair = Locked(Pair(current: key))
     self.now = now
   }
 
@@ -51,10 +52,7 @@ import Locks
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?
   ) -> Int32 {
-    let key = lock.withLock {
-      rotate()
-      return current
-    }
+    let key = rotated().current
     guard unsafe RAND_bytes(vector, TicketKey.vectorBytes) == 1 else { return -1 }
     unsafe name.update(from: key.name, count: TicketKey.nameBytes)
     return unsafe EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
@@ -67,34 +65,43 @@ import Locks
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?, isTLS13: Bool
   ) -> Int32 {
-    let (current, previous) = lock.withLock {
-      rotate()
-      return (self.current, self.previous)
+    let pair = rotated()
+    guard let key = [pair.current, pair.previous].compactMap({ $0 }).first(where: { unsafe $0.isNamed(name) }) else {
+      return 0
     }
-    guard let key = [current, previous].compactMap({ $0 }).first(where: { unsafe $0.isNamed(name) }) else { return 0 }
     guard unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1,
       unsafe key.authenticate(with: mac)
     else { return -1 }
     // A TLS 1.3 client uses a ticket once (RFC 8446 appendix C.4), so it gets another one.
-    return isTLS13 || key !== current ? 2 : 1
+    return isTLS13 || key !== pair.current ? 2 : 1
   }
 
+  /// The keys to use now.
+  private func rotated() -> Pair {
+    pair.withLock { pair in
+      pair.rotate(now: now())
+      return pair
+    }
+  }
+}
+
+extension TicketKeys.Pair {
   /// Makes a new key when the time of the present one is over. Without random numbers the present one stays.
-  private func rotate() {
-    let now = now()
+  fileprivate mutating func rotate(now: Int) {
+    let period = TicketKeys.period
     let age = now - current.madeAt
-    guard age >= Self.period || age < -Self.period, let key = TicketKey(madeAt: now) else {
-      if let time = previous?.madeAt, now - time >= 2 * Self.period { previous = nil }
+    guard age >= period || age < -period, let key = TicketKey(madeAt: now) else {
+      if let time = previous?.madeAt, now - time >= 2 * period { previous = nil }
       return
     }
-    previous = (0..<2 * Self.period).contains(age) ? current : nil
+    previous = (0..<2 * period).contains(age) ? current : nil
     current = key
   }
 }
 
 /// One key: its name in tickets, a key for AES-256-CBC and one for HMAC-SHA-256. Wiped when freed.
-@safe private final class TicketKey {
-  // Safe: the memory lives from `init` to `deinit` and is written in `init` alone.
+@safe private final class TicketKey: @unchecked Sendable {
+  // Safe and Sendable: the memory lives from `init` to `deinit` and is written in `init` alone.
   static let nameBytes = 16
   static let vectorBytes: Int32 = 16
   private static let secretBytes = 32
@@ -129,15 +136,18 @@ import Locks
 }
 
 /// The latest session of each host that may be resumed (RFC 8446 §2.2, RFC 5077).
-@safe final class SessionTickets: @unchecked Sendable {
-  // Safe and Sendable: `sessions` is touched only under `lock`, and OpenSSL counts references to a session atomically.
-  // Each pointer here holds one.
-  private let lock = Mutex()
-  private var sessions: [String: OpaquePointer] = unsafe [:]
+final class SessionTickets: Sendable {
+  /// A reference to a session of OpenSSL.
+  @safe private final class Reference: @unchecked Sendable {
+    // Safe and Sendable: `pointer` holds the reference until `deinit`, and OpenSSL counts references atomically.
+    let pointer: OpaquePointer
 
-  deinit {
-    unsafe sessions.values.forEach { unsafe SSL_SESSION_free($0) }
+    init(_ pointer: OpaquePointer) { unsafe self.pointer = unsafe pointer }
+
+    deinit { unsafe SSL_SESSION_free(pointer) }
   }
+
+  private let sessions = Locked<[String: Reference]>([:])
 
   /// Has every session of `context` report the tickets that it gets. OpenSSL itself keeps none.
   static func keep(on context: OpaquePointer) {
@@ -153,19 +163,18 @@ import Locks
 
   /// Takes over a reference to the session that `host` is to be resumed with from now on, or forgets what there is.
   func replace(_ host: String, with session: OpaquePointer?) {
-    let old = unsafe lock.withLock {
-      defer { unsafe sessions[host] = unsafe session }
-      return unsafe sessions[host]
+    let new = unsafe session.map { unsafe Reference($0) }
+    // The earlier session is freed outside of the lock.
+    _ = sessions.withLock { sessions in
+      defer { sessions[host] = new }
+      return sessions[host]
     }
-    if let old = unsafe old { unsafe SSL_SESSION_free(old) }
   }
 
   /// Offers `host` what there is of it.
   func offer(_ host: String, on ssl: OpaquePointer) {
-    lock.withLock {
-      guard let session = unsafe sessions[host] else { return }
-      // Takes a reference of its own. If it refuses, the handshake is a full one.
-      unsafe SSL_set_session(ssl, session)
-    }
+    guard let session = sessions.withLock({ $0[host] }) else { return }
+    // Takes a reference of its own. If it refuses, the handshake is a full one.
+    unsafe SSL_set_session(ssl, session.pointer)
   }
 }

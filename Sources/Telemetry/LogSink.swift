@@ -12,16 +12,18 @@ import Locks
 /// Failing writes lose lines, which are counted, and nothing else. The process must ignore `SIGPIPE`, as every server
 /// does, for a closed pipe to be a failing write.
 public final class LogSink: @unchecked Sendable {
-  // Sendable because `buffer` and `isScheduled` are touched only under `mutex`, `target`, `spare` and `endsMidLine` only
-  // on `queue`, which is serial, and the rest never changes.
+  // Sendable because `target`, `spare` and `endsMidLine` are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
-  private let mutex = Mutex()
   private let queue = DispatchQueue(label: "log")
-  private var buffer: LogBuffer
-  private var isScheduled = false
+  private let waiting: Locked<Waiting>
   private var spare: [UInt8] = []
   private var endsMidLine = false
+
+  private struct Waiting {
+    var buffer: LogBuffer
+    var isScheduled = false
+  }
 
   /// How long lines may wait for company.
   private static let delay = DispatchTimeInterval.milliseconds(10)
@@ -37,7 +39,7 @@ public final class LogSink: @unchecked Sendable {
   init(target: any LogTarget, format: LogFormat, capacity: Int = 1 << 20) {
     self.target = target
     self.format = format
-    buffer = LogBuffer(capacity: capacity, format: format)
+    waiting = Locked(Waiting(buffer: LogBuffer(capacity: capacity, format: format)))
   }
 
   /// Logs one request, without allocating memory.
@@ -47,10 +49,10 @@ public final class LogSink: @unchecked Sendable {
 
   /// Appends the one line that `write` appends.
   func append(_ write: (inout [UInt8], LogFormat) -> Void) {
-    let mustSchedule = mutex.withLock {
-      buffer.append { write(&$0, format) }
-      defer { isScheduled = true }
-      return !isScheduled
+    let mustSchedule = waiting.withLock { waiting in
+      waiting.buffer.append { write(&$0, format) }
+      defer { waiting.isScheduled = true }
+      return !waiting.isScheduled
     }
     if mustSchedule { schedule() }
   }
@@ -71,10 +73,10 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Lines that were lost and not yet reported in the log.
-  var droppedLines: Int { mutex.withLock { buffer.dropped } }
+  var droppedLines: Int { waiting.withLock { $0.buffer.dropped } }
 
   /// Lines that were lost since the start.
-  public var lostLines: Int { mutex.withLock { buffer.droppedInAll } }
+  public var lostLines: Int { waiting.withLock { $0.buffer.droppedInAll } }
 
   private func schedule() {
     queue.asyncAfter(deadline: .now() + Self.delay) { self.drainAndReschedule() }
@@ -82,23 +84,23 @@ public final class LogSink: @unchecked Sendable {
 
   private func drainAndReschedule() {
     drain()
-    let mustSchedule = mutex.withLock {
-      isScheduled = !buffer.bytes.isEmpty
-      return isScheduled
+    let mustSchedule = waiting.withLock { waiting in
+      waiting.isScheduled = !waiting.buffer.bytes.isEmpty
+      return waiting.isScheduled
     }
     if mustSchedule { schedule() }
   }
 
   private func drain() {
-    mutex.withLock { buffer.take(into: &spare) }
+    waiting.withLock { $0.buffer.take(into: &spare) }
     guard !spare.isEmpty else { return }
     let lines = spare
     if target.prepare() { endsMidLine = false }
     let (unwritten, error) = write(lines.span)
     let lost = spare.suffix(unwritten).count { $0 == UInt8(ascii: "\n") }
-    mutex.withLock {
+    waiting.withLock { waiting in
       // Only after a success: on a full disk a report would be lost as well, and ask for the next.
-      if lost > 0 { buffer.drop(lost) } else { buffer.reportDropped(time: .now()) }
+      if lost > 0 { waiting.buffer.drop(lost) } else { waiting.buffer.reportDropped(time: .now()) }
     }
     target.finish(lostLines: lost, error: error)
   }

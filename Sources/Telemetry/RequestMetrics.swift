@@ -2,10 +2,8 @@ import Glibc
 import Locks
 
 /// What the answers of all event loops amount to.
-public final class RequestMetrics: @unchecked Sendable {
-  // Sendable: `tallies` is touched only under `lock`.
-  private let lock = Mutex()
-  private var tallies: [RequestTally] = []
+public final class RequestMetrics: Sendable {
+  private let tallies = Locked<[RequestTally]>([])
 
   /// No answers.
   public init() {}
@@ -13,7 +11,7 @@ public final class RequestMetrics: @unchecked Sendable {
   /// Makes a tally for another loop.
   public func makeTally() -> RequestTally {
     let tally = RequestTally()
-    lock.withLock { tallies.append(tally) }
+    tallies.withLock { $0.append(tally) }
     return tally
   }
 
@@ -47,7 +45,7 @@ public final class RequestMetrics: @unchecked Sendable {
   /// The counts of all loops, in the order of the routes' texts.
   private var totals: [(route: StaticString, tally: RouteTally)] {
     var sums: [String: RouteTally] = [:]
-    for tally in lock.withLock({ tallies }) {
+    for tally in tallies.withLock({ $0 }) {
       for route in tally.counts { sums["\(route.route)", default: RouteTally(route.route)].add(route) }
     }
     return sums.sorted { $0.key < $1.key }.map { ($0.value.route, $0.value) }
@@ -59,10 +57,8 @@ public final class RequestMetrics: @unchecked Sendable {
 /// Each loop has its own tally, and only a scrape contends for its lock, so the lock costs some ten nanoseconds for
 /// each response. The tally finds the entry of a response by comparing literals in a short list. It allocates memory
 /// only for a route or a status that occurs for the first time.
-public final class RequestTally: @unchecked Sendable {
-  // Sendable: `routes` is touched only under `lock`.
-  private let lock = Mutex()
-  private var routes: [RouteTally] = []
+public final class RequestTally: Sendable {
+  private let routes = Locked<[RouteTally]>([])
 
   /// Counts one answer.
   ///
@@ -73,20 +69,20 @@ public final class RequestTally: @unchecked Sendable {
   ///   - bytes: Of content.
   ///   - duration: From the first byte of the request to its answer.
   public func count(route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration) {
-    lock.withLock {
-      let index = place(of: route)
+    routes.withLock { routes in
+      let index = Self.place(of: route, in: &routes)
       routes[index].count(method: method, status: status, bytes: bytes, duration: duration)
     }
   }
 
-  private func place(of route: StaticString) -> Int {
+  private static func place(of route: StaticString, in routes: inout [RouteTally]) -> Int {
     for index in routes.indices where routes[index].route.isSame(as: route) { return index }
     routes.append(RouteTally(route))
     return routes.count - 1
   }
 
   /// The counts at a moment.
-  var counts: [RouteTally] { lock.withLock { routes } }
+  var counts: [RouteTally] { routes.withLock { $0 } }
 }
 
 /// The answers that one route gave: how many of which status, how long they took, how much they sent.

@@ -9,15 +9,13 @@ import Testing
 @Suite("The developer token for the upstream")
 struct ProxyTokenTests {
   /// Counts what it makes. Each takes long enough for every other thread to miss it, too.
-  private final class Source: TokenSource, @unchecked Sendable {
-    // Sendable: `made` is touched only under `mutex`.
-    private let mutex = Mutex()
-    private var made = 0
+  private final class Source: TokenSource {
+    private let made = Locked(0)
 
-    var count: Int { mutex.withLock { made } }
+    var count: Int { made.withLock { $0 } }
 
     func mint(now: Int) throws -> ProxyToken {
-      let number = mutex.withLock {
+      let number = made.withLock { made in
         made += 1
         return made
       }

@@ -169,7 +169,7 @@ import Testing
     let clients = try (0..<500).map { _ in try RawClient(port: host.port) }
     for (loop, listener) in host.pairs { loop.loop.post { listener.refuseConnectionRequests() } }
     for (loop, listener) in host.pairs { loop.loop.post { listener.acceptRestAndClose() } }
-    released.add(true)
+    for _ in host.loops { released.add(true) }
     host.peers.wait(for: clients.count)
     #expect(throws: TestFailure.self) { try RawClient(port: host.port) }
   }
@@ -267,18 +267,16 @@ private final class Host: Sendable {
   }
 
   /// The listener's owner, which it does not keep.
-  final class Proxy: Listener.Owner, @unchecked Sendable {
-    // Sendable: `channels` is confined by `mutex`.
+  final class Proxy: Listener.Owner {
     private let peers: Notes<SocketAddress>
     private let pauses: Notes<SocketError>
-    private let mutex = Mutex()
-    private var channels: [Descriptor.Kept] = []
+    private let channels = Locked<[Descriptor.Kept]>([])
 
     init(_ peers: Notes<SocketAddress>, _ pauses: Notes<SocketError>) { (self.peers, self.pauses) = (peers, pauses) }
 
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
       let kept = Descriptor.Kept(descriptor)
-      mutex.withLock { channels.append(kept) }
+      channels.withLock { $0.append(kept) }
       peers.add(peer)
     }
 
@@ -288,7 +286,7 @@ private final class Host: Sendable {
 
 extension Descriptor {
   /// A descriptor in an array.
-  fileprivate final class Kept {
+  fileprivate final class Kept: Sendable {
     private let descriptor: Descriptor
 
     init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }

@@ -1,6 +1,7 @@
 import EventLoop
 import HTTPMessages
 import HTTPTypes
+import Locks
 import TLS
 import TestSupport
 import Testing
@@ -38,15 +39,17 @@ struct ConnectingTests {
   }
 
   /// First no address, then one that refuses, then a good one.
-  private final class Failures: @unchecked Sendable {
-    // Sendable: look-ups of one name follow each other.
-    private var count = 0
+  private final class Failures: Sendable {
+    private let lookUps = Locked(0)
     private let port: UInt16
 
     init(port: UInt16) { self.port = port }
 
     func next() throws(ResolutionError) -> [SocketAddress] {
-      count += 1
+      let count = lookUps.withLock { count in
+        count += 1
+        return count
+      }
       guard count > 1, let address = IPAddress("127.0.0.1") else { throw ResolutionError(reason: "not yet") }
       return [.ip(address, port: count == 2 ? 1 : port, family: .v4)]
     }
@@ -78,14 +81,13 @@ struct ConnectingTests {
   }
 
   /// One address at each look-up, the last for ever.
-  private final class Addresses: @unchecked Sendable {
-    // Sendable: look-ups of one name follow each other.
-    private var ports: [UInt16]
+  private final class Addresses: Sendable {
+    private let ports: Locked<[UInt16]>
 
-    init(_ ports: [UInt16]) { self.ports = ports }
+    init(_ ports: [UInt16]) { self.ports = Locked(ports) }
 
     func next() -> [SocketAddress] {
-      let port = ports.count > 1 ? ports.removeFirst() : ports[0]
+      let port = ports.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
       return IPAddress("127.0.0.1").map { [.ip($0, port: port, family: .v4)] } ?? []
     }
   }

@@ -69,12 +69,10 @@ final class TestContent: ContentReader {
 }
 
 /// Counts.
-final class Count: @unchecked Sendable {
-  // Sendable: touched only under the lock.
-  private let lock = Mutex()
-  private var count = 0
+final class Count: Sendable {
+  private let count = Locked(0)
 
-  var value: Int { lock.withLock { count } }
+  var value: Int { count.withLock { $0 } }
 
-  func increment() { lock.withLock { count += 1 } }
+  func increment() { count.withLock { $0 += 1 } }
 }

@@ -56,17 +56,14 @@ final class Ground: Sendable {
 }
 
 /// A clock that moves when it is told to.
-final class ManualClock: @unchecked Sendable {
-  // Sendable: everything is read and written under `mutex`.
-  private let mutex = Mutex()
-  private var elapsed = 0
-  private var milliseconds: UInt64 = 1_000_000
+final class ManualClock: Sendable {
+  private let milliseconds = Locked<UInt64>(1_000_000)
 
-  var seconds: Int { mutex.withLock { Ground.now + elapsed } }
-  var now: Deadline { mutex.withLock { Deadline(nanoseconds: milliseconds * 1_000_000) } }
+  let seconds = Ground.now
+  var now: Deadline { milliseconds.withLock { Deadline(nanoseconds: $0 * 1_000_000) } }
 
   func advance(milliseconds count: Int) {
-    mutex.withLock { milliseconds += UInt64(count) }
+    milliseconds.withLock { $0 += UInt64(count) }
   }
 }
 

@@ -7,14 +7,12 @@ import Testing
 @Suite("The keys of session tickets")
 struct TicketKeyTests {
   /// A clock that a test sets.
-  private final class Clock: @unchecked Sendable {
-    // Sendable: `time` is touched only under `lock`.
-    private let lock = Mutex()
-    private var time = 1_795_000_000
+  private final class Clock: Sendable {
+    private let time = Locked(1_795_000_000)
 
-    var now: Int { lock.withLock { time } }
+    var now: Int { time.withLock { $0 } }
 
-    func advance(by seconds: Int) { lock.withLock { time += seconds } }
+    func advance(by seconds: Int) { time.withLock { $0 += seconds } }
   }
 
   private let clock = Clock()

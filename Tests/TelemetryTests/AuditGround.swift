@@ -6,12 +6,10 @@ import Testing
 @testable import Telemetry
 
 /// A directory with an audit log in it, and what has been said of that.
-final class AuditGround: @unchecked Sendable {
-  // Sendable: `told` is touched only under `lock`.
+final class AuditGround: Sendable {
   let directory: TemporaryDirectory
   let path: String
-  private let lock = Mutex()
-  private var told: [AuditFileNotice] = []
+  private let told = Locked<[AuditFileNotice]>([])
 
   init() throws {
     directory = try TemporaryDirectory()
@@ -19,11 +17,11 @@ final class AuditGround: @unchecked Sendable {
   }
 
   func open() throws -> AuditLog {
-    try AuditLog(file: path) { notice in self.lock.withLock { self.told.append(notice) } }
+    try AuditLog(file: path) { notice in self.told.withLock { $0.append(notice) } }
   }
 
   /// Notices so far.
-  var notices: [AuditFileNotice] { lock.withLock { told } }
+  var notices: [AuditFileNotice] { told.withLock { $0 } }
 
   /// The lines of a file, each without its end.
   func lines(of name: String = "audit.log") -> [Substring] {

@@ -3,17 +3,18 @@ import JSON
 import Locks
 
 /// The faults that are set at present, and by how much the clock is off.
-final class FaultBoard: @unchecked Sendable {
-  // Sendable: everything mutable is only touched inside the mutex.
-
+final class FaultBoard: Sendable {
   /// Most rules at a time.
   static let maximumRules = 64
 
-  private let mutex = Mutex()
   private let standing: [Fault]
   private let initial: Manner
-  private var ruleList: [FaultRule] = []
-  private var manner: Manner
+  private let state: Locked<State>
+
+  private struct State {
+    var rules: [FaultRule] = []
+    var manner: Manner
+  }
 
   /// How all requests are answered.
   private struct Manner {
@@ -32,24 +33,22 @@ final class FaultBoard: @unchecked Sendable {
   ) {
     self.standing = standing
     initial = Manner(clockSkew: clockSkew, latency: latency, retryAfter: retryAfter)
-    manner = initial
+    state = Locked(State(manner: initial))
   }
 
-  var clockSkew: Int { mutex.withLock { manner.clockSkew } }
-  var latency: Duration { mutex.withLock { manner.latency } }
-  var retryAfter: RetryAfterForm { mutex.withLock { manner.retryAfter } }
-  var rules: [FaultRule] { mutex.withLock { ruleList } }
+  var clockSkew: Int { state.withLock { $0.manner.clockSkew } }
+  var latency: Duration { state.withLock { $0.manner.latency } }
+  var retryAfter: RetryAfterForm { state.withLock { $0.manner.retryAfter } }
+  var rules: [FaultRule] { state.withLock { $0.rules } }
 
   /// Replaces the rules and the rest; nil is what it was at the start.
   func set(
     _ rules: [FaultRule], clockSkew: Int?, latency: Duration? = nil, retryAfter: RetryAfterForm? = nil
   ) {
-    mutex.withLock {
-      ruleList = rules
-      manner = Manner(
-        clockSkew: clockSkew ?? initial.clockSkew, latency: latency ?? initial.latency,
-        retryAfter: retryAfter ?? initial.retryAfter)
-    }
+    let manner = Manner(
+      clockSkew: clockSkew ?? initial.clockSkew, latency: latency ?? initial.latency,
+      retryAfter: retryAfter ?? initial.retryAfter)
+    state.withLock { $0 = State(rules: rules, manner: manner) }
   }
 
   /// The faults for a request: the standing ones, those that it asks for itself, and those of the first rule that
@@ -64,11 +63,11 @@ final class FaultBoard: @unchecked Sendable {
   }
 
   private func takeRule(for request: SandboxRequest) -> [Fault] {
-    mutex.withLock {
-      guard let index = ruleList.firstIndex(where: { $0.matches(request) }) else { return [] }
-      ruleList[index].hits += 1
-      if let remaining = ruleList[index].remaining { ruleList[index].remaining = remaining - 1 }
-      return ruleList[index].faults
+    state.withLock { state in
+      guard let index = state.rules.firstIndex(where: { $0.matches(request) }) else { return [] }
+      state.rules[index].hits += 1
+      if let remaining = state.rules[index].remaining { state.rules[index].remaining = remaining - 1 }
+      return state.rules[index].faults
     }
   }
 

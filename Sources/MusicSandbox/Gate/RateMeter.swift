@@ -2,35 +2,34 @@ import EventLoop
 import Locks
 
 /// Counts the requests of each team: Apple's limit is per team, so another token of the same key does not help.
-final class RateMeter: @unchecked Sendable {
-  // Sendable: everything mutable is only touched inside the mutex.
-
+final class RateMeter: Sendable {
   /// Requests since the limit was set.
   struct Counts: Sendable {
     var admitted = 0
     var limited = 0
   }
 
-  private let mutex = Mutex()
-  private var limit: RequestLimit?
-  /// One for each team of a trusted key, so as many as the options have.
-  private var teams: [String: RequestCount] = [:]
-  private var counts = Counts()
+  private struct State {
+    var limit: RequestLimit?
+    /// One for each team of a trusted key, so as many as the options have.
+    var teams: [String: RequestCount] = [:]
+    var counts = Counts()
+  }
+
+  private let state: Locked<State>
 
   init(_ limit: RequestLimit?) {
-    self.limit = limit
+    state = Locked(State(limit: limit))
   }
 
   /// What has been counted.
-  var current: Counts { mutex.withLock { counts } }
+  var current: Counts { state.withLock { $0.counts } }
 
   /// Sets another limit, nil for none, and forgets earlier requests.
   func set(_ limit: RequestLimit?) {
-    mutex.withLock {
-      guard limit != self.limit else { return }
-      self.limit = limit
-      teams.removeAll()
-      counts = Counts()
+    state.withLock { state in
+      guard limit != state.limit else { return }
+      state = State(limit: limit)
     }
   }
 
@@ -38,15 +37,15 @@ final class RateMeter: @unchecked Sendable {
   ///
   /// - Returns: Nil if the limit admits it; otherwise the time until it admits one.
   func refusal(_ team: String, now: Deadline) -> Duration? {
-    mutex.withLock {
-      guard let limit else {
-        counts.admitted += 1
+    state.withLock { state in
+      guard let limit = state.limit else {
+        state.counts.admitted += 1
         return nil
       }
-      var count = teams[team] ?? RequestCount(limit, now: now)
+      var count = state.teams[team] ?? RequestCount(limit, now: now)
       let refusal = count.refusal(limit, now: now)
-      teams[team] = count
-      if refusal == nil { counts.admitted += 1 } else { counts.limited += 1 }
+      state.teams[team] = count
+      if refusal == nil { state.counts.admitted += 1 } else { state.counts.limited += 1 }
       return refusal
     }
   }

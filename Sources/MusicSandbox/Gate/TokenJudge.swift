@@ -6,16 +6,13 @@ import Locks
 ///
 /// The rules themselves are ``Inspector``'s, whose remarks count for nothing here and whose failures all mean 401. What
 /// it cannot know is added: whose key it is, whose team, and which `Origin` the request bears.
-final class TokenJudge: @unchecked Sendable {
-  // Sendable: `accepted` is only touched inside the mutex, the rest never changes.
-
+final class TokenJudge: Sendable {
   /// Tokens whose signature need not be verified again. An app has one token at a time, a test a few.
   private static let maximumRemembered = 64
   private static let scheme = "bearer "
 
   private let keys: [TrustedKey]
-  private let mutex = Mutex()
-  private var accepted: [ByteString: AcceptedToken] = [:]
+  private let accepted = Locked<[ByteString: AcceptedToken]>([:])
 
   init(keys: [TrustedKey]) {
     self.keys = keys
@@ -43,9 +40,9 @@ final class TokenJudge: @unchecked Sendable {
 
   private func token(_ compact: String, now: Int) throws(Refused) -> AcceptedToken {
     let compact = ByteString(compact)
-    if let known = mutex.withLock({ accepted[compact] }) { return known }
+    if let known = accepted.withLock({ $0[compact] }) { return known }
     let token = try examine(compact.bytes, now: now)
-    mutex.withLock {
+    accepted.withLock { accepted in
       if accepted.count >= Self.maximumRemembered { accepted.removeAll() }
       accepted[compact] = token
     }

@@ -1,9 +1,7 @@
 import Locks
 
 /// What one user has: music, playlists, ratings. In memory, bounded, gone when the emulator ends.
-final class UserLibrary: @unchecked Sendable {
-  // Sendable: everything mutable is only touched inside the mutex.
-
+final class UserLibrary: Sendable {
   /// Most playlists, tracks in a playlist, resources, and ratings.
   enum Limit {
     static let playlists = 100
@@ -23,91 +21,99 @@ final class UserLibrary: @unchecked Sendable {
     let added: Int
   }
 
-  private let mutex = Mutex()
-  private var keys = [AmericanTeen.release.key]
-  private var songs = AmericanTeen.release.tracks.map { ResourceKey(.songs, $0.id) }
-  private var playlistList: [Playlist] = []
-  private var ratings: [ResourceKey: Int] = [:]
-  private var playlistsMade = 0
+  private struct State {
+    var keys = [AmericanTeen.release.key]
+    var songs = AmericanTeen.release.tracks.map { ResourceKey(.songs, $0.id) }
+    var playlists: [Playlist]
+    var ratings: [ResourceKey: Int] = [:]
+    var playlistsMade = 0
+
+    init() {
+      playlists = [
+        Playlist(id: "p.sandbox0", name: "Mine", description: nil, tracks: Array(songs.prefix(5)), added: 1_735_689_600)
+      ]
+    }
+  }
+
+  private let state: Locked<State>
 
   /// A library that has the album of the talk, and a playlist of its first songs.
   init() {
-    playlistList = [
-      Playlist(id: "p.sandbox0", name: "Mine", description: nil, tracks: Array(songs.prefix(5)), added: 1_735_689_600)
-    ]
+    state = Locked(State())
   }
 
   // MARK: Music
 
   /// The albums, songs, or other resources of the catalog that are in the library, the first added first.
   func resources(_ type: ResourceType) -> [ResourceKey] {
-    mutex.withLock { type == .songs ? songs : keys.filter { $0.type == type } }
+    state.withLock { state in type == .songs ? state.songs : state.keys.filter { $0.type == type } }
   }
 
   /// Adds a resource, an album with its songs. False if there is no room.
   func add(_ key: ResourceKey, songs added: [ResourceKey]) -> Bool {
-    mutex.withLock {
-      guard keys.count + songs.count + added.count < Limit.resources else { return false }
+    state.withLock { state in
+      guard state.keys.count + state.songs.count + added.count < Limit.resources else { return false }
       if key.type == .songs {
-        if !songs.contains(key) { songs.append(key) }
-      } else if !keys.contains(key) {
-        keys.append(key)
+        if !state.songs.contains(key) { state.songs.append(key) }
+      } else if !state.keys.contains(key) {
+        state.keys.append(key)
       }
-      songs += added.filter { !songs.contains($0) }
+      let missing = added.filter { !state.songs.contains($0) }
+      state.songs += missing
       return true
     }
   }
 
   // MARK: Playlists
 
-  var playlists: [Playlist] { mutex.withLock { playlistList } }
+  var playlists: [Playlist] { state.withLock { $0.playlists } }
 
   func playlist(_ id: String) -> Playlist? {
-    mutex.withLock { playlistList.first { $0.id == id } }
+    state.withLock { state in state.playlists.first { $0.id == id } }
   }
 
   /// A new playlist; nil if there are as many as there may be.
   func makePlaylist(name: String, description: String?, tracks: [ResourceKey], now: Int) -> Playlist? {
-    mutex.withLock {
-      guard playlistList.count < Limit.playlists, tracks.count <= Limit.tracks else { return nil }
-      playlistsMade += 1
+    state.withLock { state in
+      guard state.playlists.count < Limit.playlists, tracks.count <= Limit.tracks else { return nil }
+      state.playlistsMade += 1
       let playlist = Playlist(
-        id: "p.sandbox\(playlistsMade)", name: name, description: description, tracks: tracks, added: now)
-      playlistList.append(playlist)
+        id: "p.sandbox\(state.playlistsMade)", name: name, description: description, tracks: tracks, added: now)
+      state.playlists.append(playlist)
       return playlist
     }
   }
 
   /// Changes a playlist. Returns false if the playlist does not exist, or would have more tracks than the limit.
   func changePlaylist(_ id: String, _ change: (inout Playlist) -> Void) -> Bool {
-    mutex.withLock {
-      guard let index = playlistList.firstIndex(where: { $0.id == id }) else { return false }
-      var playlist = playlistList[index]
+    state.withLock { state in
+      guard let index = state.playlists.firstIndex(where: { $0.id == id }) else { return false }
+      var playlist = state.playlists[index]
       change(&playlist)
       guard playlist.tracks.count <= Limit.tracks else { return false }
-      playlistList[index] = playlist
+      state.playlists[index] = playlist
       return true
     }
   }
 
   /// Removes a playlist. Returns false if the playlist does not exist.
   func removePlaylist(_ id: String) -> Bool {
-    mutex.withLock {
-      let count = playlistList.count
-      playlistList.removeAll { $0.id == id }
-      return playlistList.count < count
+    state.withLock { state in
+      let count = state.playlists.count
+      state.playlists.removeAll { $0.id == id }
+      return state.playlists.count < count
     }
   }
 
   // MARK: Ratings
 
-  func rating(_ key: ResourceKey) -> Int? { mutex.withLock { ratings[key] } }
+  func rating(_ key: ResourceKey) -> Int? { state.withLock { $0.ratings[key] } }
 
   /// Sets a rating, 1 or -1; nil removes it. False if there is no room.
   func rate(_ key: ResourceKey, _ value: Int?) -> Bool {
-    mutex.withLock {
-      guard value == nil || ratings[key] != nil || ratings.count < Limit.ratings else { return false }
-      ratings[key] = value
+    state.withLock { state in
+      guard value == nil || state.ratings[key] != nil || state.ratings.count < Limit.ratings else { return false }
+      state.ratings[key] = value
       return true
     }
   }

@@ -9,17 +9,15 @@ import HTTPTypes
 import Locks
 
 /// Whether the process lives, and whether it can do its job.
-final class Health: @unchecked Sendable {
-  // Sendable: `draining` is touched only under `lock`.
-  private let lock = Mutex()
-  private var draining = false
+final class Health: Sendable {
+  private let draining = Locked(false)
 
   /// From now on `/readyz` says no, so that no new requests are sent here.
   func beginDrain() {
-    lock.withLock { draining = true }
+    draining.withLock { $0 = true }
   }
 
-  private var isDraining: Bool { lock.withLock { draining } }
+  private var isDraining: Bool { draining.withLock { $0 } }
 
   /// `/healthz`: local, touches nothing.
   var liveness: Route {

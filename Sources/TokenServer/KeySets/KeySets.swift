@@ -9,18 +9,19 @@ import Logging
 /// providers, fetched in the background and refreshed. Made once; a reload changes which ones there are.
 ///
 /// Nothing is fetched before `begin`: a start that fails has nothing under way that could outlive it.
-final class KeySets: @unchecked Sendable {
-  // Sendable: everything mutable is touched only under `lock`.
-
+final class KeySets: Sendable {
   private let loops: [IOLoop]
   private let context: KeySetContext
   private let queue = DispatchQueue(label: "key-sets")
-  private let lock = Mutex()
-  private var current = KeySetTable()
-  /// The counts of key sets that the settings no longer name, because totals must never decrease.
-  private var earlierCounts = KeySetCounts()
-  /// Says when a set has come of age; nil before `begin` and after `close`.
-  private var timer: (any DispatchSourceTimer)?
+  private let state = Locked(State())
+
+  private struct State {
+    var current = KeySetTable()
+    /// The counts of key sets that the settings no longer name, because totals must never decrease.
+    var earlierCounts = KeySetCounts()
+    /// Says when a set has come of age; nil before `begin` and after `close`.
+    var timer: (any DispatchSourceTimer)?
+  }
 
   /// Longest that `close` waits for fetches to end, which they do when they are told.
   private static let patience = DispatchTimeInterval.seconds(1)
@@ -38,7 +39,7 @@ final class KeySets: @unchecked Sendable {
   // MARK: Which ones
 
   /// Those in use.
-  var table: KeySetTable { lock.withLock { current } }
+  var table: KeySetTable { state.withLock { $0.current } }
 
   /// The table to use next. A provider that the current table also names keeps its fetched keys. The server does not
   /// fetch keys of a new provider before `use`, unless a request needs them.
@@ -53,12 +54,12 @@ final class KeySets: @unchecked Sendable {
   /// Has these from now on and no others. To be called once every request is judged by them: of those that are dropped
   /// nothing is fetched any more.
   func use(_ table: KeySetTable) {
-    let (dropped, hasBegun) = lock.withLock {
-      let earlier = current
-      current = table
+    let (dropped, hasBegun) = state.withLock { state in
+      let earlier = state.current
+      state.current = table
       let dropped = earlier.entries.filter { table.entries[$0.key] == nil }.values.compactMap(\.remote)
-      for remote in dropped { earlierCounts.addTotals(of: remote.counts) }
-      return (dropped, timer != nil)
+      for remote in dropped { state.earlierCounts.addTotals(of: remote.counts) }
+      return (dropped, state.timer != nil)
     }
     for remote in dropped { remote.close() }
     if hasBegun { refreshDue() }
@@ -83,18 +84,20 @@ final class KeySets: @unchecked Sendable {
 
   /// Fetches what is to be fetched, now and from time to time.
   func begin() {
-    let timer = DispatchSource.makeTimerSource(queue: queue)
-    timer.setEventHandler { [weak self] in self?.refreshDue() }
-    lock.withLock { self.timer = timer }
-    timer.resume()
+    state.withLock { state in
+      let timer = DispatchSource.makeTimerSource(queue: queue)
+      timer.setEventHandler { [weak self] in self?.refreshDue() }
+      timer.resume()
+      state.timer = timer
+    }
     refreshDue()
   }
 
   /// Ends all fetches, for good; returns when they have ended. Not from an event loop.
   func close() {
-    let timer = lock.withLock {
-      defer { self.timer = nil }
-      return self.timer
+    let timer = state.withLock { state in
+      defer { state.timer = nil }
+      return state.timer
     }
     timer?.cancel()
     for remote in remotes { remote.close() }
@@ -103,7 +106,7 @@ final class KeySets: @unchecked Sendable {
 
   /// What has become of them.
   var counts: KeySetCounts {
-    remotes.map(\.counts).reduce(into: lock.withLock { earlierCounts }) { sum, counts in
+    remotes.map(\.counts).reduce(into: state.withLock { $0.earlierCounts }) { sum, counts in
       sum.addTotals(of: counts)
       sum.missing += counts.missing
       sum.oldestAge = [sum.oldestAge, counts.oldestAge].compactMap { $0 }.max()
@@ -125,7 +128,7 @@ final class KeySets: @unchecked Sendable {
     guard let next = remotes.map(\.nextAt).min() else { return }
     // One that is under way is due still: its end comes here again.
     let pause = max(1, min(next, now + KeySetSchedule.lifetimes.upperBound) - now)
-    lock.withLock { timer?.schedule(deadline: .now() + .seconds(pause), leeway: .seconds(1)) }
+    state.withLock { $0.timer?.schedule(deadline: .now() + .seconds(pause), leeway: .seconds(1)) }
   }
 }
 

@@ -13,9 +13,7 @@ import ServerSettings
 /// The key set of one provider: fetched when its schedule says so, and kept for as long as the next one does not come.
 ///
 /// Many callers share one fetch.
-final class RemoteKeySet: @unchecked Sendable {
-  // Sendable: everything mutable is touched only under `lock`.
-
+final class RemoteKeySet: Sendable {
   private let url: KeySetURL
   private let loop: IOLoop
   private let clock: @Sendable () -> Int
@@ -27,16 +25,19 @@ final class RemoteKeySet: @unchecked Sendable {
   /// Whose fetches are under way, so that the end can wait for them.
   private let underWay: DispatchGroup
 
-  private let lock = Mutex()
-  private var configuration: UpstreamClient.Configuration
-  private var schedule = KeySetSchedule()
-  private var keys: JSONWebKeySet?
-  private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
-  private var tickets = 0
-  private var fetch: Task<Void, Never>?
-  private var fetches = 0
-  private var failures = 0
-  private var isClosed = false
+  private let state: Locked<State>
+
+  private struct State {
+    var configuration: UpstreamClient.Configuration
+    var schedule = KeySetSchedule()
+    var keys: JSONWebKeySet?
+    var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+    var tickets = 0
+    var fetch: Task<Void, Never>?
+    var fetches = 0
+    var failures = 0
+    var isClosed = false
+  }
 
   /// Callers that wait for a fetch at most: 1000. Further ones are told at once by the keys that there are, so that
   /// strangers with made-up tokens cannot fill the server while a provider is slow.
@@ -52,7 +53,7 @@ final class RemoteKeySet: @unchecked Sendable {
     ended: @escaping @Sendable () -> Void
   ) {
     self.url = url
-    self.configuration = configuration
+    state = Locked(State(configuration: configuration))
     self.loop = loop
     clock = context.clock
     timeouts = context.timeouts
@@ -62,70 +63,70 @@ final class RemoteKeySet: @unchecked Sendable {
   }
 
   /// The keys that there are.
-  var present: JSONWebKeySet? { lock.withLock { keys } }
+  var present: JSONWebKeySet? { state.withLock { $0.keys } }
 
   /// When the next fetch is due; in the past if one is, or is under way.
-  var nextAt: Int { lock.withLock { schedule.nextAt } }
+  var nextAt: Int { state.withLock { $0.schedule.nextAt } }
 
   /// What has become of it so far.
   var counts: KeySetCounts {
-    lock.withLock {
-      let age = schedule.fetchedAt.map { clock() - $0 }
-      return KeySetCounts(fetches: fetches, failures: failures, missing: age == nil ? 1 : 0, oldestAge: age)
+    state.withLock { state in
+      let age = state.schedule.fetchedAt.map { clock() - $0 }
+      return KeySetCounts(
+        fetches: state.fetches, failures: state.failures, missing: age == nil ? 1 : 0, oldestAge: age)
     }
   }
 
   /// Reaches the provider in another way from now on.
   func use(_ configuration: UpstreamClient.Configuration) {
-    lock.withLock { self.configuration = configuration }
+    state.withLock { $0.configuration = configuration }
   }
 
   /// Fetches the set if its schedule allows it.
   func refresh(_ occasion: KeySetSchedule.Occasion) {
-    lock.withLock { begin(occasion) }
+    state.withLock { begin(occasion, &$0) }
   }
 
   /// Waits for the fetch that is under way, or for a new one if the schedule allows it, and returns the keys. Otherwise
   /// returns the present keys at once. A cancelled task stops waiting.
   func fresh() async -> JSONWebKeySet? {
-    let ticket = lock.withLock {
-      tickets += 1
-      return tickets
+    let ticket = state.withLock { state in
+      state.tickets += 1
+      return state.tickets
     }
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        let isWaiting = lock.withLock {
-          begin(.unknownKey)
+        let isWaiting = state.withLock { state in
+          begin(.unknownKey, &state)
           // Cancelled before it is on the list, it would wait to the end.
-          guard fetch != nil, waiting.count < Self.mostWaiting, !Task.isCancelled else { return false }
-          waiting[ticket] = continuation
+          guard state.fetch != nil, state.waiting.count < Self.mostWaiting, !Task.isCancelled else { return false }
+          state.waiting[ticket] = continuation
           return true
         }
         if !isWaiting { continuation.resume() }
       }
     } onCancel: {
-      lock.withLock { waiting.removeValue(forKey: ticket) }?.resume()
+      state.withLock { $0.waiting.removeValue(forKey: ticket) }?.resume()
     }
     return present
   }
 
   /// Ends a fetch under way, and begins no other.
   func close() {
-    let fetch = lock.withLock {
-      isClosed = true
-      return self.fetch
+    let fetch = state.withLock { state in
+      state.isClosed = true
+      return state.fetch
     }
     fetch?.cancel()
   }
 
   // MARK: A fetch
 
-  /// With the lock held.
-  private func begin(_ occasion: KeySetSchedule.Occasion) {
-    guard !isClosed, schedule.begin(for: occasion, now: clock()) else { return }
+  private func begin(_ occasion: KeySetSchedule.Occasion, _ state: inout State) {
+    guard !state.isClosed, state.schedule.begin(for: occasion, now: clock()) else { return }
     underWay.enter()
-    let configuration = configuration
-    fetch = Task(executorPreference: loop) { [self] in
+    let configuration = state.configuration
+    state.fetch = Task(executorPreference: loop) { [self] in
       let client = UpstreamClient(configuration, loop: loop)
       do throws(KeySetFetch.Failure) {
         end(.success(try await KeySetFetch(target: url.target, timeouts: timeouts).answer(by: client)))
@@ -139,31 +140,30 @@ final class RemoteKeySet: @unchecked Sendable {
 
   /// Notes and tells what came of it before those who wait go on: they may ask for either.
   private func end(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
-    let (earlier, isClosed) = lock.withLock { (keys, self.isClosed) }
+    let (earlier, isClosed) = state.withLock { ($0.keys, $0.isClosed) }
     switch result {
     case _ where isClosed: break
     case .success(let answer): tell(answer.keys, after: earlier)
     case .failure(let failure): tell(failure, keeping: earlier)
     }
-    let waiting = lock.withLock {
-      note(result)
-      defer { (self.waiting, fetch) = ([:], nil) }
-      return self.waiting
+    let waiting = state.withLock { state in
+      note(result, &state)
+      defer { (state.waiting, state.fetch) = ([:], nil) }
+      return state.waiting
     }
     for continuation in waiting.values { continuation.resume() }
     ended()
   }
 
-  /// With the lock held.
-  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
-    fetches += 1
+  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>, _ state: inout State) {
+    state.fetches += 1
     switch result {
     case .success(let answer):
-      keys = answer.keys
-      schedule.succeeded(now: clock(), maxAge: answer.maxAge)
+      state.keys = answer.keys
+      state.schedule.succeeded(now: clock(), maxAge: answer.maxAge)
     case .failure:
-      failures += 1
-      schedule.failed(now: clock())
+      state.failures += 1
+      state.schedule.failed(now: clock())
     }
   }
 

@@ -16,9 +16,7 @@ import Telemetry
 /// The server counts very little for these metrics: most values are read from their owners at each scrape. Requests and
 /// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
 /// would blur the numbers.
-final class ServerMetrics: @unchecked Sendable {
-  // Sendable: `server` is touched only under `lock`.
-
+final class ServerMetrics: Sendable {
   /// The answers.
   let requests = RequestMetrics()
   /// What went wrong with connections.
@@ -31,9 +29,12 @@ final class ServerMetrics: @unchecked Sendable {
   private let access: AccessService
   private let memory: MemoryBudget
   private let startTime = Glibc.time(nil)
-  private let lock = Mutex()
-  /// Not owned: its router leads back here.
-  private weak var server: Server?
+  private let watched = Locked(Watched())
+
+  private struct Watched {
+    /// Not owned: its router leads back here.
+    weak var server: Server?
+  }
 
   /// Pages are written here: one at a time, and not on an event loop, since the system's figures are in files.
   private let queue = DispatchQueue(label: "metrics")
@@ -47,7 +48,7 @@ final class ServerMetrics: @unchecked Sendable {
 
   /// Tells of this server's connections from now on.
   func watch(_ server: Server) {
-    lock.withLock { self.server = server }
+    watched.withLock { $0.server = server }
   }
 
   /// The route, for a generation's tokens and certificate.
@@ -88,7 +89,7 @@ final class ServerMetrics: @unchecked Sendable {
     text.begin(Self.build)
     text.sample(of: Self.build, 1, [.word(Release.version)])
     requests.write(to: &text)
-    if let server = lock.withLock({ server }) { text.add(Self.openConnections, of: server) }
+    if let server = watched.withLock({ $0.server }) { text.add(Self.openConnections, of: server) }
     text.add(Self.memory, of: memory)
     text.begin(Self.memoryRefusals)
     for purpose in MemoryBudget.Purpose.allCases {

@@ -9,11 +9,21 @@ import Telemetry
 ///
 /// One for all loops and all generations of settings: a decision costs a lock for some ten nanoseconds, and memory only
 /// for what occurs for the first time.
-final class AccessTally: @unchecked Sendable {
-  // Sendable: `places` and `clients` are touched only under `lock`.
-  private let lock = Mutex()
-  private var places: [String: Int] = [:]
-  private var clients: [ClientTally] = []
+final class AccessTally: Sendable {
+  private let state = Locked(State())
+
+  private struct State {
+    var places: [String: Int] = [:]
+    var clients: [ClientTally] = []
+
+    mutating func newPlace(for client: String) -> Int {
+      let name = clients.count < AccessTally.clientLimit ? client : AccessTally.rest
+      if let place = places[name] { return place }
+      places[name] = clients.count
+      clients.append(ClientTally(client: name))
+      return clients.count - 1
+    }
+  }
 
   /// Clients that are told apart: more than a configuration may have, and those of some reloads. What comes beyond counts
   /// as ``rest``, so that no sequence of reloads fills the monitoring with time series.
@@ -39,30 +49,22 @@ final class AccessTally: @unchecked Sendable {
   ///   - client: A client's id in the settings, or what stands for none: never anything that came in a request.
   ///   - reason: Why, in one word; nil if there is nothing to explain.
   func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
-    lock.withLock {
-      let place = places[client] ?? newPlace(for: client)
-      clients[place].count(outcome, reason ?? "-")
+    state.withLock { state in
+      let place = state.places[client] ?? state.newPlace(for: client)
+      state.clients[place].count(outcome, reason ?? "-")
     }
   }
 
   /// Adds the decisions to `text`, in the order of clients, outcomes and reasons.
   func write(to text: inout MetricsText) {
     text.begin(Self.decisions)
-    for client in lock.withLock({ clients }).sorted(by: { $0.client < $1.client }) {
+    for client in state.withLock({ $0.clients }).sorted(by: { $0.client < $1.client }) {
       for decision in client.decisions.sorted(by: { $0.order < $1.order }) {
         text.sample(
           of: Self.decisions, Double(decision.count),
           [.configured(client.client), .word(decision.outcome.name), .word(decision.reason)])
       }
     }
-  }
-
-  private func newPlace(for client: String) -> Int {
-    let name = clients.count < Self.clientLimit ? client : Self.rest
-    if let place = places[name] { return place }
-    places[name] = clients.count
-    clients.append(ClientTally(client: name))
-    return clients.count - 1
   }
 }
 
@@ -95,10 +97,8 @@ private struct ClientTally {
 }
 
 /// Counts what is wrong with connections, and with what peers say about themselves.
-final class ConnectionTally: @unchecked Sendable {
-  // Sendable: `total` is touched only under `lock`.
-  private let lock = Mutex()
-  private var total = Counts()
+final class ConnectionTally: Sendable {
+  private let total = Locked(Counts())
 
   /// Since the start.
   struct Counts: Sendable {
@@ -111,7 +111,7 @@ final class ConnectionTally: @unchecked Sendable {
   }
 
   func count(_ notice: ServerNotice) {
-    lock.withLock {
+    total.withLock { total in
       switch notice {
       case .acceptPaused: total.acceptPauses += 1
       case .tooManyConnections: total.refused += 1
@@ -124,14 +124,12 @@ final class ConnectionTally: @unchecked Sendable {
     }
   }
 
-  var counts: Counts { lock.withLock { total } }
+  var counts: Counts { total.withLock { $0 } }
 }
 
 /// Counts reloads, and remembers how the last one ended.
-final class ReloadTally: @unchecked Sendable {
-  // Sendable: `total` is touched only under `lock`.
-  private let lock = Mutex()
-  private var total = Counts()
+final class ReloadTally: Sendable {
+  private let total = Locked(Counts())
 
   struct Counts: Sendable, Equatable {
     /// Since the start.
@@ -144,22 +142,24 @@ final class ReloadTally: @unchecked Sendable {
 
   /// Counts one that has ended.
   func count(isRefused: Bool) {
-    lock.withLock {
+    total.withLock { total in
       total.reloads += 1
       total.refused += isRefused ? 1 : 0
       total.lastWasRefused = isRefused
     }
   }
 
-  var counts: Counts { lock.withLock { total } }
+  var counts: Counts { total.withLock { $0 } }
 }
 
 /// What attempts at Apple Music came to: how long responses took to begin, and why there was none.
-final class UpstreamTally: @unchecked Sendable {
-  // Sendable: `durations` and `errors` are touched only under `lock`.
-  private let lock = Mutex()
-  private var durations = DurationHistogram()
-  private var errors = [Int](repeating: 0, count: Cause.allCases.count)
+final class UpstreamTally: Sendable {
+  private let state = Locked(State())
+
+  private struct State {
+    var durations = DurationHistogram()
+    var errors = [Int](repeating: 0, count: Cause.allCases.count)
+  }
 
   /// Why an attempt failed, as the metric's label has it.
   enum Cause: Int, CaseIterable {
@@ -188,7 +188,7 @@ final class UpstreamTally: @unchecked Sendable {
   /// Counts what it is about, if it is.
   func count(_ notice: CatalogNotice) {
     switch notice {
-    case .responded(let duration): lock.withLock { durations.add(duration) }
+    case .responded(let duration): state.withLock { $0.durations.add(duration) }
     case .exchangeFailed(let error): count(Cause(error.cause))
     case .upstreamStatus: count(.status)
     default: break
@@ -196,11 +196,11 @@ final class UpstreamTally: @unchecked Sendable {
   }
 
   private func count(_ cause: Cause) {
-    lock.withLock { errors[cause.rawValue] &+= 1 }
+    state.withLock { $0.errors[cause.rawValue] &+= 1 }
   }
 
   func write(to text: inout MetricsText) {
-    let (times, counts) = lock.withLock { (durations, errors) }
+    let (times, counts) = state.withLock { ($0.durations, $0.errors) }
     text.begin(Self.responseTimes)
     text.histogram(of: Self.responseTimes, times)
     text.begin(Self.failures)

@@ -152,13 +152,21 @@ extension RequestHead.Method {
 /// minutes.
 ///
 /// The number of remembered peers is bounded. Beyond it, each cause gets one line in ten seconds.
-final class FailedHandshakes: @unchecked Sendable {
-  // Sendable: everything mutable is touched only under `lock`.
-  private let lock = Mutex()
-  private var known: [Key: Entry] = [:]
-  private var others: [TLSFailure: Entry] = [:]
-  /// Before this moment no entry of `known` expires, so a sweep would free no room.
-  private var nextSweep = Deadline.never
+final class FailedHandshakes: Sendable {
+  private let state = Locked(State())
+
+  private struct State {
+    var known: [Key: Entry] = [:]
+    var others: [TLSFailure: Entry] = [:]
+    /// Before this moment no entry of `known` expires, so a sweep would free no room.
+    var nextSweep = Deadline.never
+
+    mutating func makeRoom(at now: Deadline) {
+      guard known.count >= FailedHandshakes.maximum, now >= nextSweep else { return }
+      known = known.filter { now < $0.value.quietUntil }
+      nextSweep = known.values.map(\.quietUntil).min() ?? .never
+    }
+  }
 
   /// The most causes and peers that are remembered, and so the most lines in ten minutes about peers one by one.
   static let maximum = 1024
@@ -179,14 +187,14 @@ final class FailedHandshakes: @unchecked Sendable {
   ///
   /// - Parameter peer: What one customer holds at least; nil for a Unix-domain socket.
   func admit(_ failure: TLSFailure, of peer: IPAddress?, at now: Deadline) -> Int? {
-    lock.withLock {
+    state.withLock { state in
       let key = Key(failure: failure, peer: peer)
-      makeRoom(at: now)
-      if known[key] != nil || known.count < Self.maximum {
-        return Self.admit(&known[key], at: now, pause: Self.pause, end: &nextSweep)
+      state.makeRoom(at: now)
+      if state.known[key] != nil || state.known.count < Self.maximum {
+        return Self.admit(&state.known[key], at: now, pause: Self.pause, end: &state.nextSweep)
       }
       var unused = Deadline.never
-      return Self.admit(&others[failure], at: now, pause: Self.pauseOfOthers, end: &unused)
+      return Self.admit(&state.others[failure], at: now, pause: Self.pauseOfOthers, end: &unused)
     }
   }
 
@@ -201,19 +209,11 @@ final class FailedHandshakes: @unchecked Sendable {
     end = min(end, quietUntil)
     return suppressed
   }
-
-  private func makeRoom(at now: Deadline) {
-    guard known.count >= Self.maximum, now >= nextSweep else { return }
-    known = known.filter { now < $0.value.quietUntil }
-    nextSweep = known.values.map(\.quietUntil).min() ?? .never
-  }
 }
 
 /// The peers that the log has mentioned already, so that it mentions each only once.
-final class WarnedPeers: @unchecked Sendable {
-  // Sendable: `peers` is touched only under `lock`.
-  private let lock = Mutex()
-  private var peers: Set<IPAddress?> = []
+final class WarnedPeers: Sendable {
+  private let peers = Locked<Set<IPAddress?>>([])
 
   /// The most peers that are remembered: more than a deployment has proxies, and few enough to read in a log. An
   /// attacker that can forge addresses must not be able to fill memory or log with them.
@@ -224,7 +224,7 @@ final class WarnedPeers: @unchecked Sendable {
 
   /// Notes a peer by its address or network; nil for a peer on a Unix-domain socket.
   func note(_ peer: IPAddress?) -> Verdict {
-    lock.withLock {
+    peers.withLock { peers in
       if peers.contains(peer) { return .known }
       guard peers.count < Self.maximum else { return .tooMany }
       peers.insert(peer)
@@ -234,10 +234,8 @@ final class WarnedPeers: @unchecked Sendable {
 }
 
 /// Lets each kind of message through once in a while, and counts the others.
-final class Throttle: @unchecked Sendable {
-  // Sendable: `kinds` is touched only under `lock`.
-  private let lock = Mutex()
-  private var kinds: [String: Entry] = [:]
+final class Throttle: Sendable {
+  private let kinds = Locked<[String: Entry]>([:])
 
   private struct Entry {
     var quietUntil: Deadline
@@ -251,7 +249,7 @@ final class Throttle: @unchecked Sendable {
   /// How many of this kind were held back before this one; nil if this one is to be held back.
   func admit(_ kind: String) -> Int? {
     let now = Deadline.now
-    return lock.withLock {
+    return kinds.withLock { kinds in
       if let entry = kinds[kind], now < entry.quietUntil {
         kinds[kind]?.suppressed = entry.suppressed + 1
         return nil
@@ -264,7 +262,7 @@ final class Throttle: @unchecked Sendable {
   /// Whether to tell that what messages of this kind were about is over: so if one has gone through since the last time.
   /// So a state that flaps is told as often as its beginning is, and the last line is true.
   func end(_ kind: String) -> Bool {
-    lock.withLock {
+    kinds.withLock { kinds in
       defer { kinds[kind]?.isOpen = false }
       return kinds[kind]?.isOpen ?? false
     }

@@ -295,12 +295,14 @@ public enum Release {
 }
 
 /// Returns free memory to the system after a burst, on a thread of its own.
-final class HeapTrimmer: @unchecked Sendable {
-  // Sendable: `step` and `generation` are touched only under `lock`.
-  private let lock = Mutex()
-  /// Which of ``delays`` runs; nil while none does.
-  private var step: Int?
-  private var generation = 0
+final class HeapTrimmer: Sendable {
+  private struct State {
+    /// Which of ``delays`` runs; nil while none does.
+    var step: Int?
+    var generation = 0
+  }
+
+  private let state = Locked(State())
   private let queue = DispatchQueue(label: "heap", qos: .utility)
 
   /// Seconds before each trim, so that one walk through the heap serves a burst that ends in many steps: within the ten
@@ -309,26 +311,25 @@ final class HeapTrimmer: @unchecked Sendable {
 
   /// Trims the heap a little later, and again, once for any number of calls until then.
   func trimSoon() {
-    lock.withLock {
-      guard step != 0 else { return }
-      schedule(0)
+    state.withLock { state in
+      guard state.step != 0 else { return }
+      schedule(0, &state)
     }
   }
 
-  /// Under `lock`.
-  private func schedule(_ step: Int) {
-    self.step = step
-    generation += 1
-    let generation = generation
+  private func schedule(_ step: Int, _ state: inout State) {
+    state.step = step
+    state.generation += 1
+    let generation = state.generation
     queue.asyncAfter(deadline: .now() + .seconds(Self.delays[step])) { self.trim(generation) }
   }
 
   private func trim(_ generation: Int) {
-    guard lock.withLock({ generation == self.generation }) else { return }
+    guard state.withLock({ generation == $0.generation }) else { return }
     Heap.trim()
-    lock.withLock {
-      guard generation == self.generation, let step else { return }
-      if step + 1 < Self.delays.count { schedule(step + 1) } else { self.step = nil }
+    state.withLock { state in
+      guard generation == state.generation, let step = state.step else { return }
+      if step + 1 < Self.delays.count { schedule(step + 1, &state) } else { state.step = nil }
     }
   }
 }

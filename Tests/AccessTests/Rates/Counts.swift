@@ -1,12 +1,10 @@
 import Locks
 
 /// How often each of four callers was let in, from any thread.
-final class Counts: @unchecked Sendable {
-  // Sendable: `counts` is touched only under `lock`.
-  private let lock = Mutex()
-  private var counts = [0, 0, 0, 0]
+final class Counts: Sendable {
+  private let counts = Locked([0, 0, 0, 0])
 
-  func add(_ index: Int) { lock.withLock { counts[index] += 1 } }
+  func add(_ index: Int) { counts.withLock { $0[index] += 1 } }
 
-  var all: [Int] { lock.withLock { counts } }
+  var all: [Int] { counts.withLock { $0 } }
 }

@@ -5,28 +5,30 @@ import TestSupport
 @testable import HTTPCache
 
 /// Clocks that stand still until a test moves them, and pauses that end when they have moved far enough.
-final class ManualTime: @unchecked Sendable {
-  // Sendable: everything is touched only under `mutex`.
-  private let mutex = Mutex()
-  private var now = Sample.time(0)
-  private var lastID = 0
-  private var sleepers: [Int: (until: Int, continuation: CheckedContinuation<Bool, Never>)] = [:]
-  private var cancelled: Set<Int> = []
+final class ManualTime: Sendable {
+  private struct State {
+    var now = Sample.time(0)
+    var lastID = 0
+    var sleepers: [Int: (until: Int, continuation: CheckedContinuation<Bool, Never>)] = [:]
+    var cancelled: Set<Int> = []
+  }
+
+  private let state = Locked(State())
 
   /// The clock for a proxy.
-  var clock: CatalogClock { CatalogClock { self.mutex.withLock { self.now } } }
+  var clock: CatalogClock { CatalogClock { self.state.withLock { $0.now } } }
 
   /// How many pauses are under way.
-  var pauses: Int { mutex.withLock { sleepers.count } }
+  var pauses: Int { state.withLock { $0.sleepers.count } }
 
   /// Lets time pass on both clocks.
   func advance(by duration: Duration) {
     let nanoseconds = Int(duration / .nanoseconds(1))
-    let due = mutex.withLock {
-      now.monotonic += nanoseconds
-      now.wall += nanoseconds / 1_000_000_000
-      let due = sleepers.filter { $0.value.until <= now.monotonic }
-      for id in due.keys { sleepers[id] = nil }
+    let due = state.withLock { state in
+      state.now.monotonic += nanoseconds
+      state.now.wall += nanoseconds / 1_000_000_000
+      let due = state.sleepers.filter { $0.value.until <= state.now.monotonic }
+      for id in due.keys { state.sleepers[id] = nil }
       return due.values.map { $0.continuation }
     }
     for continuation in due { continuation.resume(returning: true) }
@@ -34,30 +36,30 @@ final class ManualTime: @unchecked Sendable {
 
   /// Sets the wall clock, as an operator or NTP does.
   func setWallClock(by seconds: Int) {
-    mutex.withLock { now.wall += seconds }
+    state.withLock { $0.now.wall += seconds }
   }
 
   /// Pauses until the clock has been moved so far. Throws when the task is cancelled first.
   func pause(for duration: Duration) async throws(CancellationError) {
-    let id = mutex.withLock {
-      lastID += 1
-      return lastID
+    let id = state.withLock { state in
+      state.lastID += 1
+      return state.lastID
     }
     let isOver = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        let isOver: Bool? = mutex.withLock {
-          if cancelled.remove(id) != nil { return false }
-          let until = now.monotonic + Int(duration / .nanoseconds(1))
-          if until <= now.monotonic { return true }
-          sleepers[id] = (until, continuation)
+        let isOver: Bool? = state.withLock { state in
+          if state.cancelled.remove(id) != nil { return false }
+          let until = state.now.monotonic + Int(duration / .nanoseconds(1))
+          if until <= state.now.monotonic { return true }
+          state.sleepers[id] = (until, continuation)
           return nil
         }
         if let isOver { continuation.resume(returning: isOver) }
       }
     } onCancel: {
-      let continuation = mutex.withLock {
-        let sleeper = sleepers.removeValue(forKey: id)
-        if sleeper == nil { cancelled.insert(id) }
+      let continuation = state.withLock { state in
+        let sleeper = state.sleepers.removeValue(forKey: id)
+        if sleeper == nil { state.cancelled.insert(id) }
         return sleeper?.continuation
       }
       continuation?.resume(returning: false)

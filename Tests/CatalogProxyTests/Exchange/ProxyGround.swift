@@ -9,13 +9,12 @@ import Locks
 
 /// A proxy between callers that a test makes up and an upstream that it scripts, by clocks that it moves.
 final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
-  // Sendable: what changes is touched only under `mutex`, or before the first request.
+  // Sendable: `proxy` is set once, before the first request.
   let time = ManualTime()
   let upstream: ScriptedUpstream
   private(set) var proxy: CatalogGateway!
-  private let mutex = Mutex()
-  private var heard: [CatalogNotice] = []
-  private var minted = 0
+  private let heard = Locked<[CatalogNotice]>([])
+  private let minted = Locked(0)
 
   init(
     _ configure: (inout CatalogGateway.Configuration) -> Void = { _ in }, _ script: @escaping ScriptedUpstream.Script
@@ -31,17 +30,17 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
 
   // MARK: What the proxy says
 
-  var notices: [CatalogNotice] { mutex.withLock { heard } }
+  var notices: [CatalogNotice] { heard.withLock { $0 } }
 
   func noticed(_ notice: CatalogNotice) {
     if case .responded = notice { return }
-    mutex.withLock { heard.append(notice) }
+    heard.withLock { $0.append(notice) }
   }
 
   // MARK: Tokens: the number of the token and the second in which it was made
 
   func mint(now: Int) throws -> ProxyToken {
-    let number = mutex.withLock {
+    let number = minted.withLock { minted in
       minted += 1
       return minted
     }

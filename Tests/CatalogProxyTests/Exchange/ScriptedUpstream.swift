@@ -5,37 +5,38 @@ import Locks
 @testable import CatalogProxy
 
 /// An upstream that answers as a test has written down.
-final class ScriptedUpstream: Upstream, @unchecked Sendable {
-  // Sendable: everything that changes is touched only under `mutex`.
-
+final class ScriptedUpstream: Upstream {
   /// What it does with a request.
   typealias Script = @Sendable (UpstreamRequest) async throws(UpstreamError) -> UpstreamResponse
 
-  private let mutex = Mutex()
+  private struct State {
+    var script: Script
+    var seen: [UpstreamRequest] = []
+  }
+
   private let time: ManualTime
-  private var script: Script
-  private var seen: [UpstreamRequest] = []
+  private let state: Locked<State>
 
   init(_ time: ManualTime, _ script: @escaping Script) {
     self.time = time
-    self.script = script
+    state = Locked(State(script: script))
   }
 
   /// The requests that have reached it.
-  var requests: [UpstreamRequest] { mutex.withLock { seen } }
+  var requests: [UpstreamRequest] { state.withLock { $0.seen } }
 
   /// Their targets.
   var targets: [String] { requests.map(\.target) }
 
   /// From now on it does this.
   func answer(_ script: @escaping Script) {
-    mutex.withLock { self.script = script }
+    state.withLock { $0.script = script }
   }
 
   func send(_ request: UpstreamRequest, limits: UpstreamTimeouts) async throws(UpstreamError) -> UpstreamResponse {
-    let script = mutex.withLock {
-      seen.append(request)
-      return self.script
+    let script = state.withLock { state in
+      state.seen.append(request)
+      return state.script
     }
     return try await script(request)
   }
@@ -56,36 +57,32 @@ extension UpstreamResponse {
 }
 
 /// Content that is there at once.
-final class ScriptedContent: ContentReader, @unchecked Sendable {
-  // Sendable: `bytes` is touched only under `mutex`.
-  private let mutex = Mutex()
-  private var bytes: [UInt8]?
+final class ScriptedContent: ContentReader {
+  private let bytes: Locked<[UInt8]?>
 
   init(_ text: String) {
-    bytes = text.isEmpty ? nil : Array(text.utf8)
+    bytes = Locked(text.isEmpty ? nil : Array(text.utf8))
   }
 
   func read() async throws(ContentError) -> [UInt8]? {
-    mutex.withLock {
+    bytes.withLock { bytes in
       defer { bytes = nil }
       return bytes
     }
   }
 
   func cancel() {
-    mutex.withLock { bytes = nil }
+    bytes.withLock { $0 = nil }
   }
 }
 
 /// Holds responses back while it is shut.
-final class Gate: @unchecked Sendable {
-  // Sendable: `value` is touched only under `mutex`.
-  private let mutex = Mutex()
-  private var value = false
+final class Gate: Sendable {
+  private let value = Locked(false)
 
   var isShut: Bool {
-    get { mutex.withLock { value } }
-    set { mutex.withLock { value = newValue } }
+    get { value.withLock { $0 } }
+    set { value.withLock { $0 = newValue } }
   }
 
   /// Returns once it is open, or the task is cancelled.

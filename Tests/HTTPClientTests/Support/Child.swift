@@ -3,11 +3,9 @@ import Locks
 import TestSupport
 
 /// A server in a process of its own, killed when this goes.
-final class Child: @unchecked Sendable {
-  // Sendable: `isWaitedFor` is touched only under `lock`.
-  private let lock = Mutex()
+final class Child: Sendable {
   /// Whether its number may be another process's by now.
-  private var isWaitedFor = false
+  private let isWaitedFor = Locked(false)
   private let process: Int32
   private let input: Int32
   private let output: Int32
@@ -45,7 +43,7 @@ final class Child: @unchecked Sendable {
 
   /// Ends it at once.
   func kill() {
-    lock.withLock {
+    isWaitedFor.withLock { isWaitedFor in
       guard !isWaitedFor else { return }
       isWaitedFor = true
       _ = Glibc.kill(process, SIGKILL)
@@ -56,7 +54,7 @@ final class Child: @unchecked Sendable {
 
   /// Whether it has come to an end by itself.
   var hasEnded: Bool {
-    lock.withLock {
+    isWaitedFor.withLock { isWaitedFor in
       var status: Int32 = 0
       if !isWaitedFor, unsafe waitpid(process, &status, WNOHANG) == process { isWaitedFor = true }
       return isWaitedFor

@@ -6,10 +6,8 @@ import TestSupport
 ///
 /// Every host name means this machine. On the ports of `http` and `https` there are empty pages, so that
 /// `https://app.example.com` is the origin of one; on any other port is what listens there.
-final class Browser: @unchecked Sendable {
-  // Sendable: `process` is used under `mutex` only.
-  private let mutex = Mutex()
-  private let process: ChildProcess
+final class Browser: Sendable {
+  private let process: Locked<ChildProcess>
 
   /// One for all tests, because starting it takes as long as a dozen of them. It ends with the process.
   static func shared() throws -> Browser { try start.get() }
@@ -17,10 +15,11 @@ final class Browser: @unchecked Sendable {
   private static let start = Result { try Browser() }
 
   private init() throws {
-    process = try ChildProcess(Repository.python, [Repository.script("browser.py")], holdsInput: true)
+    let process = try ChildProcess(Repository.python, [Repository.script("browser.py")], holdsInput: true)
     guard try process.line() == "ready" else {
       throw TestFailure("The browser has not started: \(process.standardError)")
     }
+    self.process = Locked(process)
   }
 
   /// Opens a page, in a profile of its own, and runs the body of an asynchronous JavaScript function there.
@@ -29,7 +28,7 @@ final class Browser: @unchecked Sendable {
   /// - Returns: What the script returned.
   /// - Throws: `TestFailure` if the page cannot be opened, or the script throws.
   func run(at page: String, _ script: String) throws -> JSONValue {
-    try mutex.withLock {
+    try process.withLock { process in
       process.send("\(page)\n\(script)\0")
       guard let line = try process.line(), let answer = JSONReader.read(Array(line.utf8)) else {
         throw TestFailure("The browser has ended: \(process.standardError)")

@@ -9,14 +9,12 @@ import Testing
 @Suite("The log of what happens with the upstream")
 struct CatalogEventsTests {
   /// Keeps the messages.
-  private final class Lines: LogHandler, @unchecked Sendable {
-    // Sendable: `written` is touched only under `mutex`.
-    private let mutex = Mutex()
-    private var written: [String] = []
+  private struct Lines: LogHandler {
+    private let written = Locked<[String]>([])
     var metadata: Logger.Metadata = [:]
     var logLevel = Logger.Level.trace
 
-    var messages: [String] { mutex.withLock { written } }
+    var messages: [String] { written.withLock { $0 } }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
       get { metadata[key] }
@@ -24,7 +22,7 @@ struct CatalogEventsTests {
     }
 
     func log(event: LogEvent) {
-      mutex.withLock { written.append("\(event.message)") }
+      written.withLock { $0.append("\(event.message)") }
     }
   }
 

@@ -49,27 +49,23 @@ final class KeySetGround: Sendable {
   /// Lets time pass, without more: what is due is fetched at `keySets.refreshDue()`.
   func pass(_ seconds: Int) { clock.pass(seconds) }
 
-  private final class Clock: @unchecked Sendable {
-    // Sendable: touched only under the lock.
-    private let lock = Mutex()
-    private var seconds = 1000
+  private final class Clock: Sendable {
+    private let seconds = Locked(1000)
 
-    var now: Int { lock.withLock { seconds } }
+    var now: Int { seconds.withLock { $0 } }
 
-    func pass(_ duration: Int) { lock.withLock { seconds += duration } }
+    func pass(_ duration: Int) { seconds.withLock { $0 += duration } }
   }
 
-  final class Notes: @unchecked Sendable {
-    // Sendable: touched only under the lock.
-    private let lock = Mutex()
-    private var noted: [String] = []
+  final class Notes: Sendable {
+    private let noted = Locked<[String]>([])
 
     /// What was logged as a warning or worse.
-    var warnings: [String] { lock.withLock { noted } }
+    var warnings: [String] { noted.withLock { $0 } }
 
     func note(_ event: LogEvent) {
       guard event.level >= .warning else { return }
-      lock.withLock { noted.append(event.message.description) }
+      noted.withLock { $0.append(event.message.description) }
     }
   }
 
