@@ -161,7 +161,7 @@ import Testing
       let server = try TestServer(variant, loops: 2, roundTrip: .milliseconds(100))
       let load = Load(server, get: Self.get)
       load.start(keepAlive: 4, fresh: 2)
-      load.waitForAnswers(200)
+      try load.waitForAnswers(200)
       server.server.drain(timeout: .seconds(1000))
       #expect(server.connections == 0)
       load.join()
@@ -175,11 +175,11 @@ private final class Load: Sendable {
   private let server: TestServer
   private let get: String
   private let threads = DispatchGroup()
-  private let monitor = Monitor()
-  private let state = State()
+  private let state = Locked(State())
+  /// Signaled for each response.
+  private let progress = DispatchSemaphore(value: 0)
 
-  private final class State: @unchecked Sendable {
-    // Sendable: touched only inside `monitor`.
+  private struct State {
     var answers = 0
     var lost: [String] = []
   }
@@ -187,11 +187,7 @@ private final class Load: Sendable {
   init(_ server: TestServer, get: String) { (self.server, self.get) = (server, get) }
 
   /// What clients that got no answer to a request say.
-  var lost: [String] {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return state.lost
-  }
+  var lost: [String] { state.withLock { $0.lost } }
 
   func start(keepAlive: Int, fresh: Int) {
     for number in 0..<keepAlive + fresh {
@@ -201,10 +197,14 @@ private final class Load: Sendable {
 
   func join() { threads.wait() }
 
-  func waitForAnswers(_ count: Int) {
-    monitor.lock()
-    while state.answers < count { monitor.wait() }
-    monitor.unlock()
+  /// Waits for so many responses. Fewer within a minute fail the test.
+  func waitForAnswers(_ count: Int) throws {
+    let end = DispatchTime.now() + 60
+    while state.withLock({ $0.answers }) < count {
+      guard progress.wait(timeout: end) == .success else {
+        throw TestFailure("Fewer than \(count) responses came within 60 s.")
+      }
+    }
   }
 
   private func run(isFresh: Bool) {
@@ -226,10 +226,10 @@ private final class Load: Sendable {
   }
 
   private func note(_ loss: String?) {
-    monitor.lock()
-    state.answers += 1
-    if let loss { state.lost.append(loss) }
-    monitor.broadcast()
-    monitor.unlock()
+    state.withLock { state in
+      state.answers += 1
+      if let loss { state.lost.append(loss) }
+    }
+    progress.signal()
   }
 }

@@ -1,25 +1,24 @@
+import Dispatch
 import Locks
+import Testing
 
-/// Shut until somebody opens it; threads wait at it.
+/// Shut until a test opens it; threads wait at it.
 final class Gate: Sendable {
-  private let monitor = Monitor()
-  private let state = State()
+  private let isOpen = Locked(false)
+  private let opening = DispatchGroup()
 
-  private final class State: @unchecked Sendable {
-    // Sendable: touched only inside `monitor`.
-    var isOpen = false
-  }
+  init() { opening.enter() }
 
   func open() {
-    monitor.lock()
-    state.isOpen = true
-    monitor.broadcast()
-    monitor.unlock()
+    let isFirst = isOpen.withLock { isOpen in
+      defer { isOpen = true }
+      return !isOpen
+    }
+    if isFirst { opening.leave() }
   }
 
+  /// Waits until it is open. A gate that stays shut for a minute fails the test.
   func wait() {
-    monitor.lock()
-    while !state.isOpen { monitor.wait() }
-    monitor.unlock()
+    if opening.wait(timeout: .now() + 60) == .timedOut { Issue.record("The gate was still shut after 60 s.") }
   }
 }

@@ -106,7 +106,7 @@ import Testing
       ]))
     // 28: it has waited long enough.
     #expect(try Self.curl(server, "/x", "--max-time", "0.2").status == 28)
-    #expect(ended.wait())
+    #expect(try ended.wait())
   }
 
   @Test("a server that drains answers what has arrived, and says goodbye", arguments: IOLoop.PollerKind.allCases)
@@ -130,11 +130,11 @@ import Testing
       output.send(
         (try? run("curl", ["--silent", "--http2-prior-knowledge", "http://127.0.0.1:\(port)/x"]).stdout) ?? "")
     }
-    begun.wait()
+    try begun.wait()
     answers.send(())
     server.server.drain(timeout: .seconds(60))
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
-    #expect(output.wait() == "late")
+    #expect(try output.wait() == "late")
   }
 
   @Test(

@@ -219,7 +219,7 @@ import Testing
       if isContent {
         server.waitForConnections(1) { $0.isResting && $0.pendingContent != nil }
       } else {
-        begun.wait()
+        try begun.wait()
         server.waitForConnections(1) { $0.isWorking }
       }
       let kept = server.workers { $0.connections.values.map { $0.request.map { $0.heldBytes } } }
@@ -228,7 +228,7 @@ import Testing
       #expect(Self.isCharged(server))
       if isContent {
         try client.send("o")
-        begun.wait()
+        try begun.wait()
       }
       go.send(())
       let response = try #require(try client.response())
@@ -243,7 +243,7 @@ import Testing
     let server = try TestServer(variant, router: Self.router(begun, go))
     let client = try server.connect()
     try client.send(Self.long("POST /upload/", "Content-Length: 14000\r\n", String(Self.padding.prefix(14_000))))
-    begun.wait()
+    try begun.wait()
     server.waitForConnections(1) { $0.isWorking && $0.input.capacity < 1024 }
     #expect(Self.isCharged(server))
     go.send(())
@@ -266,11 +266,11 @@ import Testing
         ])
       output.send(result?.stdout)
     }
-    begun.wait()
+    try begun.wait()
     server.waitForConnections(1) { $0.isResting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
     #expect(Self.isCharged(server))
     go.send(())
-    #expect(output.wait() == "done")
+    #expect(try output.wait() == "done")
   }
 
   @Test("a refused connection that its client leaves open keeps neither request nor task", arguments: Variant.all)

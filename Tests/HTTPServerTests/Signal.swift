@@ -1,50 +1,67 @@
+import Dispatch
 import HTTPMessages
 import Locks
+import TestSupport
 
 /// What tasks of a server and the thread of a test tell each other.
-@safe final class Signal<Value: Sendable>: @unchecked Sendable {
-  // Sendable: everything is touched only inside `monitor`. Safe: whoever takes `waiter` out, resumes it, once.
-  private let monitor = Monitor()
-  private var values: [Value] = []
-  private var waiter: UnsafeContinuation<Value?, Never>?
-  private var isCancelled = false
+final class Signal<Value: Sendable>: Sendable {
+  @safe private struct State {
+    var values: [Value] = []
+    // Safe: the one that takes it out resumes it, once.
+    var waiter: UnsafeContinuation<Value?, Never>?
+    var isCancelled = false
 
-  /// Gives a value to whoever waits, or waits for one later.
+    mutating func takeValue() -> Value? { values.isEmpty ? nil : values.removeFirst() }
+
+    mutating func takeWaiter() -> UnsafeContinuation<Value?, Never>? {
+      defer { unsafe waiter = nil }
+      return unsafe waiter
+    }
+  }
+
+  private let state = Locked(State())
+  /// Signaled for each value that waits. `next` takes values without it, so it may count too many.
+  private let arrivals = DispatchSemaphore(value: 0)
+
+  /// Gives a value to a thread or task that waits, or will wait, for one.
   func send(_ value: Value) {
-    monitor.lock()
-    let waiter = unsafe self.waiter
-    unsafe self.waiter = nil
-    if unsafe waiter == nil { values.append(value) }
-    monitor.broadcast()
-    monitor.unlock()
+    let waiter = unsafe state.withLock { state in
+      let waiter = unsafe state.takeWaiter()
+      if unsafe waiter == nil { state.values.append(value) }
+      return unsafe waiter
+    }
     unsafe waiter?.resume(returning: value)
+    arrivals.signal()
   }
 
   /// Blocks a thread until there is a value.
-  func wait() -> Value {
-    monitor.lock()
-    defer { monitor.unlock() }
-    while values.isEmpty { monitor.wait() }
-    return values.removeFirst()
+  /// - Throws: `TestFailure` if none comes within a minute.
+  @discardableResult
+  func wait() throws(TestFailure) -> Value {
+    let end = DispatchTime.now() + 60
+    while true {
+      if let value = state.withLock({ $0.takeValue() }) { return value }
+      guard arrivals.wait(timeout: end) == .success else { throw TestFailure("No signal came within 60 s.") }
+    }
   }
 
   /// Suspends a task until there is a value; nil once the task is cancelled.
   func next() async -> Value? {
     await withTaskCancellationHandler {
       await unsafe withUnsafeContinuation { continuation in
-        monitor.lock()
-        let value = values.isEmpty ? nil : values.removeFirst()
-        let ends = value != nil || isCancelled
-        if !ends { unsafe waiter = continuation }
-        monitor.unlock()
+        let (value, ends) = state.withLock { state in
+          let value = state.takeValue()
+          let ends = value != nil || state.isCancelled
+          if !ends { unsafe state.waiter = continuation }
+          return (value, ends)
+        }
         if ends { unsafe continuation.resume(returning: value) }
       }
     } onCancel: {
-      monitor.lock()
-      isCancelled = true
-      let waiter = unsafe self.waiter
-      unsafe self.waiter = nil
-      monitor.unlock()
+      let waiter = unsafe state.withLock { state in
+        state.isCancelled = true
+        return unsafe state.takeWaiter()
+      }
       unsafe waiter?.resume(returning: nil)
     }
   }

@@ -50,7 +50,7 @@ import Testing
     try client.send("HEAD /stream/x?5 HTTP/1.1\r\nHost: a\r\n\r\n")
     let head = try #require(try client.response(isHead: true))
     #expect(head["content-length"] == "5")
-    content.cancelled.wait()
+    try content.cancelled.wait()
     try client.send(Self.hello)
     #expect(try client.response()?.text == "hello")
     #expect(server.recorder.statuses == [200, 200, 200, 200, 200])
@@ -88,7 +88,7 @@ import Testing
     let received = (try? client.restUndecrypted()) ?? []
     #expect(!String(decoding: received, as: UTF8.self).contains("\r\n0\r\n\r\n"))
     #expect(!client.wasClosedByTLS)
-    content.cancelled.wait()
+    try content.cancelled.wait()
     #expect(server.recorder.statuses == [200])
   }
 
@@ -101,7 +101,7 @@ import Testing
     content.send("hello")
     _ = try client.text(until: "hello\r\n")
     client.finishSending()
-    content.cancelled.wait()
+    try content.cancelled.wait()
   }
 
   @Test("a server whose time is up says nothing into an answer that has begun", arguments: Variant.plain)
@@ -113,7 +113,7 @@ import Testing
     content.send("hello")
     _ = try client.text(until: "hello")
     server.server.drain(timeout: .zero)
-    content.cancelled.wait()
+    try content.cancelled.wait()
     #expect(try client.restUndecrypted() == [])
     #expect(server.recorder.statuses == [200])
   }
