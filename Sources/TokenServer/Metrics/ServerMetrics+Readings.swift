@@ -1,6 +1,7 @@
 import CatalogProxy
 import DeveloperToken
 import Glibc
+import HTTPCache
 import HTTPClient
 import HTTPServer
 import Memory
