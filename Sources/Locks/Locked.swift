@@ -10,6 +10,7 @@ public import Glibc
   @usableFromInline var state: State
 
   /// Takes over `state`, unlocked.
+  @inlinable
   public init(_ state: consuming sending State) {
     self.state = state
     unsafe pthread_mutex_init(mutex, nil)
