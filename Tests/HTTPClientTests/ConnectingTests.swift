@@ -20,7 +20,7 @@ struct ConnectingTests {
     let port = peer.port
     let client = try TestClient(port: port)
     peer.stop()
-    let error = try #require(client.send().failure())
+    let error = try #require(try client.send().failure())
     #expect(error.cause == .connectionRefused)
     #expect(error.progress == .unprocessed)
     #expect(error.description.contains("127.0.0.1:\(port): connect: Connection refused"))
@@ -31,8 +31,8 @@ struct ConnectingTests {
       let failures = Failures(port: another.port)
       configuration.lookUp = { _, _ throws(ResolutionError) in try failures.next() }
     }
-    #expect(revived.send().failure()?.cause == .dnsError)
-    #expect(revived.send().failure()?.cause == .connectionRefused)
+    #expect(try revived.send().failure()?.cause == .dnsError)
+    #expect(try revived.send().failure()?.cause == .connectionRefused)
     let call = revived.send()
     try answer(another)
     #expect(try call.received().status == 204)
@@ -59,7 +59,7 @@ struct ConnectingTests {
   func deaf() throws {
     let peer = try ScriptedPeer(isDeaf: true)
     let client = try TestClient(port: peer.port)
-    let error = try #require(client.send(limits: Self.limits(connect: .milliseconds(1))).failure())
+    let error = try #require(try client.send(limits: Self.limits(connect: .milliseconds(1))).failure())
     #expect(error.cause == .connectionTimeout)
     #expect(error.progress == .unprocessed)
   }
@@ -97,9 +97,12 @@ struct ConnectingTests {
     let gate = Once<Bool>()
     let client = try TestClient(port: 1) { configuration in
       configuration.host = "a.example"
-      configuration.lookUp = { _, _ in gate.wait() ? [] : [] }
+      configuration.lookUp = { _, _ in
+        _ = try? gate.wait()
+        return []
+      }
     }
-    let error = client.send(limits: Self.limits(connect: .milliseconds(1))).failure()
+    let error = try client.send(limits: Self.limits(connect: .milliseconds(1))).failure()
     #expect(error?.cause == .dnsTimeout)
     gate.give(true)
   }
@@ -144,7 +147,7 @@ struct ConnectingTests {
     _ = try connection.request()
     connection.send(answer)
     if answer.isEmpty { connection.end() }
-    let error = try #require(call.failure())
+    let error = try #require(try call.failure())
     #expect(error.cause == cause)
     #expect(error.progress == .unprocessed)
     #expect(error.description.contains("http://***@127.0.0.1:\(proxy.port)"))

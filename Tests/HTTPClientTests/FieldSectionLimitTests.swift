@@ -33,12 +33,12 @@ struct FieldSectionLimitTests {
     let small = try smallConnection()
     let call = client.send(.get, "/large")
     let connection = try peer.accept()
-    client.wait { $0.connections.contains { $0.isSettling } && $0.counters.requestsWaiting == 1 }
+    try client.wait { $0.connections.contains { $0.isSettling } && $0.counters.requestsWaiting == 1 }
     connection.send(H2Frame.settings)
     #expect(try connection.http2Requests(1) == [1])
     connection.send(H2Frame.ok(1, flags: 5))
     #expect(try call.received().status == 200)
-    client.wait { $0.counters.requestsOpen == 0 && $0.counters.connectionsOpen == 1 }
+    try client.wait { $0.counters.requestsOpen == 0 && $0.counters.connectionsOpen == 1 }
     withExtendedLifetime(small) {}
   }
 
@@ -48,10 +48,10 @@ struct FieldSectionLimitTests {
     let call = client.send(.get, "/large")
     let connection = try peer.accept()
     connection.send(H2Frame.settings(Self.maxHeaderListSize, 100))
-    let error = try #require(call.failure())
+    let error = try #require(try call.failure())
     #expect(error.progress == .unprocessed)
     #expect(error.description.contains("100 bytes"))
-    #expect(client.send().failure()?.description.contains("100 bytes") == true)
+    #expect(try client.send().failure()?.description.contains("100 bytes") == true)
     #expect(client.client.counters.connectionsOpened == 2, "the second connection stays")
     #expect(client.client.counters.requestsOpen == 0)
     withExtendedLifetime(small) {}

@@ -47,13 +47,13 @@ struct HTTP2EndTests {
     #expect(try connection.http2Requests(3) == [1, 3, 5])
     row.script(connection)
     for call in calls {
-      let error = try #require(call.failure())
+      let error = try #require(try call.failure())
       #expect(error.cause == row.cause, "\(error)")
       #expect(error.progress == row.progress, "\(error)")
       #expect(error.description.contains(row.words), "\(error)")
       #expect(error.description.contains("127.0.0.1:\(peer.port)"))
     }
-    client.wait { $0.connections.isEmpty && $0.draining.isEmpty && $0.counters.requestsOpen == 0 }
+    try client.wait { $0.connections.isEmpty && $0.draining.isEmpty && $0.counters.requestsOpen == 0 }
   }
 
   @Test("fails content that has begun as broken off, and says why", arguments: broken)
@@ -66,7 +66,7 @@ struct HTTP2EndTests {
     connection.send(H2Frame.settings + H2Frame.ok(1))
     _ = try call.response()
     row.script(connection)
-    client.wait { $0.counters.requestsOpen == 0 }
+    try client.wait { $0.counters.requestsOpen == 0 }
     guard case .broken(let words) = try call.received().error else {
       Issue.record("It did not break off.")
       return
@@ -82,7 +82,7 @@ struct HTTP2EndTests {
     let connection = try peer.accept()
     _ = try connection.http2Requests(1)
     client.client.close()
-    #expect(call.failure()?.cause == .cancelled)
+    #expect(try call.failure()?.cause == .cancelled)
   }
 
   @Test("because TLS failed names TLS")
@@ -94,10 +94,10 @@ struct HTTP2EndTests {
     let connection = try proxy.accept()
     _ = try connection.request()
     try connection.tunnel(to: upstream.port)
-    client.wait { $0.counters.requestsOpen == 3 && $0.connections.contains { !$0.isSettling } }
+    try client.wait { $0.counters.requestsOpen == 3 && $0.connections.contains { !$0.isSettling } }
     connection.send("this is no record of TLS")
     for call in calls {
-      let error = try #require(call.failure())
+      let error = try #require(try call.failure())
       #expect(error.cause == .tlsProtocolError, "\(error)")
       #expect(error.progress == .unanswered)
     }

@@ -24,7 +24,7 @@ struct HTTP2Tests {
       #expect(echo.response.contentLength == size)
     }
     #expect(try client.send(.head).received().content == [])
-    client.wait { $0.counters.requestsOpen == 0 }
+    try client.wait { $0.counters.requestsOpen == 0 }
     let counters = client.client.counters
     #expect(counters.connectionsOpened == 1)
     #expect(counters.requestsSent == 6)
@@ -36,13 +36,13 @@ struct HTTP2Tests {
     let upstream = try H2Upstream(streams: 20)
     let client = try upstream.client { $0.limits.http2Connections = 3 }
     let held = (0..<100).map { _ in client.send(.get, "/hold") }
-    client.wait { $0.counters.requestsOpen == 60 && $0.counters.requestsWaiting == 40 }
+    try client.wait { $0.counters.requestsOpen == 60 && $0.counters.requestsWaiting == 40 }
     #expect(client.client.counters.connectionsOpened == 3)
     for call in held[..<10] { call.task.cancel() }
-    client.wait { $0.counters.requestsOpen == 60 && $0.counters.requestsWaiting == 30 }
+    try client.wait { $0.counters.requestsOpen == 60 && $0.counters.requestsWaiting == 30 }
     let other = try upstream.client()
     while client.client.counters.requestsOpen > 0 { #expect(try other.get("/release").status == 204) }
-    for call in held[..<10] { #expect(call.failure()?.cause == .cancelled) }
+    for call in held[..<10] { #expect(try call.failure()?.cause == .cancelled) }
     for call in held[10...] { #expect(try call.received().text == "released") }
     #expect(client.client.counters.connectionsOpened == 3)
   }
@@ -57,7 +57,7 @@ struct HTTP2Tests {
       #expect(other.content.count == 200_000)
       #expect(other.error == nil)
     }
-    let buffered = client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 }
+    let buffered = try client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 }
     #expect((1...65_536).contains(buffered))
     let rest = try stalled.received()
     #expect(rest.content.count == 1_000_000)
@@ -70,12 +70,12 @@ struct HTTP2Tests {
     let held = client.send(.get, "/hold")
     while try client.get("/held").text != "1" {}
     held.task.cancel()
-    #expect(held.failure()?.cause == .cancelled)
+    #expect(try held.failure()?.cause == .cancelled)
     while try client.get("/held").text != "0" {}
     let large = client.send(.get, "/count?bytes=1000000")
     large.cancelContent(try large.response())
     #expect(try client.get().text == "hello")
-    client.wait { $0.counters.requestsOpen == 0 }
+    try client.wait { $0.counters.requestsOpen == 0 }
     #expect(client.client.counters.connectionsOpened == 1)
   }
 
@@ -99,7 +99,7 @@ struct HTTP2Tests {
     ])
   func failures(_ failure: Failure) throws {
     let client = try H2Upstream().client()
-    let error = try #require(client.send(.get, failure.path).failure())
+    let error = try #require(try client.send(.get, failure.path).failure())
     #expect(error.cause == failure.cause, "\(error.description)")
     #expect(error.progress == failure.progress)
     #expect(try client.get().text == "hello")
@@ -124,10 +124,10 @@ struct HTTP2Tests {
     while try client.get("/held").text != "1" {}
     let goAway = client.send(.get, "/goaway?after=1001")
     #expect(try goAway.received().status == 204)
-    client.wait { $0.draining.count == 1 }
+    try client.wait { $0.draining.count == 1 }
     #expect(try client.get("/release").status == 204, "over a new connection")
     #expect(try answered.received().text == "released")
-    client.wait { $0.draining.isEmpty && $0.counters.connectionsOpen == 1 }
+    try client.wait { $0.draining.isEmpty && $0.counters.connectionsOpen == 1 }
     #expect(client.client.counters.connectionsOpened == 2)
   }
 
@@ -144,7 +144,7 @@ struct HTTP2Tests {
   func brokenRequest() throws {
     let client = try H2Upstream().client()
     let content = GivenContent([[1, 2, 3]], ending: .broken("gone"))
-    #expect(client.send(.post, "/echo", content: content).failure()?.cause == .cancelled)
+    #expect(try client.send(.post, "/echo", content: content).failure()?.cause == .cancelled)
     #expect(try client.get().text == "hello")
     #expect(client.client.counters.connectionsOpened == 1)
   }
@@ -163,14 +163,14 @@ struct HTTP2Tests {
     #expect(try client.get().text == "hello")
     if isBusy {
       let call = client.send(.get, "/freeze")
-      let error = try #require(call.failure())
+      let error = try #require(try call.failure())
       #expect(error.cause == .connectionTerminated)
       #expect(error.progress == .unanswered)
       #expect(error.description.contains("no sign of life"))
     } else {
       upstream.child.freeze()
     }
-    client.wait { $0.connections.isEmpty }
+    try client.wait { $0.connections.isEmpty }
   }
 
   @Test("a peer that answers pings is waited for")
@@ -193,12 +193,12 @@ struct HTTP2Tests {
     while try client.get("/held").text != "10" {}
     let crowd = (0..<300).map { _ in client.send() }
     first.child.kill()
-    for call in held { #expect(call.failure()?.progress == .unanswered) }
-    for call in crowd where call.failure() == nil { #expect(try call.received().text == "hello") }
-    #expect(client.send().failure()?.cause == .connectionRefused)
+    for call in held { #expect(try call.failure()?.progress == .unanswered) }
+    for call in crowd where try call.failure() == nil { #expect(try call.received().text == "hello") }
+    #expect(try client.send().failure()?.cause == .connectionRefused)
     let second = try H2Upstream(port: first.port)
     // The request that comes first may still be told of the attempt before.
-    while client.send().failure() != nil {}
+    while try client.send().failure() != nil {}
     let late = (0..<300).map { _ in client.send() }
     for call in late { #expect(try call.received().text == "hello") }
     #expect(client.client.counters.requestsOpen == 0)

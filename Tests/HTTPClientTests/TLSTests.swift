@@ -34,7 +34,7 @@ struct TLSTests {
     for number in 0..<4 {
       let text = try client.get("/hello").text
       #expect(text == "hello over HTTP/2.0 \(number == 0 ? "." : "r")")
-      client.wait { $0.counters.connectionsOpen == 0 }
+      try client.wait { $0.counters.connectionsOpen == 0 }
     }
     #expect(client.client.counters.connectionsOpened == 4)
     #expect(client.client.counters.handshakesResumed == 3)
@@ -47,7 +47,7 @@ struct TLSTests {
     for _ in 0..<10 {
       let calls = (0..<100).map { _ in client.send(.get, "/hello") }
       for call in calls {
-        guard let error = call.failure() else { continue }
+        guard let error = try call.failure() else { continue }
         // What nginx leaves out may be sent again; nothing may be in doubt.
         #expect(error.progress == .unprocessed, "\(error.description)")
         unprocessed += 1
@@ -71,11 +71,11 @@ struct TLSTests {
   func untrusted() throws {
     let nginx = try Nginx()
     let client = try TestClient(tls: ServerCertificate().trusting(), port: nginx.port, of: nginx)
-    let error = try #require(client.send().failure())
+    let error = try #require(try client.send().failure())
     #expect(error.cause == .tlsCertificateError)
     #expect(error.description.contains("catalog.caFile"))
     let old = try Nginx(certificate: ServerCertificate(notAfter: -60)).client()
-    #expect(old.send().failure()?.description.contains("expired on") == true)
+    #expect(try old.send().failure()?.description.contains("expired on") == true)
   }
 
   @Test("a server without TLS is said to have none, and one that is silent is given up")
@@ -84,11 +84,11 @@ struct TLSTests {
     let client = try TestClient(tls: ServerCertificate().trusting(), port: peer.port)
     let call = client.send()
     try peer.accept().send("HTTP/1.1 400 Bad Request\r\n\r\n")
-    let error = try #require(call.failure())
+    let error = try #require(try call.failure())
     #expect(error.cause == .tlsProtocolError)
     #expect(error.description.contains("does not speak TLS on this port"))
     let silent = client.send(limits: .init(connect: .milliseconds(1), firstByte: .seconds(60), whole: .seconds(60)))
-    #expect(silent.failure()?.progress == .unprocessed)
+    #expect(try silent.failure()?.progress == .unprocessed)
   }
 
   @Test("TLS goes through a proxy's tunnel, and the certificate is the upstream's")
@@ -108,6 +108,6 @@ struct TLSTests {
   func noContext() throws {
     let peer = try ScriptedPeer()
     let client = try TestClient(.init(.https, host: "127.0.0.1", port: peer.port))
-    #expect(client.send().failure()?.cause == .proxyInternalError)
+    #expect(try client.send().failure()?.cause == .proxyInternalError)
   }
 }

@@ -1,24 +1,23 @@
+import Dispatch
 import Locks
+import TestSupport
 
-/// A value that one thread waits for and another gives.
-final class Once<Value: Sendable>: @unchecked Sendable {
-  // Sendable: `value` is touched only inside `monitor`.
-  private let monitor = Monitor()
-  private var value: Value?
+/// A value that one thread waits for and another gives, once.
+final class Once<Value: Sendable>: Sendable {
+  private let value = Locked<Value?>(nil)
+  private let giving = DispatchSemaphore(value: 0)
 
   func give(_ value: Value) {
-    monitor.lock()
-    self.value = value
-    monitor.broadcast()
-    monitor.unlock()
+    self.value.withLock { $0 = value }
+    giving.signal()
   }
 
-  func wait() -> Value {
-    monitor.lock()
-    defer { monitor.unlock() }
+  /// - Throws: `TestFailure` if no value comes within a minute.
+  func wait() throws(TestFailure) -> Value {
+    let end = DispatchTime.now() + 60
     while true {
-      if let value { return value }
-      monitor.wait()
+      if let value = value.withLock({ $0 }) { return value }
+      guard giving.wait(timeout: end) == .success else { throw TestFailure("No value came within 60 s.") }
     }
   }
 }

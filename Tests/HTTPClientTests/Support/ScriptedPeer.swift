@@ -136,14 +136,14 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// How many of `bytes` the client's and the system's buffers take.
-  func sendWhatFits(_ bytes: [UInt8], until isFull: () -> Bool) -> Int {
+  func sendWhatFits(_ bytes: [UInt8], until isFull: () throws -> Bool) rethrows -> Int {
     var sent = 0
     while sent < bytes.count {
       let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
       let count = unsafe bytes[sent...].withUnsafeBytes {
         unsafe Glibc.send(descriptor, $0.baseAddress, $0.count, flags)
       }
-      if count > 0 { sent += count } else if isFull() { break }
+      if count > 0 { sent += count } else if try isFull() { break }
     }
     return sent
   }

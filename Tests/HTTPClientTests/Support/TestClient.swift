@@ -72,16 +72,20 @@ final class TestClient: Sendable {
   }
 
   /// What `body` says on the loop.
-  func onLoop<Value: Sendable>(_ body: @escaping @Sendable (UpstreamClient) -> Value) -> Value {
+  func onLoop<Value: Sendable>(_ body: @escaping @Sendable (UpstreamClient) -> Value) throws(TestFailure) -> Value {
     let value = Once<Value>()
     let client = client
     loop.post { value.give(body(client)) }
-    return value.wait()
+    return try value.wait()
   }
 
   /// Waits until `condition` holds on the loop.
-  func wait(until condition: @escaping @Sendable (UpstreamClient) -> Bool) {
-    while !onLoop(condition) {}
+  /// - Throws: `TestFailure` if it does not hold within a minute.
+  func wait(until condition: @escaping @Sendable (UpstreamClient) -> Bool) throws(TestFailure) {
+    let end = ContinuousClock.now + .seconds(60)
+    while try !onLoop(condition) {
+      guard ContinuousClock.now < end else { throw TestFailure("The client did not come to what the test waits for.") }
+    }
   }
 }
 
@@ -98,8 +102,8 @@ struct Call: Sendable {
   func response() throws -> UpstreamResponse { try outcome.wait().get() }
 
   /// Why there is none.
-  func failure() -> UpstreamError? {
-    guard case .failure(let error) = outcome.wait() else { return nil }
+  func failure() throws(TestFailure) -> UpstreamError? {
+    guard case .failure(let error) = try outcome.wait() else { return nil }
     return error
   }
 
@@ -110,13 +114,13 @@ struct Call: Sendable {
     do {
       while let part = try read(response) { content += part }
       return Received(response: response, content: content, error: nil)
-    } catch {
+    } catch let error as ContentError {
       return Received(response: response, content: content, error: error)
     }
   }
 
   /// The next part of the content.
-  func read(_ response: UpstreamResponse) throws(ContentError) -> [UInt8]? {
+  func read(_ response: UpstreamResponse) throws -> [UInt8]? {
     let part = Once<Result<[UInt8]?, ContentError>>()
     Task(executorPreference: loop) {
       do throws(ContentError) {
