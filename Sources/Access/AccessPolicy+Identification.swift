@@ -177,7 +177,7 @@ extension AccessPolicy {
   /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
   /// that does not depend on any key.
   private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
-    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(Self.unknownIssuer(jwt)) }
+    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(unknownIssuer(jwt)) }
     var candidates: [Candidate] = []
     var refusal: JWTRefusal?
     for index in indices {
@@ -241,15 +241,10 @@ extension AccessPolicy {
     Denial(.invalidCredentials, refusal.reason, "\(refusal)", isGuess: refusal.isGuess)
   }
 
-  private static func unknownIssuer(_ jwt: JWT) -> Denial {
+  private func unknownIssuer(_ jwt: JWT) -> Denial {
     let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
-    // What Apple's own tokens look like: people send here what they would have sent to Apple.
-    let hint =
-      jwt.issuer.map { (try? TeamID($0.text)) != nil } ?? false
-      ? " This is a developer token for Apple Music. Leave it out: this server adds its own."
-      : ""
     return Denial(
       .invalidCredentials, "jwt_unknown_issuer",
-      "No client of this server is known by tokens \(issuer).\(hint)")
+      advice(onDeveloperToken: jwt) ?? "No client of this server is known by tokens \(issuer).")
   }
 }

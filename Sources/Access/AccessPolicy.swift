@@ -133,15 +133,33 @@ private struct CrossOriginSet: Sendable {
 extension AccessPolicy {
   /// For who sends nothing: all that would do.
   var missingCredentials: Denial {
-    var ways: [String] = []
-    if keys.count > 0 { ways.append("an API key as Authorization: Bearer KEY") }
-    if !issuers.isEmpty { ways.append("your identity provider's token as Authorization: Bearer TOKEN") }
-    if !certificates.isEmpty { ways.append("a TLS client certificate") }
+    let ways = ways
     guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
     return Denial(
       .missingCredentials, "no_credential",
       "No credentials were provided. Send \(ways.joined(separator: ", or ")).",
       hint: knowsOrigins ? Self.sameOrigin : nil)
+  }
+
+  /// The kinds of credential that some client has.
+  private var ways: [String] {
+    var ways: [String] = []
+    if keys.count > 0 { ways.append("an API key as Authorization: Bearer KEY") }
+    if !issuers.isEmpty { ways.append("your identity provider's token as Authorization: Bearer TOKEN") }
+    if !certificates.isEmpty { ways.append("a TLS client certificate") }
+    return ways
+  }
+
+  /// What to say if a credential has the shape of Apple's developer tokens: callers send here what they would have sent
+  /// to Apple. Nil for any other.
+  func advice(onDeveloperToken jwt: JWT) -> String? {
+    guard let issuer = jwt.issuer, (try? TeamID(issuer.text)) != nil else { return nil }
+    let ways = ways
+    let instead = ways.isEmpty ? "" : " To be known to this server, send \(ways.joined(separator: ", or "))."
+    return """
+      This is a developer token for Apple Music, which is not a credential of this server. Leave it out: this server adds \
+      its own to requests to Apple.\(instead)
+      """
   }
 
   /// For who sends no origin, and needs one.
@@ -161,6 +179,9 @@ extension AccessPolicy {
     if APIKeyForm(of: key.span) == .mistyped {
       return Denial(
         .invalidCredentials, "mistyped_api_key", "The API key is cut off or mistyped: its checksum is wrong.")
+    }
+    if Self.looksLikeJWT(key), let jwt = try? JWT(compact: key.span), let advice = advice(onDeveloperToken: jwt) {
+      return Denial(.invalidCredentials, "unknown_api_key", advice)
     }
     return Denial(.invalidCredentials, "unknown_api_key", slip(in: key, isBearer: isBearer))
   }

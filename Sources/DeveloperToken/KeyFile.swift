@@ -20,6 +20,12 @@ struct KeyFile {
     return KeyFile(text: text, findings: access.findings("The key file"))
   }
 
+  /// Whether there is a folder at `path`.
+  static func isDirectory(_ path: String) -> Bool {
+    var status = stat()
+    return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
+
   private static func checkType(_ mode: mode_t) throws(SigningKeyError) {
     switch mode & S_IFMT {
     case S_IFREG: return

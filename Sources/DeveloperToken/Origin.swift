@@ -97,7 +97,11 @@ struct OriginParser {
     guard !bytes.isEmpty else { throw problem("is empty.") }
     guard bytes.count <= Origin.limit else { throw problem("is longer than \(Origin.limit) bytes.") }
     guard !text.utf8.elementsEqual("null".utf8) else {
-      throw problem("is the opaque origin, which stands for no site.")
+      throw problem(
+        """
+        is the opaque origin: browsers send it for file:// pages and sandboxed frames, and it names no page. Serve the \
+        page over http or https, and write its origin.
+        """)
     }
     guard bytes.allSatisfy({ $0 < 0x80 }) else {
       throw problem("has characters beyond ASCII; an international name is written as its A-label (xn--…).")
@@ -110,11 +114,16 @@ struct OriginParser {
 
   /// The scheme, and what is between `://` and the end.
   private func split() throws(OriginError) -> (Scheme, ArraySlice<UInt8>) {
+    guard bytes != [UInt8(ascii: "*")] else { throw problem("is a wildcard; \(Self.wildcardAdvice)") }
     guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: Self.separator) else {
-      throw problem("has no scheme: an origin is written like https://app.example.com.")
+      throw problem("has no scheme; write https:// or http:// before the host, as in https://app.example.com.")
     }
     guard let scheme = Self.schemes.first(where: { bytes[..<colon].elementsEqual($0.name) }) else {
-      throw problem("has another scheme than http or https.")
+      throw problem(
+        """
+        has a scheme other than http and https: only pages of these two have an origin that a token can name. Write one \
+        such as https://app.example.com; an app that is no web page uses an API key and names no origin.
+        """)
     }
     let rest = bytes[(colon + Self.separator.count)...]
     let end = rest.firstIndex(where: Self.endsAuthority) ?? rest.endIndex
@@ -126,10 +135,13 @@ struct OriginParser {
       throw problem("has user information, which is no part of an origin.")
     }
     guard !authority.contains(UInt8(ascii: "*")) else {
-      throw problem("has a wildcard; Apple compares origins byte by byte, so each one must be concrete.")
+      throw problem("has a wildcard; \(Self.wildcardAdvice)")
     }
     return (scheme, authority)
   }
+
+  private static let wildcardAdvice =
+    "Apple compares origins byte by byte, so name each one in full, as in https://app.example.com."
 
   /// Browsers take a backslash for a slash here (URL standard, authority state).
   private static func endsAuthority(_ byte: UInt8) -> Bool {

@@ -82,7 +82,9 @@ extension SigningKey {
   ///
   /// - Throws: `SigningKeyError`, which names the path and what is wrong.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
-    do {
+    do throws(SigningKeyError) {
+      // First, because a folder's name is not the name of a key file either.
+      guard !KeyFile.isDirectory(path) else { throw SigningKeyError(.directory) }
       let keyID = try Self.keyID(given: keyID, path: path)
       let file = try KeyFile.read(path)
       return try SigningKey(parsing: file.text, keyID: keyID, findings: file.findings)
@@ -168,7 +170,7 @@ extension SigningKeyError.Reason {
   var predicate: String {
     switch self {
     case .unreadable(let code): Self.unreadable(code)
-    case .directory: "is a directory; name the .p8 file in it."
+    case .directory: "is a directory; write the path of the AuthKey_<KEYID>.p8 file in it."
     case .notRegularFile: "is a device, FIFO or socket; it must be a regular file."
     case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a MusicKit key has about 260 bytes."
     case .writableByOthers(let mode):

@@ -25,7 +25,7 @@ extension Listener {
         return try openTCP(host, port: port, opening)
       }
     } catch let error as SocketError {
-      throw ListenError(endpoint: endpoint, reason: advice(for: error))
+      throw ListenError(endpoint: endpoint, reason: advice(for: error, endpoint))
     } catch let error as ResolutionError {
       throw ListenError(endpoint: endpoint, reason: error.reason)
     } catch {
@@ -33,15 +33,31 @@ extension Listener {
     }
   }
 
-  private static func advice(for error: SocketError) -> String {
+  static func advice(for error: SocketError, _ endpoint: Endpoint) -> String {
     switch error.code {
     case EADDRINUSE: "another program listens there already; stop it, or choose another address or port"
     case EADDRNOTAVAIL: "this machine has no such address"
-    case EACCES, EPERM: "this user may not; choose a port above 1023 or a writable folder, or give the permission"
+    case EACCES, EPERM: permissionAdvice(endpoint)
     case ENAMETOOLONG: "the path is too long for a Unix-domain socket, which takes 107 bytes"
     case EMFILE: "this process has no descriptors left; raise its limit (ulimit -n, LimitNOFILE)"
     case ENFILE: "the system has no descriptors left; raise fs.file-max"
     default: "\(error)"
+    }
+  }
+
+  private static func permissionAdvice(_ endpoint: Endpoint) -> String {
+    switch endpoint {
+    case .tcp(_, let port) where port < 1024:
+      """
+      the system lets only privileged users listen on ports below 1024; choose a port from 1024 to 65535, or give the \
+      program the capability CAP_NET_BIND_SERVICE
+      """
+    case .tcp: "the system does not permit this user to listen there; choose another address or port"
+    case .unix:
+      """
+      this user may not create a file in that folder; choose a folder that the user may write to, or change the \
+      folder's permissions
+      """
     }
   }
 

@@ -240,6 +240,14 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// Whether it is every address of the machine, of one family or of both.
+  var isEveryAddress: Bool {
+    switch self {
+    case .any, .address("0.0.0.0"), .address("::"): true
+    case .localhost, .address: false
+    }
+  }
+
   /// An address of this machine that reaches such a listener, ready for a URL.
   public var reachableAuthority: String {
     switch self {

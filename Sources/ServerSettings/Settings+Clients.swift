@@ -162,8 +162,8 @@ extension Settings.Access {
     guard present.isEmpty else { return nil }
     if !hasOrigins {
       object.fault(
-        "", problem: "is a client that nothing is known by",
-        remedy: "write apiKey, jwt, clientCertificate, or origins for web pages")
+        "", problem: "has neither a credential nor origins, so that no request can come from this client",
+        remedy: "write apiKey, jwt or clientCertificate, or origins for web pages")
       return nil
     }
     return .origin

@@ -87,6 +87,11 @@ struct KeyFileTests {
     unsafe mkfifo(fifo, 0o600)
     #expect(try error(fifo).reason == .notRegularFile)
     #expect(try error(directory.path).reason == .directory)
+    let folder = try error(directory.path, keyID: nil)
+    #expect(
+      folder.description == """
+        The key file “\(directory.path)” is a directory; write the path of the AuthKey_<KEYID>.p8 file in it.
+        """)
     #expect(try error("/dev/null").reason == .notRegularFile)
     let missing = try error(directory.path + "/nothing")
     #expect(missing.reason == .unreadable(ENOENT))

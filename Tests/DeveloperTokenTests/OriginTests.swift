@@ -40,15 +40,17 @@ struct OriginTests {
 
   static let refused: [(text: String, says: String)] = [
     ("", "is empty"),
-    ("null", "opaque"),
-    ("*", "no scheme"),
+    ("null", "opaque origin: browsers send it for file:// pages and sandboxed frames"),
+    (
+      "*", "is a wildcard; Apple compares origins byte by byte, so name each one in full, as in https://app.example.com"
+    ),
     ("app.example.com", "no scheme"),
     ("//app.example.com", "no scheme"),
     ("https:app.example.com", "no scheme"),
     ("https:/app.example.com", "no scheme"),
-    ("ftp://app.example.com", "another scheme"),
-    ("capacitor://localhost", "another scheme"),
-    ("://app.example.com", "another scheme"),
+    ("ftp://app.example.com", "scheme other than http and https: only pages"),
+    ("capacitor://localhost", "an app that is no web page uses an API key and names no origin."),
+    ("://app.example.com", "scheme other than"),
     ("https://", "no host"),
     ("https://:443", "no host"),
     ("https://app.example.com/path", "path"),

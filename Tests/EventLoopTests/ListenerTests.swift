@@ -90,6 +90,28 @@ import Testing
   }
 
   @Test(
+    "what this user may not listen on is said with the reason and a remedy",
+    arguments: [
+      (
+        Endpoint.tcp(host: "0.0.0.0", port: 80),
+        "the system lets only privileged users listen on ports below 1024; choose a port from 1024 to 65535, or give "
+          + "the program the capability CAP_NET_BIND_SERVICE"
+      ),
+      (
+        .tcp(host: "0.0.0.0", port: 8080),
+        "the system does not permit this user to listen there; choose another address or port"
+      ),
+      (
+        .unix(path: "/run/server.sock"),
+        "this user may not create a file in that folder; choose a folder that the user may write to, or change the "
+          + "folder's permissions"
+      ),
+    ])
+  func forbidden(endpoint: Endpoint, reason: String) {
+    #expect(Listener.advice(for: SocketError(call: "bind", code: EACCES), endpoint) == reason)
+  }
+
+  @Test(
     "a Unix-domain socket is for owner and group, and goes with the drain", arguments: IOLoop.PollerKind.allCases)
   func unix(_ kind: IOLoop.PollerKind) throws {
     let directory = try TemporaryDirectory()

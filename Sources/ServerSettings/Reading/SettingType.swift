@@ -67,7 +67,7 @@ extension SettingType where Value == Duration {
   private static func duration(
     milliseconds range: ClosedRange<Int>, units: [Unit], example: String
   ) -> SettingType {
-    let bounds = "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
+    let bounds = "\(durationWords(milliseconds: range.lowerBound)) to \(durationWords(milliseconds: range.upperBound))"
     let remedy = "write a duration such as \"\(example)\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
     return scalar(write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
       (content) throws(InvalidValue) in
@@ -90,21 +90,35 @@ extension SettingType where Value == Duration {
   }
 }
 
-private typealias Unit = (suffix: String, milliseconds: Int)
+private typealias Unit = (suffix: String, name: String, milliseconds: Int)
 
-private let units: [Unit] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)]
+private let units: [Unit] = [
+  ("d", "day", 86_400_000), ("h", "hour", 3_600_000), ("m", "minute", 60_000), ("s", "second", 1000),
+  ("ms", "millisecond", 1),
+]
 
 /// `seconds` in the largest unit that says it exactly in a number that one can still read: `90s`, `15m`.
 package func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
 
 private func durationText(milliseconds: Int) -> String {
-  let seconds: Unit = ("s", 1000)
-  let fallback = milliseconds.isMultiple(of: 1000) ? seconds : ("ms", 1)
-  let unit =
-    units.first {
-      (1..<1000).contains(milliseconds / $0.milliseconds) && milliseconds.isMultiple(of: $0.milliseconds)
-    } ?? fallback
+  let unit = readableUnit(milliseconds: milliseconds)
   return "\(milliseconds / unit.milliseconds)\(unit.suffix)"
+}
+
+/// The same in words: `1 minute`, `2 days`, and Apple's limit as Apple calls it.
+private func durationWords(milliseconds: Int) -> String {
+  let unit = readableUnit(milliseconds: milliseconds)
+  let count = milliseconds / unit.milliseconds
+  let sixMonths = milliseconds == Settings.Token.cap * 1000 ? " (six months)" : ""
+  return "\(count) \(unit.name)\(count == 1 ? "" : "s")\(sixMonths)"
+}
+
+private func readableUnit(milliseconds: Int) -> Unit {
+  let seconds: Unit = ("s", "second", 1000)
+  let fallback = milliseconds.isMultiple(of: 1000) ? seconds : ("ms", "millisecond", 1)
+  return units.first {
+    (1..<1000).contains(milliseconds / $0.milliseconds) && milliseconds.isMultiple(of: $0.milliseconds)
+  } ?? fallback
 }
 
 private func milliseconds(of duration: Duration) -> Int {

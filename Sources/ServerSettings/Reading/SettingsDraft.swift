@@ -1,3 +1,4 @@
+import Access
 import HTTPServer
 
 /// The settings that could be read, and all errors in them.
@@ -42,6 +43,7 @@ package struct SettingsDraft {
     warnings =
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
+      + [Self.exposureWarning(server, access, input)].compactMap { $0 }
       + [Self.memoryWarning(server, catalog, input.host)].compactMap { $0 }
   }
 
@@ -60,6 +62,20 @@ package struct SettingsDraft {
   /// The files that the readable settings name.
   package var files: NamedFiles {
     NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
+  }
+
+  /// What to say if callers without credentials reach the server from every network, as often as they like.
+  private static func exposureWarning(
+    _ server: Settings.Server?, _ access: Settings.Access?, _ input: SettingsInput
+  ) -> String? {
+    guard !input.allowsAnonymous, case .tcp(let host, _)? = server?.address, host.isEveryAddress,
+      let anonymous = access?.anonymous, anonymous.rates.isUnlimited
+    else { return nil }
+    return """
+      server.host is "\(host)", so every network of this machine reaches the server, and access.anonymous has no \
+      rateLimit: callers without a credential may send any number of requests. Write access.anonymous.rateLimit: \
+      { perSecond: 5, burst: 20 }, or server.host: "127.0.0.1".
+      """
   }
 
   /// What to say if the budget, the cache and the process itself together exceed what its control groups allow: the

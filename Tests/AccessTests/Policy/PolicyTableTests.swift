@@ -158,6 +158,30 @@ struct PolicyTableTests {
     #expect(denial.detail.contains("Authorization: Bearer"))
   }
 
+  @Test("tells a caller with a developer token of Apple's what to send instead", arguments: [false, true])
+  func appleToken(isBearer: Bool) throws {
+    let token = Self.developerToken
+    let credential: PresentedCredentials.Credential = isBearer ? .bearer(token) : .apiKey(token)
+    let identification = try Self.policy(anonymous: nil).identify(
+      PresentedCredentials(credential: credential), now: 0, keys: { _ in nil })
+    guard case .denied(let denial) = identification else {
+      Issue.record("not denied")
+      return
+    }
+    #expect(denial.reason.description == "unknown_api_key")
+    #expect(
+      denial.detail == """
+        This is a developer token for Apple Music, which is not a credential of this server. Leave it out: this server \
+        adds its own to requests to Apple. To be known to this server, send an API key as Authorization: Bearer KEY, or \
+        a TLS client certificate.
+        """)
+  }
+
+  /// {"alg":"ES256","kid":"ABC123DEFG"} and {"iss":"DEF123GHIJ","iat":1,"exp":2}, with a signature of zeros.
+  private static let developerToken: ArraySlice<UInt8> = Array(
+    ("eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ.eyJpc3MiOiJERUYxMjNHSElKIiwiaWF0IjoxLCJleHAiOjJ9."
+      + String(repeating: "A", count: 86)).utf8)[...]
+
   @Test("of two patterns for an origin, the one that names it counts")
   func mostSpecific() throws {
     let policy = AccessPolicy(

@@ -95,7 +95,7 @@ struct MintCommandTests {
     #expect(
       Self.mint(key.path, ttl: "59s").diagnostics == [
         "The lifetime \"59s\" is out of range; write a duration such as \"45s\", \"15m\", \"12h\" or \"30d\", "
-          + "from 1m to 15777000s."
+          + "from 1 minute to 15777000 seconds (six months)."
       ])
     #expect(Self.mint(key.path, ttl: "183d").status == .usage)
     #expect(Self.mint(key.path, origins: ["https://*.example"]).status == .usage)

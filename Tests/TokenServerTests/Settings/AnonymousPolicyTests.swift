@@ -112,4 +112,19 @@ struct AnonymousPolicyTests {
     #expect(try Self.load("anonymous: {}", ["ACCESS_ANONYMOUS_TOKEN": "true"]).warnings.isEmpty)
     #expect(try Self.load(Self.client).warnings.isEmpty)
   }
+
+  @Test("on every address is warned of unless it has a rate limit")
+  func exposure() throws {
+    let open = "anonymous: { token: true }"
+    for host in ["*", "0.0.0.0", "::"] {
+      let warnings = try Self.load(open, ["SERVER_HOST": host]).warnings
+      #expect(warnings.count == 1)
+      #expect(warnings.first?.hasPrefix("server.host is \"\(host)\", so every network of this machine reaches") == true)
+      #expect(warnings.first?.hasSuffix("{ perSecond: 5, burst: 20 }, or server.host: \"127.0.0.1\".") == true)
+    }
+    #expect(try Self.load(open, ["SERVER_HOST": "192.0.2.1"]).warnings.isEmpty)
+    let limited = "anonymous: { token: true, rateLimit: { perSecond: 5 } }"
+    #expect(try Self.load(limited, ["SERVER_HOST": "*"]).warnings.isEmpty)
+    #expect(try Self.load(Self.client, ["SERVER_HOST": "*"]).warnings.isEmpty)
+  }
 }

@@ -40,10 +40,12 @@ struct ClientFaultTests {
       fault: "access.clients[0].apiKey: there is no field \"sha265\"; the nearest is access.clients[0].apiKey.sha256"),
     Case(
       "nothing that it is known by", "[{ id: 'a' }]",
-      fault: "access.clients[0]: is a client that nothing is known by; write apiKey, jwt, clientCertificate, or origins"
+      fault: "access.clients[0]: has neither a credential nor origins, so that no request can come from this client; "
+        + "write apiKey, jwt or clientCertificate, or origins for web pages"
     ),
     Case(
-      "empty origins", "[{ id: 'a', origins: [] }]", fault: "access.clients[0]: is a client that nothing is known by;"),
+      "empty origins", "[{ id: 'a', origins: [] }]",
+      fault: "access.clients[0]: has neither a credential nor origins, so that"),
     Case(
       "empty origins beside a key", "[{ id: 'a', \(key), origins: [] }]",
       fault: "access.clients[0].origins: is empty; name some, or leave it out for callers from anywhere."),
