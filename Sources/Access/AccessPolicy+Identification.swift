@@ -108,9 +108,9 @@ extension AccessPolicy {
           "Client \(client.id) is known by its credential and one of its web origins together, and the request has no "
             + "Origin.", client: client.id))
     case .present(let origin):
-      guard client.origins.allows(origin) else { throw .denied(notAllowed("\(origin)", client)) }
+      guard client.origins.allows(origin) else { throw .denied(notAllowed(origin, client)) }
       return Principal(client: client, subject: subject, origin: origin)
-    case .unusable(let text): throw .denied(notAllowed(text, client))
+    case .unusable(let text): throw .denied(notAllowed(unusable: text, client))
     }
   }
 
@@ -128,17 +128,35 @@ extension AccessPolicy {
       if let anonymous, anonymous.origins.allows(origin) {
         return Principal(client: anonymous, subject: nil, origin: origin)
       }
-      throw .denied(missingCredential(of: origin) ?? Self.notAllowed("\(origin)", anonymous))
-    case .unusable(let text): throw .denied(Self.notAllowed(text, anonymous))
+      throw .denied(missingCredential(of: origin) ?? Self.notAllowed(origin, anonymous))
+    case .unusable(let text): throw .denied(Self.notAllowed(unusable: text, anonymous))
     }
   }
 
   /// A refusal of an origin.
-  static func notAllowed(_ origin: String, _ client: Client?) -> Denial {
-    let whose =
-      client.map { $0.credential == .anonymous ? nil : $0.id }?.map { "of client \($0)" } ?? "that this server is for"
+  static func notAllowed(_ origin: Origin, _ client: Client?) -> Denial {
+    Denial(
+      .originNotAllowed, "origin_not_allowed", "\(origin) is not one of the origins \(owner(client)).",
+      client: client?.id, origin: origin.description)
+  }
+
+  /// A refusal of a field that holds no single origin.
+  private static func notAllowed(unusable text: String, _ client: Client?) -> Denial {
+    guard text == PresentedCredentials.RequestOrigin.opaque else {
+      return Denial(
+        .originNotAllowed, "origin_not_allowed", "\(text) is not one of the origins \(owner(client)).",
+        client: client?.id)
+    }
     return Denial(
-      .originNotAllowed, "origin_not_allowed", "\(origin) is not one of the origins \(whose).", client: client?.id)
+      .originNotAllowed, "origin_not_allowed",
+      """
+      The Origin of the request is null, so it does not name a page. Browsers send null for pages from file:// and in \
+      sandboxed frames. Serve the page over http or https, from one of the origins \(owner(client)).
+      """, client: client?.id, origin: text)
+  }
+
+  private static func owner(_ client: Client?) -> String {
+    client.map { $0.credential == .anonymous ? nil : $0.id }?.map { "of client \($0)" } ?? "that this server is for"
   }
 
   /// The origin is that of a client who needs a credential beside it.

@@ -175,11 +175,12 @@ public struct Principal: Sendable {
   /// A browser's token is bound to the page that asks. `Origin` restricts and does not authenticate: another program
   /// may send any.
   private func tokenOrigins(_ named: [Origin]) throws(Denial) -> [Origin] {
-    for origin in named where !client.origins.allows(origin) { throw AccessPolicy.notAllowed("\(origin)", client) }
+    for origin in named where !client.origins.allows(origin) { throw AccessPolicy.notAllowed(origin, client) }
     if let origin, isBoundToPage, let other = named.first(where: { $0 != origin }) {
       throw Denial(
         .originNotAllowed, "origin_not_own",
-        "A page of \(origin) gets no token bound to \(other), only to its own origin.", client: client.id)
+        "A page of \(origin) gets no token bound to \(other), only to its own origin.", client: client.id,
+        origin: other.description)
     }
     guard named.isEmpty else { return named }
     try checkOrigin()

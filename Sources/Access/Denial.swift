@@ -28,6 +28,8 @@ public struct Denial: Error, Sendable {
   public var hint: String?
   /// The client that was refused; nil if the client is unknown.
   public var client: String?
+  /// The origin that was refused, or `null`; nil if the reason is another, or the field held no origin.
+  public var origin: String?
   /// Whether the server must end the connection.
   public var endsConnection: Bool
   /// Whether the credential may be a guess, and so counts as a failed attempt. A token that has just expired is not a
@@ -37,13 +39,14 @@ public struct Denial: Error, Sendable {
   /// A denial; one of invalid credentials is a guess unless told otherwise.
   public init(
     _ kind: Kind, _ reason: StaticString, _ detail: String, hint: String? = nil, client: String? = nil,
-    endsConnection: Bool = false, isGuess: Bool? = nil
+    origin: String? = nil, endsConnection: Bool = false, isGuess: Bool? = nil
   ) {
     self.kind = kind
     self.reason = reason
     self.detail = detail
     self.hint = hint
     self.client = client
+    self.origin = origin
     self.endsConnection = endsConnection
     self.isGuess = isGuess ?? (kind == .invalidCredentials)
   }

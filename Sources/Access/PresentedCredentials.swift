@@ -24,6 +24,18 @@ public struct PresentedCredentials: Sendable {
     case present(Origin)
     /// The `Origin` is `null`, has several values, or is not an origin. The text is safe to quote.
     case unusable(String)
+
+    /// What browsers send for a page without an origin (RFC 6454 §7.1).
+    public static let opaque = "null"
+
+    /// The origin, or `null`, as a log may show it; nil if the field is absent or holds anything else.
+    public var name: String? {
+      switch self {
+      case .present(let origin): origin.description
+      case .unusable(Self.opaque): Self.opaque
+      case .absent, .unusable: nil
+      }
+    }
   }
 
   /// The one credential; nil if the request has no credential.

@@ -103,13 +103,15 @@ public struct AuditRecord: Sendable {
   public var outcome: Outcome
   /// Why, in one word such as `origin_not_allowed`; nil if there is nothing to explain.
   public var reason: StaticString?
+  /// The web origin that was refused; nil if the reason is another. A checked origin of ASCII, or `null`.
+  public var origin: String?
   /// The token that was handed out; nil if none was.
   public var token: Token?
 
   /// A record of one decision.
   public init(
     requestID: RequestID, client: String, address: String, route: StaticString, outcome: Outcome,
-    reason: StaticString? = nil, token: Token? = nil
+    reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
   ) {
     self.requestID = requestID
     self.client = client
@@ -117,6 +119,7 @@ public struct AuditRecord: Sendable {
     self.route = route
     self.outcome = outcome
     self.reason = reason
+    self.origin = origin
     self.token = token
   }
 }
@@ -131,6 +134,7 @@ extension AuditRecord {
     format.field(&bytes, literal: "http.route", word: route)
     format.field(&bytes, literal: "audit.outcome", word: outcome.name)
     if let reason { format.field(&bytes, literal: "audit.reason", word: reason) }
+    if let origin { format.field(&bytes, literal: "request.origin", origin) }
     if let token { token.append(to: &bytes, format: format) }
     format.end(&bytes)
   }

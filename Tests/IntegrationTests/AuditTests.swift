@@ -58,6 +58,33 @@ struct AuditTests {
     #expect(ground.auditLines.allSatisfy { ($0.client == "android") == ($0.outcome == "granted") })
   }
 
+  @Test("names the origin that was refused, for preflights too, and nothing that is no origin")
+  func origins() throws {
+    let ground = try AccessGround()
+    let preflight = ["-X", "OPTIONS", "-H", "Access-Control-Request-Method: GET"]
+    let long = "https://\(String(repeating: "a", count: 300)).example"
+    let cases: [(target: String, options: [String], origin: String?)] = [
+      ("/token", ["-H", "Origin: https://evil.example"], "https://evil.example"),
+      ("/token", ["-H", "Origin: null"], "null"),
+      ("/token", ["-H", "Origin: \(long)"], nil),
+      ("/token", ["-H", "Origin: https://Evil.example/\\[31m"], nil),
+      ("/token", preflight + ["-H", "Origin: https://evil.example:8443"], "https://evil.example:8443"),
+      (AccessGround.album, preflight + ["-H", "Origin: null"], "null"),
+    ]
+    for (target, options, _) in cases { _ = try HTTPAnswer(curl: options + ["\(ground.server.url)\(target)"]) }
+    // Neither is a preflight of a refused origin.
+    let others = [
+      ["-X", "OPTIONS", "-H", "Origin: https://evil.example"], preflight, preflight + ["-H", "Origin: \(long)"],
+    ]
+    for options in others {
+      _ = try HTTPAnswer(curl: options + ["\(ground.server.url)/token"])
+    }
+    ground.server.stop()
+    let lines = ground.server.logLines.compactMap { $0 }.filter { $0["message"]?.string == "audit" }
+    #expect(lines.map { $0["request.origin"]?.string } == cases.map(\.origin))
+    #expect(lines.allSatisfy { $0["audit.reason"]?.string == "origin_not_allowed" })
+  }
+
   @Test("goes to a file that may be moved away, and nothing of it is lost")
   func rotation() throws {
     let directory = try TemporaryDirectory()

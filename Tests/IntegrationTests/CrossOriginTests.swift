@@ -37,6 +37,17 @@ struct CrossOriginTests {
     #expect(health.status == 200 && health["Access-Control-Allow-Origin"] == nil)
   }
 
+  @Test("from file:// and sandboxed frames are told why they are refused")
+  func opaqueOrigin() throws {
+    let answer = try Ground().serve(Self.listed).request("/token", "-H", "Origin: null")
+    #expect(answer.status == 403)
+    #expect(
+      answer.errorDetail == """
+        The Origin of the request is null, so it does not name a page. Browsers send null for pages from file:// and in \
+        sandboxed frames. Serve the page over http or https, from one of the origins that this server is for.
+        """)
+  }
+
   @Test("may read that their content was too long, and that their method is not there")
   func refusals() throws {
     let ground = try Ground()

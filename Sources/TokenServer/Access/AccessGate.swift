@@ -101,7 +101,7 @@ struct AccessGate: Sendable {
 
   /// Records that a caller did not get what it asked for, and says so.
   func refuse(_ failure: RequestDenied, _ admitted: AuthorizedCaller) -> Response {
-    record(.refused, failure.reason, admitted.caller.client.id, admitted.visit)
+    record(.refused, failure.reason, admitted.caller.client.id, admitted.visit, origin: failure.origin)
     var response = Self.response(failure.refusal, failure.hint, admitted.visit)
     admitted.mark(&response)
     return response
@@ -109,10 +109,19 @@ struct AccessGate: Sendable {
 
   private func refuse(_ denial: Denial, _ visit: AuditContext) -> Response {
     let denial = slowedDown(denial, visit)
-    record(denial.isLimit ? .limited : .refused, denial.reason, denial.client ?? "-", visit)
+    record(denial.isLimit ? .limited : .refused, denial.reason, denial.client ?? "-", visit, origin: denial.origin)
     var refusal = Refusal(denial)
     refusal.closesConnection = denial.endsConnection
     return Self.response(refusal, denial.hint, visit)
+  }
+
+  /// Writes down that a preflight request was refused: its page never sends the request itself. It counts as no decision,
+  /// because the page may not have wanted anything that needs one.
+  func refusePreflight(of origin: String, _ visit: AuditContext) {
+    service.audit?.write(
+      AuditRecord(
+        requestID: visit.id, client: "-", address: visit.address, route: visit.route, outcome: .refused,
+        reason: "origin_not_allowed", origin: origin))
   }
 
   private static func response(_ refusal: Refusal, _ hint: String?, _ visit: AuditContext) -> Response {
@@ -131,19 +140,19 @@ struct AccessGate: Sendable {
     return Denial(
       .rateLimited(retryAfter: seconds), "failed_attempts",
       "Too many credentials from this address have failed. \(denial.detail) Come back in \(seconds) s.",
-      client: denial.client)
+      client: denial.client, origin: denial.origin)
   }
 
   private func record(
     _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ visit: AuditContext,
-    token: () -> AuditRecord.Token? = { nil }
+    origin: String? = nil, token: () -> AuditRecord.Token? = { nil }
   ) {
     service.tally.count(client: client, outcome, reason: reason)
     guard let audit = service.audit else { return }
     audit.write(
       AuditRecord(
         requestID: visit.id, client: client, address: visit.address, route: visit.route, outcome: outcome,
-        reason: reason, token: token()))
+        reason: reason, origin: origin, token: token()))
   }
 }
 
@@ -154,13 +163,15 @@ struct RequestDenied: Error {
   let reason: StaticString
   /// A further sentence for a caller that requested a token.
   let hint: String?
+  /// The origin that was refused; nil if the reason is another.
+  let origin: String?
 
   init(_ refusal: Refusal, _ reason: StaticString) {
-    (self.refusal, self.reason, hint) = (refusal, reason, nil)
+    (self.refusal, self.reason, hint, origin) = (refusal, reason, nil, nil)
   }
 
   init(_ denial: Denial) {
-    (refusal, reason, hint) = (Refusal(denial), denial.reason, denial.hint)
+    (refusal, reason, hint, origin) = (Refusal(denial), denial.reason, denial.hint, denial.origin)
   }
 }
 

@@ -7,6 +7,8 @@ import HTTPTypes
 /// Cross-origin resource sharing (the Fetch standard, §3.3), from the same policy that gives tokens.
 struct CrossOrigin: Sendable {
   let policy: AccessPolicy
+  /// Called with the origin of each preflight request that is refused, or `null`.
+  var refused: @Sendable (_ origin: String, Request) -> Void = { _, _ in }
 
   /// The one field of a request that `finish` needs, preflight requests aside, which never wait.
   static let field: StaticString = "origin"
@@ -16,8 +18,9 @@ struct CrossOrigin: Sendable {
   func finish(_ response: inout Response, _ request: Request) {
     // The response depends on Origin even if the request has no Origin. Prepared fields already contain Vary.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }
-    guard case .present(let origin) = PresentedCredentials.RequestOrigin(request, known: policy), policy.mayRead(origin)
-    else {
+    let presented = PresentedCredentials.RequestOrigin(request, known: policy)
+    guard case .present(let origin) = presented, policy.mayRead(origin) else {
+      if let name = presented.name, isPreflight(request) { refused(name, request) }
       return
     }
     response.fields[.accessControlAllowOrigin] = origin.description
@@ -30,13 +33,19 @@ struct CrossOrigin: Sendable {
 
   /// Answers a preflight request (the Fetch standard, §3.3.2).
   private func allowPreflight(_ response: inout Response, _ request: Request) {
-    guard case .single = request.field("access-control-request-method") else { return }
+    guard isPreflight(request) else { return }
     response.fields[.accessControlAllowMethods] =
       request.route?.isUser ?? false
       ? "GET, POST, PUT, PATCH, DELETE" : request.hasPath("/token") ? "GET, POST" : "GET"
     response.fields[.accessControlAllowHeaders] =
       policy.knowsCredentials ? Self.allowed + Self.credentials : Self.allowed
     response.fields[.accessControlMaxAge] = "600"
+  }
+
+  private func isPreflight(_ request: Request) -> Bool {
+    guard request.method == .options else { return false }
+    guard case .single = request.field("access-control-request-method") else { return false }
+    return true
   }
 
   private static let allowed =

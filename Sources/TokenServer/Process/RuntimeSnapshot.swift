@@ -76,7 +76,7 @@ struct RuntimeSnapshot: Sendable {
     let gate = AccessGate(
       policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, service: access)
     let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
-    let crossOrigin = CrossOrigin(policy: policy)
+    let crossOrigin = CrossOrigin(policy: policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
     let allowsMe = settings.catalog?.me ?? false
     let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
     let doing = Health.Job(minter: minter, catalog: service, keySets: named.areFetched ? access.keySets : nil)
