@@ -27,6 +27,19 @@ enum KeyText {
     throw .init(.wrongKind(.notAKey))
   }
 
+  /// The DER in a PEM block `PUBLIC KEY` (RFC 7468 §13); nil if the text has none.
+  static func publicKeyDER(from text: SecretBytes) -> SecretBytes? {
+    let text = cleaned(text)
+    let begin: StaticString = "-----BEGIN PUBLIC KEY-----"
+    let body = text.withBytes { bytes -> Range<Int>? in
+      guard let start = bytes.firstIndex(of: begin).map({ $0 + begin.utf8CodeUnitCount }),
+        let end = bytes.firstIndex(of: "-----END PUBLIC KEY-----", from: start)
+      else { return nil }
+      return start..<end
+    }
+    return body.flatMap { decoded(slice(text, $0)) }
+  }
+
   /// Without the bytes that pasting adds and that neither PEM nor base64 can hold; all white space as single bytes.
   ///
   /// One pass for all of them, wherever they are: it needs no order of unwrapping to be guessed.

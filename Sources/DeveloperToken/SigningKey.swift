@@ -154,6 +154,8 @@ extension SigningKeyError {
     case wrongKind(KeyKind)
     /// It is a private key of another algorithm or curve.
     case wrongAlgorithm(String)
+    /// It is a public key, and not an uncompressed one of P-256.
+    case otherPublicKey
     /// It breaks off.
     case truncated
     /// It is a PKCS#8 private key that OpenSSL cannot read, or it has bytes after its end.
@@ -185,6 +187,9 @@ extension SigningKeyError.Reason {
       "is named after the key ID \(inFileName), but the key ID given is \(given); one of the two is wrong."
     case .wrongKind(let kind): kind.predicate
     case .wrongAlgorithm(let name): "is a private key of the kind \(name); MusicKit keys are EC P-256. \(Self.advice)"
+    case .otherPublicKey:
+      "is a public key that is damaged or not EC P-256, as MusicKit keys are; openssl pkey -pubout -in AuthKey_….p8"
+        + " writes the right one."
     case .truncated: "is truncated: its end or its beginning is missing. \(Self.advice)"
     case .damaged: "is a damaged private key: OpenSSL cannot read it. \(Self.advice)"
     case .probeFailed: "is damaged: its public half does not verify what its private half signs. \(Self.advice)"

@@ -61,3 +61,24 @@ import JSON
     0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
   ]
 }
+
+extension VerificationKey {
+  /// The public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13); nil if the file holds no such block.
+  ///
+  /// - Throws: `SigningKeyError` if the file cannot be read, or its key is not one of P-256.
+  public static func load(publicKeyFile path: String) throws(SigningKeyError) -> VerificationKey? {
+    do throws(SigningKeyError) {
+      guard let der = KeyText.publicKeyDER(from: try KeyFile.read(path).text) else { return nil }
+      guard let key = der.withBytes({ VerificationKey(subjectPublicKeyInfo: $0) }) else { throw .init(.otherPublicKey) }
+      return key
+    } catch {
+      throw error.at(path)
+    }
+  }
+
+  private convenience init?(subjectPublicKeyInfo der: Span<UInt8>) {
+    let prefix = Self.spkiPrefix
+    guard der.count == prefix.count + 64, prefix.indices.allSatisfy({ der[$0] == prefix[$0] }) else { return nil }
+    self.init(x: der.extracting(prefix.count..<prefix.count + 32), y: der.extracting((prefix.count + 32)...))
+  }
+}

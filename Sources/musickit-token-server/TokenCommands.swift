@@ -11,7 +11,9 @@ struct Inspect: ParsableCommand {
   @Argument(help: "The token. Default: standard input.")
   var token: String?
 
-  @Option(help: ArgumentHelp("The private key that should have signed it.", valueName: "file"))
+  @Option(
+    help: ArgumentHelp("The key that should have signed it: the .p8 file, or its public key in PEM.", valueName: "file")
+  )
   var keyFile: String?
 
   @Option(help: ArgumentHelp("The web origin that is to use it.", valueName: "origin"))

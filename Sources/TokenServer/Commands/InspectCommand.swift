@@ -31,11 +31,11 @@ public struct InspectCommand: Sendable {
       let origin = try origin.map { (text) throws(OriginError) in try Origin(text) }
       let plain = Inspector(origin: origin, now: now).inspect(token.span)
       let key = try keyFile.map { (file) throws(SigningKeyError) in try Self.key(file, for: plain) }
-      let inspection = Inspector(key: key?.verificationKey, origin: origin, now: now).inspect(token.span)
+      let inspection = Inspector(key: key?.key, origin: origin, now: now).inspect(token.span)
       let report = InspectionReport(inspection, now: now)
       return CommandResult(
         inspection.isAcceptable ? .good : .failed, output: isJSON ? [report.json] : report.lines,
-        diagnostics: key?.findings.map(\.description) ?? [])
+        diagnostics: key?.findings ?? [])
     } catch let error as SigningKeyError {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     } catch let error as SmallFile.Failure {
@@ -45,8 +45,17 @@ public struct InspectCommand: Sendable {
     }
   }
 
-  /// The key of `file`. If the file's name does not tell the key ID, the one in the token is believed.
-  private static func key(_ file: String, for inspection: Inspection) throws(SigningKeyError) -> SigningKey {
+  /// The key of `file`, public or private, and what there is to say about the file.
+  private static func key(
+    _ file: String, for inspection: Inspection
+  ) throws(SigningKeyError) -> (key: VerificationKey, findings: [String]) {
+    if let key = try VerificationKey.load(publicKeyFile: file) { return (key, []) }
+    let key = try signingKey(file, for: inspection)
+    return (key.verificationKey, key.findings.map(\.description))
+  }
+
+  /// If the file's name does not tell the key ID, the one in the token is believed.
+  private static func signingKey(_ file: String, for inspection: Inspection) throws(SigningKeyError) -> SigningKey {
     do {
       return try SigningKey.load(file: file, keyID: nil)
     } catch {
@@ -80,8 +89,16 @@ struct InspectionReport {
     }
     if !lines.isEmpty { lines.append("") }
     lines += inspection.checks.map { "\(padded(word($0.verdict), 9))\(padded($0.rule, 20))\($0.explanation)" }
-    let verdict = inspection.isAcceptable ? "Every rule that can be checked here holds." : "Apple would refuse it."
     return lines + ["", verdict]
+  }
+
+  /// Apple alone knows which keys of which teams it accepts.
+  private var verdict: String {
+    guard inspection.isAcceptable else { return "Apple would refuse it." }
+    let isSigned = inspection.checks.contains { $0.rule == "signature" && $0.verdict == .pass }
+    return isSigned
+      ? "The token is well-formed and signed by the given key. Only Apple can say whether it accepts this key and team."
+      : "The token is well-formed. The signature is not verified, because no key was given: --key-file names one."
   }
 
   /// For programs.

@@ -37,6 +37,36 @@ struct MintCommandTests {
     withExtendedLifetime(key) {}
   }
 
+  @Test("inspect takes a public key as well, and says what it verified")
+  func publicKey() throws {
+    let key = try KeyFixture()
+    let token = try #require(Self.mint(key.path).output.first)
+    func file(_ name: String, _ command: String) -> String {
+      let path = "\(key.folder)/\(name)"
+      #expect(unsafe system("\(command) > \(path) 2>/dev/null && chmod 600 \(path)") == 0)
+      return path
+    }
+    let own = file("public.pem", "openssl pkey -pubout -in \(key.path)")
+    let verified = Self.inspect(token, keyFile: own)
+    #expect(verified.status == .good)
+    #expect(
+      verified.output.last
+        == "The token is well-formed and signed by the given key. Only Apple can say whether it accepts this key and team."
+    )
+    #expect(
+      Self.inspect(token).output.last
+        == "The token is well-formed. The signature is not verified, because no key was given: --key-file names one.")
+    let curve = "openssl ecparam -genkey -noout -name"
+    let another = file("other.pem", "\(curve) prime256v1 | openssl pkey -pubout")
+    #expect(Self.inspect(token, keyFile: another).status == .failed)
+    for name in ["secp384r1", "secp256k1"] {
+      let wrong = Self.inspect(token, keyFile: file("\(name).pem", "\(curve) \(name) | openssl pkey -pubout"))
+      #expect(wrong.status == .configuration)
+      #expect(wrong.diagnostics.first?.contains("is a public key that is damaged or not EC P-256") == true)
+    }
+    withExtendedLifetime(key) {}
+  }
+
   @Test("inspect says no with status 1")
   func refused() throws {
     let key = try KeyFixture()
