@@ -28,9 +28,9 @@ help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Debug, because a first build takes half as long as release's and the tests then need not build it again.
-run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token
+run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token (PORT=9000 for another port)
 	@swift build --product $(PRODUCT)
-	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(ARGUMENTS)
+	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
 	@.ci/need openssl curl logrotate haproxy nginx chromium valgrind

@@ -1,4 +1,5 @@
 public import Bytes
+import Glibc
 import JSON
 
 /// Holds a developer token against each rule of Apple's and explains each failure.
@@ -136,6 +137,14 @@ package enum Printable {
     return "“\(text)”"
   }
 
-  /// The same for bytes from outside.
+  /// A path as it is found from the root, also if it was written relative to the working directory.
+  package static func absolute(_ path: String) -> String {
+    guard !path.hasPrefix("/"), let folder = unsafe getcwd(nil, 0) else { return path }
+    defer { unsafe free(folder) }
+    let root = unsafe String(cString: folder)
+    return root == "/" ? "/\(path)" : "\(root)/\(path)"
+  }
+
+  /// ``quote(_:limit:)`` for bytes from outside.
   package static func quote(_ bytes: ByteString, limit: Int = 80) -> String { quote(bytes.text, limit: limit) }
 }

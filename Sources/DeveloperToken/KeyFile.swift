@@ -20,10 +20,12 @@ struct KeyFile {
     return KeyFile(text: text, findings: access.findings("The key file"))
   }
 
-  /// Whether there is a folder at `path`.
-  static func isDirectory(_ path: String) -> Bool {
+  /// Checks that there is something at `path`, and that it is no folder.
+  static func checkPlace(_ path: String) throws(SigningKeyError) {
+    guard !path.hasPrefix("~") else { throw .init(.unexpandedHome) }
     var status = stat()
-    return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    guard unsafe stat(path, &status) == 0 else { throw .init(.unreadable(errno)) }
+    if status.st_mode & S_IFMT == S_IFDIR { throw .init(.directory) }
   }
 
   private static func checkType(_ mode: mode_t) throws(SigningKeyError) {

@@ -83,8 +83,8 @@ extension SigningKey {
   /// - Throws: `SigningKeyError`, which names the path and what is wrong.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
     do throws(SigningKeyError) {
-      // First, because a folder's name is not the name of a key file either.
-      guard !KeyFile.isDirectory(path) else { throw SigningKeyError(.directory) }
+      // Before its name, which is not at fault if nothing is there, or a folder.
+      try KeyFile.checkPlace(path)
       let keyID = try Self.keyID(given: keyID, path: path)
       let file = try KeyFile.read(path)
       return try SigningKey(parsing: file.text, keyID: keyID, findings: file.findings)
@@ -126,7 +126,7 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
 
   /// One or two sentences: what is wrong, and what would be right.
   public var description: String {
-    let subject = path.map { "The key file \(Printable.quote($0, limit: 1024))" } ?? "The key"
+    let subject = path.map { "The key file \(Printable.quote(Printable.absolute($0), limit: 1024))" } ?? "The key"
     return "\(subject) \(reason.predicate)"
   }
 }
@@ -136,6 +136,8 @@ extension SigningKeyError {
   public enum Reason: Sendable, Hashable {
     /// The file cannot be opened or read; the `errno` says why.
     case unreadable(Int32)
+    /// It begins with `~`, which a shell expands.
+    case unexpandedHome
     /// It is a directory.
     case directory
     /// It is a device, a FIFO or a socket.
@@ -172,6 +174,8 @@ extension SigningKeyError.Reason {
   var predicate: String {
     switch self {
     case .unreadable(let code): Self.unreadable(code)
+    case .unexpandedHome:
+      "has a path that begins with ~, which a shell expands and this program does not; write the path in full."
     case .directory: "is a directory; write the path of the AuthKey_<KEYID>.p8 file in it."
     case .notRegularFile: "is a device, FIFO or socket; it must be a regular file."
     case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a MusicKit key has about 260 bytes."

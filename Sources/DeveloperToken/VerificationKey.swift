@@ -68,6 +68,7 @@ extension VerificationKey {
   /// - Throws: `SigningKeyError` if the file cannot be read, or its key is not one of P-256.
   public static func load(publicKeyFile path: String) throws(SigningKeyError) -> VerificationKey? {
     do throws(SigningKeyError) {
+      try KeyFile.checkPlace(path)
       guard let der = KeyText.publicKeyDER(from: try KeyFile.read(path).text) else { return nil }
       guard let key = der.withBytes({ VerificationKey(subjectPublicKeyInfo: $0) }) else { throw .init(.otherPublicKey) }
       return key

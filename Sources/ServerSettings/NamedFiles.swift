@@ -67,16 +67,16 @@ extension ClientCandidate {
   ) -> (problem: String, remedy: String?)? {
     let json: [UInt8]
     do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
-      return ("the file \(quoted(file)) \(error)", "write the path of a readable JWK Set")
+      return ("the file \(quotedPath(file)) \(error)", "write the path of a readable JWK Set")
     }
     if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
       return (
-        "the file \(quoted(file)) holds a web page",
+        "the file \(quotedPath(file)) holds a web page",
         "write the path of a JWK Set, JSON of the form {\"keys\": […]}"
       )
     }
-    do { warnings += try JSONWebKeySet(json).findings.map { "The key set \(quoted(file)): \($0)" } } catch {
-      return ("\(quoted(file)) is no JWK Set that can be used. \(error)", nil)
+    do { warnings += try JSONWebKeySet(json).findings.map { "The key set \(quotedPath(file)): \($0)" } } catch {
+      return ("\(quotedPath(file)) is no JWK Set that can be used. \(error)", nil)
     }
     return nil
   }
@@ -89,7 +89,7 @@ extension Settings.Audit {
     guard let reason = Self.obstacle(file) else { return [] }
     return [
       SettingsFault(
-        Self.file.path, problem: "the file \(quoted(file)) \(reason)",
+        Self.file.path, problem: "the file \(quotedPath(file)) \(reason)",
         remedy: "write the path of a file in a folder that the server may write to")
     ]
   }

@@ -136,7 +136,7 @@ extension Settings.Server.TLSFiles {
         return nil
       } catch {
         return SettingsFault(
-          path, problem: "the file \(quoted(file)) \(error)", remedy: "write the path of a readable PEM file")
+          path, problem: "the file \(quotedPath(file)) \(error)", remedy: "write the path of a readable PEM file")
       }
     }
   }

@@ -81,6 +81,15 @@ struct KeyFileTests {
     #expect(findings(0o400, owner: 0) == [])
   }
 
+  @Test("is named from the root, and a path for a shell to expand is refused")
+  func paths() throws {
+    let folder = unsafe String(cString: try #require(unsafe getcwd(nil, 0)))
+    #expect(
+      try error("no/AuthKey_ABC123DEFG.p8").description
+        == "The key file “\(folder)/no/AuthKey_ABC123DEFG.p8” does not exist.")
+    #expect(try error("~/AuthKey_ABC123DEFG.p8").reason == .unexpandedHome)
+  }
+
   @Test("that is no file is named")
   func notAFile() throws {
     let fifo = directory.path + "/fifo"

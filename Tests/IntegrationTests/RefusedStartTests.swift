@@ -43,6 +43,16 @@ struct RefusedStartTests {
     #expect(second.status == 78)
     #expect(second.stderr.contains("another program listens there already"))
     #expect(second.stderr.contains("\(server.port)"))
+    #expect(
+      second.stderr.hasSuffix(
+        "The settings are server.host (SERVER_HOST, --host) and server.port (SERVER_PORT, --port).\n"))
+    let admin = try ground.run(["serve"], ["ADMIN_PORT": "\(server.port)", "SERVER_PORT": "0"])
+    #expect(admin.stderr.hasSuffix("The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).\n"))
+    for command in ["demo", "sandbox"] {
+      let result = try Program.run([command, "--port", "\(server.port)"])
+      #expect(result.status == 78)
+      #expect(result.stderr.hasSuffix("or choose another address or port. The flag --port N chooses the port.\n"))
+    }
     #expect(try server.request("/token").status == 200, "the first one is not disturbed")
   }
 

@@ -240,6 +240,7 @@ extension SettingType where Value == String {
     guard !text.isEmpty, !text.utf8.contains(0) else {
       throw InvalidValue(problem: "is empty or holds a NUL", remedy: "write a file's path")
     }
+    guard !text.hasPrefix("~") else { throw InvalidValue.unexpandedHome }
     return text
   }
 
@@ -248,6 +249,7 @@ extension SettingType where Value == String {
     guard (1...107).contains(text.utf8.count), !text.utf8.contains(0) else {
       throw InvalidValue(problem: "is a path of \(text.utf8.count) bytes", remedy: "write a path of 1 to 107 bytes")
     }
+    guard !text.hasPrefix("~") else { throw InvalidValue.unexpandedHome }
     return text
   }
 }

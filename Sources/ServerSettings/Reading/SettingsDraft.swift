@@ -1,4 +1,5 @@
 import Access
+import DeveloperToken
 import HTTPServer
 
 /// The settings that could be read, and all errors in them.
@@ -128,6 +129,11 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
     self.remedy = remedy
   }
 
+  /// A fault of a value at `path`.
+  init(_ path: String, source: SettingSource?, _ value: InvalidValue) {
+    self.init(path, source: source, problem: value.problem, remedy: value.remedy)
+  }
+
   /// The fault on one line.
   public var description: String {
     let place = path.isEmpty ? source.map { "\($0)" } ?? "" : path + (source.map { " (\($0))" } ?? "")
@@ -181,6 +187,11 @@ package struct InvalidValue: Error, Equatable, CustomStringConvertible {
 }
 
 extension InvalidValue {
+  /// A path that begins with `~`.
+  static let unexpandedHome = InvalidValue(
+    problem: "begins with ~, which a shell expands and this server does not",
+    remedy: "write the path in full, as in /home/music/AuthKey_ABC1234567.p8")
+
   /// A value of another type than the wanted one.
   static func wrongType(_ value: JSON5Value, remedy: String) -> InvalidValue {
     InvalidValue(problem: value == .null ? "is null" : "is \(value.kind)", remedy: remedy)
@@ -194,6 +205,11 @@ extension InvalidValue {
 /// the beginning of an API key.
 package func quoted(_ value: String) -> String {
   isQuotable(value) ? "\"\(escaped(value))\"" : "the value (\(value.utf8.count) bytes)"
+}
+
+/// A file's path as a fault may show it: from the root, so that it says in which folder the file was looked for.
+func quotedPath(_ path: String) -> String {
+  isQuotable(path) && !looksLikeKey(path) ? "\"\(escaped(Printable.absolute(path)))\"" : quoted(path)
 }
 
 /// `value` as it may stand in a fault without quotation marks: a member's name in a path, a number, an origin.

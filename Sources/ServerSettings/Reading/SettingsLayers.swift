@@ -33,6 +33,11 @@ struct SettingsLayers {
 
   private mutating func addFile(_ path: String) {
     let source = SettingSource.file(path)
+    guard !path.hasPrefix("~") else {
+      faults.append(SettingsFault("", source: source, InvalidValue.unexpandedHome))
+      isComplete = false
+      return
+    }
     do throws(SmallFile.Failure) {
       let descriptor = try SmallFile.open(path)
       defer { close(descriptor) }
@@ -48,7 +53,8 @@ struct SettingsLayers {
       }
     } catch {
       let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
-      faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: remedy))
+      let place = SettingSource.file(looksLikeKey(path) ? path : Printable.absolute(path))
+      faults.append(SettingsFault("", source: place, problem: "\(error)", remedy: remedy))
       isComplete = false
     }
   }

@@ -41,11 +41,14 @@ public struct DemoCommand: Sendable {
       }
       return CommandResult(.good)
     } catch {
-      return CommandResult(.configuration, diagnostics: ["\(error)"])
+      // The demo reads no settings but its flag.
+      let sentence = "\(error)".replacing(Settings.Server.Address.tcp(.localhost, port: port).settings, with: Self.flag)
+      return CommandResult(.configuration, diagnostics: [sentence])
     }
   }
 
   private static let team = "DEMOTEAM01"
+  private static let flag = "The flag --port N chooses the port."
 
   private func settings(upstream: String, openFiles: Int) throws -> Settings {
     var host = host

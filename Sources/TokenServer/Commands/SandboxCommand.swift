@@ -68,6 +68,8 @@ public struct SandboxCommand: Sendable {
       return CommandResult(.good)
     } catch let error as FlagError {
       return CommandResult(.usage, diagnostics: [error.description])
+    } catch let error as ListenError {
+      return CommandResult(.configuration, diagnostics: ["\(error) The flag --port N chooses the port."])
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     }

@@ -174,7 +174,14 @@ struct ServerProcess {
     configuration.memory = memory
     configuration.isTrustedProxy = settings.isTrustedProxy
     configuration.requiresProxyHeader = settings.proxyProtocol
-    return try Server(configuration, router: first.publicRouter, loops: loops)
+    return try Self.opened(as: settings.address.settings) {
+      try Server(configuration, router: first.publicRouter, loops: loops)
+    }
+  }
+
+  /// The server; an error names the settings that the address comes from.
+  private static func opened(as settings: String, _ server: () throws -> Server) throws -> Server {
+    do { return try server() } catch let error as ListenError { throw StartError("\(error) \(settings)") }
   }
 
   /// How much longer than the catalog's own timeout a caller's connection waits for its response: a key set may have to
@@ -190,7 +197,9 @@ struct ServerProcess {
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
     configuration.isTrustedProxy = first.settings.server.isTrustedProxy
     configuration.limits.connections = first.settings.server.descriptors.adminConnections
-    return try Server(configuration, router: first.adminRouter, loops: loops)
+    return try Self.opened(as: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
+      try Server(configuration, router: first.adminRouter, loops: loops)
+    }
   }
 
   /// For the few connections of probes and scrapes.
@@ -214,6 +223,16 @@ struct ServerProcess {
     var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
     var rest = timespec()
     while unsafe nanosleep(&left, &rest) != 0 { left = rest }
+  }
+}
+
+extension Settings.Server.Address {
+  /// A sentence that names the settings.
+  var settings: String {
+    switch self {
+    case .tcp: "The settings are server.host (SERVER_HOST, --host) and server.port (SERVER_PORT, --port)."
+    case .unix: "The setting is server.unixSocket (SERVER_UNIX_SOCKET, --unix-socket)."
+    }
   }
 }
 

@@ -29,6 +29,12 @@ struct SettingsFaultTests {
     Case(
       "a port as a string", "server: { port: '80' }", fault: "server.port: is a string; write a whole number from 0"),
     Case("a fractional port", "server: { port: 80.5 }", fault: "server.port: \"80.5\" is not a whole number;"),
+    Case(
+      "a path for a shell to expand", "server: { tls: { certificateFile: '~/c.pem', keyFile: 'k.pem' } }",
+      fault: "server.tls.certificateFile: begins with ~, which a shell expands and this server does not; write the"),
+    Case(
+      "a socket for a shell to expand", "server: { unixSocket: '~/s' }",
+      fault: "server.unixSocket: begins with ~, which a shell expands"),
     Case("a null", "server: { port: null }", fault: "server.port: is null;"),
     Case(
       "a port in the environment", environment: ["SERVER_PORT": "80a"],
