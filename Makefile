@@ -10,7 +10,7 @@ TEST_FUZZ_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
-SCRIPTS := .ci/run .ci/need Tests/foreign-text Tests/words Tests/instructions Fuzz/run
+SCRIPTS := .ci/run .ci/need .ci/scratch Tests/foreign-text Tests/words Tests/instructions Fuzz/run
 VENV := .venv
 # The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached response;
 # they are on in debug builds, and so in every test (docs/decisions.md).
@@ -34,10 +34,10 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token 
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
 	@.ci/need openssl curl logrotate haproxy nginx chromium valgrind
-	swift build $(QUIET) --build-tests
-	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" swift test --skip-build --disable-xctest --quiet
-	Tests/instructions
-	Fuzz/run $(TEST_FUZZ_SECONDS)
+	.ci/scratch swift build $(QUIET) --build-tests
+	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" .ci/scratch swift test --skip-build --disable-xctest --quiet
+	.ci/scratch Tests/instructions
+	.ci/scratch Fuzz/run $(TEST_FUZZ_SECONDS)
 
 bench: toolchain ## Measure against nginx and OpenSSL, side by side
 	@.ci/need nginx wrk openssl
