@@ -21,12 +21,12 @@ public struct PacingLimits: Sendable, Equatable {
 
   // Probing
 
-  /// By how many requests a second the first step of a probe exceeds the learned rate: 1.4, but at least 4.5 percent of it
-  /// and at most 20. An upstream that counts in windows of a second then refuses one or two requests, or 4.5 percent of a
-  /// second's.
+  /// By how many requests a second the first step of a probe exceeds the learned rate: 1.4, but at least 3 percent of it
+  /// and at most 20. An upstream that counts in windows of a second then refuses one or two requests, or 3 percent of a
+  /// second's. With more, a modest client's slowest hundredth is the requests that are refused.
   public var excess = 1.4
   /// See ``excess``.
-  public var leastExcess = 0.045
+  public var leastExcess = 0.03
   /// See ``excess``.
   public var mostExcess = 0.2
 

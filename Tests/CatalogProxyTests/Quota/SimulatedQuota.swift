@@ -24,13 +24,7 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   }
 
   /// The seconds in which a quota that has doubled is to be in use.
-  ///
-  /// At 20 requests a second, a fixed window refuses two requests of a probe now and then, which are paid for by 110
-  /// requests: 5.5 s, before the step that finds the new quota.
-  var recovery: Double {
-    if quota < 20 { return 60 }
-    return quota == 20 && limiter == .fixedWindow ? 10 : 5
-  }
+  var recovery: Double { quota < 20 ? 60 : 5 }
 }
 
 /// An upstream's limiter. Windows are of one second.
