@@ -14,7 +14,8 @@ enum Program {
       exit(refusal.status.rawValue)
     }
     do {
-      var command = try MusicKitTokenServer.parseAsRoot()
+      let arguments = Array(CommandLine.arguments.dropFirst())
+      var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
       let serves = command is Serve || command is Demo || command is Sandbox
       if !serves { ProcessSignals.release() }
       try command.run()

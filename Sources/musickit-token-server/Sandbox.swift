@@ -46,7 +46,9 @@ struct Sandbox: ParsableCommand {
   @Option(help: ArgumentHelp("What goes wrong with every request, as in delay=1s,status=503.", valueName: "faults"))
   var fault: String?
 
-  @Option(help: ArgumentHelp("Seconds by which its clock is ahead; behind if negative.", valueName: "seconds"))
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Seconds by which its clock is ahead; behind if negative.", valueName: "seconds"))
   var clockSkew = 0
 
   @Option(help: ArgumentHelp("etag, max-age, both, none or mixed: what answers say of caching.", valueName: "kind"))

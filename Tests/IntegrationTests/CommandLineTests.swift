@@ -35,12 +35,18 @@ struct CommandLineTests {
     #expect(commands.contains("serve") && commands == rows)
   }
 
-  @Test("prints its version")
-  func version() throws {
-    let result = try Program.run(["--version"])
+  @Test("prints its version", arguments: ["--version", "-V"])
+  func version(_ flag: String) throws {
+    let result = try Program.run([flag])
     #expect(result.status == 0)
-    #expect(result.stdout.split(separator: "\n").count == 1)
-    #expect(result.stdout.contains("."))
+    #expect(result.stdout.wholeMatch(of: /\d+\.\d+\.\d+\n/) != nil)
+  }
+
+  @Test("takes a negative number as an option's value")
+  func negative() throws {
+    let result = try Program.run(["sandbox", "--clock-skew", "-1000000001"])
+    #expect(result.status == 64)
+    #expect(result.stderr == "--clock-skew is not a number of seconds from -1000000000 to 1000000000.\n")
   }
 
   @Test(
