@@ -141,3 +141,42 @@ extension AccessRecord {
     format.end(&bytes)
   }
 }
+
+/// The record for a person at a terminal: `15:04:05Z  200  GET /token  1.234 ms`, the status with its colour.
+extension AccessRecord {
+  /// The columns of a line at most, escape sequences aside.
+  static let columns = 120
+
+  func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
+    var stamp: [UInt8] = []
+    stamp.append(time)
+    bytes += stamp[11..<19]
+    bytes.append("Z  ")
+    bytes.append(colour)
+    bytes.append(decimal: status)
+    bytes.append("\u{1B}[0m  ")
+    bytes.appendWord(method, atMost: 8)
+    bytes.append(" ")
+    // The other parts have 44 columns at most: time 11, status 5, method 9, and a duration below 100 days 19.
+    bytes.appendWord(route, atMost: Self.columns - 44)
+    bytes.append("  ")
+    bytes.appendMilliseconds(duration)
+    bytes.append(" ms\n")
+  }
+
+  private var colour: StaticString {
+    switch status {
+    case ..<300: "\u{1B}[32m"
+    case ..<400: "\u{1B}[36m"
+    case ..<500: "\u{1B}[33m"
+    default: "\u{1B}[31m"
+    }
+  }
+}
+
+extension [UInt8] {
+  /// The first `limit` characters of `text`, which is a word of the program; what is not printable ASCII becomes `?`.
+  fileprivate mutating func appendWord(_ text: String, atMost limit: Int) {
+    for byte in text.utf8.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }
+  }
+}

@@ -15,6 +15,7 @@ public final class LogSink: @unchecked Sendable {
   // Sendable because `target`, `spare` and `endsMidLine` are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
+  private let isForPerson: Bool
   private let queue = DispatchQueue(label: "log")
   private let waiting: Locked<Waiting>
   private var spare: [UInt8] = []
@@ -30,21 +31,32 @@ public final class LogSink: @unchecked Sendable {
 
   /// A sink for `descriptor`, which stays the caller's and must stay open.
   ///
-  /// - Parameter capacity: The bytes that may wait; lines beyond are dropped and counted.
-  public convenience init(descriptor: Int32, format: LogFormat, capacity: Int = 1 << 20) {
-    self.init(target: FixedTarget(descriptor), format: format, capacity: capacity)
+  /// - Parameters:
+  ///   - isForPerson: Whether a person reads the lines at a terminal: then a request is a short line with a colour.
+  ///   - capacity: The bytes that may wait; lines beyond are dropped and counted.
+  public convenience init(
+    descriptor: Int32, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20
+  ) {
+    self.init(target: FixedTarget(descriptor), format: format, isForPerson: isForPerson, capacity: capacity)
   }
 
   /// A sink for `target`, which is the sink's alone from now on.
-  init(target: any LogTarget, format: LogFormat, capacity: Int = 1 << 20) {
+  init(target: any LogTarget, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20) {
     self.target = target
     self.format = format
+    self.isForPerson = isForPerson
     waiting = Locked(Waiting(buffer: LogBuffer(capacity: capacity, format: format)))
   }
 
   /// Logs one request, without allocating memory.
   public func log(_ record: AccessRecord) {
-    append { bytes, format in record.append(to: &bytes, format: format, time: .now()) }
+    append { bytes, format in
+      if isForPerson {
+        record.appendForPerson(to: &bytes, time: .now())
+      } else {
+        record.append(to: &bytes, format: format, time: .now())
+      }
+    }
   }
 
   /// Appends the one line that `write` appends.

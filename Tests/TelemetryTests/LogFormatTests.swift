@@ -103,4 +103,32 @@ struct LogFormatTests {
     #expect(
       String(decoding: bytes, as: UTF8.self).replacing("2026-09-21T14:13:20.123Z", with: "T") == expected + "\n")
   }
+  @Test(
+    "of a request is short and has a colour for a person",
+    arguments: [(200, 32), (304, 36), (404, 33), (499, 33), (502, 31)])
+  func person(_ status: Int, _ colour: Int) throws {
+    #expect(
+      try Self.personLine(route: "/token", status: status)
+        == "14:13:20Z  \u{1B}[\(colour)m\(status)\u{1B}[0m  GET /token  1.234 ms\n")
+  }
+
+  @Test("of a request has 120 columns at most for a person, and nothing that drives the terminal")
+  func columns() throws {
+    let route = "/\u{1B}[31m" + String(repeating: "é", count: 200)
+    let line = try Self.personLine(method: "PROPPATCH", route: route, duration: .seconds(99 * 86_400))
+    let visible = line.replacing("\u{1B}[32m", with: "").replacing("\u{1B}[0m", with: "").dropLast()
+    #expect(visible.utf8.count <= 120)
+    #expect(visible.utf8.allSatisfy { (0x20..<0x7F).contains($0) })
+  }
+
+  private static func personLine(
+    method: String = "GET", route: String, status: Int = 200, duration: Duration = .microseconds(1234)
+  ) throws -> String {
+    let record = AccessRecord(
+      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: method, route: route, status: status,
+      bytes: 270, duration: duration)
+    var bytes: [UInt8] = []
+    record.appendForPerson(to: &bytes, time: time)
+    return String(decoding: bytes, as: UTF8.self)
+  }
 }

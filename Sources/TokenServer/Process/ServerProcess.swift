@@ -27,7 +27,9 @@ struct ServerProcess {
   /// Throws a sentence for the operator.
   init(_ source: RuntimeSnapshot.Source) throws(StartError) {
     let settings = source.settings
-    let sink = LogSink(descriptor: STDERR_FILENO, format: settings.log.format)
+    let sink = LogSink(
+      descriptor: STDERR_FILENO, format: settings.log.format,
+      isForPerson: settings.log.format == .text && Self.logsInColour())
     let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
     }
     Heap.returnLargeBlocks()
@@ -105,6 +107,13 @@ struct ServerProcess {
     let `public`: [SocketAddress]
     let admin: [SocketAddress]
     let isSecure: Bool
+  }
+
+  /// Whether standard error is a terminal on which the user has not turned colours off (no-color.org).
+  private static func logsInColour() -> Bool {
+    let refusal = unsafe getenv("NO_COLOR")
+    let isRefused = unsafe refusal.map { unsafe $0.pointee != 0 } ?? false
+    return isatty(STDERR_FILENO) == 1 && !isRefused
   }
 
   // MARK: Descriptors and threads
