@@ -87,7 +87,7 @@ public struct CatalogAnswer: Sendable {
 ///
 /// Each attempt takes one turn of its caller's share, whatever the request says: for Apple it is one request, whether the
 /// caller forces a validation, wants nothing stored, or adds a parameter that no other caller uses.
-struct Exchange {
+struct CatalogExchange {
   /// The request, still without the credential.
   let request: UpstreamRequest
   /// Whose share of the quota it takes.

@@ -9,7 +9,7 @@ extension CatalogGateway {
   /// Waits for a turn, no longer than the exchange may take.
   ///
   /// - Parameter isRetry: Whether the request was refused with 429 before.
-  func admit(_ exchange: Exchange, isRetry: Bool) async -> Admission {
+  func admit(_ exchange: CatalogExchange, isRetry: Bool) async -> Admission {
     let waiting = OneShot<Admission>()
     let now = clock.elapsed
     var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)

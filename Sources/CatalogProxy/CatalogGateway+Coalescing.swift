@@ -95,7 +95,7 @@ extension CatalogGateway {
     var fields = call.fields
     if let stored { for field in stored.answer.validators { fields.append(field) } }
     let requestedAt = clock.now
-    let exchange = Exchange(
+    let exchange = CatalogExchange(
       UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end, route: route)
     switch await perform(exchange) {
     case .failure(let failure): return .failure(failure)

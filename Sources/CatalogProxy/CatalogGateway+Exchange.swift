@@ -6,7 +6,7 @@ import UpstreamAdmission
 /// Going upstream: in one's turn, with a token, again where that is safe and of use.
 extension CatalogGateway {
   /// Sends a request until there is an answer worth having, or no more to be tried.
-  func perform(_ exchange: Exchange) async -> Exchange.Result {
+  func perform(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
     withState { $0.budget.requested() }
     var progress = Progress()
     while true {
@@ -47,11 +47,11 @@ extension CatalogGateway {
   }
 
   enum Step {
-    case done(Exchange.Result)
+    case done(CatalogExchange.Result)
     case again(after: Duration)
   }
 
-  private func attempt(_ exchange: Exchange, _ permit: HeldPermit, _ progress: inout Progress) async -> Step {
+  private func attempt(_ exchange: CatalogExchange, _ permit: HeldPermit, _ progress: inout Progress) async -> Step {
     guard exchange.end - clock.elapsed >= leastTime else {
       permit.release(.inconclusive)
       return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
@@ -109,7 +109,7 @@ extension CatalogGateway {
   // MARK: Judging
 
   private func judge(
-    _ response: UpstreamResponse, to exchange: Exchange, _ permit: HeldPermit, _ token: ProxyToken,
+    _ response: UpstreamResponse, to exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
     _ progress: inout Progress
   ) async -> Step {
     switch response.status.code {
@@ -145,7 +145,7 @@ extension CatalogGateway {
   }
 
   private func judge(
-    _ error: UpstreamError, of exchange: Exchange, _ permit: HeldPermit, _ progress: Progress
+    _ error: UpstreamError, of exchange: CatalogExchange, _ permit: HeldPermit, _ progress: Progress
   ) -> Step {
     permit.release(.inconclusive)
     guard error.cause != .cancelled else { return .done(givenUp(exchange)) }
@@ -159,13 +159,13 @@ extension CatalogGateway {
 
   /// What an exchange comes to that was given up on this side. Its caller has gone if the task is cancelled or the
   /// request's content broke off. Otherwise the caller is still there, because the server ends, and gets an error.
-  func givenUp(_ exchange: Exchange) -> Exchange.Result {
+  func givenUp(_ exchange: CatalogExchange) -> CatalogExchange.Result {
     if Task.isCancelled || exchange.content?.isBroken == true { return .cancelled }
     return .failure(.givenUp(nextHop: configuration.nextHop))
   }
 
   private func judgeLimit(
-    _ response: UpstreamResponse, _ exchange: Exchange, _ permit: HeldPermit, _ progress: inout Progress
+    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ progress: inout Progress
   ) -> Step {
     let now = clock.elapsed
     let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
@@ -186,7 +186,7 @@ extension CatalogGateway {
   }
 
   private func decision(
-    _ ending: Attempt.Ending, of exchange: Exchange, _ progress: Progress
+    _ ending: Attempt.Ending, of exchange: CatalogExchange, _ progress: Progress
   ) -> RetryPolicy.Decision {
     let now = clock.elapsed
     var attempt = Attempt(exchange.request.method, ending, number: progress.number, timeLeft: exchange.end - now)

@@ -11,7 +11,7 @@ extension CatalogGateway {
   ) async -> CatalogReply {
     let request = UpstreamRequest(
       call.method, call.target.target, fields: call.fields, content: content, contentLength: contentLength)
-    let exchange = Exchange(request, for: call, end: end, route: route)
+    let exchange = CatalogExchange(request, for: call, end: end, route: route)
     let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
     switch await perform(exchange) {
     case .response(let response, let permit):
@@ -36,7 +36,7 @@ extension CatalogGateway {
 extension CatalogGateway {
   /// Tries once more with another token, says why that is in vain, or passes the 401 through if it is about the user.
   func judgeRefusedToken(
-    _ response: UpstreamResponse, _ exchange: Exchange, _ permit: HeldPermit, _ token: ProxyToken,
+    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
     _ progress: inout Progress
   ) async -> Step {
     // A token from before the clock was set is refused for a reason that has passed: the current one is another.
@@ -71,7 +71,7 @@ extension CatalogGateway {
     return end(response, permit, .failure(rejected(token, by: response)))
   }
 
-  private func end(_ response: UpstreamResponse, _ permit: HeldPermit, _ result: Exchange.Result) -> Step {
+  private func end(_ response: UpstreamResponse, _ permit: HeldPermit, _ result: CatalogExchange.Result) -> Step {
     response.content.cancel()
     permit.release(.answered)
     return .done(result)
@@ -101,7 +101,7 @@ extension CatalogGateway {
   }
 
   /// Asks `/v1/test` whether Apple accepts the developer token of a request that got 401.
-  private func verdict(on token: ProxyToken, _ exchange: Exchange) async -> TokenRefreshPolicy.Verdict {
+  private func verdict(on token: ProxyToken, _ exchange: CatalogExchange) async -> TokenRefreshPolicy.Verdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {
       let now = clock.elapsed
@@ -121,7 +121,7 @@ extension CatalogGateway {
     return .unknown
   }
 
-  private func test(_ token: ProxyToken, _ exchange: Exchange) async -> TokenRefreshPolicy.Verdict {
+  private func test(_ token: ProxyToken, _ exchange: CatalogExchange) async -> TokenRefreshPolicy.Verdict {
     var fields: HTTPFields = [.accept: "application/json"]
     HeaderPolicy.authorize(&fields, with: token.credential)
     let start = clock.elapsed

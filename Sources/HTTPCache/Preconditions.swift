@@ -35,7 +35,7 @@ public struct Preconditions: Sendable, Equatable {
   ///   - opaque: What is between the quotes of its entity tag, which all its codings share: for `If-None-Match` the
   ///     comparison is the weak one (RFC 9110 §13.1.2).
   ///   - modified: Last-Modified, or else Date, in seconds since the epoch (RFC 9111 §4.3.2).
-  func areMet(byTag opaque: [UInt8]?, modified: Int, now: Int) -> Bool {
+  func isNotModified(byTag opaque: [UInt8]?, modified: Int, now: Int) -> Bool {
     if let tags { return Self.isListed(opaque, in: tags.span) }
     guard let date, let since = FieldDate.seconds(String(decoding: date, as: UTF8.self), now: now) else { return false }
     return modified <= since

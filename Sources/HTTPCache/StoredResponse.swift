@@ -83,7 +83,7 @@ public final class StoredResponse: Sendable {
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
     guard status == .ok, !preconditions.isEmpty else { return false }
     let modified = source.fields[.lastModified].flatMap { FieldDate.seconds($0, now: now.wall) }
-    return preconditions.areMet(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
+    return preconditions.isNotModified(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
   }
 
   // MARK: Validation

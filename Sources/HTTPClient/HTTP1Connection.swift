@@ -11,7 +11,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private let configuration: UpstreamClient.Configuration
   private weak var pool: (any ConnectionPool)?
 
-  private var exchange: Exchange?
+  private var exchange: UpstreamExchange?
   private var parser = ResponseHeadParser(answering: .get)
   /// Reads the content of the response whose head has come.
   private var decoder: ResponseContentDecoder?
@@ -62,7 +62,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   /// HTTP/1.1 has requests one after the other: there is nothing to wait for.
   func drain() {}
 
-  func carry(_ exchange: Exchange) throws(Unsendable) {
+  func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
     let request = exchange.request
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
@@ -131,7 +131,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     return event != .needMore
   }
 
-  private func readHead(_ bytes: ArraySlice<UInt8>, for exchange: Exchange) throws(ResponseError) -> Bool {
+  private func readHead(_ bytes: ArraySlice<UInt8>, for exchange: UpstreamExchange) throws(ResponseError) -> Bool {
     guard let length = try parser.parse(bytes.span) else { return false }
     link.consume(length)
     let head = parser.head
@@ -144,17 +144,17 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   /// Receives no more while enough waits to be read.
-  private func holdBack(_ exchange: Exchange) {
+  private func holdBack(_ exchange: UpstreamExchange) {
     link.isReading = (exchange.content?.buffered ?? 0) < configuration.limits.bufferedContent
   }
 
-  func contentWasRead(_ count: Int, of exchange: Exchange) {
+  func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
     guard exchange === self.exchange else { return }
     holdBack(exchange)
   }
 
   /// The response is whole: the connection goes on if both sides can.
-  private func finish(_ exchange: Exchange) {
+  private func finish(_ exchange: UpstreamExchange) {
     requestContent?.cancel()
     requestContent = nil
     rest()
@@ -170,7 +170,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   // MARK: The end
 
-  func abandon(_ exchange: Exchange) {
+  func abandon(_ exchange: UpstreamExchange) {
     guard exchange === self.exchange else { return }
     end(nil)
   }
@@ -195,7 +195,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   /// Closes the connection because bytes came before any of the request had been sent: they answer nothing of it.
-  private func unasked(_ exchange: Exchange) {
+  private func unasked(_ exchange: UpstreamExchange) {
     pool?.receivedUnsolicited()
     link.abort()
     _ = leave(wasUseless: false)
@@ -211,7 +211,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   /// Drops everything, and gives what it carried.
-  private func leave(wasUseless: Bool) -> Exchange? {
+  private func leave(wasUseless: Bool) -> UpstreamExchange? {
     let exchange = exchange
     self.exchange = nil
     requestContent?.cancel()

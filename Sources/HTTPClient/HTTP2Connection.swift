@@ -15,7 +15,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   /// Tells it from every other connection of the process.
   private let number: UInt64
 
-  private var exchanges: [HTTP2StreamID: Exchange] = [:]
+  private var exchanges: [HTTP2StreamID: UpstreamExchange] = [:]
   private var uploads: [HTTP2StreamID: Upload] = [:]
   private(set) var hasCarried = false
   private var hasAnswered = false
@@ -71,7 +71,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     settleLater()
   }
 
-  func carry(_ exchange: Exchange) throws(Unsendable) {
+  func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
     let request = exchange.request
     let id: HTTP2StreamID
     do {
@@ -102,7 +102,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   // MARK: Exchanges
 
-  func abandon(_ exchange: Exchange) {
+  func abandon(_ exchange: UpstreamExchange) {
     guard exchanges[exchange.stream] === exchange else { return }
     reset(exchange.stream)
   }
@@ -114,7 +114,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     link.flushSoon()
   }
 
-  func contentWasRead(_ count: Int, of exchange: Exchange) {
+  func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
     session.consume(count, on: exchange.stream)
     if session.wantsWrite { link.flushSoon() }
   }
@@ -257,7 +257,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
 
   private var peer: String { configuration.endpoint }
 
-  private func error(_ closure: HTTP2StreamClosure, of exchange: Exchange) -> UpstreamError {
+  private func error(_ closure: HTTP2StreamClosure, of exchange: UpstreamExchange) -> UpstreamError {
     let progress: UpstreamError.Progress = exchange.isAnswered ? .answered : .unanswered
     let moment = exchange.isAnswered ? "in the middle of its response" : "before it answered"
     switch closure.cause {

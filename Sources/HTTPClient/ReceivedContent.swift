@@ -14,7 +14,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   private let hold: MemoryHold
   private let loop: IOLoop
-  private weak var exchange: Exchange?
+  private weak var exchange: UpstreamExchange?
   private var parts: [[UInt8]] = []
   /// How it ends, once that is known.
   private var ending: Result<Void, ContentError>?
@@ -23,7 +23,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   /// Parts smaller than this together are joined: one read for many small ones.
   private static let joined = 16_384
 
-  init(_ exchange: Exchange, memory: MemoryBudget, loop: IOLoop) {
+  init(_ exchange: UpstreamExchange, memory: MemoryBudget, loop: IOLoop) {
     hold = MemoryHold(memory, for: nil)
     self.exchange = exchange
     self.loop = loop

@@ -85,13 +85,13 @@ final class RequestContent: @unchecked Sendable {
 ///
 /// Confined to its loop.
 final class Upload: RequestContent.Sink {
-  private let exchange: Exchange
+  private let exchange: UpstreamExchange
   private let stream: HTTP2StreamID
   private weak var connection: HTTP2Connection?
   private var content: RequestContent?
 
   /// Begins to send `content` on the stream of `exchange`.
-  init(_ content: any ContentReader, of exchange: Exchange, on connection: HTTP2Connection) {
+  init(_ content: any ContentReader, of exchange: UpstreamExchange, on connection: HTTP2Connection) {
     self.exchange = exchange
     self.connection = connection
     stream = exchange.stream

@@ -7,7 +7,7 @@ import TLS
 extension UpstreamClient {
   // MARK: Requests
 
-  func submit(_ exchange: Exchange) {
+  func submit(_ exchange: UpstreamExchange) {
     guard exchange.request.hasSoundTarget else {
       let words = "The request's target is not a path of visible ASCII characters."
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
@@ -15,7 +15,7 @@ extension UpstreamClient {
     enqueue(exchange)
   }
 
-  private func enqueue(_ exchange: Exchange) {
+  private func enqueue(_ exchange: UpstreamExchange) {
     exchange.wait(waiting.append(exchange), in: self)
     count { $0.requestsWaiting = waiting.count }
     dispatch()
@@ -45,7 +45,7 @@ extension UpstreamClient {
   }
 
   /// A connection with room. A request that was too large for another peer waits until this one's settings are known.
-  private func connection(for exchange: Exchange) -> (any UpstreamConnection)? {
+  private func connection(for exchange: UpstreamExchange) -> (any UpstreamConnection)? {
     connections.last { $0.room > 0 && !(exchange.isTooLargeForSome && $0.isSettling) }
   }
 
@@ -54,7 +54,7 @@ extension UpstreamClient {
   /// What an HTTP/2 peer takes of header fields is a setting of each connection, so another connection is tried first,
   /// instead of this one. If that says the same, the peer means it, and this request and its like go over HTTP/1.1, which
   /// has no such setting: there, the upstream answers for itself.
-  private func redirect(_ exchange: Exchange, from connection: any UpstreamConnection, _ reason: Unsendable) {
+  private func redirect(_ exchange: UpstreamExchange, from connection: any UpstreamConnection, _ reason: Unsendable) {
     switch reason {
     case .malformed(let error): exchange.failed(error)
     case .fieldSectionTooLarge where !exchange.isTooLargeForSome && !hasSmallFieldSections:
@@ -213,7 +213,7 @@ extension UpstreamClient: ConnectionPool {
 // MARK: What waiting requests ask
 
 extension UpstreamClient: ExchangeQueue {
-  func leave(_ ticket: WaitingList<Exchange>.Ticket) {
+  func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket) {
     waiting.remove(ticket)
     count { $0.requestsWaiting = waiting.count }
   }

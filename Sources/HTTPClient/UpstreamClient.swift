@@ -23,7 +23,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Connections that end when what they carry has.
   var draining: [any UpstreamConnection] = []
   var dialers: [ObjectIdentifier: Dialer] = [:]
-  var waiting = WaitingList<Exchange>()
+  var waiting = WaitingList<UpstreamExchange>()
   var backOff: BackOff
   /// Wakes the client when the back-off is over.
   var backOffTimer: Channel?
@@ -95,7 +95,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     _ request: UpstreamRequest, limits: UpstreamTimeouts
   ) async throws(UpstreamError) -> UpstreamResponse {
     guard !isClosed else { throw UpstreamError(.cancelled, .unprocessed, "The client was closed.") }
-    let exchange = Exchange(request, limits, memory: configuration.memory, loop: loop)
+    let exchange = UpstreamExchange(request, limits, memory: configuration.memory, loop: loop)
     let result = await withTaskCancellationHandler {
       await unsafe withUnsafeContinuation { waiter in
         unsafe exchange.start(waiter)

@@ -16,8 +16,8 @@ extension Connection {
     request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
     guard let client = forwardedClient(of: request, fields) else { return }
     request.holder = client.rateLimitPrefix.bits
-    request.client = client.description
-    request.rateLimitPrefix = client.isIPv4 ? request.client : client.rateLimitPrefix.description
+    request.clientAddress = client.description
+    request.rateLimitPrefix = client.isIPv4 ? request.clientAddress : client.rateLimitPrefix.description
   }
 
   private func proxysID(of request: Request) -> RequestID? {

@@ -90,9 +90,9 @@ extension Connection {
     case .reply(_, let reply, let router):
       guard let request else { return .nothing }
       switch reply(content.received) {
-      case .now(let response):
+      case .immediate(let response):
         return try respond(router.finished(response, for: request), to: request, bodyIsRead: true)
-      case .later(let work): return .work(work, router, bodyIsRead: true)
+      case .deferred(let work): return .work(work, router, bodyIsRead: true)
       }
     }
   }

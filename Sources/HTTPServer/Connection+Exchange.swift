@@ -44,12 +44,12 @@ extension Connection {
     case .respond(let respond): answer = respond(request)
     case .reply(let reply):
       switch reply(request) {
-      case .now(let response): answer = response
-      case .later(let work): return .work(work, router, bodyIsRead: false)
+      case .immediate(let response): answer = response
+      case .deferred(let work): return .work(work, router, bodyIsRead: false)
       }
     case .read(let limit, let judge):
       switch judge(request) {
-      case .now(let response):
+      case .immediate(let response):
         try checkArrivedBody(of: request)
         answer = response
       case .read(let reply): return .content(limit: limit, reply, router)
@@ -140,10 +140,10 @@ extension Connection {
   func record(_ request: Request, status: Int, bytes: Int) {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(
-      Exchange(
+      CompletedRequest(
         id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
         route: request.route, status: status, bytes: bytes,
-        duration: Deadline.now.duration(since: request.received), client: request.client))
+        duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress))
   }
 
   /// Answers with a refusal; the connection is to be closed behind it.

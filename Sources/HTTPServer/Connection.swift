@@ -17,7 +17,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// The address at the other end of TCP, or the one that the PROXY header names.
   private(set) var peer: SocketAddress
   /// The peer in logs. It is made once for all requests of the connection.
-  private(set) var client = ""
+  private(set) var clientAddress = ""
   /// The peer as shares and limits count it.
   private(set) var rateLimitPrefix = ""
   /// Whether what the peer says about others counts.
@@ -101,8 +101,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Takes `peer` for the one at the other end.
   func setPeer(_ peer: SocketAddress) {
     self.peer = peer
-    client = peer.ipAddress?.description ?? "unix"
-    rateLimitPrefix = peer.ipAddress.map { $0.isIPv4 ? client : $0.rateLimitPrefix.description } ?? client
+    clientAddress = peer.ipAddress?.description ?? "unix"
+    rateLimitPrefix = peer.ipAddress.map { $0.isIPv4 ? clientAddress : $0.rateLimitPrefix.description } ?? clientAddress
   }
 
   var now: Deadline { channel.loop.now }
@@ -295,7 +295,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func borrowRequest() -> Request {
     let request = worker.lendRequest()
-    request.client = client
+    request.clientAddress = clientAddress
     request.rateLimitPrefix = rateLimitPrefix
     request.holder = holder
     request.clientCertificate = clientCertificate

@@ -14,7 +14,7 @@ public final class Request {
   public internal(set) var id: RequestID
 
   /// The client's address without the port, or `unix`. Behind trusted proxies, the client that they name.
-  public internal(set) var client = ""
+  public internal(set) var clientAddress = ""
 
   /// The client as shares and limits count it: an IPv4 address, an IPv6 network of /64, or `unix`.
   public internal(set) var rateLimitPrefix = ""

@@ -55,16 +55,16 @@ struct DateField {
 /// What a handler has to say to a request: at once, or after a wait.
 public enum Reply: Sendable {
   /// The answer.
-  case now(Response)
+  case immediate(Response)
   /// Work that waits for something, done by a task of the connection's loop. The task is cancelled when the client goes
   /// away. The `Request` is no longer there: what the work needs of it, it takes along.
-  case later(@Sendable (RequestContext) async -> Response)
+  case deferred(@Sendable (RequestContext) async -> Response)
 }
 
 /// What a handler has to say to the head of a request whose content is still to be read.
 public enum HeadReply: Sendable {
   /// The response, whatever the content is.
-  case now(Response)
+  case immediate(Response)
   /// The content is wanted. The `Request` is no longer there when it has come: what the handler needs of it, it takes along.
   case read(@Sendable (_ content: [UInt8]) -> Reply)
 }

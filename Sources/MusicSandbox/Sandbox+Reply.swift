@@ -21,7 +21,7 @@ extension Sandbox {
   public func reply(to request: Request) -> Reply {
     let request = SandboxRequest(request)
     if ["POST", "PUT", "PATCH"].contains(request.method) {
-      return .later { context in
+      return .deferred { context in
         guard let content = await Self.read(context.content) else { return Response(.contentTooLarge) }
         var request = request
         request.content = content
@@ -29,8 +29,8 @@ extension Sandbox {
       }
     }
     let answer = answer(request)
-    if answer.delivery.isPlain { return .now(Response(answer)) }
-    return .later { context in await answer.response(on: context.loop) }
+    if answer.delivery.isPlain { return .immediate(Response(answer)) }
+    return .deferred { context in await answer.response(on: context.loop) }
   }
 
   /// The content, whole; nil if it is too long or breaks off.

@@ -127,7 +127,7 @@ struct HTTP1Tests {
       case .end: connection.end()
       }
       client.submit(
-        Exchange(UpstreamRequest(.get, "/next"), TestClient.patient, memory: .unlimited(), loop: client.loop))
+        UpstreamExchange(UpstreamRequest(.get, "/next"), TestClient.patient, memory: .unlimited(), loop: client.loop))
       return client.counters
     }
     #expect(counters.requestsOpen == 0)

@@ -58,7 +58,7 @@ import Testing
       Router([
         Route(below: "/") { request in
           let isBroken = request.query != nil
-          return .later { context in
+          return .deferred { context in
             var count = 0
             while let part = try? await context.content.read() { count += part.count }
             let content = TestContent()
@@ -97,7 +97,7 @@ import Testing
       kind,
       Router([
         Route(below: "/") { _ in
-          .later { _ in
+          .deferred { _ in
             let value: Void? = await Signal<Void>().next()
             ended.send(value == nil && Task.isCancelled)
             return Response(.ok)
@@ -117,7 +117,7 @@ import Testing
       kind,
       Router([
         Route(below: "/") { _ in
-          .later { _ in
+          .deferred { _ in
             begun.send(())
             await answers.next()
             return Response(.ok, body: Array("late".utf8))

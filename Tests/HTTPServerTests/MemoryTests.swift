@@ -148,7 +148,7 @@ import Testing
     let memory = MemoryBudget(limit: 1_000_000)
     let filler = MemoryHold(memory, for: nil)
     let router = Router([
-      Route("/wait", [.get(reply: { _ in .later { _ in Response(.ok, body: Array("done".utf8)) } })])
+      Route("/wait", [.get(reply: { _ in .deferred { _ in Response(.ok, body: Array("done".utf8)) } })])
     ])
     let server = try TestServer(variant, router: router, memory: memory)
     let client = try server.connect()
@@ -188,10 +188,10 @@ import Testing
     return Router(
       [
         Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
-        Route("/wait", [.get(reply: { _ in .later(respond) })]),
-        Route("/content", [.post(bodyLimit: 100) { _ in .read { _ in .later(respond) } }]),
+        Route("/wait", [.get(reply: { _ in .deferred(respond) })]),
+        Route("/content", [.post(bodyLimit: 100) { _ in .read { _ in .deferred(respond) } }]),
         Route(below: "/upload/") { _ in
-          .later { context in
+          .deferred { context in
             while let part = try? await context.content.read(), !part.isEmpty {}
             return await respond(context)
           }

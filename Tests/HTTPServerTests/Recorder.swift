@@ -10,9 +10,9 @@ final class Recorder: ExchangeObserver, Sendable {
 
   let recordsExchanges = true
 
-  func completed(_ exchange: borrowing Exchange) {
+  func completed(_ exchange: borrowing CompletedRequest) {
     let route = exchange.route.map { "\($0)" }
-    let entry = (exchange.status, route, exchange.duration, exchange.client)
+    let entry = (exchange.status, route, exchange.duration, exchange.clientAddress)
     completed.withLock { $0.append(entry) }
   }
 

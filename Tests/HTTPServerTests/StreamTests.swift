@@ -16,7 +16,7 @@ import Testing
         var response = Response(.ok)
         response.stream = content
         response.streamLength = request.query.flatMap { Int(String(decoding: $0, as: UTF8.self)) }
-        return .now(response)
+        return .immediate(response)
       },
       Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
     ])

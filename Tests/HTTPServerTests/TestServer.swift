@@ -106,7 +106,7 @@ extension Router {
       "/echo",
       [
         .get { request in Response(.ok, body: Array(request.query ?? [])) },
-        .post(bodyLimit: 100_000) { _ in .read { content in .now(Response(.ok, body: content)) } },
+        .post(bodyLimit: 100_000) { _ in .read { content in .immediate(Response(.ok, body: content)) } },
       ]),
     Route("/large", [.get { _ in Response(.ok, body: large) }]),
   ])

@@ -142,7 +142,7 @@ private final class Served {
 /// Wants to hear of nothing.
 private struct Nobody: ExchangeObserver {
   let recordsExchanges = false
-  func completed(_ exchange: borrowing Exchange) {}
+  func completed(_ exchange: borrowing CompletedRequest) {}
   func noticed(_ notice: ServerNotice) {}
 }
 

@@ -40,7 +40,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     router = connection.worker.router
     request = connection.worker.lendRequest()
     request.isHTTP2 = true
-    request.client = connection.client
+    request.clientAddress = connection.clientAddress
     request.rateLimitPrefix = connection.rateLimitPrefix
     request.holder = connection.holder
     request.clientCertificate = connection.clientCertificate
@@ -104,7 +104,7 @@ final class HTTP2Exchange: @unchecked Sendable {
       case .read(let limit, let judge):
         let reply: @Sendable ([UInt8]) -> Reply
         switch judge(request) {
-        case .now(let response): return finish(response)
+        case .immediate(let response): return finish(response)
         case .read(let next): reply = next
         }
         let context = context
@@ -113,16 +113,16 @@ final class HTTP2Exchange: @unchecked Sendable {
           // The stream may have closed while its content was read. Then the client waits for no response.
           guard !self.isClosed else { throw .draining }
           switch reply(content) {
-          case .now(let response): return response
-          case .later(let work):
+          case .immediate(let response): return response
+          case .deferred(let work):
             guard self.mayWait() else { throw .overMemory }
             return await work(context)
           }
         }
       case .reply(let reply):
         switch reply(request) {
-        case .now(let response): finish(response)
-        case .later(let work):
+        case .immediate(let response): finish(response)
+        case .deferred(let work):
           guard mayWait() else { return finish(Refusal.overMemory.response(id: request.id)) }
           let context = context
           start { () async throws(Refusal) in await work(context) }

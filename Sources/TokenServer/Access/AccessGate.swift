@@ -26,9 +26,9 @@ struct AccessGate: Sendable {
 
   /// The result, if the gate can decide at once.
   enum Admission {
-    case now(Verdict)
+    case immediate(Verdict)
     /// Keys of identity providers have to be fetched first.
-    case later([KeySetSource], PresentedCredentials)
+    case deferred([KeySetSource], PresentedCredentials)
   }
 
   /// A caller that the gate admitted for one request.
@@ -50,10 +50,10 @@ struct AccessGate: Sendable {
   func admit(_ request: Request, _ visit: AuditContext) -> Admission {
     let presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
-    case .known(let caller): return .now(count(caller, visit))
-    case .denied(let denial): return .now(.refused(refuse(denial, visit)))
+    case .known(let caller): return .immediate(count(caller, visit))
+    case .denied(let denial): return .immediate(.refused(refuse(denial, visit)))
     // A slice would keep the whole head.
-    case .keysWanted(let sources): return .later(sources, presented.copied())
+    case .keysWanted(let sources): return .deferred(sources, presented.copied())
     }
   }
 
@@ -220,7 +220,7 @@ struct AuditContext: Sendable {
 
   init(_ request: Request) {
     id = request.id
-    address = request.client
+    address = request.clientAddress
     rateLimitPrefix = request.rateLimitPrefix
     route = request.route ?? "-"
   }

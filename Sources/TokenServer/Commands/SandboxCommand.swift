@@ -238,7 +238,7 @@ struct SandboxServer {
 struct SilentObserver: ExchangeObserver {
   let recordsExchanges = false
 
-  func completed(_ exchange: borrowing Exchange) {}
+  func completed(_ exchange: borrowing CompletedRequest) {}
 
   func noticed(_ notice: ServerNotice) {}
 }

@@ -31,13 +31,15 @@ struct CatalogEndpoint: Sendable {
     do throws(Refusal) {
       let path = try path(of: request)
       request.route = path.route
-      guard request.method != .options else { return .now(Response(.noContent, fields: [.allow: "\(path.allow)"])) }
+      guard request.method != .options else {
+        return .immediate(Response(.noContent, fields: [.allow: "\(path.allow)"]))
+      }
       guard let method = request.method.forwarded, path.allows(method) else {
         throw Refusal(.methodNotAllowed, "This path answers \(path.allow).", fields: [.allow: "\(path.allow)"])
       }
       return reply(to: request, method, path)
     } catch {
-      return .now(error.response(id: request.id))
+      return .immediate(error.response(id: request.id))
     }
   }
 
@@ -52,16 +54,16 @@ struct CatalogEndpoint: Sendable {
   private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
     let visit = AuditContext(request)
     switch gate.admit(request, visit) {
-    case .now(let verdict):
+    case .immediate(let verdict):
       return reply(to: verdict, path, on: request.loop) { () throws(Refusal) in try call(method, path, of: request) }
-    case .later(let sources, let presented):
+    case .deferred(let sources, let presented):
       // The request is not there any more when the keys have come.
       let parsed = Result { () throws(Refusal) in try call(method, path, of: request) }
-      return .later { context in
+      return .deferred { context in
         let verdict = await gate.admit(presented, visit, afterKeysOf: sources)
         switch reply(to: verdict, path, on: context.loop, { () throws(Refusal) in try parsed.get() }) {
-        case .now(let response): return response
-        case .later(let work): return await work(context)
+        case .immediate(let response): return response
+        case .deferred(let work): return await work(context)
         }
       }
     }
@@ -88,21 +90,21 @@ struct CatalogEndpoint: Sendable {
     let admitted: AccessGate.AuthorizedCaller
     switch verdict {
     case .admitted(let value): admitted = value
-    case .refused(let response): return .now(response)
+    case .refused(let response): return .immediate(response)
     }
     let permitted: CatalogCall
     do throws(RequestDenied) {
       permitted = try permit(path, admitted, call)
     } catch {
-      return .now(gate.refuse(error, admitted))
+      return .immediate(gate.refuse(error, admitted))
     }
     gate.grant(admitted)
     if let reply = service.proxy.answerAtOnce(
       permitted, revalidate: { service.revalidate(permitted, on: loop) })
     {
-      return .now(response(reply, admitted))
+      return .immediate(response(reply, admitted))
     }
-    return .later { context in
+    return .deferred { context in
       response(await service.answer(permitted, in: context), admitted)
     }
   }

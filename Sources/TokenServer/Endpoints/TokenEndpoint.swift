@@ -27,8 +27,9 @@ struct TokenEndpoint: Sendable {
   private func reply(to request: Request) -> Reply {
     let visit = AuditContext(request)
     return switch gate.admit(request, visit) {
-    case .now(let verdict): .now(response(to: verdict, Wish(request)))
-    case .later(let sources, let presented): reply(to: presented, visit, afterKeysOf: sources, Wish(request).copied())
+    case .immediate(let verdict): .immediate(response(to: verdict, Wish(request)))
+    case .deferred(let sources, let presented):
+      reply(to: presented, visit, afterKeysOf: sources, Wish(request).copied())
     }
   }
 
@@ -37,9 +38,9 @@ struct TokenEndpoint: Sendable {
     let visit = AuditContext(request)
     let wish = Wish(request).copied()
     switch gate.admit(request, visit) {
-    case .now(.refused(let response)): return .now(response)
-    case .now(let verdict): return .read { .now(response(to: verdict, wish, $0)) }
-    case .later(let sources, let presented):
+    case .immediate(.refused(let response)): return .immediate(response)
+    case .immediate(let verdict): return .read { .immediate(response(to: verdict, wish, $0)) }
+    case .deferred(let sources, let presented):
       return .read { reply(to: presented, visit, afterKeysOf: sources, wish, $0) }
     }
   }
@@ -48,7 +49,7 @@ struct TokenEndpoint: Sendable {
     to presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish,
     _ content: [UInt8] = []
   ) -> Reply {
-    .later { _ in response(to: await gate.admit(presented, visit, afterKeysOf: sources), wish, content) }
+    .deferred { _ in response(to: await gate.admit(presented, visit, afterKeysOf: sources), wish, content) }
   }
 
   private func response(to verdict: AccessGate.Verdict, _ wish: Wish, _ content: [UInt8] = []) -> Response {

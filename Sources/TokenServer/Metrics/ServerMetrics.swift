@@ -58,7 +58,7 @@ final class ServerMetrics: Sendable {
       [
         .get(reply: { request in
           let id = request.id
-          return .later { _ in
+          return .deferred { _ in
             await withCheckedContinuation { continuation in
               let thread = try? Thread {
                 let body = self.queue.sync { self.page(minter, tls).bytes }

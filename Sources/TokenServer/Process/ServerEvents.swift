@@ -36,7 +36,7 @@ struct ServerEvents: ExchangeObserver {
 
   var recordsExchanges: Bool { writesAccessLog || tally != nil }
 
-  func completed(_ exchange: borrowing Exchange) {
+  func completed(_ exchange: borrowing CompletedRequest) {
     let method = exchange.method?.name ?? "-"
     tally?.count(
       route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
@@ -44,7 +44,7 @@ struct ServerEvents: ExchangeObserver {
     guard writesAccessLog else { return }
     sink.log(
       AccessRecord(
-        requestID: exchange.id, client: exchange.client, method: "\(method)",
+        requestID: exchange.id, client: exchange.clientAddress, method: "\(method)",
         route: exchange.route?.description ?? "-", status: exchange.status, bytes: exchange.bytes,
         duration: exchange.duration))
   }

@@ -16,13 +16,13 @@ protocol UpstreamConnection: AnyObject {
   func prepare() -> Bool
   /// Sends the request of an exchange, which is told all that comes of it. There must be room.
   /// - Throws: Why the request is not sent. The exchange is told nothing then.
-  func carry(_ exchange: Exchange) throws(Unsendable)
+  func carry(_ exchange: UpstreamExchange) throws(Unsendable)
   /// Takes on nothing more, and ends when what it carries has.
   func drain()
   /// An exchange is over before its response is: what carries it is released.
-  func abandon(_ exchange: Exchange)
+  func abandon(_ exchange: UpstreamExchange)
   /// So much of a response's content has been read.
-  func contentWasRead(_ count: Int, of exchange: Exchange)
+  func contentWasRead(_ count: Int, of exchange: UpstreamExchange)
   /// Ends it, and what it carries.
   func close()
 }
@@ -38,7 +38,7 @@ enum Unsendable: Error {
 /// Whom an exchange waits at before it is carried.
 protocol ExchangeQueue: AnyObject {
   /// An exchange waits no more.
-  func leave(_ ticket: WaitingList<Exchange>.Ticket)
+  func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket)
   /// An exchange's time for a connection is over.
   /// - Returns: Why it fails; nil if it should wait on, for the whole of its time.
   func connectTimedOut() -> UpstreamError?
@@ -49,7 +49,7 @@ protocol ExchangeQueue: AnyObject {
 /// One request and its response, from the wait for a connection to the last byte.
 ///
 /// While it waits it is this object and a timer without descriptor; neither task nor buffer. Confined to its loop.
-final class Exchange: ChannelDelegate, @unchecked Sendable {
+final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: a cancellation handler, which may run anywhere, only posts to the loop.
 
   let request: UpstreamRequest
@@ -73,7 +73,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
 
   private enum Phase {
     case new
-    case waiting(WaitingList<Exchange>.Ticket, any ExchangeQueue)
+    case waiting(WaitingList<UpstreamExchange>.Ticket, any ExchangeQueue)
     case sent(any UpstreamConnection)
     case answered(any UpstreamConnection)
     case over
@@ -101,7 +101,7 @@ final class Exchange: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Waits for a connection.
-  func wait(_ ticket: WaitingList<Exchange>.Ticket, in queue: any ExchangeQueue) {
+  func wait(_ ticket: WaitingList<UpstreamExchange>.Ticket, in queue: any ExchangeQueue) {
     phase = .waiting(ticket, queue)
     sleep(limits.connect)
   }

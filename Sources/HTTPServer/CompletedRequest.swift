@@ -4,7 +4,7 @@ public import TLS
 public import Telemetry
 
 /// One request and its answer, as it is recorded.
-public struct Exchange {
+public struct CompletedRequest {
   /// The request's ID.
   public let id: RequestID
   /// The request's method, nil if no request line could be read.
@@ -18,7 +18,7 @@ public struct Exchange {
   /// From the first byte of the request to the answer.
   public let duration: Duration
   /// Who asked, without the port.
-  public let client: String
+  public let clientAddress: String
 }
 
 /// Hears of every answer, on the loop that gave it: it must not block.
@@ -29,7 +29,7 @@ public protocol ExchangeObserver: Sendable {
   /// Whether it wants to hear of answers; asked once for each loop, when a server starts.
   var recordsExchanges: Bool { get }
   /// An answer is about to be written.
-  func completed(_ exchange: borrowing Exchange)
+  func completed(_ exchange: borrowing CompletedRequest)
   /// Something that the operator should know happened outside of any request.
   func noticed(_ notice: ServerNotice)
 }
