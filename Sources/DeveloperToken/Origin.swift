@@ -120,10 +120,8 @@ struct OriginParser {
     }
     guard let scheme = Self.schemes.first(where: { bytes[..<colon].elementsEqual($0.name) }) else {
       throw problem(
-        """
-        has a scheme other than http and https: only pages of these two have an origin that a token can name. Write one \
-        such as https://app.example.com; an app that is no web page uses an API key and names no origin.
-        """)
+        "has a scheme other than http and https. Write one such as https://app.example.com; an app that is no web page "
+          + "uses an API key and names no origin.")
     }
     let rest = bytes[(colon + Self.separator.count)...]
     let end = rest.firstIndex(where: Self.endsAuthority) ?? rest.endIndex

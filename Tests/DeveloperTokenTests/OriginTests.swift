@@ -48,7 +48,7 @@ struct OriginTests {
     ("//app.example.com", "no scheme"),
     ("https:app.example.com", "no scheme"),
     ("https:/app.example.com", "no scheme"),
-    ("ftp://app.example.com", "scheme other than http and https: only pages"),
+    ("ftp://app.example.com", "scheme other than http and https. Write one"),
     ("capacitor://localhost", "an app that is no web page uses an API key and names no origin."),
     ("://app.example.com", "scheme other than"),
     ("https://", "no host"),
