@@ -9,8 +9,8 @@ import Locks
 /// Memory is granted by a dynamic threshold (Choudhury and Hahne, 1998): a holder may take up to ``share`` times what
 /// is still free outside of the ``reserve``. One greedy address therefore gets two thirds of that, two get two fifths
 /// each. The reserve is for holders that have no more than ``smallHolding``, under the same threshold, and half of it
-/// for their connections only. So beside a hundred greedy addresses, one that holds little is served. The growth that would exceed the budget is refused: the newest
-/// and greediest lose, and what was granted stays.
+/// for their connections only. So beside a hundred greedy addresses, one that holds little is served. The growth that
+/// would exceed the budget is refused: the newest and greediest lose, and what was granted stays.
 public final class MemoryBudget: Sendable {
   /// For whom memory is held: the bits of an IPv6 address or network.
   public typealias Holder = UInt128
