@@ -81,7 +81,7 @@ public struct AccessPolicy: Sendable {
   /// The origin that is serialised so, if it is written down.
   public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
-  /// Whether pages of this origin may read answers: whether any client may use it (the Fetch standard, §3.3).
+  /// Whether pages of this origin may read responses: whether any client may use it (the Fetch standard, §3.3).
   public func mayRead(_ origin: Origin) -> Bool { crossOrigins.contains(origin) }
 
   /// Whether the whole world may have the catalog, without a credential and from any page or program.

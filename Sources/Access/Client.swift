@@ -27,7 +27,7 @@ public final class Client: Sendable {
   public let origins: AllowedOrigins
   /// Whether it may have developer tokens.
   public let token: Bool
-  /// Whether it may have answers of Apple's catalog.
+  /// Whether it may have responses of Apple's catalog.
   public let catalog: Bool
   /// Whether it may use `/v1/me/` with music user tokens.
   public let me: Bool
@@ -203,12 +203,12 @@ public struct Principal: Sendable {
     }
   }
 
-  /// Judges the wish for an answer of Apple's catalog.
+  /// Judges the wish for a response of Apple's catalog.
   ///
   /// - Parameter storefront: The one whose catalog it is, as in the path; nil if it is of none.
   /// - Throws: Why not.
   public func mayHaveCatalog(storefront: (some StringProtocol)?) throws(Denial) {
-    guard client.catalog else { throw notPermitted("no_catalog", "gets no answers of the catalog", "catalog") }
+    guard client.catalog else { throw notPermitted("no_catalog", "gets no responses of the catalog", "catalog") }
     try checkOrigin()
     guard let storefronts = client.storefronts, let storefront else { return }
     guard storefronts.contains(storefront.lowercased()) else {

@@ -59,16 +59,16 @@ public struct CatalogCall: Sendable {
 
 /// What a caller gets.
 public enum CatalogReply: Sendable {
-  /// An answer of Apple's, from the cache or fresh.
-  case answer(CatalogAnswer)
+  /// A response of Apple's, from the cache or fresh.
+  case response(CatalogResponse)
   /// None; and what the cache has to say about it.
   case failure(UpstreamFailure, CacheStatus?)
   /// The caller has gone away.
   case cancelled
 }
 
-/// An answer to hand to the caller.
-public struct CatalogAnswer: Sendable {
+/// A response to hand to the caller.
+public struct CatalogResponse: Sendable {
   /// Its status.
   public var status: HTTPResponse.Status
   /// Fields that were written once for all who get it.
@@ -98,7 +98,7 @@ struct CatalogExchange {
   let end: Duration
   /// By which it goes.
   let route: UpstreamRoute
-  /// Whether the answer depends on a user, whose token may be the one that is refused.
+  /// Whether the response depends on a user, whose token may be the one that is refused.
   let isForUser: Bool
   /// The request's content, watched: what has been read once cannot be sent again.
   let content: WatchedContent?
@@ -122,7 +122,7 @@ struct CatalogExchange {
 
   /// What it came to.
   enum Result {
-    /// An answer, and the turn that is to be given back when it is read or given up.
+    /// A response, and the turn that is to be given back when it is read or given up.
     case response(UpstreamResponse, HeldPermit)
     case failure(UpstreamFailure)
     /// The caller has gone.
@@ -159,7 +159,7 @@ struct CatalogExchange {
 /// The result of a request to the upstream, for all callers that wait for it.
 enum Outcome: Sendable {
   /// A whole response; `stored` if the cache took it, `forwardStatus` if the upstream's status was another (304).
-  case answer(StoredResponse, isStored: Bool, forwardStatus: Int?)
+  case response(StoredResponse, isStored: Bool, forwardStatus: Int?)
   /// A response too long to be kept, which only one caller can have.
   case stream(UpstreamResponse)
   /// Another caller has the response, which was too long to be shared: send the request separately.

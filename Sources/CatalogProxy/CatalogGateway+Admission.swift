@@ -129,7 +129,7 @@ extension CatalogGateway.State {
   }
 }
 
-/// One's turn at the upstream, given back when the answer is whole or given up: exactly once.
+/// One's turn at the upstream, given back when the response is whole or given up: exactly once.
 final class HeldPermit: Sendable {
   private let permit: Locked<ConcurrencyPermit?>
   private let proxy: CatalogGateway

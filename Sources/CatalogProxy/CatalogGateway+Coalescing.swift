@@ -19,7 +19,7 @@ extension CatalogGateway {
       return (await fetch(call, validating: stored, reason, by: route, end: end), false)
     }
     let hasStale =
-      !waitsForAll && stored.map { Selection($0.answer, now: now).mayServeWhileWaiting(call.directives) } ?? false
+      !waitsForAll && stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
     let waiting = OneShot<Outcome>()
     let joined = withState { state -> (FlightTicket, isNew: Bool)? in
       let key = FlightKey(call.key, sent: call.fields)
@@ -88,12 +88,12 @@ extension CatalogGateway {
     for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
   }
 
-  /// Asks upstream for a storable answer and stores it.
+  /// Asks upstream for a storable response and stores it.
   func fetch(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> Outcome {
     var fields = call.fields
-    if let stored { for field in stored.answer.validators { fields.append(field) } }
+    if let stored { for field in stored.response.validators { fields.append(field) } }
     let requestedAt = clock.now
     let exchange = CatalogExchange(
       UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end, route: route)
@@ -106,9 +106,9 @@ extension CatalogGateway {
       guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
       let notModified = received(response, call, requestedAt)
       let settings = cacheSettings
-      if let answer = cache.freshen(stored.answer, for: call.key, by: notModified, settings: settings) {
+      if let response = cache.freshen(stored.response, for: call.key, by: notModified, settings: settings) {
         if settings != cacheSettings { cache.remove(call.key) }
-        return .answer(answer, isStored: true, forwardStatus: 304)
+        return .response(response, isStored: true, forwardStatus: 304)
       }
       return await fetch(call, validating: nil, reason, by: route, end: end)
     case .response(let response, let permit):
@@ -116,7 +116,7 @@ extension CatalogGateway {
     }
   }
 
-  /// Reads an answer to its end and stores it, unless it is too long for that.
+  /// Reads a response to its end and stores it, unless it is too long for that.
   private func store(
     _ response: UpstreamResponse, _ permit: HeldPermit, _ call: CatalogCall, _ requestedAt: CacheTime,
     _ route: UpstreamRoute, end: Duration
@@ -141,13 +141,13 @@ extension CatalogGateway {
     whole.body = parts.bytes
     do throws(ContentCodingError) {
       let settings = cacheSettings
-      let answer = try StoredResponse(whole, settings: settings)
-      let isStored = cache.store(answer, for: call.key)
+      let response = try StoredResponse(whole, settings: settings)
+      let isStored = cache.store(response, for: call.key)
       let now = clock.elapsed
-      withState { $0.unshared.note(call.key, isShareable: answer.isShareable, now: now) }
+      withState { $0.unshared.note(call.key, isShareable: response.isShareable, now: now) }
       // Those who may have it have changed meanwhile.
       if settings != cacheSettings { cache.remove(call.key) }
-      return .answer(answer, isStored: isStored, forwardStatus: nil)
+      return .response(response, isStored: isStored, forwardStatus: nil)
     } catch .tooLarge where call.coding == .gzip {
       return .stream(parts.response(response))
     } catch {
@@ -160,7 +160,7 @@ extension CatalogGateway {
       return Task.isCancelled ? .cancelled : .failure(.givenUp(nextHop: configuration.nextHop))
     }
     let error = UpstreamError(
-      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "An answer broke off. \(error)")
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "A response broke off. \(error)")
     observer.noticed(.exchangeFailed(error))
     return .failure(UpstreamFailure(error, nextHop: configuration.nextHop))
   }
@@ -178,7 +178,7 @@ extension CatalogGateway {
 extension Outcome {
   /// Whether only one of those who wait may have it.
   fileprivate var isForOne: Bool {
-    if case .answer(let answer, _, _) = self { !answer.isShareable } else { false }
+    if case .response(let response, _, _) = self { !response.isShareable } else { false }
   }
 }
 

@@ -5,7 +5,7 @@ import UpstreamAdmission
 
 /// Going upstream: in one's turn, with a token, again where that is safe and of use.
 extension CatalogGateway {
-  /// Sends a request until there is an answer worth having, or no more to be tried.
+  /// Sends a request until there is a response worth having, or no more to be tried.
   func perform(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
     withState { $0.budget.requested() }
     var progress = Progress()

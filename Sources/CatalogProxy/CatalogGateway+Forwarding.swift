@@ -5,7 +5,7 @@ import UpstreamAdmission
 
 /// Requests that the cache is not for: a user's, `/v1/test`, and what its caller wants unstored.
 extension CatalogGateway {
-  /// Hands a request on, and its answer as it comes.
+  /// Hands a request on, and its response as it comes.
   func forward(
     _ call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, by route: UpstreamRoute, end: Duration
   ) async -> CatalogReply {
@@ -15,7 +15,7 @@ extension CatalogGateway {
     let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
     switch await perform(exchange) {
     case .response(let response, let permit):
-      return .answer(passThrough(held(response, permit, until: end, route), to: call, status))
+      return .response(passThrough(held(response, permit, until: end, route), to: call, status))
     case .failure(let failure): return .failure(failure, status)
     case .cancelled: return .cancelled
     }

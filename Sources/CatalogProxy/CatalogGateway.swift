@@ -45,7 +45,7 @@ public final class CatalogGateway: Sendable {
   public let policy: HeaderPolicy
   let observer: any CatalogObserver
   let clock: CatalogClock
-  /// What is kept of answers.
+  /// What is kept of responses.
   public let cache: ResponseCache
 
   /// Held while a developer token is signed.
@@ -114,7 +114,7 @@ public final class CatalogGateway: Sendable {
     }
   }
 
-  /// From now on the answers are for anybody, or are not: those that are kept say otherwise, and are forgotten.
+  /// From now on the responses are for anybody, or are not: those that are kept say otherwise, and are forgotten.
   public func share(publicly isPublic: Bool) {
     let hasChanged = withState { state in
       defer { state.isPublic = isPublic }
@@ -123,7 +123,7 @@ public final class CatalogGateway: Sendable {
     if hasChanged { cache.removeAll() }
   }
 
-  /// How answers are kept that come now.
+  /// How responses that come now are kept.
   var cacheSettings: CacheSettings {
     var settings = configuration.cache
     settings.isPublic = withState { $0.isPublic }
@@ -219,15 +219,15 @@ public struct CatalogCounts: Sendable, Equatable {
   public var limited = 0
   /// 5xx, and exchanges that failed.
   public var failures = 0
-  /// Answers from the cache, fresh or stale.
+  /// Responses from the cache, fresh or stale.
   public var hits = 0
   /// Cacheable requests that the cache could not answer.
   public var misses = 0
-  /// Requests that shared another's answer.
+  /// Requests that shared another's response.
   public var collapsed = 0
-  /// Stale answers in place of a failure.
+  /// Stale responses in place of a failure.
   public var staleOnError = 0
-  /// Stale answers because the upstream took long.
+  /// Stale responses because the upstream took long.
   public var staleWhileWaiting = 0
 }
 

@@ -92,14 +92,14 @@ public final class Connector: ChannelDelegate {
 
   private func resolve() {
     isResolving = true
-    resolver.find(host, port: port) { [weak self] answer in self?.resolved(answer) }
+    resolver.find(host, port: port) { [weak self] outcome in self?.resolved(outcome) }
   }
 
-  private func resolved(_ answer: NameResolver.Answer) {
+  private func resolved(_ outcome: NameResolver.Outcome) {
     guard report != nil else { return }
     isResolving = false
     let wasIdle = attempts.isEmpty
-    switch answer {
+    switch outcome {
     case .success(let addresses): order.add(addresses)
     case .failure(let error):
       resolutionError = error

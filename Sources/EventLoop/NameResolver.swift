@@ -14,8 +14,8 @@ public final class NameResolver: @unchecked Sendable {
   /// How a name is looked up, on a thread that may block.
   public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
 
-  /// The answer to a look-up.
-  public typealias Answer = Result<[SocketAddress], ResolutionError>
+  /// What a look-up found.
+  public typealias Outcome = Result<[SocketAddress], ResolutionError>
 
   /// Addresses that a look-up found earlier.
   struct Memory {
@@ -34,7 +34,7 @@ public final class NameResolver: @unchecked Sendable {
   private let loop: IOLoop
   private let lookUp: LookUp
   var memories: [Name: Memory] = [:]
-  private var waiting: [Name: [(Answer) -> Void]] = [:]
+  private var waiting: [Name: [(Outcome) -> Void]] = [:]
 
   /// A resolver for `loop`, which asks the system.
   public convenience init(loop: IOLoop) {
@@ -57,17 +57,17 @@ public final class NameResolver: @unchecked Sendable {
     memories[Name(host: host, port: port)]?.isDoubtful = true
   }
 
-  /// Looks a name up and tells `answer` on the loop, later; a failure leaves what is remembered as it is.
-  func find(_ host: String, port: UInt16, _ answer: @escaping (Answer) -> Void) {
+  /// Looks a name up and tells `completion` on the loop, later; a failure leaves what is remembered as it is.
+  func find(_ host: String, port: UInt16, _ completion: @escaping (Outcome) -> Void) {
     let name = Name(host: host, port: port)
     let isUnderWay = waiting[name] != nil
-    waiting[name, default: []].append(answer)
+    waiting[name, default: []].append(completion)
     guard !isUnderWay else { return }
     let (loop, lookUp) = (loop, lookUp)
     do throws(Thread.Refused) {
       _ = try Thread {
-        let answer = Answer { () throws(ResolutionError) in try lookUp(host, port) }
-        loop.post { self.finish(name, answer) }
+        let outcome = Outcome { () throws(ResolutionError) in try lookUp(host, port) }
+        loop.post { self.finish(name, outcome) }
       }
     } catch {
       let error = ResolutionError(reason: "the system grants no thread to look up \(host)")
@@ -75,9 +75,9 @@ public final class NameResolver: @unchecked Sendable {
     }
   }
 
-  private func finish(_ name: Name, _ answer: Answer) {
-    if case .success(let addresses) = answer { memories[name] = Memory(addresses: addresses, found: loop.now) }
-    for tell in waiting.removeValue(forKey: name) ?? [] { tell(answer) }
+  private func finish(_ name: Name, _ outcome: Outcome) {
+    if case .success(let addresses) = outcome { memories[name] = Memory(addresses: addresses, found: loop.now) }
+    for tell in waiting.removeValue(forKey: name) ?? [] { tell(outcome) }
   }
 }
 

@@ -266,7 +266,7 @@ final class Stream {
 
   private func likelyCause(_ code: HTTP2ErrorCode) -> HTTP2StreamClosure.Cause {
     if code == .noError { return hasEnd ? .finished : .resetByPeer }
-    // The library closes with this what a GOAWAY left out and what it never sent. Once an answer has begun, a peer that
+    // The library closes with this what a GOAWAY left out and what it never sent. Once a response has begun, a peer that
     // says so contradicts itself.
     return code == .refusedStream && !hasHead ? .unprocessed : .malformed
   }

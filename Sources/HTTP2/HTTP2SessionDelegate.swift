@@ -11,7 +11,7 @@ public protocol HTTP2SessionDelegate: AnyObject {
   /// A client asks. Content and end follow.
   func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID)
 
-  /// A client asks, with a header section beyond the limits, which is not kept: answer 431 (RFC 6585 §5), or `reset`.
+  /// A client asks, with a header section beyond the limits, which is not kept: response 431 (RFC 6585 §5), or `reset`.
   func receivedOversizedRequest(on stream: HTTP2StreamID)
 
   /// The server answers, finally: informational responses are left out. Content and end follow.

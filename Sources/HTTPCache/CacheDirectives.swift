@@ -61,9 +61,9 @@ extension FieldScanner {
 ///
 /// These are advice, and what cannot be read asks for nothing. Made from the bytes of the head, without allocating.
 public struct RequestDirectives: Sendable, Equatable {
-  /// Neither this request nor its answer may be stored.
+  /// Neither this request nor its response may be stored.
   public private(set) var noStore = false
-  /// A stored answer or none at all.
+  /// A stored response or none at all.
   public private(set) var onlyIfCached = false
   /// The greatest age that will do, in seconds.
   public private(set) var maxAge: Int?
@@ -147,7 +147,7 @@ struct ResponseDirectives: Equatable {
     }
   }
 
-  /// Whether a stale answer must not be used without successful validation, whatever else is said: `s-maxage` has the
+  /// Whether a stale response must not be used without successful validation, whatever else is said: `s-maxage` has the
   /// meaning of `proxy-revalidate` too (§5.2.2.10).
   var forbidsStale: Bool { noCache || mustRevalidate || proxyRevalidate || sharedMaxAge != nil }
 

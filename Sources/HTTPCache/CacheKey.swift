@@ -1,6 +1,6 @@
 import HTTPTypes
 
-/// What a stored answer is found by: the normalised target of its request, byte for byte.
+/// What a stored response is found by: the normalised target of its request, byte for byte.
 ///
 /// The hash is computed once, before the cache takes its lock, by the hasher that each process seeds differently.
 /// Callers choose the targets, so they must not be able to choose ones that collide. The key compares bytes, not
@@ -37,11 +37,11 @@ public struct CacheKey: Hashable, Sendable {
   }
 }
 
-/// Which requests an answer is for, as its `Vary` has it (RFC 9111 §4.1): those that are sent upstream with the same
+/// Which requests a response is for, as its `Vary` has it (RFC 9111 §4.1): those that are sent upstream with the same
 /// values of the fields that it names.
 ///
 /// Compared is what we send, not what the caller sent us: a field that we never pass on (Cookie, Origin) is absent every
-/// time, so an answer that varies by it is the same for everybody.
+/// time, so a response that varies by it is the same for everybody.
 struct VariantSelector: Sendable, Equatable {
   /// Each field that counts, with its value then.
   private let values: [Value]
@@ -54,7 +54,7 @@ struct VariantSelector: Sendable, Equatable {
   /// The most names in a `Vary`; a real response has fewer.
   private static let mostNames = 16
 
-  /// Nil if no request selects the answer, as with `Vary: *`, or if the field cannot be read.
+  /// Nil if no request selects the response, as with `Vary: *`, or if the field cannot be read.
   ///
   /// Two names do not count. `Accept-Encoding`: the store makes either coding of the other. `Authorization`: it is the
   /// proxy's own and means the same each time, while its value changes with every new token.
@@ -74,12 +74,12 @@ struct VariantSelector: Sendable, Equatable {
     self.values = values
   }
 
-  /// Whether a request that is sent upstream with these fields selects the answer.
+  /// Whether a request that is sent upstream with these fields selects the response.
   func matches(_ sent: HTTPFields) -> Bool {
     values.allSatisfy { sent[$0.name] == $0.value }
   }
 
-  /// The names, for the answer's own `Vary`.
+  /// The names, for the response's own `Vary`.
   var names: [HTTPField.Name] { values.map(\.name) }
 
   /// About what it takes, in bytes.

@@ -5,7 +5,7 @@ public import HTTPTypes
 public struct CacheStatus: Sendable, Equatable {
   /// How the request was handled.
   public enum Handling: Sendable, Equatable {
-    /// By a stored answer, without going upstream.
+    /// By a stored response, without going upstream.
     case hit
     /// By going upstream.
     case forwarded(ForwardReason)
@@ -15,9 +15,9 @@ public struct CacheStatus: Sendable, Equatable {
   public var handling: Handling
   /// The status that came from upstream, where the caller gets another.
   public var forwardStatus: Int?
-  /// How long the answer stays fresh, in seconds; negative if it is stale.
+  /// How long the response stays fresh, in seconds; negative if it is stale.
   public var timeToLive: Int?
-  /// Whether the answer was stored.
+  /// Whether the response was stored.
   public var isStored = false
   /// Whether several requests went upstream as one.
   public var isCollapsed = false

@@ -1,6 +1,6 @@
 import CZlib
 
-/// How an answer's content is coded on its way to the caller (RFC 9110 §8.4.1).
+/// How a response's content is coded on its way to the caller (RFC 9110 §8.4.1).
 public enum ContentCoding: Sendable, Equatable {
   /// As it is.
   case identity
@@ -82,14 +82,14 @@ public enum ContentCodingError: Error, Sendable, Equatable {
 
 /// Whole contents in and out of gzip (RFC 1952).
 enum Gzip {
-  /// 64 kB at a time: content of a catalog answer mostly has less.
+  /// 64 kB at a time: content of a catalog response mostly has less.
   private static let chunk = 65_536
 
   /// The coded bytes; nil if they would be no fewer, or zlib has no memory.
   static func deflate(_ bytes: [UInt8]) -> [UInt8]? {
     guard let available = UInt32(exactly: bytes.count), available > 0 else { return nil }
     var stream = unsafe z_stream()
-    // Level 6 takes about a tenth more space than 9 on catalog answers, at a fraction of the time.
+    // Level 6 takes about a tenth more space than 9 on catalog responses, at a fraction of the time.
     guard unsafe czlib_deflate_init_gzip(&stream, 6) == Z_OK else { return nil }
     defer { unsafe deflateEnd(&stream) }
     var input = bytes

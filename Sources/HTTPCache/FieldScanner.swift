@@ -140,7 +140,7 @@ package enum FieldDate {
     }
   }
 
-  /// Where things stand is all that tells the forms apart; nothing is allocated, since every answer has such a field.
+  /// Where things stand is all that tells the forms apart; nothing is allocated, since every response has such a field.
   private static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
     if matches("???, 00 ??? 0000 00:00:00 GMT", bytes, from: 0) {
       return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)

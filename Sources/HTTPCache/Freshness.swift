@@ -1,14 +1,14 @@
 import HTTPTypes
 
-/// How long an answer may be used, and how (RFC 9111 §4.2, RFC 5861). Lengths of time in seconds.
+/// How long a response may be used, and how (RFC 9111 §4.2, RFC 5861). Lengths of time in seconds.
 struct Freshness: Equatable {
   /// The freshness lifetime.
   let lifetime: Int
   /// Whether the origin named it, rather than our settings.
   let isExplicit: Bool
-  /// How long beyond it the answer is served while it is being validated.
+  /// How long beyond it the response is served while it is being validated.
   let staleWhileRevalidate: Int
-  /// How long beyond it the answer stands in for an upstream that fails.
+  /// How long beyond it the response stands in for an upstream that fails.
   let staleIfError: Int
   /// Whether it may not be used at all without validation.
   let noCache: Bool
@@ -73,7 +73,7 @@ struct ResponseAge: Equatable {
   }
 }
 
-/// Whether a whole answer to a `GET` may be stored in a cache that all callers share (RFC 9111 §3).
+/// Whether a whole response to a `GET` may be stored in a cache that all callers share (RFC 9111 §3).
 ///
 /// RFC 9111 §3.5 keeps responses to requests with `Authorization` out of shared caches, because they may be meant only
 /// for the holder of that credential. Here the proxy itself holds it: it sends the same credential for all callers.
@@ -86,7 +86,7 @@ public enum StorageVerdict: Sendable, Equatable {
   /// It may not.
   case refuse(Reason)
 
-  /// Why an answer is not stored. The raw value is a `detail` for `Cache-Status`.
+  /// Why a response is not stored. The raw value is a `detail` for `Cache-Status`.
   public enum Reason: String, Sendable {
     /// The status is not worth repeating: a temporary error, or a status about the credential.
     case status
@@ -102,7 +102,7 @@ public enum StorageVerdict: Sendable, Equatable {
     case setCookie = "set-cookie"
     /// A content coding that we can neither undo nor offer.
     case coding
-    /// Larger than one answer may be.
+    /// Larger than one response may be.
     case tooLarge = "too-large"
     /// It could never be used: stale at once, with nothing to validate it by.
     case useless
@@ -118,12 +118,12 @@ public enum StorageVerdict: Sendable, Equatable {
   }
 
   init(
-    _ answer: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, freshness: Freshness,
+    _ response: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, freshness: Freshness,
     isSelectable: Bool, settings: CacheSettings
   ) {
-    let fields = answer.fields
+    let fields = response.fields
     func refusal() -> Reason? {
-      if !Self.mayStore(answer.status) { return .status }
+      if !Self.mayStore(response.status) { return .status }
       if fields.contains(.contentRange) { return .partial }
       if content.unknownCoding != nil { return .coding }
       if content.identity.count > settings.largestStored { return .tooLarge }

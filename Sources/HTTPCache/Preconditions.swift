@@ -126,31 +126,31 @@ extension FieldScanner {
   }
 }
 
-/// An answer at a moment.
+/// A response at a moment.
 public struct Selection: Sendable {
-  /// The answer.
-  public let answer: StoredResponse
+  /// The response.
+  public let response: StoredResponse
   /// How old it is (`current_age`, RFC 9111 §4.2.3), in seconds.
   public let age: Int
   /// How long it stays fresh, in seconds; 0 or less if it is stale.
   public let timeToLive: Int
 
-  /// `answer` at `now`.
-  public init(_ answer: StoredResponse, now: CacheTime) {
-    self.answer = answer
-    age = min(answer.age.initial + now.seconds(since: answer.source.receivedAt), FieldText.mostSeconds)
-    timeToLive = answer.freshness.lifetime - age
+  /// `response` at `now`.
+  public init(_ response: StoredResponse, now: CacheTime) {
+    self.response = response
+    age = min(response.age.initial + now.seconds(since: response.source.receivedAt), FieldText.mostSeconds)
+    timeToLive = response.freshness.lifetime - age
   }
 
   /// Whether it may be used without asking upstream (RFC 9111 §4.2), a caller's wishes aside.
-  public var isFresh: Bool { timeToLive > 0 && !answer.freshness.noCache }
+  public var isFresh: Bool { timeToLive > 0 && !response.freshness.noCache }
 
   /// Whether it may stand in for an upstream that fails (RFC 5861 §4, RFC 9111 §4.2.4). A caller who wants no stored
-  /// answer without validation does not get one; one who names a bound of his own gets his.
+  /// response without validation does not get one; one who names a bound of his own gets his.
   public func mayServeOnError(_ request: RequestDirectives) -> Bool {
-    guard !request.noCache, !answer.freshness.noCache else { return false }
+    guard !request.noCache, !response.freshness.noCache else { return false }
     if isFresh { return true }
-    return !answer.freshness.forbidsStale && -timeToLive < request.staleIfError ?? answer.freshness.staleIfError
+    return !response.freshness.forbidsStale && -timeToLive < request.staleIfError ?? response.freshness.staleIfError
   }
 
   /// Whether it may be sent while the upstream is slow to say whether it still holds. Not to a caller who says how fresh
@@ -163,8 +163,8 @@ public struct Selection: Sendable {
   public func fields(_ status: CacheStatus) -> HTTPFields {
     var fields = HTTPFields()
     fields.reserveCapacity(3)
-    fields.append(answer.dateField)
-    // Required where the answer was not validated just now (RFC 9111 §5.1).
+    fields.append(response.dateField)
+    // Required where the response was not validated just now (RFC 9111 §5.1).
     if age > 0 || status.isHit { fields.append(HTTPField(name: .age, value: String(age))) }
     if let name = CacheStatus.fieldName { fields.append(HTTPField(name: name, value: status.fieldValue)) }
     return fields
@@ -178,10 +178,10 @@ public struct Selection: Sendable {
       if isWanted, timeToLive >= request.minFresh ?? 0 { return .hit(self) }
       return request.onlyIfCached ? .unsatisfiable : .validate(self, .request)
     }
-    if isWanted, request.minFresh == nil, !answer.freshness.forbidsStale {
+    if isWanted, request.minFresh == nil, !response.freshness.forbidsStale {
       if let most = request.maxStale, -timeToLive <= most { return .hit(self) }
-      // max-age without max-stale asks for a fresh answer (RFC 9111 §5.2.1.1).
-      if request.maxAge == nil, -timeToLive < answer.freshness.staleWhileRevalidate {
+      // max-age without max-stale asks for a fresh response (RFC 9111 §5.2.1.1).
+      if request.maxAge == nil, -timeToLive < response.freshness.staleWhileRevalidate {
         return .staleWhileRevalidate(self)
       }
     }

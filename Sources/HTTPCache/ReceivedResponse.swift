@@ -1,7 +1,7 @@
 import HTTP1
 public import HTTPTypes
 
-/// A whole answer to a `GET`, as it came from upstream.
+/// A whole response to a `GET`, as it came from upstream.
 public struct ReceivedResponse: Sendable {
   /// Its status.
   public var status: HTTPResponse.Status
@@ -16,10 +16,10 @@ public struct ReceivedResponse: Sendable {
   public private(set) var sent: HTTPFields
   /// When the request was sent.
   public var requestedAt: CacheTime
-  /// When the head of the answer came.
+  /// When the head of the response came.
   public var receivedAt: CacheTime
 
-  /// An answer.
+  /// A response.
   public init(
     status: HTTPResponse.Status, fields: HTTPFields, downstream: HTTPFields, body: [UInt8], sent: HTTPFields = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
@@ -36,14 +36,14 @@ public struct ReceivedResponse: Sendable {
 
   /// What has to be kept of it beside the content, to judge it again when a 304 renews it.
   var metadata: ReceivedResponse {
-    var answer = self
-    answer.body = []
-    answer.fields = HTTPFields()
-    for field in fields where Self.isJudged(field.name) { answer.fields.append(field) }
-    return answer
+    var response = self
+    response.body = []
+    response.fields = HTTPFields()
+    for field in fields where Self.isJudged(field.name) { response.fields.append(field) }
+    return response
   }
 
-  /// The fields that decide whether and how long an answer is kept, and for whom.
+  /// The fields that decide whether and how long a response is kept, and for whom.
   private static func isJudged(_ name: HTTPField.Name) -> Bool {
     switch name.canonicalName.utf8.count {
     case 3: name == .age
@@ -57,17 +57,17 @@ public struct ReceivedResponse: Sendable {
     }
   }
 
-  /// This answer with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
+  /// This response with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
   ///
   /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
   /// the old values would make the response seem older than it is.
   func updated(by notModified: ReceivedResponse) -> ReceivedResponse {
-    var answer = self
-    answer.fields.update(from: notModified.fields)
-    answer.downstream.update(from: notModified.downstream)
-    answer.requestedAt = notModified.requestedAt
-    answer.receivedAt = notModified.receivedAt
-    return answer
+    var response = self
+    response.fields.update(from: notModified.fields)
+    response.downstream.update(from: notModified.downstream)
+    response.requestedAt = notModified.requestedAt
+    response.receivedAt = notModified.receivedAt
+    return response
   }
 }
 
@@ -173,7 +173,7 @@ struct StoredFields {
     guard let selector else { return "*" }
     var names: [HTTPField.Name] = []
     if content.isNegotiated { names.append(.acceptEncoding) }
-    // Whether a page may read the answer (CORS) depends on it, also where anybody may have it.
+    // Whether a page may read the response (CORS) depends on it, also where anybody may have it.
     names.append(.origin)
     names += selector.names.filter { !names.contains($0) }
     return names.isEmpty ? nil : names.map(\.rawName).joined(separator: ", ")

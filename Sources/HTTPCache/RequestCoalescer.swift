@@ -19,7 +19,7 @@ public struct RequestCoalescer<Waiter> {
   public enum Departure {
     /// The waiter to notify, and whether to cancel the upstream request because no waiter is left.
     case left(Waiter, cancelsFlight: Bool)
-    /// The answer is on its way to the waiter already.
+    /// The response is on its way to the waiter already.
     case tooLate
   }
 

@@ -10,7 +10,7 @@ public final class ResponseCache: Sendable {
 
   private struct State {
     var store: ResponseStore
-    /// Keys whose answer is being compressed; no more than there are threads.
+    /// Keys whose response is being compressed; no more than there are threads.
     var compressing: Set<CacheKey> = []
   }
 
@@ -27,45 +27,45 @@ public final class ResponseCache: Sendable {
   ///
   /// - Parameters:
   ///   - key: Its target.
-  ///   - sent: What would be sent upstream, without the credential; looked at only if the answers vary.
+  ///   - sent: What would be sent upstream, without the credential; looked at only if the responses vary.
   ///   - request: What its `Cache-Control` asks for.
   ///   - now: The present.
   public func lookup(_ key: CacheKey, sending sent: HTTPFields, request: RequestDirectives, now: CacheTime) -> Lookup {
-    guard let answers = state.withLock({ $0.store.find(key) }) else {
+    guard let responses = state.withLock({ $0.store.find(key) }) else {
       return request.onlyIfCached ? .unsatisfiable : .miss(.uriMiss)
     }
-    guard let answer = answers.first(where: { $0.isSelected(by: sent) }) else {
+    guard let response = responses.first(where: { $0.isSelected(by: sent) }) else {
       return request.onlyIfCached ? .unsatisfiable : .miss(.varyMiss)
     }
-    return Selection(answer, now: now).use(for: request)
+    return Selection(response, now: now).use(for: request)
   }
 
-  /// Takes an answer, in place of the one that the same request would have got. Whether it was stored.
+  /// Takes a response, in place of the one that the same request would have got. Whether it was stored.
   ///
   /// One that is refused although it tells of the target, rather than of a fault, still ends what was stored before it.
   @discardableResult
-  public func store(_ answer: StoredResponse, for key: CacheKey) -> Bool {
-    guard answer.verdict == .store else {
-      if StorageVerdict.mayStore(answer.status) { remove(key) }
+  public func store(_ response: StoredResponse, for key: CacheKey) -> Bool {
+    guard response.verdict == .store else {
+      if StorageVerdict.mayStore(response.status) { remove(key) }
       return false
     }
     return state.withLock { state in
-      // The newest answer's Vary holds for all (RFC 9111 §4.1): those with another one are from before a change.
-      let others = state.store.peek(key).filter { $0.varies(like: answer) && $0.selector != answer.selector }
-      state.store.put([answer] + others.prefix(max(settings.maxVariants, 1) - 1), for: key)
-      return state.store.peek(key).first === answer
+      // The newest response's Vary holds for all (RFC 9111 §4.1): those with another one are from before a change.
+      let others = state.store.peek(key).filter { $0.varies(like: response) && $0.selector != response.selector }
+      state.store.put([response] + others.prefix(max(settings.maxVariants, 1) - 1), for: key)
+      return state.store.peek(key).first === response
     }
   }
 
-  /// Renews an answer by the 304 that its ``StoredResponse/validators`` got (RFC 9111 §4.3.4), and stores that.
+  /// Renews a response by the 304 that its ``StoredResponse/validators`` got (RFC 9111 §4.3.4), and stores that.
   ///
   /// Nil if the 304 is about another version, which is not stored any more: ask again, without validators.
   ///
   /// - Parameter settings: Those that hold now.
   public func freshen(
-    _ answer: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil
+    _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil
   ) -> StoredResponse? {
-    guard let renewed = answer.freshened(by: notModified, settings: settings ?? self.settings) else {
+    guard let renewed = response.freshened(by: notModified, settings: settings ?? self.settings) else {
       remove(key)
       return nil
     }
@@ -77,15 +77,15 @@ public final class ResponseCache: Sendable {
   /// get it without gzip.
   ///
   /// This takes milliseconds for a large response, outside of the lock.
-  public func compress(_ answer: StoredResponse, for key: CacheKey) -> StoredResponse {
-    guard answer.awaitsCompression, state.withLock({ $0.compressing.insert(key).inserted }) else { return answer }
-    let compressed = answer.compressed()
+  public func compress(_ response: StoredResponse, for key: CacheKey) -> StoredResponse {
+    guard response.awaitsCompression, state.withLock({ $0.compressing.insert(key).inserted }) else { return response }
+    let compressed = response.compressed()
     state.withLock { state in
       state.compressing.remove(key)
-      var answers = state.store.peek(key)
-      guard let index = answers.firstIndex(where: { $0 === answer }) else { return }
-      answers[index] = compressed
-      state.store.put(answers, for: key)
+      var responses = state.store.peek(key)
+      guard let index = responses.firstIndex(where: { $0 === response }) else { return }
+      responses[index] = compressed
+      state.store.put(responses, for: key)
     }
     return compressed
   }
@@ -118,20 +118,20 @@ extension StoredResponse {
 
 /// How much the cache holds and for how long. Lengths of time in seconds, sizes in bytes.
 public struct CacheSettings: Sendable, Equatable {
-  /// What all answers together may take, with what it costs to keep them; 0 turns the cache off.
+  /// What all responses together may take, with what it costs to keep them; 0 turns the cache off.
   public var maxBytes = 64_000_000
-  /// The longest content of one answer, decoded. Beyond it, one answer would push out too many others.
+  /// The longest content of one response, decoded. Beyond it, one response would push out too many others.
   public var largestContent = 1 << 20
-  /// How long an answer is fresh that says nothing about it: the catalog changes by the day.
+  /// How long a response is fresh that says nothing about it: the catalog changes by the day.
   public var lifetime = 300
   /// The same for 404 and 410: an album may be released any minute.
   public var negativeLifetime = 60
-  /// How long beyond `lifetime` such an answer is still served while a new one is fetched (RFC 5861 §3). Does not apply
-  /// to answers that say how long they are fresh: those have to allow it (RFC 9111 §4.2.4).
+  /// How long beyond `lifetime` such a response is still served while a new one is fetched (RFC 5861 §3). Does not apply
+  /// to responses that say how long they are fresh: those have to allow it (RFC 9111 §4.2.4).
   public var staleWhileRevalidate = 60
-  /// How long a stale answer stands in when the upstream fails (RFC 5861 §4), unless it forbids that or says otherwise.
+  /// How long a stale response stands in when the upstream fails (RFC 5861 §4), unless it forbids that or says otherwise.
   public var staleIfError = 86_400
-  /// Answers to one key that differ by request fields (`Vary`); the oldest goes.
+  /// Responses to one key that differ by request fields (`Vary`); the oldest goes.
   public var maxVariants = 8
   /// Whether all callers may have the responses. Otherwise the server marks them `private`, so that no CDN gives them
   /// to a client that the access policy would refuse.
@@ -146,7 +146,7 @@ public struct CacheSettings: Sendable, Equatable {
 
 /// Figures about a cache.
 public struct CacheStatistics: Sendable, Equatable {
-  /// How many targets it has answers to.
+  /// How many targets it has responses to.
   public let entries: Int
   /// What they take, in bytes.
   public let bytes: Int
@@ -182,8 +182,8 @@ public enum ForwardReason: String, Sendable, CaseIterable {
   case varyMiss = "vary-miss"
   /// Nothing usable is stored, for another reason.
   case miss
-  /// A fresh answer is stored, but the request does not allow its use: the caller forces validation.
+  /// A fresh response is stored, but the request does not allow its use: the caller forces validation.
   case request
-  /// A stale answer is stored.
+  /// A stale response is stored.
   case stale
 }

@@ -10,7 +10,7 @@ struct ResponseStore {
   /// An entry: all variants of one key.
   private struct Entry {
     let key: CacheKey
-    var answers: [StoredResponse]
+    var responses: [StoredResponse]
     var cost: Int
     var isMain: Bool
     var hits: UInt8 = 0
@@ -25,7 +25,7 @@ struct ResponseStore {
   private static let mostHits: UInt8 = 3
   /// How many entries get another round before one goes regardless: what bounds the longest stay in the lock.
   private static let mostRounds = 64
-  /// What an entry takes beside its answers: itself, its place in the dictionary, and the array.
+  /// What an entry takes beside its responses: itself, its place in the dictionary, and the array.
   private static let overhead = 256
 
   private let maxBytes: Int
@@ -50,22 +50,22 @@ struct ResponseStore {
   mutating func find(_ key: CacheKey) -> [StoredResponse]? {
     guard let place = places[key] else { return nil }
     if let hits = entries[place]?.hits, hits < Self.mostHits { entries[place]?.hits = hits + 1 }
-    return entries[place]?.answers
+    return entries[place]?.responses
   }
 
   /// All variants of `key`, without a hit.
   func peek(_ key: CacheKey) -> [StoredResponse] {
-    places[key].flatMap { entries[$0]?.answers } ?? []
+    places[key].flatMap { entries[$0]?.responses } ?? []
   }
 
-  /// Makes `answers` the variants of `key`, in the place that it has or in a new one. Without answers the key goes.
-  mutating func put(_ answers: [StoredResponse], for key: CacheKey) {
-    let cost = answers.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
-    guard !answers.isEmpty, cost <= maxBytes else { return remove(key) }
+  /// Makes `responses` the variants of `key`, in the place that it has or in a new one. Without responses the key goes.
+  mutating func put(_ responses: [StoredResponse], for key: CacheKey) {
+    let cost = responses.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
+    guard !responses.isEmpty, cost <= maxBytes else { return remove(key) }
     if let place = places[key] {
-      change(place, answers: answers, cost: cost)
+      change(place, responses: responses, cost: cost)
     } else {
-      insert(Entry(key: key, answers: answers, cost: cost, isMain: ghosts.remove(key.fingerprint)))
+      insert(Entry(key: key, responses: responses, cost: cost, isMain: ghosts.remove(key.fingerprint)))
     }
     while bytes > maxBytes, !places.isEmpty { evict() }
   }
@@ -81,7 +81,7 @@ struct ResponseStore {
   var recountedBytes: Int {
     entries.reduce(0) { sum, entry in
       guard let entry else { return sum }
-      return entry.answers.reduce(sum + Self.overhead + 2 * entry.key.bytes.count) { $0 + $1.cost }
+      return entry.responses.reduce(sum + Self.overhead + 2 * entry.key.bytes.count) { $0 + $1.cost }
     }
   }
 
@@ -131,9 +131,9 @@ struct ResponseStore {
     link(place)
   }
 
-  private mutating func change(_ place: Int, answers: [StoredResponse], cost: Int) {
+  private mutating func change(_ place: Int, responses: [StoredResponse], cost: Int) {
     guard let entry = entries[place] else { return }
-    entries[place]?.answers = answers
+    entries[place]?.responses = responses
     entries[place]?.cost = cost
     if entry.isMain { main.bytes += cost - entry.cost } else { small.bytes += cost - entry.cost }
   }

@@ -2,9 +2,9 @@ import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// A whole answer, with all that is the same each time it is sent made ready once. Immutable, and shared by all loops.
+/// A whole response, with all that is the same each time it is sent made ready once. Immutable, and shared by all loops.
 ///
-/// It need not be storable: an answer that only the callers who wait for it get is sent by the same way.
+/// It need not be storable: a response that only the callers who wait for it get is sent by the same way.
 public final class StoredResponse: Sendable {
   /// Its status.
   public let status: HTTPResponse.Status
@@ -28,7 +28,7 @@ public final class StoredResponse: Sendable {
   private let gzip: Representation?
   private let settings: CacheSettings
 
-  /// Makes an answer ready to be sent.
+  /// Makes a response ready to be sent.
   ///
   /// Throws if its content is gzipped and cannot be decoded, or not within `settings.largestContent`: in the latter case
   /// it can still be handed on as it is to those who asked for gzip.
@@ -69,7 +69,7 @@ public final class StoredResponse: Sendable {
 
   // MARK: What is sent
 
-  /// The answer in a coding; as it is where there is no other.
+  /// The response in a coding; as it is where there is no other.
   public func representation(_ coding: ContentCoding) -> Representation {
     coding == .gzip ? gzip ?? identity : identity
   }
@@ -88,7 +88,7 @@ public final class StoredResponse: Sendable {
 
   // MARK: Validation
 
-  /// The fields that make a request ask whether this answer still holds (RFC 9111 §4.3.1). Empty if the origin gave
+  /// The fields that make a request ask whether this response still holds (RFC 9111 §4.3.1). Empty if the origin gave
   /// nothing to ask by: our own entity tag means nothing to it.
   public var validators: HTTPFields {
     var fields = HTTPFields()
@@ -97,7 +97,7 @@ public final class StoredResponse: Sendable {
     return fields
   }
 
-  /// This answer as a 304 renews it; nil if the 304 is about another version (RFC 9111 §4.3.4).
+  /// This response as a 304 renews it; nil if the 304 is about another version (RFC 9111 §4.3.4).
   func freshened(by notModified: ReceivedResponse, settings: CacheSettings) -> StoredResponse? {
     if let theirs = notModified.fields[.eTag] {
       guard let ours = source.fields[.eTag], EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque else { return nil }
@@ -108,7 +108,7 @@ public final class StoredResponse: Sendable {
     return StoredResponse(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
   }
 
-  /// This answer with gzip made, or known to be in vain.
+  /// This response with gzip made, or known to be in vain.
   func compressed() -> StoredResponse {
     StoredResponse(
       source, content: content.compressed(), directives: ResponseDirectives(source.fields), settings: settings)
@@ -128,7 +128,7 @@ public final class StoredResponse: Sendable {
   private static let overhead = 1280
 }
 
-/// An answer's content in the codings that there are of it.
+/// A response's content in the codings that there are of it.
 struct StoredContent: Sendable {
   /// What may still become of it.
   enum Compression: Equatable {
@@ -210,7 +210,7 @@ extension [UInt8] {
   }
 }
 
-/// An answer in one content coding, ready to be sent.
+/// A response in one content coding, ready to be sent.
 public struct Representation: Sendable {
   /// The content.
   public let body: [UInt8]

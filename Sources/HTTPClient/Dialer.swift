@@ -109,7 +109,7 @@ final class Dialer: ByteTransportOwner {
       link.consume(length)
       secure(link)
     } catch {
-      fail(.protocolError, "The answer of \(proxyName) is malformed. \(error.reason)")
+      fail(.protocolError, "The response of \(proxyName) is malformed. \(error.reason)")
     }
   }
 

@@ -304,7 +304,7 @@ struct Liveness {
 
   private let idle: Duration
   private let busy: Duration
-  private let answer: Duration
+  private let pingAck: Duration
   private var isBusy = false
   private var quietSince: Deadline
   /// When it was asked, and not heard since.
@@ -314,13 +314,13 @@ struct Liveness {
   init(_ limits: UpstreamLimits, since now: Deadline) {
     idle = limits.pingWhenIdle
     busy = limits.pingWhenBusy
-    answer = limits.pingAnswer
+    pingAck = limits.pingAck
     quietSince = now
   }
 
   /// When `due` has something to say, unless something is heard.
   var deadline: Deadline {
-    asked?.advanced(by: answer) ?? quietSince.advanced(by: isBusy ? busy : idle)
+    asked?.advanced(by: pingAck) ?? quietSince.advanced(by: isBusy ? busy : idle)
   }
 
   /// Something is awaited from now on.

@@ -58,7 +58,7 @@ extension UpstreamError {
     case .stalled:
       self.init(.connectionWriteTimeout, progress, "\(peer) takes nothing of what is sent to it.")
     case .dead:
-      // Not a slow answer but no connection any more: a GET may be sent again.
+      // Not a slow response but no connection any more: a GET may be sent again.
       self.init(.connectionTerminated, progress, "\(peer) gave no sign of life \(moment).")
     case .ended: self.init(.cancelled, progress, "The client of \(peer) was closed.")
     }

@@ -25,7 +25,7 @@ public struct UpstreamLimits: Sendable, Equatable {
 
   /// How long the sign of life may take until the connection is taken for dead: 2.5 s. With the silence before it, less
   /// than the 5 s within which a dead connection has to be got over.
-  public var pingAnswer = Duration.milliseconds(2500)
+  public var pingAck = Duration.milliseconds(2500)
 
   /// How long one attempt at a connection may take, TLS included: 4 s. One that hangs must not keep later ones from
   /// finding the peer well again.

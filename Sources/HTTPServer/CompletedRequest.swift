@@ -3,7 +3,7 @@ public import HTTP1
 public import TLS
 public import Telemetry
 
-/// One request and its answer, as it is recorded.
+/// One request and its response, as it is recorded.
 public struct CompletedRequest {
   /// The request's ID.
   public let id: RequestID
@@ -15,20 +15,20 @@ public struct CompletedRequest {
   public let status: Int
   /// Bytes of content that were sent.
   public let bytes: Int
-  /// From the first byte of the request to the answer.
+  /// From the first byte of the request to the response.
   public let duration: Duration
   /// Who asked, without the port.
   public let clientAddress: String
 }
 
-/// Hears of every answer, on the loop that gave it: it must not block.
+/// Hears of every response, on the loop that gave it: it must not block.
 public protocol ExchangeObserver: Sendable {
   /// The one that hears of what happens on one loop; asked for once for each, when a server starts. It is for observers
   /// that keep something for each loop, so that loops need not meet; the others are the same one for all.
   func forOneLoop() -> any ExchangeObserver
-  /// Whether it wants to hear of answers; asked once for each loop, when a server starts.
+  /// Whether it wants to hear of responses; asked once for each loop, when a server starts.
   var recordsExchanges: Bool { get }
-  /// An answer is about to be written.
+  /// A response is about to be written.
   func completed(_ exchange: borrowing CompletedRequest)
   /// Something that the operator should know happened outside of any request.
   func noticed(_ notice: ServerNotice)

@@ -126,12 +126,12 @@ extension Connection {
     return response
   }
 
-  /// Writes the answers that there are.
+  /// Writes the responses that there are.
   func flush() async throws(CloseReason) {
     if try !flushAtOnce() { try await transmit() }
   }
 
-  /// Writes of the answers what the socket takes at once; false if something is left.
+  /// Writes of the responses what the socket takes at once; false if something is left.
   func flushAtOnce() throws(CloseReason) -> Bool {
     if let tls {
       if !output.isEmpty {
@@ -195,7 +195,7 @@ extension Connection {
   }
 
   private func keepRest() {
-    // Not at each step, or a long answer to a slow reader would be copied over and over.
+    // Not at each step, or a long response to a slow reader would be copied over and over.
     guard !outgoing.isEmpty, sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 else { return }
     let rest = outgoing.copy(from: sent)
     worker.takeBack(exchange(&outgoing, rest))
@@ -217,7 +217,7 @@ extension Connection {
   func endTLS(_ error: TLSError) {
     worker.observer.noticed(.tlsFailed(peer, error))
     tls = nil
-    // Answers that were not encrypted yet cannot be any more, and must not go out in clear.
+    // Responses that were not encrypted yet cannot be any more, and must not go out in clear.
     output.removeAll(keepingCapacity: true)
     dropBody()
     if error.cause == .plaintextHTTP {

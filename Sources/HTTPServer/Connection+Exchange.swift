@@ -3,7 +3,7 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// One request and its answer.
+/// One request and its response.
 extension Connection {
   /// What a request still needs once all that can be done without waiting is done.
   enum PendingStep {
@@ -13,11 +13,11 @@ extension Connection {
     case content(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
     /// The handler has work to do that waits.
     case work(@Sendable (RequestContext) async -> Response, Router, bodyIsRead: Bool)
-    /// The answer's content comes in parts.
+    /// The response's content comes in parts.
     case stream(Response, any ContentReader, bodyIsRead: Bool)
     /// It is answered, but its body is still to be got out of the way.
     case unreadBody
-    /// It is answered, as are enough before it: the answers go out, and others have a turn.
+    /// It is answered, as are enough before it: the responses go out, and others have a turn.
     case turn
 
     var isNothing: Bool {
@@ -26,7 +26,7 @@ extension Connection {
   }
 
   /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
-  func answerAtOnce() throws(CloseReason) -> PendingStep {
+  func respondImmediately() throws(CloseReason) -> PendingStep {
     guard let request else { return .nothing }
     identify(request)
     // The one that it begins with, whatever is swapped in meanwhile.
@@ -39,26 +39,26 @@ extension Connection {
       return try respond(router.finished(error.response(id: request.id), for: request), to: request, bodyIsRead: false)
     }
     if case .read = action {} else { try checkArrivedBody(of: request) }
-    let answer: Response
+    let response: Response
     switch action {
-    case .respond(let respond): answer = respond(request)
+    case .respond(let respond): response = respond(request)
     case .reply(let reply):
       switch reply(request) {
-      case .immediate(let response): answer = response
+      case .immediate(let immediate): response = immediate
       case .deferred(let work): return .work(work, router, bodyIsRead: false)
       }
     case .read(let limit, let judge):
       switch judge(request) {
-      case .immediate(let response):
+      case .immediate(let immediate):
         try checkArrivedBody(of: request)
-        answer = response
+        response = immediate
       case .read(let reply): return .content(limit: limit, reply, router)
       }
     }
-    return try respond(router.finished(answer, for: request), to: request, bodyIsRead: false)
+    return try respond(router.finished(response, for: request), to: request, bodyIsRead: false)
   }
 
-  /// Does what `answerAtOnce` left.
+  /// Does what `respondImmediately` left.
   func finish(_ remainder: PendingStep) async throws(CloseReason) {
     switch remainder {
     case .nothing: break
@@ -74,8 +74,8 @@ extension Connection {
       if let request { try beginContent(of: request, .reply(limit: limit, reply, router)) }
     case .work(let work, let router, let bodyIsRead):
       guard let request else { return }
-      let (answer, bodyIsRead) = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
-      try await finish(respond(router.finished(answer, for: request), to: request, bodyIsRead: bodyIsRead))
+      let (response, bodyIsRead) = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
+      try await finish(respond(router.finished(response, for: request), to: request, bodyIsRead: bodyIsRead))
     case .stream(let response, let reader, let bodyIsRead):
       guard let request else { return }
       try await finish(stream(response, from: reader, to: request, bodyIsRead: bodyIsRead))
@@ -91,13 +91,13 @@ extension Connection {
     return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
   }
 
-  /// Whether the connection serves another request after this answer.
+  /// Whether the connection serves another request after this response.
   func goesOn(after response: Response, to request: Request, bodyIsRead: Bool) -> Bool {
     let hasUnreadBody = !bodyIsRead && request.head.framing != .none
     return !response.closesConnection && mayGoOn(after: request, hasUnreadBody: hasUnreadBody)
   }
 
-  /// What is left to do when the answer stands.
+  /// What is left to do when the response stands.
   func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
     let hasUnreadBody = !bodyIsRead && request.head.framing != .none
     guard keepAlive else {
@@ -118,7 +118,7 @@ extension Connection {
       guard case .fixed(let length) = request.head.framing, length <= worker.limits.unreadBody else { return false }
     }
     if peerHasFinished, hasUnreadBody || consumed == input.count { return false }
-    // A server that is going says so with the last answer to what has arrived, not before.
+    // A server that is going says so with the last response to what has arrived, not before.
     return worker.stage == .serving || isFollowed(request, hasUnreadBody: hasUnreadBody)
   }
 
@@ -136,7 +136,7 @@ extension Connection {
     record(request, status: response.status.code, bytes: bytes)
   }
 
-  /// Tells the observer of an answer.
+  /// Tells the observer of a response.
   func record(_ request: Request, status: Int, bytes: Int) {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(

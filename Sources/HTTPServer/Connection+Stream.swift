@@ -3,13 +3,13 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// Answers whose content comes in parts.
+/// Responses whose content comes in parts.
 extension Connection {
-  /// Writes such an answer, as fast as the client takes it. Returns what is left to do.
+  /// Writes such a response, as fast as the client takes it. Returns what is left to do.
   func stream(
     _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
   ) async throws(CloseReason) -> PendingStep {
-    // The answers to earlier requests must not wait for this one.
+    // The responses to earlier requests must not wait for this one.
     try await flush()
     let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
     let keepAlive =
@@ -70,7 +70,7 @@ extension Connection {
     do {
       return try await reader.read()
     } catch {
-      // Nothing can be said any more: the head of the answer is out.
+      // Nothing can be said any more: the head of the response is out.
       guard case .gone = interruption else { throw .brokenOff }
       throw .gone
     }

@@ -12,7 +12,7 @@ extension Connection {
   func perform(
     _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(CloseReason) -> (Response, bodyIsRead: Bool) {
-    // The answers to earlier requests must not wait for this one.
+    // The responses to earlier requests must not wait for this one.
     try await flush()
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
     // The handler has taken along what it needs.
@@ -129,7 +129,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
 
   func read() async throws(ContentError) -> [UInt8]? {
     guard !isFinished else { return nil }
-    // The work is over, and the connection waits for something else: an upload may outlive its answer (RFC 9113 §8.1).
+    // The work is over, and the connection waits for something else: an upload may outlive its response (RFC 9113 §8.1).
     guard !isCancelled else { throw .cancelled }
     isBegun = true
     // The read itself notices when the client has gone.

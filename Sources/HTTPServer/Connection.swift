@@ -30,7 +30,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Received plaintext, of which the first `consumed` bytes are dealt with.
   var input: [UInt8] = []
   var consumed = 0
-  /// Answers in plaintext that have not been written.
+  /// Responses in plaintext that have not been written.
   var output: [UInt8] = []
   /// A handler's own array, sent behind `outgoing` and not copied; the socket or TLS has taken the first `bodySent` bytes.
   /// Charged as shared while it is here.
@@ -165,7 +165,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Closes it unless a request is under way or comes soon; for a server that is going.
   ///
-  /// A client may be about to send, or have sent: a close that crosses a request loses it. The answer to that request
+  /// A client may be about to send, or have sent: a close that crosses a request loses it. The response to that request
   /// says that it is the last.
   func closeIfIdle() {
     if let http2 { return announceEnd(of: http2) }
@@ -195,7 +195,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       try receive()
       if awaitsProxyHeader { return closeOrAwaitNext() }
       if try serveHTTP2() { return }
-      let remainder = try answerInput()
+      let remainder = try respondToInput()
       guard case .nothing = remainder, try flushAtOnce() else { return begin(remainder) }
     } catch { return begin(error) }
     closeOrAwaitNext()
@@ -209,7 +209,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
         if isPending { try await flush() }
         try await finish(remainder)
         if isPending { try await flush() }
-        remainder = try answerInput()
+        remainder = try respondToInput()
       } while !remainder.isNothing
       try await flush()
     } catch { return await end(with: error) }
@@ -239,9 +239,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private static let requestsInOneGo = 64
 
   /// Answers the requests in `input`, up to one that has to wait.
-  private func answerInput() throws(CloseReason) -> PendingStep {
+  private func respondToInput() throws(CloseReason) -> PendingStep {
     for _ in 0..<Self.requestsInOneGo {
-      guard let remainder = try answerNext() else { return .nothing }
+      guard let remainder = try respondToNext() else { return .nothing }
       guard remainder.isNothing else { return remainder }
       if output.count >= worker.limits.sendBuffer { return .turn }
       // What follows must not be written before it.
@@ -251,10 +251,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Goes on with the content that is read, or else with the next request; nil if more bytes have to come.
-  private func answerNext() throws(CloseReason) -> PendingStep? {
+  private func respondToNext() throws(CloseReason) -> PendingStep? {
     if pendingContent != nil { return try continueContent() }
     guard try parseHead() else { return nil }
-    let remainder = try answerAtOnce()
+    let remainder = try respondImmediately()
     guard let request else { return remainder }
     switch remainder {
     case .content(let limit, let reply, let router): try beginContent(of: request, .reply(limit: limit, reply, router))

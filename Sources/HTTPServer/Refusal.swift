@@ -47,7 +47,7 @@ public struct Refusal: Error, Sendable {
   }
 }
 
-/// What ends a connection, in words and codes: the one place where causes below the routes become answers.
+/// What ends a connection, in words and codes: the one place where causes below the routes become responses.
 extension Refusal {
   /// The codec refused a head or a chunked body. What follows on the connection has no meaning any more.
   init(_ error: RequestError) {

@@ -4,7 +4,7 @@ public import HTTP1
 public import HTTPMessages
 public import HTTPTypes
 
-/// An answer to one request. `Date`, `Content-Length`, `Connection` and `X-Request-ID` are the server's to add.
+/// A response to one request. `Date`, `Content-Length`, `Connection` and `X-Request-ID` are the server's to add.
 public struct Response: Sendable {
   /// Its status.
   public var status: HTTPResponse.Status
@@ -54,7 +54,7 @@ struct DateField {
 
 /// What a handler has to say to a request: at once, or after a wait.
 public enum Reply: Sendable {
-  /// The answer.
+  /// The response.
   case immediate(Response)
   /// Work that waits for something, done by a task of the connection's loop. The task is cancelled when the client goes
   /// away. The `Request` is no longer there: what the work needs of it, it takes along.

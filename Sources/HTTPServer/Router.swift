@@ -159,7 +159,7 @@ public struct Operation: Sendable {
     Operation(method: .get, action: .respond(respond))
   }
 
-  /// The same, for an answer that may have to be waited for.
+  /// The same, for a response that may have to be waited for.
   public static func get(reply: @escaping @Sendable (Request) -> Reply) -> Operation {
     Operation(method: .get, action: .reply(reply))
   }

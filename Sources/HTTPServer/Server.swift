@@ -32,7 +32,7 @@ public final class Server: Sendable {
     /// How long a connection request may be on its way when the server drains; nil for what does on loopback, or on a
     /// slow round trip elsewhere.
     public var roundTrip: Duration?
-    /// Who hears of every answer.
+    /// Who hears of every response.
     public var observer: any ExchangeObserver
 
     /// A configuration with the default limits, plain HTTP and no trusted proxy.
@@ -77,7 +77,7 @@ public final class Server: Sendable {
     }
   }
 
-  /// From now on every answer is its connection's last, unless the next request has arrived behind it; all is served.
+  /// From now on every response is its connection's last, unless the next request has arrived behind it; all is served.
   public func beginDrain() {
     onEachLoop { $0.beginDrain() }
   }
@@ -87,7 +87,7 @@ public final class Server: Sendable {
   ///
   /// The order matters (each step was measured to lose connections without the one before it): connection requests
   /// are ignored, then, a round trip later, all that wait are accepted and the listeners close. From then on each
-  /// connection at rest is kept until it has carried one more request, whose answer says `Connection: close`, or for
+  /// connection at rest is kept until it has carried one more request, whose response says `Connection: close`, or for
   /// four round trips, at least 1 s; over HTTP/2 as long passes between the two GOAWAY frames (RFC 9113 §6.8).
   public func drain(timeout: Duration) {
     beginDrain()
@@ -97,7 +97,7 @@ public final class Server: Sendable {
     onEachLoop { $0.closeIdleConnections() }
     guard !count.waitForNone(timeout: timeout) else { return }
     onEachLoop { $0.abandonConnections() }
-    // Each has its last answer in the socket or is not reading: a linger's time is all that is left to give.
+    // Each has its last response in the socket or is not reading: a linger's time is all that is left to give.
     _ = count.waitForNone(timeout: .seconds(1))
   }
 
@@ -144,7 +144,7 @@ public struct ServerLimits: Sendable, Equatable {
   public var body = Duration.seconds(120)
   /// Time without progress in writing a response: a client that never reads.
   public var writeProgress = Duration.seconds(30)
-  /// Time for a handler that waits, until its answer or the next part of it: an upstream that never answers must not hold
+  /// Time for a handler that waits, until its response or the next part of it: an upstream that never answers must not hold
   /// a caller's connection. Longer than any timeout that handlers have themselves, which say more.
   public var work = Duration.seconds(120)
   /// Time for a handler to end after it was cancelled; then its connection closes under it.

@@ -29,7 +29,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   enum Stage: Comparable {
     /// Connections live on.
     case serving
-    /// Every answer says that it is the connection's last, unless the next request has arrived behind it.
+    /// Every response says that it is the connection's last, unless the next request has arrived behind it.
     case draining
     /// Nothing new is awaited: a connection at rest closes.
     case closing
@@ -117,7 +117,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       sharing: &body)
     _ = try? channel.send(output.span)
     channel.shutdownWriting()
-    // Unread bytes would turn the close into a reset, and the answer would be lost.
+    // Unread bytes would turn the close into a reset, and the response would be lost.
     var discarded: [UInt8] = []
     _ = try? channel.receive(into: &discarded, atMost: limits.receiveBuffer)
     channel.close()

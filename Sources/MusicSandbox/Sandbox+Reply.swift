@@ -17,7 +17,7 @@ extension Sandbox {
     Router([Route(below: "/") { self.reply(to: $0) }])
   }
 
-  /// The answer to a request: at once, unless the request has content or the answer is delayed or goes wrong.
+  /// The response to a request: at once, unless the request has content or the response is delayed or goes wrong.
   public func reply(to request: Request) -> Reply {
     let request = SandboxRequest(request)
     if ["POST", "PUT", "PATCH"].contains(request.method) {
@@ -25,12 +25,12 @@ extension Sandbox {
         guard let content = await Self.read(context.content) else { return Response(.contentTooLarge) }
         var request = request
         request.content = content
-        return await self.answer(request).response(on: context.loop)
+        return await self.respond(request).response(on: context.loop)
       }
     }
-    let answer = answer(request)
-    if answer.delivery.isPlain { return .immediate(Response(answer)) }
-    return .deferred { context in await answer.response(on: context.loop) }
+    let response = respond(request)
+    if response.delivery.isPlain { return .immediate(Response(response)) }
+    return .deferred { context in await response.response(on: context.loop) }
   }
 
   /// The content, whole; nil if it is too long or breaks off.
@@ -75,7 +75,7 @@ extension SandboxRequest {
   }
 }
 
-extension SandboxAnswer {
+extension SandboxResponse {
   /// The response, once its delay has passed.
   fileprivate func response(on loop: IOLoop) async -> Response {
     await Pause.pass(delivery.delay, on: loop)
@@ -84,56 +84,56 @@ extension SandboxAnswer {
     response.body = []
     // What breaks off announces a byte at least, or there would be nothing to miss.
     let length = max(delivery.filling ?? content.count, delivery.ending == .whole ? 0 : 1)
-    response.stream = AnswerReader(self, length: length, loop: loop)
+    response.stream = ResponseReader(self, length: length, loop: loop)
     response.streamLength = delivery.ending == .truncated ? nil : length
     return response
   }
 }
 
 extension Response {
-  /// The answer as it stands, whatever its delivery.
-  fileprivate init(_ answer: SandboxAnswer) {
+  /// The response as it stands, whatever its delivery.
+  fileprivate init(_ response: SandboxResponse) {
     var fields = HTTPFields()
-    for field in answer.fields {
+    for field in response.fields {
       guard let name = HTTPField.Name(field.name) else { continue }
       fields.append(HTTPField(name: name, value: field.value))
     }
-    self.init(HTTPResponse.Status(code: answer.status), fields: fields, body: answer.content)
-    closesConnection = answer.delivery.closesConnection
+    self.init(HTTPResponse.Status(code: response.status), fields: fields, body: response.content)
+    closesConnection = response.delivery.closesConnection
   }
 }
 
-/// Answers of the catalog that were made before: they depend on nothing but the request's target and host, and making
+/// Responses of the catalog that were made before: they depend on nothing but the request's target and host, and making
 /// one costs more than everything else about a request.
-final class MadeAnswers: Sendable {
+final class MadeResponses: Sendable {
   /// Most bytes of content that are kept. Beyond it all are dropped: the next request makes its own again.
   private static let limit = 16 << 20
 
   private let state = Locked(State())
 
   private struct State {
-    var answers: [ByteString: SandboxAnswer] = [:]
+    var responses: [ByteString: SandboxResponse] = [:]
     var size = 0
   }
 
-  /// The answer to a request, made by `make` unless there is one.
+  /// The response to a request, made by `make` unless there is one.
   ///
   /// - Parameters:
   ///   - base: What absolute URLs in it begin with.
   ///   - isPersonal: Whether it may depend on the user, and must not be kept.
-  func answer(
-    to request: SandboxRequest, base: String, isPersonal: Bool, _ make: () throws(AppleError) -> SandboxAnswer
-  ) throws(AppleError) -> SandboxAnswer {
+  func respond(
+    to request: SandboxRequest, base: String, isPersonal: Bool, _ make: () throws(AppleError) -> SandboxResponse
+  ) throws(AppleError) -> SandboxResponse {
     guard !isPersonal, request.method == "GET" || request.method == "HEAD" else { return try make() }
     let key = ByteString("\(request.target) \(base)")
-    if let known = state.withLock({ $0.answers[key] }) { return known }
-    let answer = try make()
-    let cost = key.count + answer.content.count
+    if let known = state.withLock({ $0.responses[key] }) { return known }
+    let response = try make()
+    let cost = key.count + response.content.count
     state.withLock { state in
       if state.size + cost > Self.limit { state = State() }
-      if state.answers.updateValue(answer, forKey: key) == nil { state.size += cost }
+      if state.responses.updateValue(response, forKey: key) == nil { state.size += cost }
     }
-    return answer
+    return response
   }
 }
 
@@ -154,14 +154,16 @@ enum Pause {
   }
 }
 
-/// gzip (RFC 1952), for answers to those who accept it.
+/// gzip (RFC 1952), for responses to those who accept it.
 enum Compression {
   /// Compresses the content if the request accepts gzip and the content is worth it.
-  static func apply(to answer: inout SandboxAnswer, for request: SandboxRequest) {
-    answer.fields.append(SandboxField("Vary", "Accept-Encoding"))
-    guard accepts(request.fields), answer.content.count >= 256, let compressed = gzip(answer.content) else { return }
-    answer.content = compressed
-    answer.fields.append(SandboxField("Content-Encoding", "gzip"))
+  static func apply(to response: inout SandboxResponse, for request: SandboxRequest) {
+    response.fields.append(SandboxField("Vary", "Accept-Encoding"))
+    guard accepts(request.fields), response.content.count >= 256, let compressed = gzip(response.content) else {
+      return
+    }
+    response.content = compressed
+    response.fields.append(SandboxField("Content-Encoding", "gzip"))
   }
 
   /// Whether gzip is named without a weight of zero (RFC 9110 §12.5.3).
@@ -196,7 +198,7 @@ enum Compression {
   }
 }
 
-/// What answers say about caching. Whether Apple's say anything is not known, so either can be had.
+/// What responses say about caching. Whether Apple's say anything is not known, so either can be had.
 public enum CacheFields: String, Sendable, CaseIterable {
   /// An `ETag`, which `If-None-Match` is answered with 304 by.
   case etag
@@ -210,7 +212,7 @@ public enum CacheFields: String, Sendable, CaseIterable {
   /// playlists a `max-age`, and all else, such as searches and charts, nothing.
   case mixed
 
-  /// Seconds that an answer stays fresh for, where it says so.
+  /// Seconds that a response stays fresh for, where it says so.
   static let maximumAge = 300
 
   /// What holds for a path.
@@ -231,27 +233,27 @@ public enum CacheFields: String, Sendable, CaseIterable {
   /// Adds the fields.
   ///
   /// - Parameter isWeak: Whether one tag stands for several encodings of the content (RFC 9110 §8.8.1).
-  func mark(_ answer: inout SandboxAnswer, isWeak: Bool) {
+  func mark(_ response: inout SandboxResponse, isWeak: Bool) {
     if self == .maxAge || self == .both {
-      answer.fields.append(SandboxField("Cache-Control", "max-age=\(Self.maximumAge)"))
+      response.fields.append(SandboxField("Cache-Control", "max-age=\(Self.maximumAge)"))
     }
     guard self == .etag || self == .both else { return }
-    let tag = "\"\(String(Numbers.hash(answer.content), radix: 16))\""
-    answer.fields.append(SandboxField("ETag", isWeak ? "W/\(tag)" : tag))
+    let tag = "\"\(String(Numbers.hash(response.content), radix: 16))\""
+    response.fields.append(SandboxField("ETag", isWeak ? "W/\(tag)" : tag))
   }
 
-  /// Turns an answer into a 304 if the request has it already (RFC 9110 §13.1.2).
-  static func leaveOut(_ answer: inout SandboxAnswer, knownTo request: SandboxRequest) {
-    guard let tag = answer.fields.single("etag") else { return }
+  /// Turns a response into a 304 if the request has it already (RFC 9110 §13.1.2).
+  static func leaveOut(_ response: inout SandboxResponse, knownTo request: SandboxRequest) {
+    guard let tag = response.fields.single("etag") else { return }
     let known = request.fields.values(of: "if-none-match").joined(separator: ",").split(separator: ",")
     let isKnown = known.contains { value in
       let value = value.drop { $0 == " " }.prefix { $0 != " " }
       return value == "*" || opaque(value) == opaque(tag[...])
     }
     guard isKnown else { return }
-    answer.status = 304
-    answer.content = []
-    answer.fields.removeAll { $0.name == "Content-Type" }
+    response.status = 304
+    response.content = []
+    response.fields.removeAll { $0.name == "Content-Type" }
   }
 
   /// What is compared weakly (RFC 9110 §8.8.3.2).
@@ -269,7 +271,7 @@ enum IMFFixdate {
 }
 
 /// Content that comes slowly, is made up as it goes, or breaks off.
-final class AnswerReader: ContentReader, @unchecked Sendable {
+final class ResponseReader: ContentReader, @unchecked Sendable {
   // Sendable by confinement: it belongs to one loop and is read by one task, as every reader is.
 
   /// How much of fast content comes at once.
@@ -288,11 +290,11 @@ final class AnswerReader: ContentReader, @unchecked Sendable {
   private var isCancelled = false
 
   /// - Parameter length: What was announced, or would have been.
-  init(_ answer: SandboxAnswer, length: Int, loop: IOLoop) {
-    content = answer.content
-    pace = answer.delivery.pace
-    isFilling = answer.delivery.filling != nil
-    breaksOff = answer.delivery.ending != .whole
+  init(_ response: SandboxResponse, length: Int, loop: IOLoop) {
+    content = response.content
+    pace = response.delivery.pace
+    isFilling = response.delivery.filling != nil
+    breaksOff = response.delivery.ending != .whole
     end = breaksOff ? min(length, isFilling ? length : content.count) / 2 : length
     self.loop = loop
   }
@@ -300,7 +302,7 @@ final class AnswerReader: ContentReader, @unchecked Sendable {
   func read() async throws(ContentError) -> [UInt8]? {
     guard !isCancelled else { throw .cancelled }
     guard position < end else {
-      if breaksOff { throw .broken("The answer was to break off.") }
+      if breaksOff { throw .broken("The response was to break off.") }
       return nil
     }
     if pace != nil, position > 0 { await Pause.pass(Self.interval, on: loop) }

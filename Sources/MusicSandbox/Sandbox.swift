@@ -4,7 +4,7 @@ import Glibc
 /// An Apple Music API to test against: it refuses what Apple refuses, knows one true album and many made-up ones, and
 /// goes wrong on demand.
 ///
-/// All loops share one. It holds no sockets: ``answer(_:)`` is a function of the request, the time, and a little state
+/// All loops share one. It holds no sockets: ``response(_:)`` is a function of the request, the time, and a little state
 /// (rates, libraries, faults, the log of requests), all of it bounded.
 public final class Sandbox: Sendable {
   private let options: SandboxOptions
@@ -14,7 +14,7 @@ public final class Sandbox: Sendable {
   private let meter: RateMeter
   private let board: FaultBoard
   private let log = RequestLog()
-  private let made = MadeAnswers()
+  private let made = MadeResponses()
   private let libraries: [String: UserLibrary]
   private let identifiers = ErrorIdentifiers()
 
@@ -31,17 +31,17 @@ public final class Sandbox: Sendable {
     libraries = Dictionary(options.userTokens.map { ($0, UserLibrary()) }) { first, _ in first }
   }
 
-  /// The answer to a request, and how it is to be sent.
-  public func answer(_ request: SandboxRequest) -> SandboxAnswer {
+  /// The response to a request, and how it is to be sent.
+  public func respond(_ request: SandboxRequest) -> SandboxResponse {
     let segments = request.segments
     switch segments?.first {
     case "sandbox":
       return caught { () throws(AppleError) in
-        try ControlEndpoint(board: board, meter: meter, log: log, options: options).answer(request, segments ?? [])
+        try ControlEndpoint(board: board, meter: meter, log: log, options: options).respond(request, segments ?? [])
       }
     case "image":
       return caught { () throws(AppleError) in
-        try PictureEndpoint.answer(request, segments?.dropFirst() ?? [], catalog: catalog)
+        try PictureEndpoint.respond(request, segments?.dropFirst() ?? [], catalog: catalog)
       }
     default: return apple(request, segments ?? [])
     }
@@ -49,28 +49,28 @@ public final class Sandbox: Sendable {
 
   // MARK: Apple's part
 
-  private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxAnswer {
+  private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxResponse {
     let now = self.now
     let (faults, mistake) = board.faults(for: request)
     let verdict = judge.verdict(on: request.fields, now: now)
     let user = user(request)
     let id = identifiers.next()
-    var answer =
+    var response =
       faults.lazy.compactMap { $0.replacement(id: id) }.first
       ?? caught { () throws(AppleError) in
         if let mistake { throw mistake }
         return try respond(to: request, segments, verdict, user, now: now)
       }
-    answer.delivery.delay = board.latency
-    for fault in faults { fault.apply(to: &answer) }
-    finish(&answer)
-    log.note(request, token: verdict.summary, user: user.summary, status: answer.status, faults: faults)
-    return answer
+    response.delivery.delay = board.latency
+    for fault in faults { fault.apply(to: &response) }
+    finish(&response)
+    log.note(request, token: verdict.summary, user: user.summary, status: response.status, faults: faults)
+    return response
   }
 
   private func respond(
     to request: SandboxRequest, _ segments: [String], _ verdict: TokenVerdict, _ user: APIRequest.UserAccess, now: Int
-  ) throws(AppleError) -> SandboxAnswer {
+  ) throws(AppleError) -> SandboxResponse {
     if request.method == "OPTIONS" { return .preflight }
     guard case .accepted(let team, _, _) = verdict else { return .unauthorized }
     if let wait = meter.refusal(team, now: clock.now()) { return rateLimited(wait, now: now) }
@@ -79,51 +79,51 @@ public final class Sandbox: Sendable {
       method: request.method, segments: segments.dropFirst(), query: try Query(request.query),
       content: request.content, catalog: catalog, base: base(request), user: user)
     switch (api.segments.first, api.segments.count) {
-    case ("me", _): return try MeEndpoint(api, now: now).answer()
+    case ("me", _): return try MeEndpoint(api, now: now).respond()
     case ("test", 1):
       try api.require("GET", "HEAD")
-      return SandboxAnswer(200)
+      return SandboxResponse(200)
     default: return try cacheable(request, api)
     }
   }
 
-  private func rateLimited(_ wait: Duration, now: Int) -> SandboxAnswer {
-    var answer = SandboxAnswer.rateLimited
+  private func rateLimited(_ wait: Duration, now: Int) -> SandboxResponse {
+    var response = SandboxResponse.rateLimited
     let (seconds, rest) = wait.components
     let delay = max(Int(clamping: seconds) + (rest > 0 ? 1 : 0), 1)
     switch board.retryAfter {
     case .none: break
-    case .seconds: answer.fields.append(SandboxField("Retry-After", "\(delay)"))
-    case .date: answer.fields.append(SandboxField("Retry-After", IMFFixdate.text(now + delay)))
+    case .seconds: response.fields.append(SandboxField("Retry-After", "\(delay)"))
+    case .date: response.fields.append(SandboxField("Retry-After", IMFFixdate.text(now + delay)))
     }
-    return answer
+    return response
   }
 
   /// What depends on nothing but the request, so that it is made once.
-  private func cacheable(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxAnswer {
-    var answer = try made.answer(to: request, base: api.base, isPersonal: api.isPersonal) { () throws(AppleError) in
-      var answer = SandboxAnswer.json(try document(api))
-      options.cacheFields.resolved(api.segments).mark(&answer, isWeak: options.compresses)
-      return answer
+  private func cacheable(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
+    var response = try made.respond(to: request, base: api.base, isPersonal: api.isPersonal) { () throws(AppleError) in
+      var response = SandboxResponse.json(try document(api))
+      options.cacheFields.resolved(api.segments).mark(&response, isWeak: options.compresses)
+      return response
     }
-    CacheFields.leaveOut(&answer, knownTo: request)
-    if options.compresses { Compression.apply(to: &answer, for: request) }
-    return answer
+    CacheFields.leaveOut(&response, knownTo: request)
+    if options.compresses { Compression.apply(to: &response, for: request) }
+    return response
   }
 
   private func document(_ api: APIRequest) throws(AppleError) -> Document {
     switch api.segments.first {
-    case "catalog": return try CatalogEndpoint(api).answer()
+    case "catalog": return try CatalogEndpoint(api).respond()
     case "storefronts": return try StorefrontEndpoint(request: api).storefronts()
     case "language": return try StorefrontEndpoint(request: api).bestLanguage()
     default: throw .pathNotFound
     }
   }
 
-  /// Adds what Apple's answers have: anybody's page may read them, and the time is the emulator's.
-  private func finish(_ answer: inout SandboxAnswer) {
-    answer.fields.append(SandboxField("Access-Control-Allow-Origin", "*"))
-    if board.clockSkew != 0 { answer.fields.set("Date", IMFFixdate.text(now)) }
+  /// Adds what Apple's responses have: anybody's page may read them, and the time is the emulator's.
+  private func finish(_ response: inout SandboxResponse) {
+    response.fields.append(SandboxField("Access-Control-Allow-Origin", "*"))
+    if board.clockSkew != 0 { response.fields.set("Date", IMFFixdate.text(now)) }
   }
 
   private var now: Int { clock.seconds() + board.clockSkew }
@@ -138,14 +138,14 @@ public final class Sandbox: Sendable {
     return options.unsubscribedUserTokens.contains(token) ? .withoutSubscription : .unknown
   }
 
-  private func caught(_ body: () throws(AppleError) -> SandboxAnswer) -> SandboxAnswer {
-    do { return try body() } catch { return error.answer(id: identifiers.next()) }
+  private func caught(_ body: () throws(AppleError) -> SandboxResponse) -> SandboxResponse {
+    do { return try body() } catch { return error.respond(id: identifiers.next()) }
   }
 }
 
-extension SandboxAnswer {
-  /// The answer to a CORS preflight request: Apple lets every page ask.
-  fileprivate static let preflight = SandboxAnswer(
+extension SandboxResponse {
+  /// The response to a CORS preflight request: Apple lets every page ask.
+  fileprivate static let preflight = SandboxResponse(
     200,
     fields: [
       SandboxField("Access-Control-Allow-Headers", "Authorization, Content-Type, Music-User-Token, X-Sandbox-Fault"),
@@ -167,7 +167,7 @@ extension APIRequest.UserAccess {
 
 /// How the emulator behaves.
 public struct SandboxOptions: Sendable {
-  /// The keys whose tokens are good. None makes every answer a 401.
+  /// The keys whose tokens are good. None makes every response a 401.
   public var keys: [TrustedKey]
   /// Music user tokens that are good. Each has a library of its own.
   public var userTokens = ["sandbox-user-token"]
@@ -177,14 +177,14 @@ public struct SandboxOptions: Sendable {
   public var limit: RequestLimit?
   /// What a 429 of that limit says about when to come back.
   public var retryAfter = RetryAfterForm.none
-  /// How long nothing happens before each answer; none, so that tests are fast.
+  /// How long nothing happens before each response; none, so that tests are fast.
   public var delay = Duration.zero
   /// Seconds that the emulator's clock, and so its `Date`, is ahead of the machine's; behind if negative. Brought into
   /// ``clockSkews`` if it is outside.
   public var clockSkew = 0
-  /// What answers say about caching; each of the ways somewhere, since Apple's is not known.
+  /// What responses say about caching; each of the ways somewhere, since Apple's is not known.
   public var cacheFields = CacheFields.mixed
-  /// Whether answers are compressed for who accepts gzip; not, so that they can be read off the wire.
+  /// Whether responses are compressed for clients that accept gzip. They are not by default, so that they can be read off the wire.
   public var compresses = false
   /// Faults that every request under `/v1/` has; none.
   public var faults: [Fault] = []

@@ -84,8 +84,8 @@ struct ClientConflict: Equatable {
   }
 }
 
-/// What could be read of one element of `access.clients`, be the rest of it faulty or not: enough to see which others it
-/// clashes with, and to open the files that it names. So one fault does not hide another.
+/// What could be read of one element of `access.clients`, be the rest of it invalid or not: enough to see which others it
+/// clashes with, and to open the files that it names. So one error does not hide another.
 struct ClientCandidate {
   var id: String?
   /// Of its API keys.

@@ -12,14 +12,14 @@ package struct NamedFiles: Sendable {
   var audit: Settings.Audit?
 
   /// Opens them: what a start would fail on, and what it would warn of. Blocks: not for an event loop.
-  package func check() -> (faults: [SettingsFault], warnings: [String]) {
-    let key = musickit?.checkKey() ?? (faults: [], warnings: [])
-    let tls = tls?.check() ?? (faults: [], warnings: [])
+  package func check() -> (errors: [SettingsError], warnings: [String]) {
+    let key = musickit?.checkKey() ?? (errors: [], warnings: [])
+    let tls = tls?.check() ?? (errors: [], warnings: [])
     let catalog = catalog?.check() ?? []
     let clients = clients.enumerated().map { $1.check(at: "\(Settings.Access.clients.path)[\($0)]") }
     let audit = audit?.check() ?? []
     return (
-      key.faults + tls.faults + catalog + clients.flatMap(\.faults) + audit,
+      key.errors + tls.errors + catalog + clients.flatMap(\.errors) + audit,
       key.warnings + tls.warnings + clients.flatMap(\.warnings)
     )
   }
@@ -36,33 +36,33 @@ package struct NamedFiles: Sendable {
 
 extension Settings.Catalog {
   /// Reads the certificates that the upstream is trusted by.
-  fileprivate func check() -> [SettingsFault] {
+  fileprivate func check() -> [SettingsError] {
     do throws(TLSError) {
       _ = try TLSClientContext(caFile: caFile)
       return []
     } catch {
-      return [SettingsFault(Self.caFile.path, problem: "\(error)")]
+      return [SettingsError(Self.caFile.path, problem: "\(error)")]
     }
   }
 }
 
 extension ClientCandidate {
   /// Reads the keys of its identity provider, if they are in a file, and whom to trust for them, if they are not.
-  fileprivate func check(at path: String) -> (faults: [SettingsFault], warnings: [String]) {
-    var faults: [SettingsFault] = []
+  fileprivate func check(at path: String) -> (errors: [SettingsError], warnings: [String]) {
+    var errors: [SettingsError] = []
     var warnings: [String] = []
-    if let keySetFile, let (problem, remedy) = Self.fault(ofKeySet: keySetFile, &warnings) {
-      faults.append(SettingsFault("\(path).jwt.jwksFile", problem: problem, remedy: remedy))
+    if let keySetFile, let (problem, remedy) = Self.problem(ofKeySet: keySetFile, &warnings) {
+      errors.append(SettingsError("\(path).jwt.jwksFile", problem: problem, remedy: remedy))
     }
     if fetchesKeySet {
       do throws(TLSError) { _ = try TLSClientContext(caFile: caFile) } catch {
-        faults.append(SettingsFault("\(path).jwt.caFile", problem: "\(error)"))
+        errors.append(SettingsError("\(path).jwt.caFile", problem: "\(error)"))
       }
     }
-    return (faults, warnings)
+    return (errors, warnings)
   }
 
-  private static func fault(
+  private static func problem(
     ofKeySet file: String, _ warnings: inout [String]
   ) -> (problem: String, remedy: String?)? {
     let json: [UInt8]
@@ -84,11 +84,11 @@ extension ClientCandidate {
 
 extension Settings.Audit {
   /// Looks whether the file could be opened, and leaves it as it is.
-  fileprivate func check() -> [SettingsFault] {
+  fileprivate func check() -> [SettingsError] {
     guard let file else { return [] }
     guard let reason = Self.obstacle(file) else { return [] }
     return [
-      SettingsFault(
+      SettingsError(
         Self.file.path, problem: "the file \(quotedPath(file)) \(reason)",
         remedy: "write the path of a file in a folder that the server may write to")
     ]

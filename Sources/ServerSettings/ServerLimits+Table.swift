@@ -91,7 +91,7 @@ extension ServerLimits.Row {
 }
 
 extension ServerLimits {
-  /// Reads every row; a row with a fault keeps its default.
+  /// Reads every row; a row with an error keeps its default.
   ///
   /// - Parameter most: The connections for which there are descriptors.
   init(_ reader: inout SettingsReader, host: HostFacts, most: Int) {
@@ -106,7 +106,7 @@ extension ServerLimits {
       }
     }
     if connections > most {
-      reader.fault(
+      reader.reject(
         "server.limits.connections", problem: "\(connections) is more than this process may have open",
         remedy: "write \(most) at most, or \(DescriptorBudget.remedy)")
     }

@@ -101,7 +101,7 @@ extension Settings.Access {
     ]
   }
 
-  /// The policy; nil if it is absent or faulty.
+  /// The policy; nil if it is absent or invalid.
   static func readAnonymous(
     _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: ValidationContext
   ) -> Client? {
@@ -112,7 +112,7 @@ extension Settings.Access {
     let origins = readNonEmpty(origins, &reader)
     let ttl = reader.read(ttl)
     if let ttl, let token = surroundings.token, ttl > token.maxTTL {
-      reader.fault(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
+      reader.reject(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
     }
     let storefronts = readNonEmpty(storefronts, &reader)
     // The object that says nothing at all stands for tokens; one that says anything has to say that, too.
@@ -132,20 +132,20 @@ extension Settings.Access {
       totalRate: rates?.total, share: share)
   }
 
-  /// The list, if it was written. An empty one is a fault: it would lift a restriction instead of making one.
+  /// The list, if it was written. An empty one is an error: it would lift a restriction instead of making one.
   private static func readNonEmpty<Element>(
     _ setting: Setting<[Element]>, _ reader: inout SettingsReader
   ) -> [Element]? {
     let list = reader.read(setting)
     if list?.isEmpty ?? false {
-      reader.fault(setting.path, problem: "is empty", remedy: "name some, or leave it out for all")
+      reader.reject(setting.path, problem: "is empty", remedy: "name some, or leave it out for all")
     }
     return list
   }
 
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {
     for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
-      reader.fault(
+      reader.reject(
         setting.path, problem: "changes the anonymous policy, but there is no such policy",
         remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
     }
@@ -159,7 +159,7 @@ extension Settings.Access {
     guard !token, !(catalog && settings != nil), !(me && settings?.me == true) else { return }
     let cause =
       !catalog && !me ? "" : settings == nil ? ", because catalog.enabled is false" : ", because catalog.me is false"
-    reader.fault(
+    reader.reject(
       anonymousPath, problem: "grants nothing\(cause)",
       remedy: "write token: true, catalog: true or me: true, or remove it")
   }
@@ -179,7 +179,7 @@ struct Rates: Sendable, Equatable {
   var total: Rate?
   var unit: Unit
 
-  /// Nil if it is faulty.
+  /// Nil if it is invalid.
   init?(_ object: inout ObjectReader) {
     let isEach = object.has("perSecond") || object.has("burst")
     let each = isEach || !object.has("total") ? Self.rate(&object) : nil
@@ -190,7 +190,7 @@ struct Rates: Sendable, Equatable {
 
   private static func rate(_ object: inout ObjectReader) -> Rate? {
     if !object.has("perSecond") {
-      object.fault("perSecond", problem: "is not set", remedy: "write how many requests a second, such as 5")
+      object.reject("perSecond", problem: "is not set", remedy: "write how many requests a second, such as 5")
     }
     let perSecond = object.read(
       "perSecond", .number(Rate.perSecondRange, remedy: "write requests per second, from 0.01 to 1000000"))

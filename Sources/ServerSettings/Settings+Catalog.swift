@@ -4,7 +4,7 @@ import HTTPClient
 extension Settings {
   /// Apple Music behind this server.
   public struct Catalog: Sendable, Equatable {
-    /// What is kept of Apple's answers.
+    /// What is kept of Apple's responses.
     public struct Cache: Sendable, Equatable {
       /// The most that it holds, in bytes; 0 turns it off.
       public var maxBytes: Int
@@ -22,7 +22,7 @@ extension Settings {
     public struct Timeouts: Sendable, Equatable {
       /// For a connection to Apple: name, address, TLS.
       public var connect: Duration
-      /// From the request to the head of Apple's answer.
+      /// From the request to the head of Apple's response.
       public var firstByte: Duration
       /// For the whole, retries included.
       public var whole: Duration
@@ -62,7 +62,7 @@ extension Settings.Catalog {
     ] + Cache.known + Timeouts.known
   }
 
-  /// Nil if it is turned off, or faulty.
+  /// Nil if it is turned off, or invalid.
   ///
   /// - Parameter environment: Where `HTTPS_PROXY` and `NO_PROXY` are, as other programs honour them.
   init?(_ reader: inout SettingsReader, environment: [String: String], allowsPlainUpstream: Bool) {
@@ -77,13 +77,13 @@ extension Settings.Catalog {
       return nil
     }
     if !upstream.isSecure, !upstream.isLoopback, !allowsPlainUpstream {
-      reader.fault(
+      reader.reject(
         Self.upstream.path, problem: "is not https, so the developer token would travel in clear",
         remedy: "write https://, or start with --unsafe-plain-upstream")
     }
     let inherited = proxy == nil ? ProxyEnvironment(environment).proxy(for: upstream) : nil
     if let inherited, (try? UpstreamProxy(inherited)) == nil {
-      reader.fault(
+      reader.reject(
         Self.proxy.path, problem: "is not set, and HTTPS_PROXY is no URL of a proxy that can be used",
         remedy: "write one such as \"http://proxy.example.com:3128\", or NO_PROXY=\(upstream.host)")
     }

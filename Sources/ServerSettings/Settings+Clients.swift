@@ -8,7 +8,7 @@ extension Settings.Access {
 
   /// What became of the list.
   struct ReadClients {
-    /// The clients; nil if any is faulty.
+    /// The clients; nil if any is invalid.
     var whole: [Client]?
     /// What could be read of each.
     var candidates: [ClientCandidate] = []
@@ -25,7 +25,7 @@ extension Settings.Access {
   static func readClients(_ reader: inout SettingsReader, within surroundings: ValidationContext) -> ReadClients {
     guard case .array(let elements)? = reader.read(clients) else { return ReadClients() }
     guard elements.count <= maximumClients else {
-      reader.fault(
+      reader.reject(
         clients.path, problem: "has \(elements.count) clients", remedy: "write \(maximumClients) at most")
       return ReadClients()
     }
@@ -38,7 +38,7 @@ extension Settings.Access {
       }
     }
     for clash in ClientConflict.all(in: candidates) {
-      reader.fault(clients.path, within: clash.place, problem: clash.problem, remedy: clash.remedy)
+      reader.reject(clients.path, within: clash.place, problem: clash.problem, remedy: clash.remedy)
     }
     return ReadClients(whole: read.whole(), candidates: candidates)
   }
@@ -46,16 +46,16 @@ extension Settings.Access {
   private static func readClient(
     _ object: inout ObjectReader, noting candidate: inout ClientCandidate, within surroundings: ValidationContext
   ) -> Client? {
-    if !object.has("id") { object.fault("id", problem: "is not set", remedy: "write a name such as \"android\"") }
+    if !object.has("id") { object.reject("id", problem: "is not set", remedy: "write a name such as \"android\"") }
     let id = object.read("id", .clientID)
     candidate.id = id
     let origins = object.readElements("origins", of: .originPattern, atMost: 1000)
     if credentials.allSatisfy({ !object.has($0) }) { candidate.knownOrigins = origins?.compactMap { $0 } ?? [] }
     if origins?.isEmpty ?? false, credentials.contains(where: object.has) {
       // Taken at its word it would lift the restriction to web origins.
-      object.fault("origins", problem: "is empty", remedy: "name some, or leave it out for callers from anywhere")
+      object.reject("origins", problem: "is empty", remedy: "name some, or leave it out for callers from anywhere")
     }
-    // Faulty ones are a fault already.
+    // Invalid ones are errors already.
     let hasOrigins = origins.map { !$0.isEmpty } ?? object.has("origins")
     let credential = readCredential(&object, noting: &candidate, hasOrigins: hasOrigins)
     let token = object.read("token", .bool, default: true)
@@ -63,11 +63,11 @@ extension Settings.Access {
     let me = object.read("me", .bool, default: false)
     let ttl = object.read("ttl", .duration(seconds: 60...Settings.Token.cap))
     if let ttl, let most = surroundings.token?.maxTTL, ttl > most {
-      object.fault("ttl", problem: "is more than token.maxTTL", remedy: "write as much at most, or raise that")
+      object.reject("ttl", problem: "is more than token.maxTTL", remedy: "write as much at most, or raise that")
     }
     let storefronts = object.readList("storefronts", of: .storefront, atMost: 300)
     if storefronts?.isEmpty ?? false {
-      object.fault("storefronts", problem: "is empty", remedy: "name some, or leave it out for all")
+      object.reject("storefronts", problem: "is empty", remedy: "name some, or leave it out for all")
     }
     let share = object.read("share", .share)
     let rates = object.object("rateLimit", remedy: "write { perSecond: 5, burst: 20 }") { Rates(&$0) }
@@ -87,18 +87,19 @@ extension Settings.Access {
   ) {
     guard let token, let catalog, let me else { return }
     if !token, !catalog, !me {
-      object.fault("", problem: "is a client that may do nothing", remedy: "turn token, catalog or me on, or remove it")
+      object.reject(
+        "", problem: "is a client that may do nothing", remedy: "turn token, catalog or me on, or remove it")
     }
     guard let settings = surroundings.catalog else {
       if catalog || me, !token {
-        object.fault(
+        object.reject(
           "", problem: "is a client that may do nothing, because catalog.enabled is false",
           remedy: "turn that on, or token")
       }
       return
     }
     if me, !settings.me {
-      object.fault("me", problem: "has no effect while catalog.me is false", remedy: "turn that on, or leave it out")
+      object.reject("me", problem: "has no effect while catalog.me is false", remedy: "turn that on, or leave it out")
     }
   }
 
@@ -108,7 +109,7 @@ extension Settings.Access {
     guard case .certificate = credential, let server = surroundings.server, server.tls?.clientCAFile == nil else {
       return
     }
-    object.fault(
+    object.reject(
       "clientCertificate", problem: "can never be shown, because no client is asked for a certificate",
       remedy: "name the CAs that sign them in server.tls.clientCAFile")
   }
@@ -119,14 +120,14 @@ extension Settings.Access {
   /// What a client may be known by; by its origins, if it has none of these.
   static let credentials = ["apiKey", "jwt", "clientCertificate"]
 
-  /// Reads what a client is known by; nil if that is faulty.
+  /// Reads what a client is known by; nil if that is invalid.
   static func readCredential(
     _ object: inout ObjectReader, noting candidate: inout ClientCandidate, hasOrigins: Bool
   ) -> Client.Credential? {
     let present = credentials.filter(object.has)
     let keys = object.objects("apiKey", remedy: "write { sha256: \"…\" }", atMost: 100) { key in
       if !key.has("sha256") {
-        key.fault("sha256", problem: "is not set", remedy: "write what new-api-key prints as SHA-256")
+        key.reject("sha256", problem: "is not set", remedy: "write what new-api-key prints as SHA-256")
       }
       let digests = key.readElements("sha256", of: .apiKeyDigest, atMost: 100)
       candidate.digests += digests?.compactMap { $0 } ?? []
@@ -137,31 +138,31 @@ extension Settings.Access {
     }
     let names = object.object("clientCertificate", remedy: "write { san: \"spiffe://example.com/partner\" }") { names in
       if !names.has("san") {
-        names.fault("san", problem: "is not set", remedy: "write a subject alternative name of its certificate")
+        names.reject("san", problem: "is not set", remedy: "write a subject alternative name of its certificate")
       }
       let read = names.readElements("san", of: .subjectName, atMost: 100)
       candidate.names = read?.compactMap { $0 } ?? []
       return read?.whole()
     }
     guard present.count < 2 else {
-      object.fault(
+      object.reject(
         present[1], problem: "is a second kind of credential beside \(present[0])",
         remedy: "write a client for each, with an id of its own")
       return nil
     }
     if let keys {
       let digests = keys.flatMap { $0 }
-      if digests.isEmpty { object.fault("apiKey", problem: "has no key", remedy: "write { sha256: \"…\" }") }
+      if digests.isEmpty { object.reject("apiKey", problem: "has no key", remedy: "write { sha256: \"…\" }") }
       return .apiKeys(digests)
     }
     if let jwt { return .jwt(jwt.rules, jwt.source) }
     if let names {
-      if names.isEmpty { object.fault("clientCertificate.san", problem: "is empty", remedy: "name one") }
+      if names.isEmpty { object.reject("clientCertificate.san", problem: "is empty", remedy: "name one") }
       return .certificate(names)
     }
     guard present.isEmpty else { return nil }
     if !hasOrigins {
-      object.fault(
+      object.reject(
         "", problem: "has neither a credential nor origins, so that no request can come from this client",
         remedy: "write apiKey, jwt or clientCertificate, or origins for web pages")
       return nil
@@ -174,18 +175,18 @@ extension Settings.Access {
   ) -> (rules: JWTRules, source: KeySetSource)? {
     let text = "a text of at most 1024 characters"
     for name in ["issuer", "audience"] where !object.has(name) {
-      object.fault(name, problem: "is not set", remedy: "write the token's \(name == "issuer" ? "iss" : "aud")")
+      object.reject(name, problem: "is not set", remedy: "write the token's \(name == "issuer" ? "iss" : "aud")")
     }
     let issuer = object.read("issuer", .label(atMost: 1024, "write the token's iss, \(text)"))
     let audiences = object.readList("audience", of: .label(atMost: 1024, "write the token's aud, \(text)"), atMost: 100)
-    if audiences?.isEmpty ?? false { object.fault("audience", problem: "is empty", remedy: "name one") }
+    if audiences?.isEmpty ?? false { object.reject("audience", problem: "is empty", remedy: "name one") }
     let algorithms = object.readList("algorithms", of: SettingType<JWTAlgorithm>.word, atMost: 10)
-    if algorithms?.isEmpty ?? false { object.fault("algorithms", problem: "is empty", remedy: "leave it out for all") }
+    if algorithms?.isEmpty ?? false { object.reject("algorithms", problem: "is empty", remedy: "leave it out for all") }
     let claims = object.object("requiredClaims", remedy: "write { scope: \"music\" }") { claims in
       claims.takeNames().compactMap { name in
         let values = claims.readList(name, of: .label(atMost: 1024, "write \(text)"), atMost: 100)
         if values?.isEmpty ?? false {
-          claims.fault(name, problem: "is empty", remedy: "write \(text), or leave it out")
+          claims.reject(name, problem: "is empty", remedy: "write \(text), or leave it out")
         }
         return values.map { JWTRules.RequiredClaim(name: name, values: $0) }
       }
@@ -209,16 +210,16 @@ extension Settings.Access {
     candidate.fetchesKeySet = object.has("jwksURL")
     switch (object.has("jwksFile"), object.has("jwksURL")) {
     case (true, true):
-      object.fault("jwksURL", problem: "is set, and so is jwksFile", remedy: "keep one of the two")
+      object.reject("jwksURL", problem: "is set, and so is jwksFile", remedy: "keep one of the two")
       return nil
     case (false, false):
-      object.fault(
+      object.reject(
         "jwksURL", problem: "is not set",
         remedy: "write where the provider publishes its keys, an https URL, or jwksFile for a copy of them")
       return nil
     case (true, false):
       if object.has("caFile") {
-        object.fault("caFile", problem: "has no effect beside jwksFile", remedy: "leave it out")
+        object.reject("caFile", problem: "has no effect beside jwksFile", remedy: "leave it out")
       }
       return file.map(KeySetSource.file)
     case (false, true):

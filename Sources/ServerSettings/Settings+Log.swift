@@ -37,7 +37,7 @@ extension Settings.Audit {
 
   static var known: [KnownSetting] { [KnownSetting(file)] }
 
-  /// Nil if it is faulty.
+  /// Nil if it is invalid.
   init?(_ reader: inout SettingsReader) {
     guard reader.isSet(Self.file.path) else {
       self.init(file: nil)
@@ -70,7 +70,7 @@ extension Settings.Admin {
     [KnownSetting(enabled), KnownSetting(host), KnownSetting(port), KnownSetting(hosts)]
   }
 
-  /// Nil if it is turned off, or faulty.
+  /// Nil if it is turned off, or invalid.
   init?(_ reader: inout SettingsReader) {
     let enabled = reader.read(Self.enabled)
     let port = reader.read(Self.port)

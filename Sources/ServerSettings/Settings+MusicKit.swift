@@ -43,7 +43,7 @@ extension Settings.MusicKit {
       reader.missing(Self.teamID.path, remedy: "write the 10-character Team ID of your Apple developer account")
     }
     if let teamID, teamID.description == keyID?.description {
-      reader.fault(
+      reader.reject(
         Self.keyID.path, problem: "is the same as musickit.teamID",
         remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
     }
@@ -59,7 +59,7 @@ extension Settings.MusicKit {
     case (false, false):
       reader.missing(keyFile.path, remedy: "write the path of the .p8 file from Apple, or its text as musickit.key")
     case (true, true):
-      reader.fault(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
+      reader.reject(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):
       return file.map { .file($0, keyID: id) }
     case (false, true):
@@ -99,7 +99,7 @@ extension Settings.Token {
     let maxTTL = reader.read(Self.maxTTL)
     guard let ttl = reader.read(Self.ttl), let maxTTL, let backdate else { return nil }
     if reader.isSet(Self.maxTTL.path), maxTTL < ttl {
-      reader.fault(
+      reader.reject(
         Self.maxTTL.path, problem: "is less than token.ttl",
         remedy: "write \"\(durationText(Int(ttl.components.seconds)))\" or more, or a lesser token.ttl")
     }

@@ -110,7 +110,7 @@ extension Settings.Server {
     let most = DescriptorBudget.mostLoops(openFiles: host.openFiles)
     let loops = reader.isSet(loops.path) ? reader.read(loops) : min(host.cores, 256, max(1, most))
     if let loops, loops > most {
-      reader.fault(
+      reader.reject(
         Self.loops.path,
         problem: """
           \(loops) \(loops == 1 ? "loop needs" : "loops need") \(DescriptorBudget.least(loops: loops)) descriptors at \
@@ -125,7 +125,7 @@ extension Settings.Server {
   private static func readProxyProtocol(_ reader: inout SettingsReader, trustedProxies: [AddressRange]?) -> Bool? {
     let proxyProtocol = reader.read(proxyProtocol)
     if proxyProtocol == true, trustedProxies?.isEmpty == true {
-      reader.fault(
+      reader.reject(
         Self.proxyProtocol.path, problem: "is true, and server.trustedProxies is empty",
         remedy: "write the addresses of the proxies there: the server reads PROXY headers from these only")
     }
@@ -140,7 +140,7 @@ extension Settings.Server {
       return .tcp(host, port: UInt16(clamping: port))
     }
     for path in [Self.host.path, Self.port.path] where reader.isSet(path) {
-      reader.fault(path, problem: "is set, and so is server.unixSocket", remedy: "keep one of the two")
+      reader.reject(path, problem: "is set, and so is server.unixSocket", remedy: "keep one of the two")
     }
     return reader.read(unixSocket).map(Address.unix)
   }
@@ -155,12 +155,12 @@ extension Settings.Server {
       reader.missing(absent, remedy: "HTTPS needs it beside \(present): write a PEM file's path")
     }
     if reader.isSet(clientCAFile.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.fault(
+      reader.reject(
         clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
         remedy: "write server.tls.certificateFile and .keyFile: without TLS no client can show a certificate")
     }
     if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.fault(
+      reader.reject(
         Self.hsts.path, problem: "is set, and server.tls.certificateFile is not",
         remedy: "leave it out, or have the proxy that speaks HTTPS send Strict-Transport-Security")
     }

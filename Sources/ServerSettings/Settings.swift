@@ -61,8 +61,8 @@ extension Settings {
     let layers = SettingsLayers(input, schema: schema)
     var reader = SettingsReader(layers)
     let admin = Admin(&reader)
-    let faults = reader.faults.filter { $0.path.isEmpty || $0.path == "admin" || $0.path.hasPrefix("admin.") }
-    guard faults.isEmpty else { throw InvalidSettings(faults: faults, warnings: []) }
+    let errors = reader.errors.filter { $0.path.isEmpty || $0.path == "admin" || $0.path.hasPrefix("admin.") }
+    guard errors.isEmpty else { throw InvalidSettings(errors: errors, warnings: []) }
     return admin
   }
 }
@@ -96,35 +96,35 @@ extension Settings.Server.Address {
 
 extension Settings.Server.TLSFiles {
   /// What is wrong with the files of a TLS server.
-  func check() -> (faults: [SettingsFault], warnings: [String]) {
+  func check() -> (errors: [SettingsError], warnings: [String]) {
     let unreadable = unreadableFiles()
     let own = checkCertificate(unreadable)
     let authorities = checkClientCA(unreadable)
-    return (unreadable + own.faults + authorities.faults, own.warnings + authorities.warnings)
+    return (unreadable + own.errors + authorities.errors, own.warnings + authorities.warnings)
   }
 
-  private func checkCertificate(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
+  private func checkCertificate(_ unreadable: [SettingsError]) -> (errors: [SettingsError], warnings: [String]) {
     let paths = [Settings.Server.certificateFile.path, Settings.Server.keyFile.path]
     guard !unreadable.contains(where: { paths.contains($0.path) }) else { return ([], []) }
     do throws(TLSError) {
       return ([], try TLSContext(certificateFile: certificateFile, keyFile: keyFile).findings)
     } catch {
-      return ([SettingsFault("server.tls", problem: "\(error)")], [])
+      return ([SettingsError("server.tls", problem: "\(error)")], [])
     }
   }
 
-  private func checkClientCA(_ unreadable: [SettingsFault]) -> (faults: [SettingsFault], warnings: [String]) {
+  private func checkClientCA(_ unreadable: [SettingsError]) -> (errors: [SettingsError], warnings: [String]) {
     let path = Settings.Server.clientCAFile.path
     guard let clientCAFile, !unreadable.contains(where: { $0.path == path }) else { return ([], []) }
     do throws(TLSError) {
       // Which is what a server reads them as, too.
       return ([], try TLSClientContext(caFile: clientCAFile).findings)
     } catch {
-      return ([SettingsFault(path, problem: "\(error)")], [])
+      return ([SettingsError(path, problem: "\(error)")], [])
     }
   }
 
-  private func unreadableFiles() -> [SettingsFault] {
+  private func unreadableFiles() -> [SettingsError] {
     let files = [
       (Settings.Server.certificateFile.path, certificateFile), (Settings.Server.keyFile.path, keyFile),
       (Settings.Server.clientCAFile.path, clientCAFile),
@@ -135,7 +135,7 @@ extension Settings.Server.TLSFiles {
         _ = try SmallFile.read(file, atMost: 1 << 20)
         return nil
       } catch {
-        return SettingsFault(
+        return SettingsError(
           path, problem: "the file \(quotedPath(file)) \(error)", remedy: "write the path of a readable PEM file")
       }
     }
@@ -154,14 +154,14 @@ extension Settings.MusicKit {
   }
 
   /// What is wrong with the key.
-  func checkKey() -> (faults: [SettingsFault], warnings: [String]) {
+  func checkKey() -> (errors: [SettingsError], warnings: [String]) {
     do throws(SigningKeyError) {
       let key = try loadKey()
       guard key.keyID.description == teamID.description else { return ([], key.findings.map(\.description)) }
       let remedy = "write the key's own ID as musickit.keyID"
-      return ([SettingsFault(path, problem: "the key's ID is the same as musickit.teamID", remedy: remedy)], [])
+      return ([SettingsError(path, problem: "the key's ID is the same as musickit.teamID", remedy: remedy)], [])
     } catch {
-      return ([SettingsFault(path, problem: "\(error)")], [])
+      return ([SettingsError(path, problem: "\(error)")], [])
     }
   }
 

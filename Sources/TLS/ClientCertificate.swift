@@ -94,7 +94,7 @@ struct CertificateRefusal {
     case X509_V_ERR_CERT_NOT_YET_VALID:
       "The certificate of \(host) is not valid before \(notBefore); this machine's clock may be wrong."
     case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
-      "The server that answers for \(host) has a certificate for \(names.isEmpty ? "no host at all" : names)."
+      "The server that responses for \(host) has a certificate for \(names.isEmpty ? "no host at all" : names)."
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
       "The certificate of \(host) is signed by itself; to trust it all the same, name it in \(caSetting)."
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,

@@ -141,13 +141,13 @@ extension PEMFile {
           unsafe isEncrypted?.assumingMemoryBound(to: Bool.self).pointee = true
           return -1
         }, &isEncrypted)
-      guard let key = unsafe key else { throw keyFault(isEncrypted: isEncrypted) }
+      guard let key = unsafe key else { throw keyError(isEncrypted: isEncrypted) }
       defer { unsafe EVP_PKEY_free(key) }
       unsafe try body(key)
     }
   }
 
-  private func keyFault(isEncrypted: Bool) -> TLSError {
+  private func keyError(isEncrypted: Bool) -> TLSError {
     if isEncrypted {
       ErrorQueue.clear()
       return TLSError(

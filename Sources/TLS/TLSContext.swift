@@ -154,7 +154,7 @@ public struct TLSLimits: Sendable, Equatable {
 
   /// Messages of the TLS protocol itself after the handshake, with no application data between them.
   ///
-  /// They are KeyUpdates (RFC 8446 §4.6.3) and, in TLS 1.2, attempts to renegotiate, each of which costs us an answer.
+  /// They are KeyUpdates (RFC 8446 §4.6.3) and, in TLS 1.2, attempts to renegotiate, each of which costs us a response.
   /// 32: an honest peer sends one KeyUpdate in 2²⁴ records and never renegotiates.
   public var controlMessages = 32
 

@@ -35,7 +35,7 @@ public struct TLSError: Error, Sendable, Equatable {
   public let failure: TLSFailure
 
   /// Whether the peer is to blame, so that it is worth no more than a line at `debug` level.
-  public var isFaultOfPeer: Bool {
+  public var isCausedByPeer: Bool {
     switch cause {
     case .configuration, .internalFailure: false
     case .plaintextHTTP, .alertFromPeer, .violationByPeer, .certificateOfPeer, .limitExceeded: true

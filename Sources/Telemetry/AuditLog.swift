@@ -158,14 +158,14 @@ final class AuditFile: LogTarget {
   private let path: String
   private var identity: FileIdentity?
   private var openError: Int32 = 0
-  private var watch: FaultWatch
+  private var watch: FailureWatch
   private let warn: @Sendable (AuditFileNotice) -> Void
 
   init(_ path: String, warn: @escaping @Sendable (AuditFileNotice) -> Void) throws(AuditFileError) {
     descriptor = Self.open(path)
     guard descriptor >= 0 else { throw AuditFileError(path: path, code: errno) }
     identity = FileIdentity(descriptor: descriptor)
-    watch = FaultWatch(path: path)
+    watch = FailureWatch(path: path)
     self.path = path
     self.warn = warn
   }

@@ -243,7 +243,7 @@ struct LogBuffer {
 
 /// Decides what of a file's troubles is worth telling: that they begin, and that they are over, but not ten times a
 /// second. A value: errors and the time in, notices out.
-struct FaultWatch {
+struct FailureWatch {
   private let path: String
   private var isTold = false
   private var lostLines = 0

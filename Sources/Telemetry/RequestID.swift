@@ -1,6 +1,6 @@
 import Bytes
 
-/// What names a request in logs, answers and error bodies.
+/// What names a request in logs, responses and error bodies.
 public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   enum Content: Sendable, Hashable {
     /// Made here: 128 bits, without any allocation.

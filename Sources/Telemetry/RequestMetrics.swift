@@ -1,11 +1,11 @@
 import Glibc
 import Locks
 
-/// What the answers of all event loops amount to.
+/// What the responses of all event loops amount to.
 public final class RequestMetrics: Sendable {
   private let tallies = Locked<[RequestTally]>([])
 
-  /// No answers.
+  /// No responses.
   public init() {}
 
   /// Makes a tally for another loop.
@@ -15,25 +15,26 @@ public final class RequestMetrics: Sendable {
     return tally
   }
 
-  /// Answers by route, method and status.
+  /// Responses by route, method and status.
   public static let requests = Metric(
-    .counter, "musickit_http_requests_total", "Answers given.", labels: ["route", "method", "code"])
+    .counter, "musickit_http_requests_total", "Responses sent.", labels: ["route", "method", "code"])
   /// How long they took, by route.
   public static let durations = Metric(
     .histogram, "musickit_http_request_duration_seconds",
-    "Time from a request's first byte to its answer, or to the end of one that comes in parts.", labels: ["route"])
+    "Time from a request's first byte to its response, or to the end of one that comes in parts.", labels: ["route"])
   /// What they sent, by route.
   public static let bytes = Metric(
-    .counter, "musickit_http_response_bytes_total", "Bytes of content in answers.", labels: ["route"])
+    .counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"])
 
   /// Adds all of it to `text`.
   public func write(to text: inout MetricsText) {
     let routes = totals
     text.begin(Self.requests)
     for (route, tally) in routes {
-      for answers in tally.answers {
+      for responses in tally.responses {
         text.sample(
-          of: Self.requests, Double(answers.count), [.word(route), .word(answers.method), .number(answers.status)])
+          of: Self.requests, Double(responses.count),
+          [.word(route), .word(responses.method), .number(responses.status)])
       }
     }
     text.begin(Self.durations)
@@ -60,14 +61,14 @@ public final class RequestMetrics: Sendable {
 public final class RequestTally: Sendable {
   private let routes = Locked<[RouteTally]>([])
 
-  /// Counts one answer.
+  /// Counts one response.
   ///
   /// - Parameters:
   ///   - route: The route's template, a literal of the program: nothing that a client sent can become one.
   ///   - method: The method's name, likewise.
   ///   - status: The status code.
   ///   - bytes: Of content.
-  ///   - duration: From the first byte of the request to its answer.
+  ///   - duration: From the first byte of the request to its response.
   public func count(route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration) {
     routes.withLock { routes in
       let index = Self.place(of: route, in: &routes)
@@ -85,10 +86,10 @@ public final class RequestTally: Sendable {
   var counts: [RouteTally] { routes.withLock { $0 } }
 }
 
-/// The answers that one route gave: how many of which status, how long they took, how much they sent.
+/// The responses that one route gave: how many of which status, how long they took, how much they sent.
 struct RouteTally: Sendable {
-  /// Answers to one method with one status.
-  struct Answers: Sendable {
+  /// Responses to one method with one status.
+  struct Responses: Sendable {
     let method: StaticString
     let status: Int
     var count: Int
@@ -96,7 +97,7 @@ struct RouteTally: Sendable {
 
   let route: StaticString
   /// A handful: one for each method and status that has occurred.
-  private(set) var answers: [Answers] = []
+  private(set) var responses: [Responses] = []
   private(set) var durations = DurationHistogram()
   private(set) var bytes = 0
 
@@ -111,23 +112,24 @@ struct RouteTally: Sendable {
   }
 
   mutating func add(_ other: RouteTally) {
-    for answers in other.answers { add(answers.count, method: answers.method, status: answers.status) }
+    for responses in other.responses { add(responses.count, method: responses.method, status: responses.status) }
     durations.add(other.durations)
     bytes &+= other.bytes
   }
 
   private mutating func add(_ count: Int, method: StaticString, status: Int) {
-    for index in answers.indices where answers[index].status == status && answers[index].method.isSame(as: method) {
-      answers[index].count &+= count
+    for index in responses.indices where responses[index].status == status && responses[index].method.isSame(as: method)
+    {
+      responses[index].count &+= count
       return
     }
-    answers.append(Answers(method: method, status: status, count: count))
+    responses.append(Responses(method: method, status: status, count: count))
   }
 }
 
 /// How many durations there were up to each of a few fixed bounds: a value without memory of its own.
 public struct DurationHistogram: Sendable {
-  /// Upper bounds, inclusive. The first holds every answer that had not to wait; then come the upstream's good days and
+  /// Upper bounds, inclusive. The first holds every response that had not to wait; then come the upstream's good days and
   /// bad days, and the deadlines at which it is given up.
   static let bounds: InlineArray<8, Duration> = [
     .milliseconds(1), .milliseconds(5), .milliseconds(25), .milliseconds(100), .milliseconds(250), .seconds(1),

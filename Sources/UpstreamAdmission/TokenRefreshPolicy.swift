@@ -182,7 +182,7 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   public let reason: Reason
 
   /// The smallest difference of the clocks that is told: 30 s. 34 s were enough for a 401; below that lies what a slow
-  /// answer and the whole seconds of `Date` can make up.
+  /// response and the whole seconds of `Date` can make up.
   public static let leastSkew = 30
 
   /// Judges a 401.

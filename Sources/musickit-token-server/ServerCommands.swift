@@ -52,7 +52,7 @@ struct HealthCheck: ParsableCommand {
 struct CheckConfig: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check-config",
-    abstract: "Check everything that serve would, report all faults, and start nothing.")
+    abstract: "Check everything that serve would, report all errors, and start nothing.")
 
   @OptionGroup var settings: SettingsOptions
 

@@ -29,7 +29,7 @@ struct GivenUpTests {
     func mint(now: Int) throws -> ProxyToken { ProxyToken(text: "token", refreshAt: .max) }
   }
 
-  private func answer() async throws -> CatalogReply {
+  private func respond() async throws -> CatalogReply {
     // A clock that stands still: the threads that tasks share may be busy for long.
     let clock = CatalogClock { CacheTime(monotonic: 1_000_000_000, wall: 1_795_000_000) }
     let proxy = CatalogGateway(
@@ -39,12 +39,12 @@ struct GivenUpTests {
     let call = CatalogCall(
       .get, target, caller: QuotaCaller(client: "a", share: nil, rateLimitPrefix: "b"), directives: RequestDirectives(),
       preconditions: Preconditions(), coding: .identity, fields: [:])
-    return await proxy.answer(call, by: UpstreamRoute(ClosedUpstream(), executor: globalConcurrentExecutor))
+    return await proxy.respond(call, by: UpstreamRoute(ClosedUpstream(), executor: globalConcurrentExecutor))
   }
 
   @Test("by the server is an error for its caller, who is still there")
   func byTheServer() async throws {
-    guard case .failure(let failure, _) = try await answer() else {
+    guard case .failure(let failure, _) = try await respond() else {
       Issue.record("The caller is told nothing.")
       return
     }
@@ -56,7 +56,7 @@ struct GivenUpTests {
   func byTheCaller() async throws {
     let task = Task { () -> Bool in
       while !Task.isCancelled { await Task.yield() }
-      if case .cancelled = try await answer() { return true }
+      if case .cancelled = try await respond() { return true }
       return false
     }
     task.cancel()

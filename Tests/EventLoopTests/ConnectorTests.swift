@@ -82,11 +82,11 @@ struct ConnectorTests {
   func remembers() throws {
     let (old, new) = (try Peer(.v4), try Peer(.v4))
     let gate = DispatchSemaphore(value: 0)
-    let answers = Notes<Int>()
+    let responses = Notes<Int>()
     let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
-      answers.add(1)
-      if answers.all.count == 1 { return [old.address] }
+      responses.add(1)
+      if responses.all.count == 1 { return [old.address] }
       gate.wait()
       return [new.address]
     }
@@ -104,11 +104,11 @@ struct ConnectorTests {
   func stale(resolverHangs: Bool) throws {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
-    let answers = Notes<Int>()
+    let responses = Notes<Int>()
     let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
-      answers.add(1)
-      if answers.all.count == 1 { return [peer.address] }
+      responses.add(1)
+      if responses.all.count == 1 { return [peer.address] }
       if resolverHangs { gate.wait() }
       throw ResolutionError(reason: "the resolver is gone")
     }
@@ -122,19 +122,19 @@ struct ConnectorTests {
   func shared() throws {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
-    let answers = Notes<Int>()
+    let responses = Notes<Int>()
     let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
-      answers.add(1)
+      responses.add(1)
       gate.wait()
       return [peer.address]
     }
     let attempts = (0..<3).map { _ in Attempt(on: loop, resolver, to: "a.example") }
-    answers.wait(for: 1)
+    responses.wait(for: 1)
     loop.loop.performAndWait {}
     gate.signal()
     for attempt in attempts { #expect(attempt.connects()) }
-    #expect(answers.all.count == 1)
+    #expect(responses.all.count == 1)
   }
 
   @Test("reports nothing when it is cancelled")

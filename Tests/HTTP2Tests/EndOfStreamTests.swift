@@ -74,16 +74,16 @@ struct EndOfStreamTests {
     ("refused", [reset(7)], .unprocessed),
     ("cancelled", [reset(8)], .resetByPeer),
     ("without a fault", [reset(0)], .resetByPeer),
-    ("refused after the answer began", [begun, reset(7)], .resetByPeer),
-    ("without a fault after the answer began", [begun, reset(0)], .resetByPeer),
-    ("without a fault after the whole answer", [.headers([(":status", "200")]), reset(0)], .finished),
+    ("refused after the response began", [begun, reset(7)], .resetByPeer),
+    ("without a fault after the response began", [begun, reset(0)], .resetByPeer),
+    ("without a fault after the whole response", [.headers([(":status", "200")]), reset(0)], .finished),
   ]
 
   private static let begun = Frame.headers([(":status", "200")], flags: Frame.endHeaders)
   private static func reset(_ code: UInt8) -> Frame { Frame(.resetStream, stream: 1, [0, 0, 0, code]) }
 
   @Test("a server may answer in whole and want no more of the request")
-  func earlyAnswer() throws {
+  func earlyResponse() throws {
     let pair = try Pair()
     pair.server.reacts { server, event in
       guard case .request(let stream, _) = event else { return }

@@ -19,13 +19,13 @@ struct ExchangeTests {
     #expect(head == .get("/v1/catalog/us/albums?ids=1,2&l=de", fields: fields))
     #expect(pair.server.recorder.story.dropFirst() == [.end(stream)])
 
-    let answer = HTTP2ResponseHead(status: 404, fields: [.contentType: "text/plain", .eTag: "\"x\""])
-    try pair.server.session.submitResponse(answer, on: stream, hasContent: true)
+    let response = HTTP2ResponseHead(status: 404, fields: [.contentType: "text/plain", .eTag: "\"x\""])
+    try pair.server.session.submitResponse(response, on: stream, hasContent: true)
     pair.server.session.send(Array("gone".utf8), on: stream, isLast: true)
     try pair.run()
     #expect(
       pair.client.recorder.story == [
-        .response(stream, answer), .content(stream, Array("gone".utf8)), .end(stream),
+        .response(stream, response), .content(stream, Array("gone".utf8)), .end(stream),
         .closed(stream, .finished, .noError),
       ])
     #expect(pair.server.recorder.story.last == .closed(stream, .finished, .noError))

@@ -60,7 +60,7 @@ struct IndependentPeerTests {
   }
 
   @Test("a server answers what a client asks on many streams at once")
-  func serverAnswers() throws {
+  func serverResponds() throws {
     let peer = try PythonPeer("client")
     let server = try End(.server)
     server.echoes()

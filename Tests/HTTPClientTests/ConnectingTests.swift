@@ -34,7 +34,7 @@ struct ConnectingTests {
     #expect(try revived.send().failure()?.cause == .dnsError)
     #expect(try revived.send().failure()?.cause == .connectionRefused)
     let call = revived.send()
-    try answer(another)
+    try respond(another)
     #expect(try call.received().status == 204)
   }
 
@@ -75,7 +75,7 @@ struct ConnectingTests {
       configuration.lookUp = { _, _ in addresses.next() }
     }
     let call = client.send()
-    try answer(peer)
+    try respond(peer)
     #expect(try call.received().status == 204)
     #expect(client.client.counters.connectionsFailed == 1)
   }
@@ -138,15 +138,15 @@ struct ConnectingTests {
       ("HTTP/1.1 200 OK\r\n\r\nhello", .protocolError, "before its other end"),
       ("hello", .protocolError, "malformed"), ("", .connectionTerminated, "closed the connection"),
     ] as [(String, UpstreamError.Cause, String)])
-  func refusedTunnel(answer: String, cause: UpstreamError.Cause, words: String) throws {
+  func refusedTunnel(response: String, cause: UpstreamError.Cause, words: String) throws {
     let proxy = try ScriptedPeer()
     let configured = try UpstreamProxy("http://user:secret@127.0.0.1:\(proxy.port)")
     let client = try TestClient(port: 81) { $0.proxy = configured }
     let call = client.send()
     let connection = try proxy.accept()
     _ = try connection.request()
-    connection.send(answer)
-    if answer.isEmpty { connection.end() }
+    connection.send(response)
+    if response.isEmpty { connection.end() }
     let error = try #require(try call.failure())
     #expect(error.cause == cause)
     #expect(error.progress == .unprocessed)
@@ -187,7 +187,7 @@ struct ConnectingTests {
     #expect(UpstreamProxy.isExempt(host, port: 443, noProxy: list) == isExempt)
   }
 
-  private func answer(_ peer: ScriptedPeer) throws {
+  private func respond(_ peer: ScriptedPeer) throws {
     let connection = try peer.accept()
     _ = try connection.request()
     connection.send("HTTP/1.1 204 No Content\r\n\r\n")

@@ -56,7 +56,7 @@ struct HTTP1Tests {
   func overBudget() throws {
     let memory = MemoryBudget(limit: 8 * ByteTransport.cost)
     let client = try TestClient(port: peer.port) { $0.memory = memory }
-    try answer(client.send(), on: peer.accept()).end()
+    try respond(client.send(), on: peer.accept()).end()
     try client.wait { $0.connections.isEmpty }
     let calls = (0..<20).map { _ in client.send() }
     var connections: [PeerConnection] = []
@@ -76,40 +76,40 @@ struct HTTP1Tests {
 
   @Test("an idle connection that the peer closes is dropped, and the next request has a new one")
   func idleEnd() throws {
-    try answer(client.send(), on: peer.accept()).end()
+    try respond(client.send(), on: peer.accept()).end()
     try client.wait { $0.connections.isEmpty }
-    try answer(client.send(), on: peer.accept())
+    try respond(client.send(), on: peer.accept())
     #expect(client.client.counters.connectionsOpened == 2)
   }
 
   @Test("an idle connection is closed when its time is over")
   func idleTime() throws {
     let client = try TestClient(port: peer.port) { $0.limits.idle = .milliseconds(1) }
-    let connection = try answer(client.send(), on: peer.accept())
+    let connection = try respond(client.send(), on: peer.accept())
     #expect(connection.waitForEnd())
   }
 
   @Test("bytes that nobody asked for end an idle connection")
   func unasked() throws {
-    let connection = try answer(client.send(), on: peer.accept())
+    let connection = try respond(client.send(), on: peer.accept())
     connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     #expect(connection.waitForEnd())
   }
 
   @Test(
-    "after a response that answers no request, each request has a connection of its own until trust returns",
+    "after a response that responses no request, each request has a connection of its own until trust returns",
     arguments: [(distrust: Duration.seconds(60), isReused: false), (distrust: .zero, isReused: true)])
   func distrust(row: (distrust: Duration, isReused: Bool)) throws {
     let client = try TestClient(port: peer.port) { $0.limits.distrust = row.distrust }
-    let first = try answer(client.send(), on: peer.accept())
+    let first = try respond(client.send(), on: peer.accept())
     first.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     #expect(first.waitForEnd())
-    let second = try answer(client.send(), on: peer.accept())
+    let second = try respond(client.send(), on: peer.accept())
     let counters = try client.onLoop { $0.counters }
     #expect(counters.unsolicitedResponses == 1)
     #expect(counters.connectionsOpen == (row.isReused ? 1 : 0))
     guard row.isReused else { return #expect(second.waitForEnd()) }
-    try answer(client.send(), on: second)
+    try respond(client.send(), on: second)
   }
 
   /// What a peer may do with a connection that is kept.
@@ -119,7 +119,7 @@ struct HTTP1Tests {
     "what arrives on a kept connection before the next request ends it: that goes over another",
     arguments: Surprise.allCases)
   func unaskedBeforeNext(surprise: Surprise) throws {
-    let connection = try answer(client.send(), on: peer.accept())
+    let connection = try respond(client.send(), on: peer.accept())
     // On the loop, which therefore sees the bytes only after it has given out the next request.
     let counters = try client.onLoop { client in
       switch surprise {
@@ -166,7 +166,7 @@ struct HTTP1Tests {
 
   @Test("a connection that ends before a response began leaves the request unanswered", arguments: Ending.allCases)
   func unanswered(ending: Ending) throws {
-    let reused = try answer(client.send(), on: peer.accept())
+    let reused = try respond(client.send(), on: peer.accept())
     let call = client.send()
     _ = try reused.request()
     ending == .close ? reused.end() : reused.reset()
@@ -430,7 +430,7 @@ struct HTTP1Tests {
 
   /// Answers a request on `connection`, which stays open.
   @discardableResult
-  private func answer(_ call: Call, on connection: PeerConnection) throws -> PeerConnection {
+  private func respond(_ call: Call, on connection: PeerConnection) throws -> PeerConnection {
     _ = try connection.request()
     connection.send("HTTP/1.1 204 No Content\r\n\r\n")
     #expect(try call.received().status == 204)

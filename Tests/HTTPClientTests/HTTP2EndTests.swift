@@ -40,7 +40,7 @@ struct HTTP2EndTests {
     let client = try TestClient(port: peer.port) { configuration in
       configuration.http2 = .priorKnowledge
       configuration.limits.pingWhenBusy = row.isSilent ? .milliseconds(10) : .seconds(60)
-      configuration.limits.pingAnswer = row.isSilent ? .milliseconds(10) : .seconds(60)
+      configuration.limits.pingAck = row.isSilent ? .milliseconds(10) : .seconds(60)
     }
     let calls = (0..<3).map { _ in client.send() }
     let connection = try peer.accept()

@@ -131,7 +131,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 2)
   }
 
-  @Test("an early answer ends the upload, not the connection")
+  @Test("an early response ends the upload, not the connection")
   func early() throws {
     let client = try H2Upstream().client()
     let content = GivenContent(Array(repeating: [UInt8](repeating: 1, count: 16_384), count: 10_000))
@@ -158,7 +158,7 @@ struct HTTP2Tests {
       } else {
         configuration.limits.pingWhenIdle = .milliseconds(10)
       }
-      configuration.limits.pingAnswer = .seconds(1)
+      configuration.limits.pingAck = .seconds(1)
     }
     #expect(try client.get().text == "hello")
     if isBusy {
@@ -173,7 +173,7 @@ struct HTTP2Tests {
     try client.wait { $0.connections.isEmpty }
   }
 
-  @Test("a peer that answers pings is waited for")
+  @Test("a peer that responses pings is waited for")
   func alive() throws {
     let client = try H2Upstream().client { configuration in
       configuration.limits.pingWhenBusy = .milliseconds(1)

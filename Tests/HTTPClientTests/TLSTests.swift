@@ -16,7 +16,8 @@ struct TLSTests {
     #expect(try nginx.client { $0.http2 = .never }.get("/hello").text.hasPrefix("hello over HTTP/1.1"))
   }
 
-  @Test("a large answer comes whole, by either protocol", arguments: [UpstreamClient.Configuration.HTTP2.alpn, .never])
+  @Test(
+    "a large response comes whole, by either protocol", arguments: [UpstreamClient.Configuration.HTTP2.alpn, .never])
   func large(http2: UpstreamClient.Configuration.HTTP2) throws {
     let client = try Nginx().client { $0.http2 = http2 }
     let calls = (0..<4).map { _ in client.send(.get, "/large") }

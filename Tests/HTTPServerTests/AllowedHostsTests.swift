@@ -47,10 +47,10 @@ struct AllowedHostsTests {
       "GET /hello HTTP/1.1", "GET /nowhere HTTP/1.1", "PUT /hello HTTP/1.1",
       "OPTIONS /hello HTTP/1.1", "OPTIONS * HTTP/1.1", "BREW /hello HTTP/1.1", "GET http://evil.example/hello HTTP/1.1",
     ] {
-      let answers = try server.answers(to: "\(line)\r\nHost: evil.example\r\nX-Forwarded-Host: localhost\r\n\r\n")
-      #expect(answers.map(\.status) == [421], "\(line)")
-      #expect(answers.first?.text.contains("\"code\":\"misdirected_request\"") == true, "\(line)")
-      #expect(answers.first?.text.contains("server.hosts") == true, "\(line)")
+      let responses = try server.responses(to: "\(line)\r\nHost: evil.example\r\nX-Forwarded-Host: localhost\r\n\r\n")
+      #expect(responses.map(\.status) == [421], "\(line)")
+      #expect(responses.first?.text.contains("\"code\":\"misdirected_request\"") == true, "\(line)")
+      #expect(responses.first?.text.contains("server.hosts") == true, "\(line)")
     }
   }
 
@@ -59,17 +59,17 @@ struct AllowedHostsTests {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: Self.router())
     let close = "Connection: close\r\n\r\n"
     #expect(
-      try server.answers(to: "GET http://evil.example/hello HTTP/1.1\r\nHost: localhost\r\n\(close)").map(\.status)
+      try server.responses(to: "GET http://evil.example/hello HTTP/1.1\r\nHost: localhost\r\n\(close)").map(\.status)
         == [421])
     #expect(
-      try server.answers(to: "GET http://localhost/hello HTTP/1.1\r\nHost: evil.example\r\n\(close)").map(\.status)
+      try server.responses(to: "GET http://localhost/hello HTTP/1.1\r\nHost: evil.example\r\n\(close)").map(\.status)
         == [200])
   }
 
   @Test("leave out requests without any host")
   func noHost() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: Self.router())
-    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.status) == [421])
+    #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.status) == [421])
   }
 
   @Test("are not asked of trusted proxies, with a PROXY header or without", arguments: [false, true])
@@ -79,7 +79,7 @@ struct AllowedHostsTests {
       trusts: \.isLoopback)
     let header = requiresProxyHeader ? "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n" : ""
     #expect(
-      try server.answers(to: "\(header)GET /hello HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+      try server.responses(to: "\(header)GET /hello HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
         .map(\.status) == [200])
   }
 

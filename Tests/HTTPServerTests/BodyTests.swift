@@ -46,10 +46,10 @@ import Testing
       Self.post("/echo", "Transfer-Encoding: chunked", Self.chunked([long])),
       Self.post("/echo", "Content-Length: 100001\r\nExpect: 100-continue", ""),
     ] {
-      let answers = try server.answers(to: request + Self.next)
-      #expect(answers.map(\.status) == [413])
-      #expect(answers.first?.isLast == true)
-      if let answer = answers.first { try expectError(answer, code: "content_too_large") }
+      let responses = try server.responses(to: request + Self.next)
+      #expect(responses.map(\.status) == [413])
+      #expect(responses.first?.isLast == true)
+      if let response = responses.first { try expectError(response, code: "content_too_large") }
     }
   }
 
@@ -62,7 +62,7 @@ import Testing
     for (path, status) in [("/hello", 405), ("/nowhere", 404)] {
       for request in [
         Self.post(path, "Content-Length: 65536", content),
-        // As much as arrives with the head: of more in chunks the end is not known when the answer is due.
+        // As much as arrives with the head: of more in chunks the end is not known when the response is due.
         Self.post(path, "Transfer-Encoding: chunked", Self.chunked([String(content.prefix(4096))])),
       ] {
         try client.send(request + Self.next)
@@ -72,14 +72,14 @@ import Testing
     }
   }
 
-  @Test("longer unread content closes the connection behind the answer", arguments: Variant.all)
+  @Test("longer unread content closes the connection behind the response", arguments: Variant.all)
   func longUnread(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let content = String(repeating: "a", count: 65_537)
-    let fixed = try server.answers(to: Self.post("/hello", "Content-Length: 65537", content) + Self.next)
+    let fixed = try server.responses(to: Self.post("/hello", "Content-Length: 65537", content) + Self.next)
     #expect(fixed.map(\.status) == [405])
     #expect(fixed.first?.isLast == true)
-    let chunked = try server.answers(
+    let chunked = try server.responses(
       to: Self.post("/hello", "Transfer-Encoding: chunked", Self.chunked([content])) + Self.next)
     #expect(chunked.map(\.status) == [405])
     #expect(chunked.first?.isLast == true)
@@ -88,9 +88,9 @@ import Testing
   @Test("unread content that is malformed is refused, and closes the connection", arguments: Variant.all)
   func malformedUnread(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    let answers = try server.answers(to: Self.post("/hello", "Transfer-Encoding: chunked", "zz\r\n" + Self.next))
-    #expect(answers.map(\.status) == [400])
-    #expect(answers.first?.isLast == true)
+    let responses = try server.responses(to: Self.post("/hello", "Transfer-Encoding: chunked", "zz\r\n" + Self.next))
+    #expect(responses.map(\.status) == [400])
+    #expect(responses.first?.isLast == true)
   }
 
   @Test("a client that waits for 100 gets it when its content is wanted", arguments: Variant.all)
@@ -115,10 +115,10 @@ import Testing
   @Test("a client that waits for 100 in vain is told that the connection ends", arguments: Variant.all)
   func refusesToContinue(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    let answers = try server.answers(
+    let responses = try server.responses(
       to: Self.post("/hello", "Content-Length: 5\r\nExpect: 100-continue", "") + Self.next)
-    #expect(answers.map(\.status) == [405])
-    #expect(answers.first?.isLast == true)
+    #expect(responses.map(\.status) == [405])
+    #expect(responses.first?.isLast == true)
   }
 
   @Test("a malformed chunk is refused, and nothing behind it answered", arguments: Variant.all)
@@ -127,9 +127,9 @@ import Testing
     for body in [
       "zz\r\n", "1\r\nab\r\n", "0x1\r\na\r\n", "1\na\r\n", "10000000000000000\r\n", "1\r\na\r\n0\r\nX\r\n\r\n",
     ] {
-      let answers = try server.answers(to: Self.post("/echo", "Transfer-Encoding: chunked", body + Self.next))
-      #expect(answers.map(\.status) == [400], "\(body)")
-      #expect(answers.first?.isLast == true)
+      let responses = try server.responses(to: Self.post("/echo", "Transfer-Encoding: chunked", body + Self.next))
+      #expect(responses.map(\.status) == [400], "\(body)")
+      #expect(responses.first?.isLast == true)
     }
   }
 

@@ -89,7 +89,7 @@ import Testing
     #expect(idle.joined().allSatisfy { $0 == 0 })
   }
 
-  @Test("a client that never reads makes the server hold its answers once", arguments: Variant.plain)
+  @Test("a client that never reads makes the server hold its responses once", arguments: Variant.plain)
   func neverReads(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect(receiveBuffer: 4096)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Every wait ends. The deadlines are short, and what is waited for is the server's answer to them.
+/// Every wait ends. The deadlines are short, and what is waited for is the server's response to them.
 @Suite struct DeadlineTests {
   private static func limits(_ change: (inout ServerLimits) -> Void) -> ServerLimits {
     var limits = ServerLimits()
@@ -18,10 +18,10 @@ import Testing
   @Test("a header section that does not end is refused", arguments: Variant.all)
   func header(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.headerSection = .milliseconds(50) })
-    let answers = try server.answers(to: "GET /hello HTTP/1.1\r\nHost: a\r\n")
-    #expect(answers.map(\.status) == [408])
-    #expect(answers.first?.isLast == true)
-    if let answer = answers.first { try expectError(answer, code: "request_timeout") }
+    let responses = try server.responses(to: "GET /hello HTTP/1.1\r\nHost: a\r\n")
+    #expect(responses.map(\.status) == [408])
+    #expect(responses.first?.isLast == true)
+    if let response = responses.first { try expectError(response, code: "request_timeout") }
   }
 
   @Test("the time for a header section does not begin again with each byte", arguments: Variant.all)
@@ -41,8 +41,8 @@ import Testing
   @Test("content that stops coming is refused", arguments: Variant.all)
   func body(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.bodyProgress = .milliseconds(50) })
-    let answers = try server.answers(to: "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    #expect(answers.map(\.status) == [408])
+    let responses = try server.responses(to: "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
+    #expect(responses.map(\.status) == [408])
     #expect(server.recorder.routes == ["/echo"])
   }
 
@@ -55,11 +55,11 @@ import Testing
     #expect([408, 413].contains(server.recorder.statuses[0]))
   }
 
-  @Test("unread content that stops coming ends the connection behind its answer", arguments: Variant.all)
+  @Test("unread content that stops coming ends the connection behind its response", arguments: Variant.all)
   func unreadBody(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.bodyProgress = .milliseconds(50) })
-    let answers = try server.answers(to: "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    #expect(answers.map(\.status) == [405])
+    let responses = try server.responses(to: "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
+    #expect(responses.map(\.status) == [405])
   }
 
   @Test("a client that never reads is given up", arguments: Variant.all)

@@ -10,8 +10,8 @@ import Testing
 @Suite struct DrainTests {
   private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("while it drains, the last answer to what has arrived says that it is the last", arguments: Variant.all)
-  func lastAnswer(_ variant: Variant) throws {
+  @Test("while it drains, the last response to what has arrived says that it is the last", arguments: Variant.all)
+  func lastResponse(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let old = try server.connect()
     try old.send(Self.get)
@@ -38,7 +38,7 @@ import Testing
     try client.send(String(repeating: request, count: 1000))
     released.open()
     for number in 0..<1000 {
-      let response = try #require(try client.response(), "answer \(number)")
+      let response = try #require(try client.response(), "response \(number)")
       if number < 999 { #expect(!response.isLast) }
     }
   }
@@ -48,10 +48,10 @@ import Testing
     let server = try TestServer(variant)
     server.server.beginDrain()
     let post = "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
-    let alone = try server.answers(to: post)
+    let alone = try server.responses(to: post)
     #expect(alone.map(\.status) == [405])
     #expect(alone.map(\.isLast) == [true])
-    let followed = try server.answers(to: post + Self.get)
+    let followed = try server.responses(to: post + Self.get)
     #expect(followed.map(\.status) == [405, 200])
     #expect(followed.map(\.isLast) == [false, true])
   }
@@ -161,7 +161,7 @@ import Testing
       let server = try TestServer(variant, loops: 2, roundTrip: .milliseconds(100))
       let load = Load(server, get: Self.get)
       load.start(keepAlive: 4, fresh: 2)
-      try load.waitForAnswers(200)
+      try load.waitForResponses(200)
       server.server.drain(timeout: .seconds(1000))
       #expect(server.connections == 0)
       load.join()
@@ -180,13 +180,13 @@ private final class Load: Sendable {
   private let progress = DispatchSemaphore(value: 0)
 
   private struct State {
-    var answers = 0
+    var responses = 0
     var lost: [String] = []
   }
 
   init(_ server: TestServer, get: String) { (self.server, self.get) = (server, get) }
 
-  /// What clients that got no answer to a request say.
+  /// What clients that got no response to a request say.
   var lost: [String] { state.withLock { $0.lost } }
 
   func start(keepAlive: Int, fresh: Int) {
@@ -198,9 +198,9 @@ private final class Load: Sendable {
   func join() { threads.wait() }
 
   /// Waits for so many responses. Fewer within a minute fail the test.
-  func waitForAnswers(_ count: Int) throws {
+  func waitForResponses(_ count: Int) throws {
     let end = DispatchTime.now() + 60
-    while state.withLock({ $0.answers }) < count {
+    while state.withLock({ $0.responses }) < count {
       guard progress.wait(timeout: end) == .success else {
         throw TestFailure("Fewer than \(count) responses came within 60 s.")
       }
@@ -214,7 +214,7 @@ private final class Load: Sendable {
       repeat {
         do {
           try client.send(get)
-          guard let response = try client.response() else { throw TestFailure("closed without an answer") }
+          guard let response = try client.response() else { throw TestFailure("closed without a response") }
           isLast = isLast || response.isLast
           note(response.status == 200 ? nil : "\(response.status)")
         } catch {
@@ -227,7 +227,7 @@ private final class Load: Sendable {
 
   private func note(_ loss: String?) {
     state.withLock { state in
-      state.answers += 1
+      state.responses += 1
       if let loss { state.lost.append(loss) }
     }
     progress.signal()

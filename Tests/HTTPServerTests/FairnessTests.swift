@@ -52,8 +52,8 @@ import Testing
     limits.idle = .milliseconds(100)
     limits.headerSection = .milliseconds(10)
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), limits: limits)
-    let answers = try server.answers(to: "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
-    #expect(answers.map(\.status) == [200])
+    let responses = try server.responses(to: "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
+    #expect(responses.map(\.status) == [200])
   }
 
   @Test("the kernel keeps little for a peer that does not read, and not for ever")

@@ -76,9 +76,9 @@ struct ForwardedTests {
     let server = try Self.server()
     let fields = `case`.fields.map { $0 + "\r\n" }.joined()
     let expected = "\(`case`.client) \(`case`.rateLimitPrefix) -"
-    let answers = try server.answers(
+    let responses = try server.responses(
       to: "GET /who HTTP/1.1\r\nHost: a\r\n\(fields)\r\nGET /who HTTP/1.0\r\n\r\n")
-    #expect(answers.map(\.text) == [expected, "127.0.0.1 127.0.0.1 -"])
+    #expect(responses.map(\.text) == [expected, "127.0.0.1 127.0.0.1 -"])
     #expect(server.recorder.clients == [`case`.client, "127.0.0.1"])
     #expect(server.recorder.ignoredForwarding.untrusted.isEmpty)
   }
@@ -101,9 +101,9 @@ struct ForwardedTests {
   func untrusted(_ variant: Variant, field: String) throws {
     let server = try Self.server(trustsAnybody: false, variant)
     let request = "GET /who HTTP/1.1\r\nHost: a\r\n\(field)\r\n\r\n"
-    let answers = try server.answers(to: request + request + "GET /who HTTP/1.0\r\n\r\n")
-    #expect(answers.map(\.text) == Array(repeating: "127.0.0.1 127.0.0.1 -", count: 3))
-    #expect(answers.allSatisfy { $0["x-request-id"] != "mine" })
+    let responses = try server.responses(to: request + request + "GET /who HTTP/1.0\r\n\r\n")
+    #expect(responses.map(\.text) == Array(repeating: "127.0.0.1 127.0.0.1 -", count: 3))
+    #expect(responses.allSatisfy { $0["x-request-id"] != "mine" })
     let peers = server.recorder.ignoredForwarding.untrusted
     #expect(peers.map(\.ipAddress) == Array(repeating: IPAddress("127.0.0.1"), count: 2))
   }
@@ -112,7 +112,7 @@ struct ForwardedTests {
   func contradiction(agrees: Bool) throws {
     let server = try Self.server()
     let client = agrees ? 1 : 2
-    _ = try server.answers(
+    _ = try server.responses(
       to: "GET /who HTTP/1.0\r\nForwarded: for=192.0.2.1\r\nX-Forwarded-For: 192.0.2.\(client)\r\n\r\n")
     #expect(server.recorder.ignoredForwarding.contradictory.count == client - 1)
   }
@@ -120,8 +120,8 @@ struct ForwardedTests {
   @Test("a request that is refused before its fields count is the peer's")
   func malformed() throws {
     let server = try Self.server()
-    let answers = try server.answers(to: "GET /who HTTP/1.1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
-    #expect(answers.map(\.status) == [400])
+    let responses = try server.responses(to: "GET /who HTTP/1.1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
+    #expect(responses.map(\.status) == [400])
     #expect(server.recorder.clients == ["127.0.0.1"])
   }
 

@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test("answers what HTTP/1.1 answers", arguments: IOLoop.PollerKind.allCases)
-  func answers(_ kind: IOLoop.PollerKind) throws {
+  func responses(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     #expect(try Self.curl(server, "/hello").stdout == "hello")
     #expect(try Self.curl(server, "/echo?a=b").stdout == "a=b")
@@ -43,7 +43,7 @@ import Testing
     #expect(server.recorder.statuses.contains(405))
   }
 
-  @Test("sends a long answer whole", arguments: IOLoop.PollerKind.allCases)
+  @Test("sends a long response whole", arguments: IOLoop.PollerKind.allCases)
   func long(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let result = try Self.curl(server, "/large")
@@ -81,13 +81,13 @@ import Testing
   @Test("serves HTTP/1.1 on the same port, however the first bytes are cut", arguments: IOLoop.PollerKind.allCases)
   func both(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
-    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
     let client = try server.connect()
     try client.send("P")
     try client.send("RI * HTTP/2.0\r\n\r\nXM\r\n\r\n")
     #expect(try client.response()?.status == 505)
     let other = try TestServer(Variant(poller: kind, isTLS: false))
-    #expect(try other.answers(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
+    #expect(try other.responses(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
   }
 
   @Test("work is cancelled when its client goes away", arguments: IOLoop.PollerKind.allCases)
@@ -112,14 +112,14 @@ import Testing
   @Test("a server that drains answers what has arrived, and says goodbye", arguments: IOLoop.PollerKind.allCases)
   func drain(_ kind: IOLoop.PollerKind) throws {
     let begun = Signal<Void>()
-    let answers = Signal<Void>()
+    let responses = Signal<Void>()
     let server = try Self.server(
       kind,
       Router([
         Route(below: "/") { _ in
           .deferred { _ in
             begun.send(())
-            await answers.next()
+            await responses.next()
             return Response(.ok, body: Array("late".utf8))
           }
         }
@@ -131,7 +131,7 @@ import Testing
         (try? run("curl", ["--silent", "--http2-prior-knowledge", "http://127.0.0.1:\(port)/x"]).stdout) ?? "")
     }
     try begun.wait()
-    answers.send(())
+    responses.send(())
     server.server.drain(timeout: .seconds(60))
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
     #expect(try output.wait() == "late")

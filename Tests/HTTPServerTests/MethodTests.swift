@@ -63,8 +63,8 @@ import Testing
     Case("get /hello", 501, "not_implemented", closes: true),
   ]
 
-  @Test("each method and target gets its answer", arguments: cases, Variant.plain)
-  func answer(_ item: Case, _ variant: Variant) throws {
+  @Test("each method and target gets its response", arguments: cases, Variant.plain)
+  func respond(_ item: Case, _ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
     try client.send("\(item.request) HTTP/1.1\r\nHost: a\r\n\r\nGET /echo?next HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -21,7 +21,7 @@ import Testing
     }
   }
 
-  @Test("a hundred pipelined requests get a hundred answers in order", arguments: Variant.all)
+  @Test("a hundred pipelined requests get a hundred responses in order", arguments: Variant.all)
   func pipelining(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -64,22 +64,22 @@ import Testing
   func malformedContent(_ variant: Variant, _ request: String) throws {
     let server = try TestServer(variant)
     for content in ["ZZ\r\n", "3\r\nabcd\r\n0\r\n\r\n", "1\r\na\r\n-1\r\n"] {
-      let answers = try server.answers(
+      let responses = try server.responses(
         to: "\(request) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\(content)\(Self.get)")
-      #expect(answers.map(\.status) == [400], "\(content)")
-      #expect(answers.map(\.isLast) == [true], "\(content)")
+      #expect(responses.map(\.status) == [400], "\(content)")
+      #expect(responses.map(\.isLast) == [true], "\(content)")
     }
   }
 
   @Test(
-    "an answer to a request of which content is still to come in chunks announces the close", arguments: Variant.all)
+    "a response to a request of which content is still to come in chunks announces the close", arguments: Variant.all)
   func partialContent(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab")
-    let answer = try #require(try client.response())
-    #expect(answer.status == 200)
-    #expect(answer.isLast)
+    let response = try #require(try client.response())
+    #expect(response.status == 200)
+    #expect(response.isLast)
     try client.send("c\r\n0\r\n\r\n" + Self.get)
     #expect(try client.response() == nil)
   }
@@ -91,13 +91,13 @@ import Testing
     let chunked = "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
     for framing in [chunked, "Content-Length: 3\r\n\r\nabc"] {
       try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\(framing)")
-      let answer = try #require(try client.response())
-      #expect(answer.status == 200)
-      #expect(!answer.isLast, "\(framing)")
+      let response = try #require(try client.response())
+      #expect(response.status == 200)
+      #expect(!response.isLast, "\(framing)")
     }
   }
 
-  @Test("a client that has finished sending still gets its answers", arguments: Variant.all)
+  @Test("a client that has finished sending still gets its responses", arguments: Variant.all)
   func halfClose(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -112,17 +112,17 @@ import Testing
   func closing(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let last = "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-    let answers = try server.answers(to: last + Self.get)
-    #expect(answers.map(\.status) == [200])
-    #expect(answers.last?.isLast == true)
+    let responses = try server.responses(to: last + Self.get)
+    #expect(responses.map(\.status) == [200])
+    #expect(responses.last?.isLast == true)
   }
 
   @Test("HTTP/1.0 closes unless asked not to", arguments: Variant.all)
   func version10(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    let answers = try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n")
-    #expect(answers.map(\.text) == ["hello"])
-    #expect(answers.first?.isLast == true)
+    let responses = try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n")
+    #expect(responses.map(\.text) == ["hello"])
+    #expect(responses.first?.isLast == true)
 
     let client = try server.connect()
     for _ in 0..<2 {
@@ -132,8 +132,8 @@ import Testing
     }
   }
 
-  @Test("a large answer reaches a slow reader whole", arguments: Variant.all)
-  func largeAnswer(_ variant: Variant) throws {
+  @Test("a large response reaches a slow reader whole", arguments: Variant.all)
+  func largeResponse(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect(receiveBuffer: 4096)
     try client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n" + Self.get)
@@ -142,7 +142,7 @@ import Testing
     #expect(try client.response()?.text == "hello")
   }
 
-  @Test("every answer bears the date of its second", arguments: Variant.plain)
+  @Test("every response bears the date of its second", arguments: Variant.plain)
   func date(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()

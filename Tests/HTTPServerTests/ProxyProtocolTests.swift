@@ -138,9 +138,9 @@ struct ProxyProtocolTests {
     "from anybody else a header is a malformed request, and what they say without is served", arguments: Variant.plain)
   func untrusted(_ variant: Variant) throws {
     let server = try Self.server(variant, trusts: "10.0.0.0/8")
-    let answers = try server.answers(to: Self.header + Self.get)
-    #expect(answers.map(\.status) == [400])
-    #expect(try server.answers(to: "GET /who HTTP/1.0\r\n\r\n").map(\.text) == ["127.0.0.1 127.0.0.1 -"])
+    let responses = try server.responses(to: Self.header + Self.get)
+    #expect(responses.map(\.status) == [400])
+    #expect(try server.responses(to: "GET /who HTTP/1.0\r\n\r\n").map(\.text) == ["127.0.0.1 127.0.0.1 -"])
     #expect(server.recorder.refusedProxyHeaders.isEmpty)
     #expect(server.recorder.clients == ["127.0.0.1", "127.0.0.1"])
   }
@@ -165,10 +165,10 @@ struct ProxyProtocolTests {
     ])
   func chain(header: String, client: String, ignored: Int) throws {
     let server = try Self.server(Variant.plain[0])
-    let answers = try server.answers(
+    let responses = try server.responses(
       to: header + "\r\nGET /who HTTP/1.0\r\nX-Forwarded-For: 203.0.113.1\r\nX-Request-ID: mine\r\n\r\n")
-    #expect(answers.map(\.text) == ["\(client) \(client) -"])
-    #expect(answers.map { $0["x-request-id"] == "mine" } == [ignored == 0])
+    #expect(responses.map(\.text) == ["\(client) \(client) -"])
+    #expect(responses.map { $0["x-request-id"] == "mine" } == [ignored == 0])
     #expect(server.recorder.ignoredForwarding.untrusted.count == ignored)
   }
 
@@ -183,7 +183,7 @@ struct ProxyProtocolTests {
   @Test("a second header is a malformed request", arguments: Variant.plain)
   func second(_ variant: Variant) throws {
     let server = try Self.server(variant)
-    #expect(try server.answers(to: Self.header + Self.header + Self.get).map(\.status) == [400])
+    #expect(try server.responses(to: Self.header + Self.header + Self.get).map(\.status) == [400])
     #expect(server.recorder.clients == ["192.0.2.1"])
   }
 

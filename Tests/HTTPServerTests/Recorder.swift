@@ -20,16 +20,16 @@ final class Recorder: ExchangeObserver, Sendable {
     notices.withLock { $0.append(notice) }
   }
 
-  /// The status codes of all answers so far, in order.
+  /// The status codes of all responses so far, in order.
   var statuses: [Int] { completed.withLock { $0.map(\.status) } }
 
-  /// The routes of all answers so far.
+  /// The routes of all responses so far.
   var routes: [String?] { completed.withLock { $0.map(\.route) } }
 
-  /// What all answers so far took.
+  /// What all responses so far took.
   var durations: [Duration] { completed.withLock { $0.map(\.duration) } }
 
-  /// Who asked for all answers so far.
+  /// Who asked for all responses so far.
   var clients: [String] { completed.withLock { $0.map(\.client) } }
 
   /// How many requests had fields of a proxy's that did not count, so far.

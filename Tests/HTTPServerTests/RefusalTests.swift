@@ -10,21 +10,21 @@ import Testing
   @Test("a refused request is the last of its connection", arguments: RefusedRequest.all, Variant.all)
   func refusal(_ item: RefusedRequest, _ variant: Variant) throws {
     let server = try TestServer(variant)
-    let answers = try server.answers(to: item.bytes + Array(Self.smuggled.utf8))
-    #expect(answers.map(\.status) == [item.status])
-    let answer = try #require(answers.first)
-    #expect(answer.isLast)
-    try expectError(answer, code: item.code)
+    let responses = try server.responses(to: item.bytes + Array(Self.smuggled.utf8))
+    #expect(responses.map(\.status) == [item.status])
+    let response = try #require(responses.first)
+    #expect(response.isLast)
+    try expectError(response, code: item.code)
     #expect(server.recorder.statuses == [item.status])
   }
 
   @Test("requests before a refused one are answered", arguments: Variant.all)
   func earlier(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    let answers = try server.answers(
+    let responses = try server.responses(
       to: "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\nHost: a\r\n\r\n" + Self.smuggled)
-    #expect(answers.map(\.status) == [200, 400])
-    #expect(answers.map(\.isLast) == [false, true])
+    #expect(responses.map(\.status) == [200, 400])
+    #expect(responses.map(\.isLast) == [false, true])
   }
 
   @Test("bytes that come after a refusal are not taken as a request", arguments: Variant.all)
@@ -44,12 +44,12 @@ import Testing
     let server = try TestServer(variant)
     let client = try server.connect()
     try client.send("HEAD /hello HTTP/1.1\r\nHost: a b\r\n\r\n")
-    let answer = try #require(try client.response(isHead: true))
-    #expect(answer.status == 400)
+    let response = try #require(try client.response(isHead: true))
+    #expect(response.status == 400)
     #expect(try client.rest().isEmpty)
   }
 
-  @Test("every end of input in a request closes the connection without an answer", arguments: Variant.all)
+  @Test("every end of input in a request closes the connection without a response", arguments: Variant.all)
   func everyEnd(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let bytes = Array("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc".utf8)

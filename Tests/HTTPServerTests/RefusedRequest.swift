@@ -1,6 +1,6 @@
 import Testing
 
-/// A request that the codec refuses, and the answer to it.
+/// A request that the codec refuses, and the response to it.
 struct RefusedRequest: CustomTestStringConvertible, Sendable {
   let label: String
   let bytes: [UInt8]

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Answers whose content comes in parts.
+/// Responses whose content comes in parts.
 @Suite struct StreamTests {
   private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -104,7 +104,7 @@ import Testing
     try content.cancelled.wait()
   }
 
-  @Test("a server whose time is up says nothing into an answer that has begun", arguments: Variant.plain)
+  @Test("a server whose time is up says nothing into a response that has begun", arguments: Variant.plain)
   func drain(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -128,8 +128,8 @@ import Testing
     content.send("")
     try client.send("GET /stream/x HTTP/1.0\r\n\r\n")
     let head = try client.text(until: "\r\n\r\n")
-    // Another answer of the same loop: it is not busy with the first one.
-    #expect(try server.answers(to: Self.hello.replacing("HTTP/1.1", with: "HTTP/1.0")).map(\.text) == ["hello"])
+    // Another response of the same loop: it is not busy with the first one.
+    #expect(try server.responses(to: Self.hello.replacing("HTTP/1.1", with: "HTTP/1.0")).map(\.text) == ["hello"])
     #expect(content.reads.value <= 2)
     #expect(head.contains("Connection: close"))
     #expect(try client.rest().count == 10_000_000)

@@ -10,7 +10,7 @@ import Testing
 @Suite struct TLSConnectionTests {
   private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("the server says close_notify behind its last answer", arguments: Variant.tls)
+  @Test("the server says close_notify behind its last response", arguments: Variant.tls)
   func closeNotify(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -59,7 +59,7 @@ import Testing
   @Test("the time of a refusal is that of its own connection", arguments: Variant.tls)
   func duration(_ variant: Variant) throws {
     let server = try TestServer(variant)
-    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").count == 1)
+    #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").count == 1)
     let start = Deadline.now
     let client = try RawClient(port: server.port)
     try client.send("GET /hello HTTP/1.0\r\n\r\n")
@@ -73,16 +73,16 @@ import Testing
     let client = try RawClient(port: server.port)
     try client.send([0x16, 3, 1, 0, 4, 9, 9, 9, 9] + [UInt8](repeating: 0xff, count: 20_000))
     // A fatal alert: content type 21, level 2 (RFC 8446 §6).
-    let answer = try client.rest()
-    #expect(answer.first == 21)
-    #expect(answer.dropFirst(5).first == 2)
+    let response = try client.rest()
+    #expect(response.first == 21)
+    #expect(response.dropFirst(5).first == 2)
   }
 
-  @Test("no answer is ever sent in clear when the session fails behind it", arguments: Variant.tls)
+  @Test("no response is ever sent in clear when the session fails behind it", arguments: Variant.tls)
   func nothingInClear(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
-    // More than one read's worth, so that answers are waiting when the next read finds a client that fails the session
+    // More than one read's worth, so that responses are waiting when the next read finds a client that fails the session
     // with an alert, to which nothing is answered.
     let pad = String(repeating: "p", count: 7000)
     let released = Gate()

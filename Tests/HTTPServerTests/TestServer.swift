@@ -46,11 +46,11 @@ final class TestServer: Sendable {
   }
 
   /// Sends `text` on a fresh connection, and reads all that comes back until the server closes.
-  func answers(to text: String) throws -> [RawResponse] {
-    try answers(to: Array(text.utf8))
+  func responses(to text: String) throws -> [RawResponse] {
+    try responses(to: Array(text.utf8))
   }
 
-  func answers(to bytes: [UInt8]) throws -> [RawResponse] {
+  func responses(to bytes: [UInt8]) throws -> [RawResponse] {
     let client = try connect()
     try client.send(bytes)
     var responses: [RawResponse] = []
@@ -61,9 +61,9 @@ final class TestServer: Sendable {
   /// What `body` makes of each loop's share of the server.
   func workers<Result: Sendable>(_ body: @escaping @Sendable (Worker) -> Result) -> [Result] {
     server.workers.compactMap { worker in
-      let answer = Answer<Result>()
-      worker.loop.performAndWait { answer.value = body(worker) }
-      return answer.value
+      let response = Response<Result>()
+      worker.loop.performAndWait { response.value = body(worker) }
+      return response.value
     }
   }
 
@@ -92,7 +92,7 @@ final class TestServer: Sendable {
     for worker in server.workers { worker.loop.post { action(worker) } }
   }
 
-  private final class Answer<Value>: @unchecked Sendable {
+  private final class Response<Value>: @unchecked Sendable {
     // Sendable: written before, and read after, the wait for the loop.
     var value: Value?
   }

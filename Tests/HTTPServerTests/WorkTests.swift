@@ -27,22 +27,22 @@ import Testing
   @Test("a request that waits holds up no other connection, and is answered in its turn", arguments: Variant.all)
   func waiting(_ variant: Variant) throws {
     let begun = Signal<Void>()
-    let answers = Signal<String>()
+    let responses = Signal<String>()
     let server = try TestServer(
       variant,
       router: Self.router { _ in
         begun.send(())
-        return Response(.ok, body: Array((await answers.next() ?? "").utf8))
+        return Response(.ok, body: Array((await responses.next() ?? "").utf8))
       })
     let client = try server.connect()
     try client.send(Self.get + Self.hello + Self.get)
     try begun.wait()
-    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
-    answers.send("first")
+    #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    responses.send("first")
     #expect(try client.response()?.text == "first")
     #expect(try client.response()?.text == "hello")
     try begun.wait()
-    answers.send("second")
+    responses.send("second")
     #expect(try client.response()?.text == "second")
     #expect(server.recorder.routes.contains("/tasks/"))
   }
@@ -69,7 +69,7 @@ import Testing
       client.finishSending()
     }
     #expect(try ended.wait())
-    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
     #expect(server.recorder.statuses == [499, 200])
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
   }
@@ -164,8 +164,8 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("content that is read on after the answer leaves its connection its deadline", arguments: Variant.all)
-  func readAfterAnswer(_ variant: Variant) throws {
+  @Test("content that is read on after the response leaves its connection its deadline", arguments: Variant.all)
+  func readAfterResponse(_ variant: Variant) throws {
     let goesOn = Signal<Void>()
     let endings = Signal<ContentError?>()
     let server = try TestServer(
@@ -202,9 +202,9 @@ import Testing
       router: Self.router { _ in Response(await Signal<Void>().next() == nil ? .ok : .accepted) })
     let client = try server.connect()
     try client.send(Self.get)
-    let answer = try #require(try client.response())
-    try expectError(answer, code: "upstream_timeout")
-    #expect(answer.isLast)
+    let response = try #require(try client.response())
+    try expectError(response, code: "upstream_timeout")
+    #expect(response.isLast)
     #expect(try client.response() == nil)
   }
 
@@ -228,7 +228,7 @@ import Testing
       server.waitForConnections(0)
     }
     released.send(())
-    #expect(try server.answers(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
+    #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
     while server.recorder.statuses.count < 2 { sched_yield() }
     #expect(server.recorder.statuses.sorted() == [200, 499])
   }
@@ -252,9 +252,9 @@ import Testing
     try client.send(Self.get)
     try begun.wait()
     server.server.drain(timeout: .zero)
-    let answer = try #require(try client.response())
-    #expect(answer.status == 503)
-    try expectError(answer, code: "draining")
+    let response = try #require(try client.response())
+    #expect(response.status == 503)
+    try expectError(response, code: "draining")
     #expect(try client.response() == nil)
   }
 }

@@ -112,10 +112,10 @@ struct AccessCertificateTests {
     for (index, row) in Self.rows.enumerated() {
       // A common name that would be the client's, so that no row is right by it.
       if let names = row.names { try ground.issue("\(index)", names, commonName: "host.example.com") }
-      let answer = try ground.request(row.target, as: row.names.map { _ in "\(index)" }, [version] + row.options)
-      #expect(answer.status == row.status, "\(row.testDescription): \(answer.text)")
-      #expect(answer.errorCode == row.code, "\(row.testDescription)")
-      #expect((answer["WWW-Authenticate"] != nil) == (row.status == 401), "\(row.testDescription)")
+      let response = try ground.request(row.target, as: row.names.map { _ in "\(index)" }, [version] + row.options)
+      #expect(response.status == row.status, "\(row.testDescription): \(response.text)")
+      #expect(response.errorCode == row.code, "\(row.testDescription)")
+      #expect((response["WWW-Authenticate"] != nil) == (row.status == 401), "\(row.testDescription)")
     }
     #expect(ground.server.stop() == 0)
     let lines = ground.server.auditLines

@@ -48,11 +48,11 @@ struct AccessJWTAttackTests {
     #expect(try ground.request("/token", key: try provider.mint()).status == 200)
     for attack in Self.attacks {
       let token = try provider.mint(attack.query, claims: attack.claims)
-      let answer = try ground.request("/token", key: token)
-      #expect(answer.status == 401, "\(attack): \(answer.text)")
-      #expect(answer.errorCode == "invalid_credentials", "\(attack)")
-      #expect(answer["WWW-Authenticate"]?.contains("error=\"invalid_token\"") == true, "\(attack)")
-      #expect(answer.token == nil, "\(attack)")
+      let response = try ground.request("/token", key: token)
+      #expect(response.status == 401, "\(attack): \(response.text)")
+      #expect(response.errorCode == "invalid_credentials", "\(attack)")
+      #expect(response["WWW-Authenticate"]?.contains("error=\"invalid_token\"") == true, "\(attack)")
+      #expect(response.token == nil, "\(attack)")
       #expect(try ground.request(AccessGround.album, key: token).status == 401, "\(attack)")
     }
     ground.server.stop()
@@ -108,9 +108,9 @@ struct AccessJWTAttackTests {
       }
     }
     for connection in connections {
-      let answers = try connection.receiveAll()
-      #expect(answers.split(separator: "HTTP/1.1 ").count == 250)
-      #expect(!answers.contains("HTTP/1.1 200"))
+      let responses = try connection.receiveAll()
+      #expect(responses.split(separator: "HTTP/1.1 ").count == 250)
+      #expect(!responses.contains("HTTP/1.1 200"))
     }
     // The first unknown one has the keys fetched, and the next half a minute later at the earliest.
     #expect(try provider.requests() == 2)
@@ -126,21 +126,21 @@ struct AccessJWTAttackTests {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client("members", "origins: [\"https://members.example.com\"]"))
     let token = try provider.mint()
-    func answer(_ token: String?, _ origin: String?) throws -> HTTPAnswer {
+    func respond(_ token: String?, _ origin: String?) throws -> ParsedResponse {
       let options = origin.map { ["-H", "Origin: \($0)"] } ?? []
       let credential = token.map { ["-H", "Authorization: Bearer \($0)"] } ?? []
-      return try HTTPAnswer(curl: options + credential + ["\(ground.server.url)/token"])
+      return try ParsedResponse(curl: options + credential + ["\(ground.server.url)/token"])
     }
-    let both = try answer(token, "https://members.example.com")
+    let both = try respond(token, "https://members.example.com")
     #expect(both.status == 200)
     #expect(both.json?["origin"] == .array([.string("https://members.example.com")]))
     #expect(both["Access-Control-Allow-Origin"] == "https://members.example.com")
-    #expect(try answer(token, nil).errorCode == "missing_credentials")
-    #expect(try answer(nil, "https://members.example.com").errorCode == "missing_credentials")
+    #expect(try respond(token, nil).errorCode == "missing_credentials")
+    #expect(try respond(nil, "https://members.example.com").errorCode == "missing_credentials")
     // Another client's page, and nobody's.
-    #expect(try answer(token, "https://app.example.com").errorCode == "origin_not_allowed")
-    #expect(try answer(token, "https://evil.example").errorCode == "origin_not_allowed")
-    let forged = try answer(try provider.mint("alg=none"), "https://members.example.com")
+    #expect(try respond(token, "https://app.example.com").errorCode == "origin_not_allowed")
+    #expect(try respond(token, "https://evil.example").errorCode == "origin_not_allowed")
+    let forged = try respond(try provider.mint("alg=none"), "https://members.example.com")
     #expect(forged.status == 401)
     #expect(forged["Access-Control-Allow-Origin"] == "https://members.example.com")
     ground.server.stop()

@@ -36,10 +36,10 @@ struct AccessJWTTests {
   func refused(_ query: String, _ claims: String, _ reason: String) throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
-    let answer = try ground.request("/token", key: try provider.mint(query, claims: claims))
-    #expect(answer.status == 401)
-    #expect(answer.errorCode == "invalid_credentials")
-    #expect(answer["WWW-Authenticate"]?.contains("invalid_token") == true)
+    let response = try ground.request("/token", key: try provider.mint(query, claims: claims))
+    #expect(response.status == 401)
+    #expect(response.errorCode == "invalid_credentials")
+    #expect(response["WWW-Authenticate"]?.contains("invalid_token") == true)
     ground.server.stop()
     #expect(ground.auditLines.map(\.reason) == [reason])
   }
@@ -131,10 +131,10 @@ struct AccessJWTTests {
     let ground = try AccessGround(provider.client())
     let token = try provider.mint()
     for method in ["GET", "POST"] {
-      let answer = try ground.request("/token", key: token, "-X", method)
-      #expect(answer.status == 503)
-      #expect(answer.errorCode == "overloaded")
-      #expect(answer["Retry-After"] != nil)
+      let response = try ground.request("/token", key: token, "-X", method)
+      #expect(response.status == 503)
+      #expect(response.errorCode == "overloaded")
+      #expect(response["Retry-After"] != nil)
     }
     #expect(try ground.request(AccessGround.album, key: token).status == 503)
     #expect(try ground.request("/token").status == 200)
@@ -157,9 +157,9 @@ struct AccessJWTTests {
     try provider.waitUntilHolding()
     try provider.behave("ok")
     try provider.release()
-    let answers = try connection.receiveAll()
-    #expect(answers.split(separator: "HTTP/1.1 200 OK").count == 2, "\(answers)")
-    #expect(answers.contains("\"expiresIn\":777") && answers.contains("\"expiresIn\":888"))
+    let responses = try connection.receiveAll()
+    #expect(responses.split(separator: "HTTP/1.1 200 OK").count == 2, "\(responses)")
+    #expect(responses.contains("\"expiresIn\":777") && responses.contains("\"expiresIn\":888"))
   }
 
   @Test("is verified by a file of keys, which may be replaced")
@@ -200,8 +200,8 @@ struct AccessJWTTests {
     let ground = try AccessGround(
       "{ id: 'one', jwt: { \(source), audience: 'one' } }, { id: 'two', jwt: { \(source), audience: 'two' } },")
     for audience in ["one", "two"] {
-      let answer = try ground.request("/token", key: try provider.mint(claims: "{\"aud\": \"\(audience)\"}"))
-      #expect(answer.status == 503, "\(audience): \(answer.text)")
+      let response = try ground.request("/token", key: try provider.mint(claims: "{\"aud\": \"\(audience)\"}"))
+      #expect(response.status == 503, "\(audience): \(response.text)")
     }
     #expect(
       try ground.request("/token", key: try provider.mint(claims: "{\"exp\": 1000, \"aud\": \"two\"}")).status == 401)
@@ -250,7 +250,7 @@ struct AccessJWTTests {
       connection.finishSending()
       _ = try connection.receiveAll()
     }
-    // The provider still holds its answer.
+    // The provider still holds its response.
     try ground.server.process.waitForErrors("\"http.status\":499", count: 3)
   }
 }

@@ -12,18 +12,18 @@ struct AccessLogTests {
   @Test("has one line for each request, with exactly these fields")
   func fields() throws {
     let server = try Ground().serve()
-    let answers = [
+    let responses = [
       try server.request("/token?ttl=3600"), try server.request("/nothing?q=1"), try server.request("/token", "-I"),
       try server.request("/token?ttl=1"), try server.admin("/healthz"), try server.request("/token", "-X", "DELETE"),
     ]
     #expect(server.stop() == 0)
     #expect(server.logLines.allSatisfy { $0 != nil }, "every line is a JSON object: \(server.log)")
     let lines = server.accessLines
-    #expect(lines.map { $0["request.id"]?.string } == answers.map { $0["X-Request-ID"] })
-    for (line, answer) in zip(lines, answers) {
+    #expect(lines.map { $0["request.id"]?.string } == responses.map { $0["X-Request-ID"] })
+    for (line, response) in zip(lines, responses) {
       #expect(line.names == Self.fields)
-      #expect(line["http.status"]?.integer == answer.status)
-      #expect(line["response.bytes"]?.integer == answer.body.count)
+      #expect(line["http.status"]?.integer == response.status)
+      #expect(line["response.bytes"]?.integer == response.body.count)
       #expect(line["client.address"]?.string == "127.0.0.1")
     }
     #expect(lines.map { $0["http.method"]?.string } == ["GET", "GET", "HEAD", "GET", "GET", "DELETE"])
@@ -45,10 +45,10 @@ struct AccessLogTests {
   @Test("is text if that is asked for")
   func text() throws {
     let server = try Ground().serve(["LOG_FORMAT": "text"])
-    let answer = try server.request("/token?ttl=60")
+    let response = try server.request("/token?ttl=60")
     server.stop()
     let line = server.log.split(separator: "\n").first { $0.contains("access") } ?? ""
-    #expect(line.contains("request.id=\(answer["X-Request-ID"] ?? "?")"))
+    #expect(line.contains("request.id=\(response["X-Request-ID"] ?? "?")"))
     #expect(line.contains("http.status=200"))
     #expect(!line.contains("ttl"))
   }

@@ -8,26 +8,26 @@ struct AccessRateTests {
     "{ id: \"slow\", apiKey: { sha256: \"\(try AccessGround.sha256("slow-key"))\" }, catalog: true, rateLimit: \(rate) }"
   }
 
-  @Test("lets a burst through, then says when to come back, and is told in every answer")
+  @Test("lets a burst through, then says when to come back, and is told in every response")
   func burst() throws {
     let ground = try AccessGround(try Self.client("{ perSecond: 0.01, burst: 3 }"))
     var remaining: [String?] = []
     for target in ["/token", AccessGround.album, "/token?bogus=1"] {
-      let answer = try ground.request(target, key: "slow-key")
-      #expect(answer.status != 429)
-      #expect(answer["RateLimit-Policy"]?.contains("q=3") == true)
-      remaining.append(answer["RateLimit"])
+      let response = try ground.request(target, key: "slow-key")
+      #expect(response.status != 429)
+      #expect(response["RateLimit-Policy"]?.contains("q=3") == true)
+      remaining.append(response["RateLimit"])
     }
     #expect(remaining.map { $0?.contains("r=2") } == [true, false, false])
     #expect(remaining.map { $0?.contains("r=0") } == [false, false, true])
     for target in ["/token", AccessGround.album] {
-      let answer = try ground.request(target, key: "slow-key")
-      #expect(answer.status == 429)
-      #expect(answer.errorCode == "rate_limited")
-      let wait = try #require(answer["Retry-After"].flatMap { Int($0) })
+      let response = try ground.request(target, key: "slow-key")
+      #expect(response.status == 429)
+      #expect(response.errorCode == "rate_limited")
+      let wait = try #require(response["Retry-After"].flatMap { Int($0) })
       #expect((1...100).contains(wait))
-      #expect(try #require(answer.errorDetail).contains("\(wait) s"))
-      #expect(answer["RateLimit"]?.contains("r=0") == true)
+      #expect(try #require(response.errorDetail).contains("\(wait) s"))
+      #expect(response["RateLimit"]?.contains("r=0") == true)
     }
     // Nobody else is slowed down.
     #expect(try ground.request("/token").status == 200)
@@ -43,9 +43,9 @@ struct AccessRateTests {
       try Self.client("{ perSecond: 100, burst: 100, total: { perSecond: 0.01, burst: 2 } }"))
     #expect(try ground.request("/token", key: "slow-key").status == 200)
     #expect(try ground.request("/token", key: "slow-key").status == 200)
-    let answer = try ground.request("/token", key: "slow-key")
-    #expect(answer.status == 429)
-    #expect(try #require(answer.errorDetail).contains("All callers of client slow together"))
+    let response = try ground.request("/token", key: "slow-key")
+    #expect(response.status == 429)
+    #expect(try #require(response.errorDetail).contains("All callers of client slow together"))
   }
 
   @Test("counts each address by itself", arguments: [("127.0.0.1", "127.0.0.2")])
@@ -67,10 +67,10 @@ struct AccessRateTests {
       "{ access: { clients: [\(try Self.client("{ perSecond: 0.01, burst: 1 }"))] } }", to: "config.json5")
     let server = try ground.serve(["MUSICKIT_CONFIG": file, "ACCESS_ANONYMOUS": "", "CATALOG_ENABLED": "true"])
     let credential = ["-H", "X-API-Key: slow-key", "\(server.url)/token"]
-    #expect(try HTTPAnswer(curl: credential).status == 200)
+    #expect(try ParsedResponse(curl: credential).status == 200)
     server.process.signal(1)
     try server.process.waitForErrors("Configuration reloaded")
-    #expect(try HTTPAnswer(curl: credential).status == 429)
+    #expect(try ParsedResponse(curl: credential).status == 429)
   }
 
   @Test("of failed attempts slows whoever guesses, and nobody with a right key")
@@ -80,10 +80,10 @@ struct AccessRateTests {
     let request = "GET /token HTTP/1.1\r\nHost: x\r\nX-API-Key: wrong\r\n\r\n"
     connection.send(String(repeating: request, count: 150))
     connection.finishSending()
-    let answers = try connection.receiveAll()
-    #expect((100...110).contains(answers.split(separator: "HTTP/1.1 401 ").count))
-    #expect(answers.contains("HTTP/1.1 429 "))
-    #expect(answers.contains("\"code\":\"rate_limited\""))
+    let responses = try connection.receiveAll()
+    #expect((100...110).contains(responses.split(separator: "HTTP/1.1 401 ").count))
+    #expect(responses.contains("HTTP/1.1 429 "))
+    #expect(responses.contains("\"code\":\"rate_limited\""))
     // The same address, the same moment.
     #expect(try ground.request("/token").status == 200)
     #expect(try ground.request("/token", key: "wrong").status == 429)

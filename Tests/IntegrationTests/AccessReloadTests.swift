@@ -7,7 +7,7 @@ import Testing
 @Suite("A reload of the clients")
 struct AccessReloadTests {
   /// Two policies that contradict each other in all that they say: whoever is judged by half of one and half of the other
-  /// gets an answer that neither gives.
+  /// gets a response that neither gives.
   private static func policy(_ name: String, _ key: String, _ ttl: Int, _ origin: String) throws -> String {
     """
     { access: { clients: [
@@ -69,8 +69,8 @@ struct AccessReloadTests {
       "{ access: { clients: [{ id: 'one', apiKey: { sha256: 'x' } }] } }", to: "config.json5")
     server.process.signal(SIGHUP)
     try server.process.waitForErrors("access.clients[0].apiKey.sha256")
-    let answer = try server.request("/token", "-H", "X-API-Key: key-one", "-H", "Origin: https://one.example")
-    #expect(answer.status == 200)
+    let response = try server.request("/token", "-H", "X-API-Key: key-one", "-H", "Origin: https://one.example")
+    #expect(response.status == 200)
   }
 
   @Test("that names the same keys by another file refuses no bearer of a JWT, however often it comes")

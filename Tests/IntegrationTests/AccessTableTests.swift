@@ -109,11 +109,11 @@ struct AccessTableTests {
   func table() throws {
     let ground = try AccessGround()
     for row in Self.rows {
-      let answer = try HTTPAnswer(curl: row.options + ["\(ground.server.url)\(row.target)"])
-      #expect(answer.status == row.status, "\(row.testDescription): \(answer.text)")
-      #expect(answer.errorCode == row.code, "\(row.testDescription)")
-      #expect((answer["WWW-Authenticate"] != nil) == (row.status == 401), "\(row.testDescription)")
-      if row.status != 200 { #expect(answer["Cache-Control"] == "no-store", "\(row.testDescription)") }
+      let response = try ParsedResponse(curl: row.options + ["\(ground.server.url)\(row.target)"])
+      #expect(response.status == row.status, "\(row.testDescription): \(response.text)")
+      #expect(response.errorCode == row.code, "\(row.testDescription)")
+      #expect((response["WWW-Authenticate"] != nil) == (row.status == 401), "\(row.testDescription)")
+      if row.status != 200 { #expect(response["Cache-Control"] == "no-store", "\(row.testDescription)") }
     }
     #expect(ground.server.stop() == 0)
     // One line of record for each but those that anybody may ask for.
@@ -132,9 +132,9 @@ struct AccessTableTests {
   func binding() throws {
     let ground = try AccessGround()
     for origin in ["https://app.example.com", "https://pr-7.preview.example.com"] {
-      let answer = try ground.request("/token", key: nil, "-H", "Origin: \(origin)")
-      #expect(answer.json?["origin"] == .array([.string(ByteString(origin))]))
-      #expect(answer["Access-Control-Allow-Origin"] == origin)
+      let response = try ground.request("/token", key: nil, "-H", "Origin: \(origin)")
+      #expect(response.json?["origin"] == .array([.string(ByteString(origin))]))
+      #expect(response["Access-Control-Allow-Origin"] == origin)
     }
     #expect(try ground.request("/token").json?["origin"] == nil)
   }
@@ -165,8 +165,8 @@ struct AccessTableTests {
       "{ id: 'idp', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://localhost:1/jwks' } }")
     #expect(try #require(try ground.request("/token", key: nil).errorDetail).contains("POST /token"))
     let token = try #require(try ground.request("/token").token)
-    let answer = try ground.request(AccessGround.album, key: token)
-    #expect(answer.status == 401)
-    #expect(try #require(answer.errorDetail).contains("This is a developer token for Apple Music"))
+    let response = try ground.request(AccessGround.album, key: token)
+    #expect(response.status == 401)
+    #expect(try #require(response.errorDetail).contains("This is a developer token for Apple Music"))
   }
 }

@@ -10,27 +10,27 @@ struct AnonymousOriginTests {
 
   @Test("are asked for an origin if there is a list of those, and told why a page may lack one")
   func noOrigin() throws {
-    let answer = try Ground().serve(Self.listed).request("/token")
-    #expect(answer.status == 401)
-    #expect(answer.errorCode == "missing_credentials")
-    #expect(answer["WWW-Authenticate"] != nil)
-    #expect(try #require(answer.errorDetail).contains("POST /token"))
+    let response = try Ground().serve(Self.listed).request("/token")
+    #expect(response.status == 401)
+    #expect(response.errorCode == "missing_credentials")
+    #expect(response["WWW-Authenticate"] != nil)
+    #expect(try #require(response.errorDetail).contains("POST /token"))
   }
 
   @Test("get a token bound to the page that asks", arguments: [[], ["-X", "POST"]])
   func bound(_ options: [String]) throws {
     let server = try Ground().serve(Self.listed)
-    let answer = try HTTPAnswer(curl: options + ["-H", "Origin: https://b.example", "\(server.url)/token"])
-    #expect(answer.status == 200)
-    #expect(try CompactToken(try #require(answer.token)).claims["origin"]?.strings == ["https://b.example"])
+    let response = try ParsedResponse(curl: options + ["-H", "Origin: https://b.example", "\(server.url)/token"])
+    #expect(response.status == 200)
+    #expect(try CompactToken(try #require(response.token)).claims["origin"]?.strings == ["https://b.example"])
   }
 
   @Test("get no token bound to another page than the one that asks")
   func boundToOther() throws {
     let server = try Ground().serve(Self.listed)
-    let answer = try server.request("/token?origin=https://app.example.com", "-H", "Origin: https://b.example")
-    #expect(answer.status == 403)
-    #expect(answer.errorCode == "origin_not_allowed")
+    let response = try server.request("/token?origin=https://app.example.com", "-H", "Origin: https://b.example")
+    #expect(response.status == 403)
+    #expect(response.errorCode == "origin_not_allowed")
   }
 
   @Test(
@@ -44,18 +44,18 @@ struct AnonymousOriginTests {
     ])
   func otherOrigin(_ options: [String]) throws {
     let server = try Ground().serve(Self.listed)
-    let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
-    #expect(answer.status == 403)
-    #expect(answer.errorCode == "origin_not_allowed")
-    #expect(answer["Access-Control-Allow-Origin"] == nil)
-    #expect(answer["Vary"]?.contains("Origin") == true)
+    let response = try ParsedResponse(curl: options + ["\(server.url)/token"])
+    #expect(response.status == 403)
+    #expect(response.errorCode == "origin_not_allowed")
+    #expect(response["Access-Control-Allow-Origin"] == nil)
+    #expect(response["Vary"]?.contains("Origin") == true)
   }
 
   @Test("get nothing if they are not permitted tokens")
   func notPermitted() throws {
-    let answer = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"]).request("/token")
-    #expect(answer.status == 403)
-    #expect(answer.errorCode == "not_permitted")
+    let response = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"]).request("/token")
+    #expect(response.status == 403)
+    #expect(response.errorCode == "not_permitted")
   }
 
   @Test("may name no origin if none is listed")
@@ -70,8 +70,8 @@ struct AnonymousOriginTests {
   func unsafeAnybody() throws {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": ""], ["--unsafe-allow-anonymous"])
     #expect(try server.request("/token").json?["origin"] == nil)
-    let answer = try server.request("/token", "-H", "Origin: https://anything.example:8443")
-    #expect(answer.json?["origin"]?.strings == ["https://anything.example:8443"])
-    #expect(answer["Access-Control-Allow-Origin"] == "https://anything.example:8443")
+    let response = try server.request("/token", "-H", "Origin: https://anything.example:8443")
+    #expect(response.json?["origin"]?.strings == ["https://anything.example:8443"])
+    #expect(response["Access-Control-Allow-Origin"] == "https://anything.example:8443")
   }
 }

@@ -9,21 +9,21 @@ struct AuditTests {
   @Test("says of each grant who got what, by which key, for whom and until when, without the token")
   func grant() throws {
     let ground = try AccessGround()
-    let answer = try ground.request("/token", key: nil, "-H", "Origin: https://app.example.com")
-    let token = try #require(answer.token)
+    let response = try ground.request("/token", key: nil, "-H", "Origin: https://app.example.com")
+    let token = try #require(response.token)
     let digest = try AccessGround.sha256(token)
     ground.server.stop()
     let lines = ground.server.logLines.compactMap { $0 }.filter { $0["message"]?.string == "audit" }
     #expect(lines.count == 1)
     let line = try #require(lines.first)
-    #expect(line["request.id"]?.string == answer["X-Request-ID"])
+    #expect(line["request.id"]?.string == response["X-Request-ID"])
     #expect(line["client.id"]?.string == "web")
     #expect(line["client.address"]?.string == "127.0.0.1")
     #expect(line["http.route"]?.string == "/token")
     #expect(line["audit.outcome"]?.string == "granted")
     #expect(line["token.key_id"]?.string == Ground.keyID)
     #expect(line["token.origins"] == .array([.string("https://app.example.com")]))
-    #expect(line["token.expiry"]?.integer == answer.json?["expiresAt"]?.integer)
+    #expect(line["token.expiry"]?.integer == response.json?["expiresAt"]?.integer)
     #expect(line["token.sha256"]?.string == digest)
     #expect(line["time"]?.string?.isEmpty == false)
     #expect(!ground.server.log.contains("eyJ"))
@@ -34,23 +34,23 @@ struct AuditTests {
     let ground = try AccessGround()
     for method in ["GET", "POST", "HEAD"] {
       let options = (method == "HEAD" ? ["-I"] : ["-X", method]) + ["-H", "Accept: text/plain"]
-      let answer = try HTTPAnswer(
+      let response = try ParsedResponse(
         curl: options + ["-H", "X-API-Key: \(AccessGround.android)", "\(ground.server.url)/token"])
-      #expect(answer.status == 200)
-      #expect(answer["Content-Type"] == "text/plain")
-      if method == "HEAD" { #expect(answer.body.isEmpty) } else { _ = try CompactToken(answer.text) }
+      #expect(response.status == 200)
+      #expect(response["Content-Type"] == "text/plain")
+      if method == "HEAD" { #expect(response.body.isEmpty) } else { _ = try CompactToken(response.text) }
       // A refusal is JSON all the same.
-      let refused = try HTTPAnswer(curl: options + ["-H", "X-API-Key: wrong", "\(ground.server.url)/token"])
+      let refused = try ParsedResponse(curl: options + ["-H", "X-API-Key: wrong", "\(ground.server.url)/token"])
       #expect(refused.status == 401)
       #expect(refused["Content-Type"] == "application/json")
     }
     let origin = ["-H", "Origin: https://app.example.com", "-H", "Access-Control-Request-Method: GET"]
     for target in ["/token", AccessGround.album, "/v1/me/library/songs"] {
-      let preflight = try HTTPAnswer(curl: ["-X", "OPTIONS"] + origin + ["\(ground.server.url)\(target)"])
+      let preflight = try ParsedResponse(curl: ["-X", "OPTIONS"] + origin + ["\(ground.server.url)\(target)"])
       #expect(preflight.status == 204)
       #expect(preflight["Access-Control-Allow-Origin"] == "https://app.example.com")
       #expect(preflight["Access-Control-Allow-Headers"]?.contains("Authorization, X-API-Key") == true)
-      let plain = try HTTPAnswer(curl: ["-X", "OPTIONS", "-H", "X-API-Key: wrong", "\(ground.server.url)\(target)"])
+      let plain = try ParsedResponse(curl: ["-X", "OPTIONS", "-H", "X-API-Key: wrong", "\(ground.server.url)\(target)"])
       #expect(plain.status == 204 && plain["Allow"] != nil)
     }
     ground.server.stop()
@@ -71,13 +71,13 @@ struct AuditTests {
       ("/token", preflight + ["-H", "Origin: https://evil.example:8443"], "https://evil.example:8443"),
       (AccessGround.album, preflight + ["-H", "Origin: null"], "null"),
     ]
-    for (target, options, _) in cases { _ = try HTTPAnswer(curl: options + ["\(ground.server.url)\(target)"]) }
+    for (target, options, _) in cases { _ = try ParsedResponse(curl: options + ["\(ground.server.url)\(target)"]) }
     // Neither is a preflight of a refused origin.
     let others = [
       ["-X", "OPTIONS", "-H", "Origin: https://evil.example"], preflight, preflight + ["-H", "Origin: \(long)"],
     ]
     for options in others {
-      _ = try HTTPAnswer(curl: options + ["\(ground.server.url)/token"])
+      _ = try ParsedResponse(curl: options + ["\(ground.server.url)/token"])
     }
     ground.server.stop()
     let lines = ground.server.logLines.compactMap { $0 }.filter { $0["message"]?.string == "audit" }

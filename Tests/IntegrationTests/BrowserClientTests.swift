@@ -28,7 +28,7 @@ struct BrowserClientTests {
   /// The second argument of `fetch` that sends a field.
   private static func field(_ name: String, _ value: String) -> String { "{ headers: { '\(name)': '\(value)' } }" }
 
-  @Test("get a token for themselves and answers of the catalog, by name and by the star", arguments: [app, preview])
+  @Test("get a token for themselves and responses of the catalog, by name and by the star", arguments: [app, preview])
   func granted(origin: String) throws {
     let ground = try AccessGround()
     let url = ground.server.url

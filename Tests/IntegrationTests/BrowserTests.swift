@@ -51,16 +51,16 @@ struct BrowserTests {
   func sandboxed() throws {
     let server = try Self.serve()
     let script = """
-      const answer = new Promise((resolve) => addEventListener("message", (event) => resolve(event.data)));
+      const response = new Promise((resolve) => addEventListener("message", (event) => resolve(event.data)));
       const frame = document.createElement("iframe");
       frame.sandbox = "allow-scripts";
       frame.srcdoc = `<script>
         fetch("\(server.url)/token")
-          .then((answer) => answer.text(), (error) => error.name)
+          .then((response) => response.text(), (error) => error.name)
           .then((text) => parent.postMessage(origin + " " + text, "*"));
         <\\/script>`;
       document.body.append(frame);
-      return await answer;
+      return await response;
       """
     #expect(try Browser.shared().run(at: Self.app, script) == .string("null TypeError"))
   }

@@ -96,11 +96,11 @@ struct CachePoisoningTests {
   private static func expectOriginal(_ target: String, _ poison: String, _ ground: CatalogGround) throws {
     let original = try ground.original(target)
     for _ in 0..<2 {
-      let answer = try ground.request(target)
-      #expect(answer.status == 200 && answer.body == original.body, "\(poison)")
-      #expect(answer["Content-Type"] == original["Content-Type"], "\(poison)")
-      #expect(answer["Content-Encoding"] == nil && answer["Content-Range"] == nil, "\(poison)")
-      #expect(answer["Set-Cookie"] == nil, "\(poison)")
+      let response = try ground.request(target)
+      #expect(response.status == 200 && response.body == original.body, "\(poison)")
+      #expect(response["Content-Type"] == original["Content-Type"], "\(poison)")
+      #expect(response["Content-Encoding"] == nil && response["Content-Range"] == nil, "\(poison)")
+      #expect(response["Set-Cookie"] == nil, "\(poison)")
     }
   }
 }

@@ -14,26 +14,26 @@ struct CatalogAccessTests {
   func notPermitted(_ policy: String) throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": policy])
     for path in [CatalogGround.album, "/v1/storefronts", "/v1/test"] {
-      let answer = try ground.request(path)
-      #expect(answer.status == 404)
-      #expect(answer.errorCode == "not_permitted")
-      #expect(answer["Cache-Control"] == "no-store")
+      let response = try ground.request(path)
+      #expect(response.status == 404)
+      #expect(response.errorCode == "not_permitted")
+      #expect(response["Cache-Control"] == "no-store")
     }
     #expect(try ground.request("/token").status == 200)
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("pages of the listed origins, which may read the answer")
+  @Test("pages of the listed origins, which may read the response")
   func listed() throws {
     let ground = try CatalogGround(Self.listed)
     for (index, path) in [CatalogGround.album, CatalogGround.album, "/v1/me/storefront", "/v1/test"].enumerated() {
-      let answer = try ground.request(path, "-H", Self.page, "-H", "Music-User-Token: sandbox-user-token")
-      #expect(answer.status == 200)
-      #expect(answer.isHit == (index == 1))
-      #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
-      #expect(answer["Access-Control-Allow-Credentials"] == nil)
-      #expect(answer["Access-Control-Expose-Headers"]?.contains("Cache-Status") == true)
-      #expect(answer["Vary"]?.contains("Origin") == true)
+      let response = try ground.request(path, "-H", Self.page, "-H", "Music-User-Token: sandbox-user-token")
+      #expect(response.status == 200)
+      #expect(response.isHit == (index == 1))
+      #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
+      #expect(response["Access-Control-Allow-Credentials"] == nil)
+      #expect(response["Access-Control-Expose-Headers"]?.contains("Cache-Status") == true)
+      #expect(response["Vary"]?.contains("Origin") == true)
     }
   }
 
@@ -41,24 +41,24 @@ struct CatalogAccessTests {
   func ownName() throws {
     let ground = try CatalogGround(Self.listed)
     for origin in ["https://app.example.com", "https://b.example", "https://app.example.com"] {
-      let answer = try ground.request(CatalogGround.album, "-H", "Origin: \(origin)")
-      #expect(answer["Access-Control-Allow-Origin"] == origin)
+      let response = try ground.request(CatalogGround.album, "-H", "Origin: \(origin)")
+      #expect(response["Access-Control-Allow-Origin"] == origin)
     }
     #expect(try ground.emulator.count() == 1)
   }
 
   @Test(
-    "no pages of other origins, also if the answer is there already",
+    "no pages of other origins, also if the response is there already",
     arguments: ["https://evil.example", "null", "https://app.example.com.evil.example", "http://app.example.com"])
   func foreign(_ origin: String) throws {
     let ground = try CatalogGround(Self.listed)
     #expect(try ground.request(CatalogGround.album, "-H", Self.page).status == 200)
     for path in [CatalogGround.album, "/v1/me/storefront"] {
-      let answer = try ground.request(path, "-H", "Origin: \(origin)")
-      #expect(answer.status == 404)
-      #expect(answer.errorCode == "origin_not_allowed")
-      #expect(answer["Access-Control-Allow-Origin"] == nil)
-      #expect(answer["Cache-Control"] == "no-store")
+      let response = try ground.request(path, "-H", "Origin: \(origin)")
+      #expect(response.status == 404)
+      #expect(response.errorCode == "origin_not_allowed")
+      #expect(response["Access-Control-Allow-Origin"] == nil)
+      #expect(response["Cache-Control"] == "no-store")
     }
     #expect(try ground.emulator.count() == 1)
   }
@@ -66,11 +66,11 @@ struct CatalogAccessTests {
   @Test("nobody without an origin, where origins are listed")
   func withoutOrigin() throws {
     let ground = try CatalogGround(Self.listed)
-    let answer = try ground.request(CatalogGround.album)
-    #expect(answer.status == 401)
-    #expect(answer.errorCode == "missing_credentials")
-    #expect(answer["WWW-Authenticate"] != nil)
-    #expect(answer["Vary"]?.contains("Origin") == true)
+    let response = try ground.request(CatalogGround.album)
+    #expect(response.status == 401)
+    #expect(response.errorCode == "missing_credentials")
+    #expect(response["WWW-Authenticate"] != nil)
+    #expect(response["Vary"]?.contains("Origin") == true)
     #expect(try ground.emulator.count() == 0)
   }
 
@@ -83,10 +83,10 @@ struct CatalogAccessTests {
       (405, CatalogGround.album, ["-X", "POST"]), (502, "/v1/catalog/us/songs/1", []), (403, "/v1/me/storefront", []),
       (504, "/v1/catalog/us/genres", ["-H", "Cache-Control: only-if-cached"]),
     ] {
-      let answer = try HTTPAnswer(curl: options + ["-H", Self.page, "\(ground.server.url)\(target)"])
-      #expect(answer.status == status, "\(target)")
-      #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com", "\(target)")
-      #expect(answer["Access-Control-Expose-Headers"]?.contains("X-Request-ID") == true, "\(target)")
+      let response = try ParsedResponse(curl: options + ["-H", Self.page, "\(ground.server.url)\(target)"])
+      #expect(response.status == status, "\(target)")
+      #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com", "\(target)")
+      #expect(response["Access-Control-Expose-Headers"]?.contains("X-Request-ID") == true, "\(target)")
     }
   }
 
@@ -95,32 +95,33 @@ struct CatalogAccessTests {
     arguments: [("/v1/catalog/us/genres", false), ("/v1/me/library/songs", true)])
   func preflight(_ path: String, _ isUser: Bool) throws {
     let ground = try CatalogGround(Self.listed)
-    let answer = try ground.request(
+    let response = try ground.request(
       path, "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: \(isUser ? "DELETE" : "GET")", "-H",
       "Access-Control-Request-Headers: music-user-token")
-    #expect(answer.status == 204)
-    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
-    #expect(answer["Access-Control-Allow-Methods"] == (isUser ? "GET, POST, PUT, PATCH, DELETE" : "GET"))
-    #expect(answer["Access-Control-Allow-Headers"]?.contains("Music-User-Token") == true)
+    #expect(response.status == 204)
+    #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
+    #expect(response["Access-Control-Allow-Methods"] == (isUser ? "GET, POST, PUT, PATCH, DELETE" : "GET"))
+    #expect(response["Access-Control-Allow-Headers"]?.contains("Music-User-Token") == true)
     #expect(try ground.emulator.count() == 0, "Apple is not asked")
   }
 
   @Test("a page of another origin is told nothing by a preflight")
   func foreignPreflight() throws {
     let ground = try CatalogGround(Self.listed)
-    let answer = try ground.request(
+    let response = try ground.request(
       CatalogGround.album, "-X", "OPTIONS", "-H", "Origin: https://evil.example", "-H",
       "Access-Control-Request-Method: GET")
-    #expect(!answer.fields.contains { $0.name.hasPrefix("Access-Control") })
+    #expect(!response.fields.contains { $0.name.hasPrefix("Access-Control") })
   }
 
   @Test("what not everybody may have is private, and varies by Origin")
   func privately() throws {
     let ground = try CatalogGround(Self.listed)
     for options in [[], [], ["-H", "Cache-Control: no-store"], ["-H", "Accept-Encoding: gzip"], ["-I"]] {
-      let answer = try HTTPAnswer(curl: options + ["-H", Self.page, "\(ground.server.url)\(CatalogGround.album)"])
-      #expect(answer["Cache-Control"]?.hasPrefix("private") == true)
-      #expect(answer["Vary"]?.contains("Origin") == true)
+      let response = try ParsedResponse(
+        curl: options + ["-H", Self.page, "\(ground.server.url)\(CatalogGround.album)"])
+      #expect(response["Cache-Control"]?.hasPrefix("private") == true)
+      #expect(response["Vary"]?.contains("Origin") == true)
     }
   }
 
@@ -129,8 +130,8 @@ struct CatalogAccessTests {
     let ground = try CatalogGround(
       hasFlag ? ["ACCESS_ANONYMOUS": ""] : [:], flags: hasFlag ? ["--unsafe-allow-anonymous"] : [])
     for _ in 0..<2 {
-      let answer = try ground.request("/v1/storefronts")
-      #expect(answer["Cache-Control"] == "public, max-age=300")
+      let response = try ground.request("/v1/storefronts")
+      #expect(response["Cache-Control"] == "public, max-age=300")
     }
   }
 
@@ -138,8 +139,8 @@ struct CatalogAccessTests {
   func publicPages() throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": ""], flags: ["--unsafe-allow-anonymous"])
     for origin in ["https://a.example", "https://b.example"] {
-      let answer = try ground.request("/v1/storefronts", "-H", "Origin: \(origin)")
-      #expect(answer["Access-Control-Allow-Origin"] == "*" || answer["Vary"]?.contains("Origin") == true)
+      let response = try ground.request("/v1/storefronts", "-H", "Origin: \(origin)")
+      #expect(response["Access-Control-Allow-Origin"] == "*" || response["Vary"]?.contains("Origin") == true)
     }
   }
 }

@@ -7,17 +7,17 @@ struct CatalogCacheTests {
   private static let album = CatalogGround.album
   private static let searches = "/v1/catalog/us/search"
 
-  @Test("gives whoever has an answer already 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
+  @Test("gives whoever has a response already 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
   func notModified(_ target: String) throws {
     let ground = try CatalogGround()
     let tag = try #require(try ground.request(target)["ETag"])
     for value in [tag, "W/\(tag)", "\"x\", \(tag)", "*"] {
-      let answer = try ground.request(target, "-H", "If-None-Match: \(value)")
-      #expect(answer.status == 304, "\(value)")
-      #expect(answer.body.isEmpty)
-      #expect(answer["ETag"] == tag)
-      #expect(answer["Cache-Control"] != nil && answer["Vary"] != nil && answer["Date"] != nil)
-      #expect(answer["Content-Type"] == nil)
+      let response = try ground.request(target, "-H", "If-None-Match: \(value)")
+      #expect(response.status == 304, "\(value)")
+      #expect(response.body.isEmpty)
+      #expect(response["ETag"] == tag)
+      #expect(response["Cache-Control"] != nil && response["Vary"] != nil && response["Date"] != nil)
+      #expect(response["Content-Type"] == nil)
     }
     #expect(try ground.request(target, "-H", "If-None-Match: \"x\"").status == 200)
     #expect(try ground.emulator.count() == 1)
@@ -33,10 +33,10 @@ struct CatalogCacheTests {
     #expect(packed["Content-Length"] == "\(packed.body.count)")
     #expect(packed["ETag"] != plain["ETag"])
     #expect(try ground.request(Self.album, "--compressed").body == plain.body)
-    for answer in [plain, packed] { #expect(answer["Vary"]?.contains("Accept-Encoding") == true) }
+    for response in [plain, packed] { #expect(response["Vary"]?.contains("Accept-Encoding") == true) }
     for refused in ["gzip;q=0", "br", "identity"] {
-      let answer = try ground.request(Self.album, "-H", "Accept-Encoding: \(refused)")
-      #expect(answer["Content-Encoding"] == nil && answer.body == plain.body, "\(refused)")
+      let response = try ground.request(Self.album, "-H", "Accept-Encoding: \(refused)")
+      #expect(response["Content-Encoding"] == nil && response.body == plain.body, "\(refused)")
     }
     let tag = try #require(packed["ETag"])
     let known = try ground.request(Self.album, "-H", "Accept-Encoding: gzip", "-H", "If-None-Match: \(tag)")
@@ -90,14 +90,14 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 2)
   }
 
-  @Test("asks Apple whether an answer still holds if its caller wants that, and keeps it if so")
+  @Test("asks Apple whether a response still holds if its caller wants that, and keeps it if so")
   func revalidation() throws {
     let ground = try CatalogGround()
     let first = try ground.request(Self.album)
     for control in ["Cache-Control: no-cache", "Pragma: no-cache"] {
-      let answer = try ground.request(Self.album, "-H", control)
-      #expect(answer.status == 200 && answer.body == first.body, "\(control)")
-      #expect(answer["Cache-Status"]?.contains("fwd=request; fwd-status=304") == true, "\(control)")
+      let response = try ground.request(Self.album, "-H", control)
+      #expect(response.status == 200 && response.body == first.body, "\(control)")
+      #expect(response["Cache-Status"]?.contains("fwd=request; fwd-status=304") == true, "\(control)")
       let request = try #require(try ground.emulator.requests().last)
       #expect(request.status == 304 && request["if-none-match"] == first["ETag"], "\(control)")
     }
@@ -110,13 +110,13 @@ struct CatalogCacheTests {
     let ground = try CatalogGround()
     let genres = "/v1/catalog/us/genres"
     let tag = try #require(try ground.request(genres)["ETag"], "we have one of our own")
-    let answer = try ground.request(genres, "-H", "Cache-Control: no-cache", "-H", "If-None-Match: \(tag)")
-    #expect(answer.status == 304, "the caller has it")
+    let response = try ground.request(genres, "-H", "Cache-Control: no-cache", "-H", "If-None-Match: \(tag)")
+    #expect(response.status == 304, "the caller has it")
     #expect(try ground.emulator.requests().map { $0["if-none-match"] } == [nil, nil])
     #expect(try ground.emulator.requests().map(\.status) == [200, 200])
   }
 
-  @Test("asks nobody if its caller wants a stored answer or none")
+  @Test("asks nobody if its caller wants a stored response or none")
   func onlyIfCached() throws {
     let ground = try CatalogGround()
     let control = "Cache-Control: only-if-cached"
@@ -133,9 +133,9 @@ struct CatalogCacheTests {
   func noStore() throws {
     let ground = try CatalogGround()
     for _ in 0..<2 {
-      let answer = try ground.request(Self.album, "-H", "Cache-Control: no-store")
-      #expect(answer.status == 200 && !answer.isHit)
-      #expect(answer["Cache-Status"]?.contains("stored") == false)
+      let response = try ground.request(Self.album, "-H", "Cache-Control: no-store")
+      #expect(response.status == 200 && !response.isHit)
+      #expect(response["Cache-Status"]?.contains("stored") == false)
     }
     #expect(!(try ground.request(Self.album).isHit))
     #expect(try ground.emulator.count() == 3)
@@ -157,8 +157,8 @@ struct CatalogCacheTests {
     let ground = try CatalogGround()
     try ground.emulator.fail(fault, count: 1)
     #expect(try ground.request(Self.album).status >= 400)
-    let answer = try ground.request(Self.album)
-    #expect(answer.status == 200 && !answer.isHit)
+    let response = try ground.request(Self.album)
+    #expect(response.status == 200 && !response.isHit)
   }
 
   @Test("keeps neither /v1/test nor what is turned off")

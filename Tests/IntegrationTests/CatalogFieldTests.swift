@@ -22,10 +22,10 @@ struct CatalogFieldTests {
   @Test("the caller's none go to Apple with the catalog, and all that must be there is", arguments: [false, true])
   func catalog(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
-    let answer = try HTTPAnswer(
+    let response = try ParsedResponse(
       curl: Self.foreign.flatMap { ["-H", $0] } + ["\(ground.server.url)\(CatalogGround.album)"])
-    #expect(answer.status == 200)
-    #expect(answer.body == (try ground.original(CatalogGround.album).body))
+    #expect(response.status == 200)
+    #expect(response.body == (try ground.original(CatalogGround.album).body))
     let request = try #require(try ground.emulator.requests().first)
     #expect(request.names == Self.sent)
     #expect(request["accept"] == "application/json")
@@ -51,9 +51,9 @@ struct CatalogFieldTests {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     let mine = ["If-Match: \"1\"", "Content-Type: application/json", "Content-Language: de"]
     let foreign = Self.foreign.filter { !$0.hasPrefix("If-") && !$0.hasPrefix("Content-") }
-    let answer = try HTTPAnswer(
+    let response = try ParsedResponse(
       curl: (foreign + mine).flatMap { ["-H", $0] } + ["-d", "{}", "\(ground.server.url)/v1/me/library/nothing"])
-    #expect(answer["Via"] != nil)
+    #expect(response["Via"] != nil)
     let request = try #require(try ground.emulator.requests().first)
     #expect(
       request.names.filter { $0 != "content-length" }
@@ -65,10 +65,10 @@ struct CatalogFieldTests {
   @Test("one that Connection names goes no further")
   func connection() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
-    let answer = try ground.request(
+    let response = try ground.request(
       "/v1/me/library/songs", "-H", "Music-User-Token: sandbox-user-token", "-H", "If-Match: \"x\"", "-H",
       "Connection: close, if-match, MUSIC-user-token")
-    #expect(answer.status == 403)
+    #expect(response.status == 403)
     let request = try #require(try ground.emulator.requests().first)
     #expect(request.names == Self.sent)
   }
@@ -82,25 +82,25 @@ struct CatalogFieldTests {
     ])
   func ambiguous(_ fields: [String]) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
-    let answer = try HTTPAnswer(
+    let response = try ParsedResponse(
       curl: fields.flatMap { ["-H", $0] } + ["-X", "PUT", "-d", "{}", "\(ground.server.url)/v1/me/library/songs"])
-    #expect(answer.status == 400)
-    #expect(answer.errorCode == "malformed_request")
-    #expect(!answer.text.contains("sandbox-user-token"))
+    #expect(response.status == 400)
+    #expect(response.errorCode == "malformed_request")
+    #expect(!response.text.contains("sandbox-user-token"))
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("X-Request-ID names the answer and goes nowhere else")
+  @Test("X-Request-ID names the response and goes nowhere else")
   func requestID() throws {
     let ground = try CatalogGround()
-    let answer = try ground.request(CatalogGround.album, "-H", "X-Request-ID: mine")
-    #expect(answer["X-Request-ID"] != "mine")
+    let response = try ground.request(CatalogGround.album, "-H", "X-Request-ID: mine")
+    #expect(response["X-Request-ID"] != "mine")
     #expect(try ground.emulator.requests().map(\.names) == [Self.sent])
   }
 }
 
-@Suite("Of an answer's fields")
-struct CatalogAnswerFieldTests {
+@Suite("Of a response's fields")
+struct CatalogResponseFieldTests {
   private static let foreign = [
     "Set-Cookie", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
     "Proxy-Authenticate", "Strict-Transport-Security", "Alt-Svc", "Server", "Keep-Alive", "Transfer-Encoding",
@@ -112,7 +112,7 @@ struct CatalogAnswerFieldTests {
     let tag = try #require(try ground.request(CatalogGround.album)["ETag"])
     let hit = try ground.request(CatalogGround.album)
     #expect(hit.isHit)
-    let answers = [
+    let responses = [
       hit, try ground.request(CatalogGround.album, "-I"),
       try ground.request(CatalogGround.album, "-H", "If-None-Match: \(tag)"),
       try ground.request(CatalogGround.album, "-H", "Accept-Encoding: gzip"),
@@ -123,9 +123,9 @@ struct CatalogAnswerFieldTests {
       try ground.request("/token"), try ground.request("/token", "-H", "Accept: text/plain"),
       try ground.request("/token?ttl=1"), try ground.request("/nowhere"), try ground.request("/openapi.json"),
     ]
-    #expect(answers.map(\.status) == [200, 200, 304, 200, 404, 200, 200, 502, 404, 200, 200, 200, 400, 404, 200])
-    for (index, answer) in answers.enumerated() {
-      #expect(answer["X-Content-Type-Options"] == "nosniff", "\(index)")
+    #expect(responses.map(\.status) == [200, 200, 304, 200, 404, 200, 200, 502, 404, 200, 200, 200, 400, 404, 200])
+    for (index, response) in responses.enumerated() {
+      #expect(response["X-Content-Type-Options"] == "nosniff", "\(index)")
     }
   }
 
@@ -133,9 +133,9 @@ struct CatalogAnswerFieldTests {
   func location(_ isSecure: Bool) throws {
     let ground = try CatalogGround(isSecure: isSecure)
     for (fault, location) in [("/v1/a", "/v1/a"), ("/v1/a%20b", nil), ("/v1/%C3%A9", nil)] as [(String, String?)] {
-      let answer = try ground.request("/v1/storefronts?sandbox[fault]=redirect=\(fault)")
-      #expect(answer.status == 301)
-      #expect(answer["Location"] == location, "\(fault)")
+      let response = try ground.request("/v1/storefronts?sandbox[fault]=redirect=\(fault)")
+      #expect(response.status == 301)
+      #expect(response["Location"] == location, "\(fault)")
     }
   }
 
@@ -144,16 +144,16 @@ struct CatalogAnswerFieldTests {
     let ground = try CatalogGround(CatalogGround.forEverybody, emulator: ["--fault", "set-cookie"], isSecure: isSecure)
     #expect(try ground.original(CatalogGround.album)["Set-Cookie"] != nil, "Apple sends some")
     for path in [CatalogGround.album, "/v1/me/library/songs", "/v1/test", "/v1/catalog/us/albums/1"] {
-      let answer = try ground.request(path, "-H", "Music-User-Token: sandbox-user-token")
-      for name in Self.foreign { #expect(answer[name] == nil, "\(path): \(name)") }
-      #expect(answer["X-Apple-Jingle-Correlation-Key"] == "SANDBOX", "\(path)")
-      #expect(answer["Via"]?.hasSuffix(" musickit-token-server") == true, "\(path)")
-      #expect(answer["Cache-Status"]?.hasPrefix("musickit-token-server; fwd=") == true, "\(path)")
-      #expect(answer["X-Request-ID"] != nil, "\(path)")
+      let response = try ground.request(path, "-H", "Music-User-Token: sandbox-user-token")
+      for name in Self.foreign { #expect(response[name] == nil, "\(path): \(name)") }
+      #expect(response["X-Apple-Jingle-Correlation-Key"] == "SANDBOX", "\(path)")
+      #expect(response["Via"]?.hasSuffix(" musickit-token-server") == true, "\(path)")
+      #expect(response["Cache-Status"]?.hasPrefix("musickit-token-server; fwd=") == true, "\(path)")
+      #expect(response["X-Request-ID"] != nil, "\(path)")
     }
   }
 
-  @Test("a cookie keeps an answer out of the cache")
+  @Test("a cookie keeps a response out of the cache")
   func cookie() throws {
     let ground = try CatalogGround(emulator: ["--fault", "set-cookie"])
     for _ in 0..<2 { #expect(!(try ground.request(CatalogGround.album)).isHit) }

@@ -9,10 +9,10 @@ struct CatalogMethodTests {
   func catalog(_ method: String) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     for path in [CatalogGround.album, "/v1/storefronts", "/v1/language/us/tag", "/v1/test"] {
-      let answer = try ground.request(path, "-X", method)
-      #expect(answer.status == 405, "\(path)")
-      #expect(answer.errorCode == "method_not_allowed", "\(path)")
-      #expect(answer["Allow"] == "GET, HEAD, OPTIONS", "\(path)")
+      let response = try ground.request(path, "-X", method)
+      #expect(response.status == 405, "\(path)")
+      #expect(response.errorCode == "method_not_allowed", "\(path)")
+      #expect(response["Allow"] == "GET, HEAD, OPTIONS", "\(path)")
     }
     #expect(try ground.emulator.count() == 0)
   }
@@ -29,9 +29,9 @@ struct CatalogMethodTests {
   @Test("that nobody documents below /v1/me is refused there")
   func trace() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
-    let answer = try ground.request("/v1/me/library/songs", "-X", "TRACE", "-H", Self.user)
-    #expect(answer.status == 405)
-    #expect(answer["Allow"] == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+    let response = try ground.request("/v1/me/library/songs", "-X", "TRACE", "-H", Self.user)
+    #expect(response.status == 405)
+    #expect(response["Allow"] == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
     #expect(try ground.emulator.count() == 0)
   }
 
@@ -40,18 +40,18 @@ struct CatalogMethodTests {
     let ground = try CatalogGround()
     let connection = try ground.connect()
     connection.send("\(method) \(method == "CONNECT" ? "a:443" : CatalogGround.album) HTTP/1.1\r\nHost: a:443\r\n\r\n")
-    let answer = try connection.response()
-    #expect(answer.status == 501)
-    #expect(answer.errorCode == "not_implemented")
+    let response = try connection.response()
+    #expect(response.status == 501)
+    #expect(response.errorCode == "not_implemented")
     #expect(try ground.emulator.count() == 0)
   }
 
   @Test("in a field in place of the request line changes nothing")
   func override() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
-    let answer = try ground.request(
+    let response = try ground.request(
       CatalogGround.album, "-H", "X-HTTP-Method-Override: DELETE", "-H", "X-Method-Override: DELETE")
-    #expect(answer.status == 200)
+    #expect(response.status == 200)
     #expect(try ground.emulator.requests().map(\.method) == ["GET"])
   }
 }

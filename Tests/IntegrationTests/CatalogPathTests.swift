@@ -62,11 +62,11 @@ struct CatalogPathTests {
     for target in targets {
       let connection = try ground.connect()
       connection.send("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
-      let answer = try connection.response()
-      #expect([400, 404].contains(answer.status), "\(target): \(answer.status)")
-      #expect(answer.error?["status"]?.string == "\(answer.status)", "\(target): \(answer.text)")
-      #expect(["malformed_request", "not_found"].contains(answer.errorCode), "\(target): \(answer.text)")
-      #expect(answer["Cache-Control"] == "no-store", "\(target)")
+      let response = try connection.response()
+      #expect([400, 404].contains(response.status), "\(target): \(response.status)")
+      #expect(response.error?["status"]?.string == "\(response.status)", "\(target): \(response.text)")
+      #expect(["malformed_request", "not_found"].contains(response.errorCode), "\(target): \(response.text)")
+      #expect(response["Cache-Control"] == "no-store", "\(target)")
     }
     #expect(try ground.emulator.requests().map(\.path) == [])
   }
@@ -84,10 +84,10 @@ struct CatalogPathTests {
     let ground = try CatalogGround()
     let connection = try ground.connect()
     connection.send("GET http://evil.example\(Self.album) HTTP/1.1\r\nHost: evil.example\r\n\r\n")
-    let answer = try connection.response()
-    #expect(answer.status == 200)
-    #expect(!answer.text.contains("evil.example"))
-    #expect(answer.body == (try ground.original(Self.album).body))
+    let response = try connection.response()
+    #expect(response.status == 200)
+    #expect(!response.text.contains("evil.example"))
+    #expect(response.body == (try ground.original(Self.album).body))
   }
 
   @Test("does not get to /v1/me by way of the catalog if that is forwarded")

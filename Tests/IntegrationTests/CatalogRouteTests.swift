@@ -21,10 +21,10 @@ struct CatalogRouteTests {
     let ground = try CatalogGround(isSecure: isSecure)
     for route in Self.routes {
       let original = try ground.original(route)
-      let answer = try ground.request(route)
-      #expect(answer.status == 200, "\(route): \(answer.text)")
-      #expect(answer.body == original.body, "\(route)")
-      #expect(answer["Content-Type"] == original["Content-Type"], "\(route)")
+      let response = try ground.request(route)
+      #expect(response.status == 200, "\(route): \(response.text)")
+      #expect(response.body == original.body, "\(route)")
+      #expect(response["Content-Type"] == original["Content-Type"], "\(route)")
     }
     let ours = try ground.emulator.requests().filter { $0["via"] != nil }
     #expect(ours.count == Self.routes.count)
@@ -53,8 +53,8 @@ struct CatalogRouteTests {
     ]
     for query in queries {
       connection.send("GET /v1/catalog/us/search?\(query) HTTP/1.1\r\nHost: a\r\n\r\n")
-      let answer = try connection.response()
-      #expect(answer["Via"] != nil, "\(query): \(answer.text)")
+      let response = try connection.response()
+      #expect(response["Via"] != nil, "\(query): \(response.text)")
     }
     #expect(try ground.emulator.requests().map { $0.query ?? "" } == queries)
   }
@@ -90,11 +90,11 @@ struct CatalogRouteTests {
   func errors(_ path: String) throws {
     let ground = try CatalogGround()
     let original = try ground.original("/v1/catalog/us/\(path)")
-    let answer = try ground.request("/v1/catalog/us/\(path)")
-    #expect(answer.status == original.status && answer.status >= 400)
-    #expect(answer.error?["code"] == original.error?["code"])
-    #expect(answer.error?["title"] == original.error?["title"])
-    #expect(answer.error?.names == original.error?.names)
+    let response = try ground.request("/v1/catalog/us/\(path)")
+    #expect(response.status == original.status && response.status >= 400)
+    #expect(response.error?["code"] == original.error?["code"])
+    #expect(response.error?["title"] == original.error?["title"])
+    #expect(response.error?.names == original.error?.names)
   }
 
   @Test("is asked for with a token that is good, has no origin and is not that of /token")

@@ -16,9 +16,9 @@ struct CatalogStreamingTests {
     let content = (0..<2 << 20).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) }
     let file = try ground.directory.write(content, to: "content")
     let digest = try #require(try run("sha256sum", [file]).stdout.split(separator: " ").first)
-    let answer = try HTTPAnswer(
+    let response = try ParsedResponse(
       curl: framing + ["-X", "POST", "-H", "Expect:", "-T", file, "\(server.url)/v1/me/library/upload"])
-    #expect(answer.status == 200, "\(answer.text)")
+    #expect(response.status == 200, "\(response.text)")
     let request = try upstream.next()
     #expect(request["length"]?.integer == content.count)
     #expect(request["sha256"]?.string == String(digest))
@@ -43,7 +43,7 @@ struct CatalogStreamingTests {
   }
 
   @Test(
-    "of an answer is taken from Apple no faster than its caller reads it",
+    "of a response is taken from Apple no faster than its caller reads it",
     arguments: ["/v1/me/flood", "/v1/catalog/us/flood"])
   func heldDownload(_ path: String) throws {
     let upstream = try RawUpstream()

@@ -10,32 +10,32 @@ struct CatalogUserTests {
   @Test("there is nothing unless it is turned on")
   func disabled() throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }"])
-    let answer = try ground.request(Self.playlists, "-H", Self.token)
-    #expect(answer.status == 404)
-    #expect(answer.errorCode == "not_found")
-    #expect(try #require(answer.errorDetail).contains("catalog.me"))
+    let response = try ground.request(Self.playlists, "-H", Self.token)
+    #expect(response.status == 404)
+    #expect(response.errorCode == "not_found")
+    #expect(try #require(response.errorDetail).contains("catalog.me"))
     #expect(try ground.emulator.count() == 0)
   }
 
   @Test("there is nothing for callers to whom the policy does not give it")
   func notPermitted() throws {
     let ground = try CatalogGround(["CATALOG_ME": "true"])
-    let answer = try ground.request(Self.playlists, "-H", Self.token)
-    #expect(answer.status == 404)
-    #expect(answer.errorCode == "not_permitted")
+    let response = try ground.request(Self.playlists, "-H", Self.token)
+    #expect(response.status == 404)
+    #expect(response.errorCode == "not_permitted")
     #expect(try ground.request(CatalogGround.album).status == 200)
     #expect(try ground.emulator.requests().map(\.path) == [CatalogGround.album])
   }
 
-  @Test("the user's token goes along, and nobody keeps the answer", arguments: [false, true])
+  @Test("the user's token goes along, and nobody keeps the response", arguments: [false, true])
   func forwarded(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
     for _ in 0..<2 {
-      let answer = try ground.request(Self.playlists, "-H", Self.token)
-      #expect(answer.status == 200)
-      #expect(answer.json?["data"]?.elements.first?["attributes"]?["name"]?.string == "Mine")
-      #expect(answer["Cache-Control"] == "no-store")
-      #expect(answer["Cache-Status"] == "musickit-token-server; fwd=bypass")
+      let response = try ground.request(Self.playlists, "-H", Self.token)
+      #expect(response.status == 200)
+      #expect(response.json?["data"]?.elements.first?["attributes"]?["name"]?.string == "Mine")
+      #expect(response["Cache-Control"] == "no-store")
+      #expect(response["Cache-Status"] == "musickit-token-server; fwd=bypass")
     }
     #expect(try ground.emulator.requests().map { $0["music-user-token"] } == ["good", "good"])
   }
@@ -44,16 +44,16 @@ struct CatalogUserTests {
   func forbidden() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     for options in [[], ["-H", "Music-User-Token: wrong"], ["-H", "\(Self.token)-without-subscription"]] {
-      let answer = try HTTPAnswer(curl: options + ["\(ground.server.url)\(Self.playlists)"])
-      #expect(answer.status == 403)
-      #expect(["40300", "40015"].contains(answer.error?["code"]?.string))
-      #expect(answer["Cache-Control"] == "no-store")
+      let response = try ParsedResponse(curl: options + ["\(ground.server.url)\(Self.playlists)"])
+      #expect(response.status == 403)
+      #expect(["40300", "40015"].contains(response.error?["code"]?.string))
+      #expect(response["Cache-Control"] == "no-store")
     }
     #expect(try ground.request(CatalogGround.album).status == 200, "that says nothing against our token")
   }
 
   @Test(
-    "and where the catalog is about a user, each gets its own answer, though Apple says that anybody may keep it",
+    "and where the catalog is about a user, each gets its own response, though Apple says that anybody may keep it",
     arguments: [
       "/v1/me/storefront", "/v1/catalog/us/songs/1?relate=library", "/v1/catalog/us/songs/1?relate%5Bsongs%5D=library",
       "/v1/catalog/us/playlists?filter[identity]=personal", "/v1/catalog/us/playlists?filter%5bidentity%5D=%70ersonal",
@@ -63,22 +63,22 @@ struct CatalogUserTests {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
     for user in ["one", "two", "one"] {
-      let answer = try server.request(target, "-H", "Music-User-Token: \(user)")
-      #expect(answer.json?["user"]?.string == user)
-      #expect(answer["Cache-Control"] == "no-store")
+      let response = try server.request(target, "-H", "Music-User-Token: \(user)")
+      #expect(response.json?["user"]?.string == user)
+      #expect(response["Cache-Control"] == "no-store")
       #expect(try upstream.next().field("music-user-token") == user)
     }
     #expect(try server.request(target).json?["user"]?.string == nil)
   }
 
-  @Test("nothing else of the catalog gets to know the user, who then shares the answer with everybody")
+  @Test("nothing else of the catalog gets to know the user, who then shares the response with everybody")
   func catalog() throws {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
     for (index, user) in ["one", "two"].enumerated() {
-      let answer = try server.request("/v1/catalog/us/songs/1?relate=albums", "-H", "Music-User-Token: \(user)")
-      #expect(answer.json?["user"]?.string == nil)
-      #expect(answer.isHit == (index > 0))
+      let response = try server.request("/v1/catalog/us/songs/1?relate=albums", "-H", "Music-User-Token: \(user)")
+      #expect(response.json?["user"]?.string == nil)
+      #expect(response.isHit == (index > 0))
     }
     #expect(try upstream.next().field("music-user-token") == nil)
   }
@@ -88,9 +88,9 @@ struct CatalogUserTests {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground())
     for user in ["one", "two"] {
-      let answer = try server.request("/v1/catalog/us/songs/1?relate=library", "-H", "Music-User-Token: \(user)")
-      #expect(answer.json?["user"]?.string == nil)
-      #expect(answer["Cache-Control"] == "no-store")
+      let response = try server.request("/v1/catalog/us/songs/1?relate=library", "-H", "Music-User-Token: \(user)")
+      #expect(response.json?["user"]?.string == nil)
+      #expect(response["Cache-Control"] == "no-store")
       #expect(try upstream.next().field("music-user-token") == nil)
     }
   }

@@ -12,8 +12,8 @@ struct CheckConfigTests {
     #expect(result.stdout.contains(Ground.teamID))
   }
 
-  @Test("reports all faults at once, each with its path")
-  func allFaults() throws {
+  @Test("reports all errors at once, each with its path")
+  func allErrors() throws {
     let directory = try TemporaryDirectory()
     let file = try directory.write(
       """

@@ -54,8 +54,8 @@ struct CollapsingTests {
     leader = nil
     let original = try ground.original(CatalogGround.album)
     for other in others {
-      let answer = try other.response()
-      #expect(answer.status == 200 && answer.body == original.body)
+      let response = try other.response()
+      #expect(response.status == 200 && response.body == original.body)
     }
     #expect(leader == nil)
   }
@@ -84,10 +84,10 @@ struct CollapsingTests {
       connection.send(request + "Connection: close\r\n\r\n")
       return connection
     }
-    let answers = try connections.map { try #require(HTTPAnswer(Array(try $0.receiveAll().utf8))) }
-    #expect(answers.map(\.status) == [200, 200, 200])
-    #expect(answers.map { $0["Content-Encoding"] } == [nil, "gzip", nil])
-    #expect(answers[2].body.isEmpty && answers[2]["Content-Length"] == answers[0]["Content-Length"])
+    let responses = try connections.map { try #require(ParsedResponse(Array(try $0.receiveAll().utf8))) }
+    #expect(responses.map(\.status) == [200, 200, 200])
+    #expect(responses.map { $0["Content-Encoding"] } == [nil, "gzip", nil])
+    #expect(responses[2].body.isEmpty && responses[2]["Content-Length"] == responses[0]["Content-Length"])
   }
 
   private static func herd(_ count: Int, _ ground: CatalogGround) throws -> JSONValue {

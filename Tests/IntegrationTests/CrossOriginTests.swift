@@ -8,17 +8,17 @@ struct CrossOriginTests {
 
   @Test("may read the token if their origin is allowed")
   func token() throws {
-    let answer = try Ground().serve(Self.listed).request("/token", "-H", Self.page)
-    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
-    #expect(answer["Access-Control-Expose-Headers"]?.contains("X-Request-ID") == true)
-    #expect(answer["Access-Control-Allow-Credentials"] == nil)
+    let response = try Ground().serve(Self.listed).request("/token", "-H", Self.page)
+    #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
+    #expect(response["Access-Control-Expose-Headers"]?.contains("X-Request-ID") == true)
+    #expect(response["Access-Control-Allow-Credentials"] == nil)
   }
 
   @Test("may read errors as well", arguments: ["?ttl=1", "?bogus=1"])
   func errors(_ query: String) throws {
-    let answer = try Ground().serve(Self.listed).request("/token\(query)", "-H", Self.page)
-    #expect(answer.status == 400)
-    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+    let response = try Ground().serve(Self.listed).request("/token\(query)", "-H", Self.page)
+    #expect(response.status == 400)
+    #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
   }
 
   @Test(
@@ -39,10 +39,10 @@ struct CrossOriginTests {
 
   @Test("from file:// and sandboxed frames are told why they are refused")
   func opaqueOrigin() throws {
-    let answer = try Ground().serve(Self.listed).request("/token", "-H", "Origin: null")
-    #expect(answer.status == 403)
+    let response = try Ground().serve(Self.listed).request("/token", "-H", "Origin: null")
+    #expect(response.status == 403)
     #expect(
-      answer.errorDetail == """
+      response.errorDetail == """
         The Origin of the request is null, so it does not name a page. Browsers send null for pages from file:// and in \
         sandboxed frames. Serve the page over http or https, from one of the origins that this server is for.
         """)
@@ -54,9 +54,9 @@ struct CrossOriginTests {
     let server = try ground.serve(Self.listed.merging(["SERVER_LIMITS_BODY_BYTES": "256"]) { $1 })
     let long = try ground.directory.write(String(repeating: "x", count: 999), to: "long")
     for (status, options) in [(413, ["--data-binary", "@\(long)"]), (405, ["-X", "DELETE"])] {
-      let answer = try HTTPAnswer(curl: options + ["-H", Self.page, "\(server.url)/token"])
-      #expect(answer.status == status)
-      #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
+      let response = try ParsedResponse(curl: options + ["-H", Self.page, "\(server.url)/token"])
+      #expect(response.status == status)
+      #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
     }
   }
 
@@ -66,32 +66,32 @@ struct CrossOriginTests {
   func routes(_ path: String, _ status: Int) throws {
     let server = try Ground().serve(Self.listed)
     for (origin, isAllowed) in [(Self.page, true), ("Origin: https://evil.example", false), ("Origin;", false)] {
-      let answer = try server.request(path, "-H", origin)
-      #expect(answer.status == (path.hasPrefix("/token") && !isAllowed ? answer.status : status))
-      #expect(answer["Access-Control-Allow-Origin"] == (isAllowed ? "https://app.example.com" : nil))
-      #expect(answer["Vary"] == "Origin")
+      let response = try server.request(path, "-H", origin)
+      #expect(response.status == (path.hasPrefix("/token") && !isAllowed ? response.status : status))
+      #expect(response["Access-Control-Allow-Origin"] == (isAllowed ? "https://app.example.com" : nil))
+      #expect(response["Vary"] == "Origin")
     }
-    let answer = try server.request(path)
-    #expect(answer["Access-Control-Allow-Origin"] == nil)
-    #expect(answer["Vary"] == "Origin")
+    let response = try server.request(path)
+    #expect(response["Access-Control-Allow-Origin"] == nil)
+    #expect(response["Vary"] == "Origin")
   }
 
   @Test("are told by a preflight what they may send")
   func preflight() throws {
-    let answer = try Ground().serve(Self.listed).request(
+    let response = try Ground().serve(Self.listed).request(
       "/token", "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: POST", "-H",
       "Access-Control-Request-Headers: content-type")
-    #expect(answer.status == 204)
-    #expect(answer["Access-Control-Allow-Origin"] == "https://app.example.com")
-    #expect(answer["Access-Control-Allow-Methods"]?.contains("POST") == true)
-    #expect(answer["Access-Control-Allow-Headers"]?.lowercased().contains("content-type") == true)
-    #expect(answer["Vary"]?.contains("Origin") == true)
+    #expect(response.status == 204)
+    #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
+    #expect(response["Access-Control-Allow-Methods"]?.contains("POST") == true)
+    #expect(response["Access-Control-Allow-Headers"]?.lowercased().contains("content-type") == true)
+    #expect(response["Vary"]?.contains("Origin") == true)
   }
 
   @Test("are told nothing by a preflight if nobody may use their origin")
   func refusedPreflight() throws {
-    let answer = try Ground().serve(Self.listed).request(
+    let response = try Ground().serve(Self.listed).request(
       "/token", "-X", "OPTIONS", "-H", "Origin: https://evil.example", "-H", "Access-Control-Request-Method: GET")
-    #expect(!answer.fields.contains { $0.name.hasPrefix("Access-Control") })
+    #expect(!response.fields.contains { $0.name.hasPrefix("Access-Control") })
   }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The developer token that goes to Apple")
 struct DeveloperTokenSecrecyTests {
-  @Test("has no origin, lives an hour at most, and is in no answer and no log")
+  @Test("has no origin, lives an hour at most, and is in no response and no log")
   func secrecy() throws {
     let upstream = try RawUpstream([
       "broken": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
@@ -21,8 +21,8 @@ struct DeveloperTokenSecrecyTests {
       "/token?ttl=3600", "/readyz", "/openapi.json", "/healthz",
     ] {
       for options in [[], ["-I"], ["-H", "Origin: https://app.example.com"], ["-X", "POST", "-d", "{}"]] {
-        let answer = try HTTPAnswer(curl: options + ["\(server.url)\(target)"])
-        written += answer.text + answer.fields.map { "\($0.name): \($0.value)\n" }.joined()
+        let response = try ParsedResponse(curl: options + ["\(server.url)\(target)"])
+        written += response.text + response.fields.map { "\($0.name): \($0.value)\n" }.joined()
       }
     }
     for target in ["/readyz", "/metrics"] { written += try server.admin(target).text }

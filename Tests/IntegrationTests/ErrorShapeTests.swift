@@ -68,18 +68,18 @@ struct ErrorShapeTests {
   func shape(_ testCase: Case) throws {
     let connection = try Ground().serve().connect()
     connection.send(testCase.request)
-    let answer = try connection.response()
-    #expect(answer.status == testCase.status)
-    #expect(answer["Content-Type"] == "application/json")
-    #expect(answer["Cache-Control"] == "no-store")
-    let error = try #require(answer.error)
+    let response = try connection.response()
+    #expect(response.status == testCase.status)
+    #expect(response["Content-Type"] == "application/json")
+    #expect(response["Cache-Control"] == "no-store")
+    let error = try #require(response.error)
     #expect(error.names == ["code", "detail", "id", "status", "title"])
     #expect(error["code"]?.string == testCase.code)
     #expect(error["status"]?.string == "\(testCase.status)")
-    #expect(error["id"]?.string == answer["X-Request-ID"])
+    #expect(error["id"]?.string == response["X-Request-ID"])
     #expect(error["detail"]?.string?.hasSuffix(".") == true)
-    #expect(answer["Allow"] != nil || testCase.status != 405)
-    #expect((answer["Connection"] == "close") == testCase.closes)
+    #expect(response["Allow"] != nil || testCase.status != 405)
+    #expect((response["Connection"] == "close") == testCase.closes)
   }
 
   @Test("that was refused before routing is the last word on its connection", arguments: cases.filter(\.closes))
@@ -110,9 +110,9 @@ struct ErrorShapeTests {
   @Test("has the id that a trusted proxy sends, if it is safe")
   func proxysID() throws {
     let server = try Ground().serve(["SERVER_TRUSTED_PROXIES": "['127.0.0.0/8']"])
-    let answer = try server.request("/nothing", "-H", "X-Request-ID: from-the.proxy_1")
-    #expect(answer["X-Request-ID"] == "from-the.proxy_1")
-    #expect(answer.error?["id"]?.string == "from-the.proxy_1")
+    let response = try server.request("/nothing", "-H", "X-Request-ID: from-the.proxy_1")
+    #expect(response["X-Request-ID"] == "from-the.proxy_1")
+    #expect(response.error?["id"]?.string == "from-the.proxy_1")
     for unsafeID in ["with space", "quote\"", String(repeating: "x", count: 65)] {
       #expect(try server.request("/nothing", "-H", "X-Request-ID: \(unsafeID)")["X-Request-ID"] != unsafeID)
     }

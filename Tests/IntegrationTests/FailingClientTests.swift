@@ -12,7 +12,7 @@ struct FailingClientTests {
     let ground = try CatalogGround([
       "ACCESS_CLIENTS": "[\(clients.joined(separator: ","))]", "ACCESS_ANONYMOUS": "", "CATALOG_CACHE_MAX_BYTES": "0",
     ])
-    func ask(_ target: String, _ client: String) throws -> HTTPAnswer {
+    func ask(_ target: String, _ client: String) throws -> ParsedResponse {
       try ground.request(target, "-H", "X-API-Key: \(client)-key")
     }
     #expect(try ask(CatalogGround.album, "good").status == 200)
@@ -23,8 +23,8 @@ struct FailingClientTests {
       {
         failed += 1
       }
-      let answer = try ask(CatalogGround.album, "good")
-      #expect(answer.status == 200, "\(answer.text)")
+      let response = try ask(CatalogGround.album, "good")
+      #expect(response.status == 200, "\(response.text)")
     }
     #expect(failed == 60)
     #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
@@ -40,8 +40,8 @@ struct FailingClientTests {
       number += 1
       _ = try ground.request("/v1/catalog/us/songs/1200868616?x=\(number)")
     }
-    let answer = try ground.request(CatalogGround.album, "-H", "X-API-Key: good-key")
-    #expect(answer.status == 200, "\(answer.text)")
+    let response = try ground.request(CatalogGround.album, "-H", "X-API-Key: good-key")
+    #expect(response.status == 200, "\(response.text)")
     #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
   }
 
@@ -54,9 +54,9 @@ struct FailingClientTests {
     var refusals = 0
     for _ in 0..<100 {
       caller.send("GET \(song) HTTP/1.1\r\nHost: a\r\n\r\n")
-      let answer = try caller.response()
-      #expect(answer.status == 502)
-      if answer["Retry-After"] != nil { refusals += 1 }
+      let response = try caller.response()
+      #expect(response.status == 502)
+      if response["Retry-After"] != nil { refusals += 1 }
     }
     #expect(refusals > 0)
     #expect(try ground.emulator.count() + refusals == 100)

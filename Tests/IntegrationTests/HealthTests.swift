@@ -8,10 +8,10 @@ struct HealthTests {
   @Test("is told on both listeners, without credentials", arguments: ["/healthz", "/readyz"])
   func both(_ path: String) throws {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"])
-    for answer in [try server.request(path), try server.admin(path), try server.request(path, "-I")] {
-      #expect(answer.status == 200)
-      #expect(answer["Cache-Control"] == "no-store")
-      #expect(answer["Content-Type"] == "application/json")
+    for response in [try server.request(path), try server.admin(path), try server.request(path, "-I")] {
+      #expect(response.status == 200)
+      #expect(response["Cache-Control"] == "no-store")
+      #expect(response["Content-Type"] == "application/json")
     }
   }
 
@@ -33,9 +33,9 @@ struct HealthTests {
     let ground = try Ground()
     let server = try ground.serve(["ACCESS_CLIENTS": "[\(provider.client())]"])
     try provider.waitUntilHolding()
-    let answer = try server.request("/readyz")
-    #expect(answer.status == 200)
-    #expect(answer.json?["status"]?.string == "degraded")
+    let response = try server.request("/readyz")
+    #expect(response.status == 200)
+    #expect(response.json?["status"]?.string == "degraded")
     let checks = try #require(try server.admin("/readyz").json?["checks"])
     #expect(checks.names == ["appleMusic", "appleMusicQuota", "identityProviders", "signingKey", "token"])
     #expect(checks["identityProviders"]?["status"]?.string == "degraded")
@@ -60,10 +60,10 @@ struct HealthTests {
     #expect(try old.response().status == 200)
     server.process.signal(SIGTERM)
     // The signal is on its way; /readyz says when it has arrived.
-    var answer = try server.request("/readyz")
-    while answer.status == 200 { answer = try server.request("/readyz") }
-    #expect(answer.status == 503)
-    #expect(answer.json?["status"]?.string == "draining")
+    var response = try server.request("/readyz")
+    while response.status == 200 { response = try server.request("/readyz") }
+    #expect(response.status == 503)
+    #expect(response.json?["status"]?.string == "draining")
     let token = try server.request("/token")
     #expect(token.status == 200)
     #expect(token["Connection"] == "close")

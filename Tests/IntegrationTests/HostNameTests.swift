@@ -12,22 +12,22 @@ struct HostNameTests {
   private static func status(
     _ url: String, _ path: String, host: String, _ options: String...
   ) throws -> Int {
-    try HTTPAnswer(curl: ["-H", "Host: \(host)"] + options + ["\(url)\(path)"]).status
+    try ParsedResponse(curl: ["-H", "Host: \(host)"] + options + ["\(url)\(path)"]).status
   }
 
   @Test("gets nothing on a loopback listener that serves callers without credentials")
   func anonymous() throws {
     let server = try Ground().serve(Self.noList)
     for path in ["/token", "/v1/storefronts", "/healthz", "/readyz", "/openapi.json", "/nowhere"] {
-      let answer = try HTTPAnswer(
+      let response = try ParsedResponse(
         curl: [
           "--resolve", "evil.example:\(server.port):127.0.0.1", "-H", "X-Forwarded-Host: localhost",
           "http://evil.example:\(server.port)\(path)",
         ])
-      #expect(answer.status == 421, "\(path)")
-      #expect(answer.errorCode == "misdirected_request")
-      #expect(answer.errorDetail?.contains("server.hosts") == true)
-      #expect(answer["Connection"] == "close")
+      #expect(response.status == 421, "\(path)")
+      #expect(response.errorCode == "misdirected_request")
+      #expect(response.errorDetail?.contains("server.hosts") == true)
+      #expect(response["Connection"] == "close")
     }
     #expect(try Self.status(server.url, "/token", host: "evil.example", "-X", "POST") == 421)
     for host in ["localhost:\(server.port)", "app.localhost", "127.0.0.1", "[::1]:1", "192.0.2.1"] {
@@ -52,8 +52,8 @@ struct HostNameTests {
     let server = try ground.serve()
     let url = try #require(server.adminURL)
     for path in ["/metrics", "/healthz", "/readyz"] {
-      let answer = try server.admin(path, "-H", "Host: metrics.internal")
-      #expect(answer.status == 421 && answer.errorDetail?.contains("admin.hosts") == true, "\(path)")
+      let response = try server.admin(path, "-H", "Host: metrics.internal")
+      #expect(response.status == 421 && response.errorDetail?.contains("admin.hosts") == true, "\(path)")
       #expect(try Self.status(url, path, host: "localhost") == 200)
     }
     let listed = try ground.serve(["ADMIN_HOSTS": "['metrics.internal']"])
@@ -75,7 +75,7 @@ struct HostNameTests {
       ["ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": Self.client].merging(Self.noList) { $1 })
     let page = ["-H", "Origin: https://app.example.com"]
     #expect(
-      try HTTPAnswer(curl: page + ["-H", "Host: tokens.example.com", "\(server.url)/token"]).status == 200)
+      try ParsedResponse(curl: page + ["-H", "Host: tokens.example.com", "\(server.url)/token"]).status == 200)
   }
 
   @Test("gets nothing wherever a list is set, of callers with credentials and on every address too")
@@ -102,7 +102,7 @@ struct HostNameTests {
     #expect(try open.admin("/metrics", "-H", "Host: evil.example").status == 200)
     let path = ground.directory.path(of: "socket")
     let unix = try ground.serve(["SERVER_UNIX_SOCKET": path, "SERVER_PORT": ""].merging(Self.noList) { $1 })
-    #expect(try HTTPAnswer(curl: ["--unix-socket", path, "http://tokens.example.com/token"]).status == 200)
+    #expect(try ParsedResponse(curl: ["--unix-socket", path, "http://tokens.example.com/token"]).status == 200)
     #expect(unix.stop() == 0)
   }
 

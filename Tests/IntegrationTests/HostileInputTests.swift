@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A hostile client")
 struct HostileInputTests {
-  @Test("gets an answer per request to a hundred in one segment, in their order")
+  @Test("gets a response per request to a hundred in one segment, in their order")
   func pipelining() throws {
     let connection = try Ground().serve().connect()
     let requests = (0..<100).map { "GET /\($0 % 2 == 0 ? "token" : "nothing") HTTP/1.1\r\nHost: a\r\n\r\n" }
@@ -34,10 +34,10 @@ struct HostileInputTests {
   func malformedContent(path: String) throws {
     let connection = try Ground().serve().connect()
     connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
-    let answer = try connection.response()
-    #expect(answer.status == 400)
-    #expect(answer.errorCode == "malformed_request")
-    #expect(answer["Connection"] == "close")
+    let response = try connection.response()
+    #expect(response.status == 400)
+    #expect(response.errorCode == "malformed_request")
+    #expect(response["Connection"] == "close")
     #expect(try connection.isClosedByPeer())
   }
 

@@ -32,8 +32,8 @@ struct HostilePeerTests {
     for (kind, count, path) in isSecure ? Self.secure : Self.plain {
       let peers = try HostilePeers(kind, count, at: server, path: path)
       for target in ["/healthz", "/token", "/v1/catalog/us/albums/1"] {
-        let answer = try server.request(target, "-k")
-        #expect(answer.status == 200, "\(target) beside \(kind) \(path): \(answer.text)")
+        let response = try server.request(target, "-k")
+        #expect(response.status == 200, "\(target) beside \(kind) \(path): \(response.text)")
       }
       let metrics = try MetricsPage(of: server)
       let used = try #require(metrics["musickit_memory_budget_used_bytes"])

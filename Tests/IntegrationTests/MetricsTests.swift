@@ -7,11 +7,11 @@ import Testing
 struct MetricsTests {
   private static let requests = "musickit_http_requests_total"
 
-  private static func answers(_ route: String, _ method: String, _ code: String) -> [String: String] {
+  private static func responses(_ route: String, _ method: String, _ code: String) -> [String: String] {
     ["route": route, "method": method, "code": code]
   }
 
-  @Test("count every answer of the public listener by route, method and code, without an access log too")
+  @Test("count every response of the public listener by route, method and code, without an access log too")
   func requests() throws {
     let server = try Ground().serve(["LOG_LEVEL": "warning"])
     let tokens = [
@@ -21,11 +21,11 @@ struct MetricsTests {
     _ = try server.request("/nothing")
     _ = try server.admin("/healthz")
     let page = try MetricsPage(of: server)
-    #expect(page[Self.requests, Self.answers("/token", "GET", "200")] == 2)
-    #expect(page[Self.requests, Self.answers("/token", "GET", "400")] == 1)
-    #expect(page[Self.requests, Self.answers("/token", "HEAD", "200")] == 1)
-    #expect(page[Self.requests, Self.answers("/token", "DELETE", "405")] == 1)
-    #expect(page[Self.requests, Self.answers("-", "GET", "404")] == 1)
+    #expect(page[Self.requests, Self.responses("/token", "GET", "200")] == 2)
+    #expect(page[Self.requests, Self.responses("/token", "GET", "400")] == 1)
+    #expect(page[Self.requests, Self.responses("/token", "HEAD", "200")] == 1)
+    #expect(page[Self.requests, Self.responses("/token", "DELETE", "405")] == 1)
+    #expect(page[Self.requests, Self.responses("-", "GET", "404")] == 1)
     #expect(page.values(of: "route") == ["-", "/token"])
     #expect(page["musickit_http_request_duration_seconds_count", ["route": "/token"]] == 5)
     let seconds = try #require(page["musickit_http_request_duration_seconds_sum", ["route": "/token"]])
@@ -119,7 +119,7 @@ struct MetricsTests {
     #expect(try first.receiveAll().hasPrefix("HTTP/1.1 400 "))
     page = try MetricsPage(of: server)
     #expect(page["musickit_tls_failures_total", ["cause": "not_tls"]] == 1)
-    #expect(page[Self.requests, Self.answers("-", "-", "400")] == 1)
+    #expect(page[Self.requests, Self.responses("-", "-", "400")] == 1)
   }
 }
 

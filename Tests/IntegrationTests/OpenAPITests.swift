@@ -6,10 +6,10 @@ import Testing
 struct OpenAPITests {
   @Test("is OpenAPI 3.1 and has every public path")
   func document() throws {
-    let answer = try Ground().serve().request("/openapi.json")
-    #expect(answer.status == 200)
-    #expect(answer["Content-Type"] == "application/json")
-    let document = try #require(answer.json)
+    let response = try Ground().serve().request("/openapi.json")
+    #expect(response.status == 200)
+    #expect(response["Content-Type"] == "application/json")
+    let document = try #require(response.json)
     #expect(document["openapi"]?.string?.hasPrefix("3.1.") == true)
     #expect(
       document["paths"]?.names == [

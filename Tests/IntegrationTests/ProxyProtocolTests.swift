@@ -32,8 +32,8 @@ struct ProxyProtocolTests {
     let ground = try Ground()
     let server = try ground.serve(try ground.tlsSettings().merging(Self.settings) { $1 })
     let proxy = try FrontProxy.haproxy("tcp", server, server: option)
-    let answer = try proxy.request("/token", from: "127.0.0.7", scheme: "https", "--cacert", ground.certificateFile)
-    #expect(answer.status == 200)
+    let response = try proxy.request("/token", from: "127.0.0.7", scheme: "https", "--cacert", ground.certificateFile)
+    #expect(response.status == 200)
     #expect(Self.clients(server) == ["127.0.0.7"])
   }
 
@@ -62,8 +62,8 @@ struct ProxyProtocolTests {
   @Test("curl's header is read too")
   func curl() throws {
     let server = try Ground().serve(Self.settings)
-    let answer = try server.request("/token", "--haproxy-protocol", "--interface", FrontProxy.address)
-    #expect(answer.status == 200)
+    let response = try server.request("/token", "--haproxy-protocol", "--interface", FrontProxy.address)
+    #expect(response.status == 200)
     #expect(Self.clients(server) == [FrontProxy.address])
   }
 
@@ -84,8 +84,8 @@ struct ProxyProtocolTests {
   func untrusted() throws {
     let server = try Ground().serve(Self.settings)
     #expect(try server.request("/token").status == 200)
-    let answer = try server.request("/token", "--haproxy-protocol")
-    #expect(answer.status == 400 && answer.errorCode == "malformed_request")
+    let response = try server.request("/token", "--haproxy-protocol")
+    #expect(response.status == 400 && response.errorCode == "malformed_request")
   }
 
   @Test("the admin listener takes no header, and needs none")

@@ -17,7 +17,7 @@ struct RestartTests {
     let load = try ChildProcess(
       Repository.python, [Repository.script("load.py"), "\(server.port)", "32"], holdsInput: true)
     for _ in 0..<20 {
-      // Each hundredth answer: enough since the last start that all the connections are busy.
+      // Each hundredth response: enough since the last start that all the connections are busy.
       for _ in 0..<2 { #expect(try load.line() != nil) }
       #expect(server.stop() == 0)
       server = try ground.serve(settings)
@@ -78,9 +78,9 @@ struct RestartTests {
     server.process.signal(SIGTERM)
     while (try? RawConnection(port: server.port)) != nil {}
     connection.send("{}")
-    let answer = try connection.response()
-    #expect(answer.status == 200)
-    #expect(answer["Connection"] == "close")
+    let response = try connection.response()
+    #expect(response.status == 200)
+    #expect(response["Connection"] == "close")
     #expect(server.process.wait() == 0)
   }
 
@@ -91,10 +91,10 @@ struct RestartTests {
     connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
     #expect(try connection.interimResponse() == "HTTP/1.1 100 Continue")
     server.process.signal(SIGTERM)
-    let answer = try connection.response()
-    #expect(answer.status == 503)
-    #expect(answer.errorCode == "draining")
-    #expect(answer["Retry-After"] != nil)
+    let response = try connection.response()
+    #expect(response.status == 503)
+    #expect(response.errorCode == "draining")
+    #expect(response["Retry-After"] != nil)
     #expect(server.process.wait() == 0)
   }
 

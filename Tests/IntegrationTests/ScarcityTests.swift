@@ -181,10 +181,10 @@ struct ScarcityTests {
       return connection
     }
     for _ in 0..<20 {
-      let answer = try server.connect().response()
-      #expect(answer.status == 503)
-      #expect(answer.errorCode == "overloaded")
-      #expect(answer["Retry-After"] != nil)
+      let response = try server.connect().response()
+      #expect(response.status == 503)
+      #expect(response.errorCode == "overloaded")
+      #expect(response["Retry-After"] != nil)
     }
     for connection in kept {
       connection.send(Self.request)

@@ -15,12 +15,12 @@ struct SecrecyTests {
     var tokens: [CompactToken] = []
     for query in ["", "?ttl=3601", "?origin=https://in-the-record.example", "?query-canary=1", "?ttl=query-canary"] {
       let options = ["-k", "-H", "Authorization: Bearer credential-canary", "-H", "X-API-Key: credential-canary"]
-      let json = try HTTPAnswer(curl: options + ["-H", "Cookie: credential-canary", "\(server.url)/token\(query)"])
+      let json = try ParsedResponse(curl: options + ["-H", "Cookie: credential-canary", "\(server.url)/token\(query)"])
       if let token = json.token { tokens.append(try CompactToken(token)) }
     }
     for options in [["-d", "{\"query-canary\":1}"], ["-X", "PUT"], ["-I"], ["-H", "Accept: text/plain"]] {
-      _ = try HTTPAnswer(curl: ["-k"] + options + ["\(server.url)/token?ttl=3601"])
-      _ = try HTTPAnswer(curl: ["-k"] + options + ["\(server.url)/query-canary"])
+      _ = try ParsedResponse(curl: ["-k"] + options + ["\(server.url)/token?ttl=3601"])
+      _ = try ParsedResponse(curl: ["-k"] + options + ["\(server.url)/query-canary"])
     }
     let plain = try server.connect()
     plain.send("GET /token?query-canary HTTP/1.1\r\nHost: query-canary\r\n\r\n")

@@ -9,11 +9,11 @@ struct SlowClientTests {
     let connection = try Ground().serve(["SERVER_LIMITS_HEADER_SECTION": "1s"]).connect()
     connection.send("GET /token HTTP/1.1\r\nHost: a\r\nX-Drip: ")
     let dripping = Dripper(connection)
-    let answer = try connection.response()
+    let response = try connection.response()
     dripping.stop()
-    #expect(answer.status == 408)
-    #expect(answer.errorCode == "request_timeout")
-    #expect(answer["Connection"] == "close")
+    #expect(response.status == 408)
+    #expect(response.errorCode == "request_timeout")
+    #expect(response["Connection"] == "close")
   }
 
   @Test("gets 408 if its content does not come in time")

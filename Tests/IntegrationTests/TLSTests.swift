@@ -21,10 +21,10 @@ struct TLSTests {
     let ground = try Ground()
     let server = try Self.server(ground)
     #expect(server.url.hasPrefix("https://"))
-    let answer = try server.request(
+    let response = try server.request(
       "/token", "--cacert", ground.certificateFile, "--tlsv\(version)", "--tls-max", version)
-    #expect(answer.status == 200)
-    #expect(answer.token != nil)
+    #expect(response.status == 200)
+    #expect(response.token != nil)
     #expect(server.stop() == 0)
   }
 
@@ -61,8 +61,8 @@ struct TLSTests {
     let ground = try Ground()
     let server = try Self.server(ground)
     // curl with OpenSSL 3 ends with 56 if the close_notify alert is missing.
-    let answer = try server.request("/openapi.json", "--cacert", ground.certificateFile, "-H", "Connection: close")
-    #expect(answer.status == 200 && answer.json != nil)
+    let response = try server.request("/openapi.json", "--cacert", ground.certificateFile, "-H", "Connection: close")
+    #expect(response.status == 200 && response.json != nil)
   }
 
   @Test("plain HTTP gets 400 and is told to use https")
@@ -70,9 +70,9 @@ struct TLSTests {
     let ground = try Ground()
     let connection = try Self.server(ground).connect()
     connection.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
-    let answer = try connection.response()
-    #expect(answer.status == 400)
-    #expect(answer.errorDetail?.contains("https") == true)
+    let response = try connection.response()
+    #expect(response.status == 400)
+    #expect(response.errorDetail?.contains("https") == true)
   }
 
   @Test("a certificate's key that anybody can read is warned of")
@@ -119,7 +119,7 @@ struct TLSTests {
     let file = try ground.directory.write(settings("hsts: '1h'"), to: "config.json5")
     let server = try ground.serve(["MUSICKIT_CONFIG": file])
     func field(_ target: String, _ options: String...) throws -> String? {
-      try HTTPAnswer(curl: ["--cacert", ground.certificateFile] + options + ["\(server.url)\(target)"])[
+      try ParsedResponse(curl: ["--cacert", ground.certificateFile] + options + ["\(server.url)\(target)"])[
         "Strict-Transport-Security"]
     }
     #expect(try field("/token") == "max-age=3600")

@@ -23,9 +23,9 @@ struct TokenParameterTests {
 
   @Test("may name one origin as a string")
   func oneOrigin() throws {
-    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"])
+    let response = try Ground().serve([:], ["--unsafe-allow-anonymous"])
       .request("/token", "-d", #"{"origin":"https://app.example.com"}"#)
-    #expect(answer.json?["origin"]?.strings == ["https://app.example.com"])
+    #expect(response.json?["origin"]?.strings == ["https://app.example.com"])
   }
 
   @Test(
@@ -33,16 +33,16 @@ struct TokenParameterTests {
     arguments: [["-X", "POST"], ["-d", "{}"], ["-d", " "], ["-H", "Transfer-Encoding: chunked", "-d", "{}"]])
   func nothing(_ options: [String]) throws {
     let server = try Ground().serve()
-    let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
+    let response = try ParsedResponse(curl: options + ["\(server.url)/token"])
     // White space alone is no JSON text (RFC 8259 §2).
-    #expect(answer.status == (options == ["-d", " "] ? 400 : 200))
+    #expect(response.status == (options == ["-d", " "] ? 400 : 200))
   }
 
   @Test("has its origins normalised as browsers send them")
   func normalised() throws {
-    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request(
+    let response = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request(
       "/token?origin=HTTPS://App.Example.com:443")
-    #expect(answer.json?["origin"]?.strings == ["https://app.example.com"])
+    #expect(response.json?["origin"]?.strings == ["https://app.example.com"])
   }
 
   @Test(
@@ -54,10 +54,10 @@ struct TokenParameterTests {
       "origin=%ff",
     ])
   func refusedQuery(_ query: String) throws {
-    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token?\(query)")
-    #expect(answer.status == 400)
-    #expect(answer.errorCode == "invalid_parameter")
-    #expect(answer["Cache-Control"] == "no-store")
+    let response = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token?\(query)")
+    #expect(response.status == 400)
+    #expect(response.errorCode == "invalid_parameter")
+    #expect(response["Cache-Control"] == "no-store")
   }
 
   @Test(
@@ -74,9 +74,9 @@ struct TokenParameterTests {
       ("{\"a\":[\(String(repeating: "0,", count: 255))0]}", "malformed_request"),
     ])
   func refusedContent(_ content: String, _ code: String) throws {
-    let answer = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token", "-d", content)
-    #expect(answer.status == 400)
-    #expect(answer.errorCode == code)
+    let response = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request("/token", "-d", content)
+    #expect(response.status == 400)
+    #expect(response.errorCode == code)
   }
 
   @Test("is refused with 413 if it is longer than the limit, sent whole or in chunks")
@@ -85,10 +85,10 @@ struct TokenParameterTests {
     let server = try ground.serve(["SERVER_LIMITS_BODY_BYTES": "1KB"])
     let file = try ground.directory.write("{\"origin\":\"\(String(repeating: "x", count: 2000))\"}", to: "body.json")
     for options in [["--data-binary", "@\(file)"], ["-H", "Transfer-Encoding: chunked", "--data-binary", "@\(file)"]] {
-      let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
-      #expect(answer.status == 413)
-      #expect(answer.errorCode == "content_too_large")
-      #expect(answer["Connection"] == "close")
+      let response = try ParsedResponse(curl: options + ["\(server.url)/token"])
+      #expect(response.status == 413)
+      #expect(response.errorCode == "content_too_large")
+      #expect(response["Connection"] == "close")
     }
   }
 
@@ -106,12 +106,12 @@ struct TokenParameterTests {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
     let origins = Array(repeating: "nonsense", count: 33)
     let content = "{\"origin\":[\"\(origins.joined(separator: "\",\""))\"]}"
-    for answer in [
+    for response in [
       try server.request("/token?origin=" + origins.joined(separator: "&origin=")),
       try server.request("/token", "-d", content),
     ] {
-      #expect(answer.errorCode == "invalid_parameter")
-      #expect(answer.errorDetail?.contains("33") == true, "\(answer.text)")
+      #expect(response.errorCode == "invalid_parameter")
+      #expect(response.errorDetail?.contains("33") == true, "\(response.text)")
     }
   }
 

@@ -13,7 +13,7 @@ struct TransportTests {
     settings["SERVER_UNIX_SOCKET"] = path
     let server = try RunningServer([], environment: settings)
     #expect(server.url.contains(path))
-    #expect(try HTTPAnswer(curl: ["--unix-socket", path, "http://localhost/token"]).status == 200)
+    #expect(try ParsedResponse(curl: ["--unix-socket", path, "http://localhost/token"]).status == 200)
     #expect(server.stop() == 0)
     #expect(unsafe access(path, F_OK) != 0)
   }
@@ -29,7 +29,7 @@ struct TransportTests {
     #expect(try Program.run(["serve"], environment: settings).status == 78, "the socket is in use")
     #expect(first.stop(SIGKILL) == 128 + SIGKILL)
     let second = try RunningServer([], environment: settings)
-    #expect(try HTTPAnswer(curl: ["--unix-socket", path, "http://localhost/healthz"]).status == 200)
+    #expect(try ParsedResponse(curl: ["--unix-socket", path, "http://localhost/healthz"]).status == 200)
     #expect(second.stop() == 0)
   }
 
@@ -49,15 +49,15 @@ struct TransportTests {
   @Test("on every address there is, if the host is *")
   func everywhere() throws {
     let server = try Ground().serve(["SERVER_HOST": "*"])
-    #expect(try HTTPAnswer(curl: ["http://127.0.0.1:\(server.port)/token"]).status == 200)
-    if Self.hasIPv6 { #expect(try HTTPAnswer(curl: ["http://[::1]:\(server.port)/token"]).status == 200) }
+    #expect(try ParsedResponse(curl: ["http://127.0.0.1:\(server.port)/token"]).status == 200)
+    if Self.hasIPv6 { #expect(try ParsedResponse(curl: ["http://[::1]:\(server.port)/token"]).status == 200) }
     #expect(server.stop() == 0)
   }
 
   @Test("for HTTP/1.0 as well, and closes behind it")
   func http10() throws {
-    let answer = try Ground().serve().request("/token", "--http1.0")
-    #expect(answer.status == 200)
-    #expect(answer.json != nil)
+    let response = try Ground().serve().request("/token", "--http1.0")
+    #expect(response.status == 200)
+    #expect(response.json != nil)
   }
 }

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An answer of Apple's that is not whole")
+@Suite("A response of Apple's that is not whole")
 struct UpstreamContentTests {
   private static let song = "/v1/catalog/us/songs/1"
   private static let protocols: [Int?] = [nil, 100]
@@ -46,16 +46,16 @@ struct UpstreamContentTests {
     #expect(whole["Cache-Status"]?.contains("stored") != true)
   }
 
-  @Test("because there is more of it than it said, spoils no other answer", arguments: protocols)
+  @Test("because there is more of it than it said, spoils no other response", arguments: protocols)
   func surplus(_ streams: Int?) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: streams)
     let server = try ground.serve(upstream)
     for number in 0..<5 {
       try upstream.behave("short")
-      let answer = try server.request("/v1/catalog/us/albums/\(number)")
+      let response = try server.request("/v1/catalog/us/albums/\(number)")
       // HTTP/1.1 cannot tell: what follows the content is no part of it.
-      #expect(answer.status == (streams == nil ? 200 : 502))
+      #expect(response.status == (streams == nil ? 200 : 502))
       try upstream.behave("ok")
       let other = "/v1/catalog/us/songs/\(number)"
       #expect(try server.request(other).text == #"{"data": [{"href": "\#(other)"}]}"#)

@@ -15,16 +15,16 @@ struct UpstreamFailureTests {
   }
 
   private static func expect(_ failure: Report, of server: RunningServer) throws {
-    let answer = try server.request(song)
-    #expect(answer.status == failure.status)
-    #expect(answer.errorCode == failure.code)
-    #expect(answer.error?["status"]?.string == "\(failure.status)")
-    #expect(answer.error?["id"]?.string == answer["X-Request-ID"])
-    #expect(try #require(answer.errorDetail).hasSuffix("."))
-    #expect(try #require(answer["Proxy-Status"]).contains(failure.proxyStatus))
-    #expect(answer["Cache-Control"] == "no-store")
-    #expect(answer["Content-Type"] == "application/json")
-    let told = answer.fields.map(\.value).joined() + answer.text
+    let response = try server.request(song)
+    #expect(response.status == failure.status)
+    #expect(response.errorCode == failure.code)
+    #expect(response.error?["status"]?.string == "\(failure.status)")
+    #expect(response.error?["id"]?.string == response["X-Request-ID"])
+    #expect(try #require(response.errorDetail).hasSuffix("."))
+    #expect(try #require(response["Proxy-Status"]).contains(failure.proxyStatus))
+    #expect(response["Cache-Control"] == "no-store")
+    #expect(response["Content-Type"] == "application/json")
+    let told = response.fields.map(\.value).joined() + response.text
     #expect(!told.contains("eyJ") && !told.contains("OpenSSL") && !told.contains("errno"))
     try server.process.waitForErrors(failure.logged)
     server.stop()
@@ -43,7 +43,7 @@ struct UpstreamFailureTests {
       ("reset", 502, "upstream_error", "error=http_response_incomplete", "broke off"),
       ("truncate", 502, "upstream_error", "error=http_response_incomplete", "broke off"),
     ])
-  func answers(_ fault: String, _ status: Int, _ code: String, _ proxyStatus: String, _ logged: String) throws {
+  func responses(_ fault: String, _ status: Int, _ code: String, _ proxyStatus: String, _ logged: String) throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox("--fault", fault)
     let server = try ground.serve(sandbox, ["CATALOG_TIMEOUTS_FIRST_BYTE": "1s"])
@@ -100,9 +100,9 @@ struct UpstreamFailureTests {
     let server = try ground.serve(upstream)
     try upstream.behave("close")
     let method = request.method == "HEAD" ? ["--head"] : ["-X", request.method]
-    let answer = try HTTPAnswer(
+    let response = try ParsedResponse(
       curl: method + ["-H", "Music-User-Token: user", "\(server.url)/v1/me/library/playlists"])
-    #expect(answer.status == 502)
+    #expect(response.status == 502)
     #expect(try upstream.count("requests") == request.attempts)
   }
 
@@ -116,10 +116,10 @@ struct UpstreamFailureTests {
     var refusals = 0
     for number in 0..<200 {
       caller.send("GET /v1/catalog/us/songs/\(number) HTTP/1.1\r\nHost: a\r\n\r\n")
-      let answer = try caller.response()
-      #expect(answer.status == 502)
-      #expect(answer.errorCode == "upstream_error")
-      if answer["Retry-After"] != nil { refusals += 1 }
+      let response = try caller.response()
+      #expect(response.status == 502)
+      #expect(response.errorCode == "upstream_error")
+      if response["Retry-After"] != nil { refusals += 1 }
     }
     #expect(refusals > 100)
     #expect(try upstream.count("requests") + refusals == 200)

@@ -102,7 +102,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("connections") == 3, "two of HTTP/2, one of HTTP/1.1 that is kept")
   }
 
-  @Test("that does not even answer a PING is asked again over another connection")
+  @Test("that does not even response a PING is asked again over another connection")
   func silence() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)

@@ -39,7 +39,7 @@ struct UpstreamOutageTests {
 
     let back = try ground.sandbox("--cache-fields", "none", port: port)
     let start = ContinuousClock.now
-    try eventually("there are fresh answers") { try server.request(Self.song).status == 200 }
+    try eventually("there are fresh responses") { try server.request(Self.song).status == 200 }
     let recovery = ContinuousClock.now - start
     print("Back after \(recovery)")
     try eventually("what is stored is fetched anew") {
@@ -57,11 +57,11 @@ struct UpstreamOutageTests {
     #expect(try server.request(Self.album).status == 200)
     try upstream.behave("hold")
     for _ in 0..<3 {
-      let answer = try server.request(Self.album)
-      #expect(answer.status == 200)
-      #expect(try #require(answer["Cache-Status"]).contains("fwd=stale"))
-      #expect(try #require(answer["Cache-Status"]).contains("detail=\"stale-after\""))
-      #expect(answer["Age"] != nil && answer["Proxy-Status"] == nil)
+      let response = try server.request(Self.album)
+      #expect(response.status == 200)
+      #expect(try #require(response["Cache-Status"]).contains("fwd=stale"))
+      #expect(try #require(response["Cache-Status"]).contains("detail=\"stale-after\""))
+      #expect(response["Age"] != nil && response["Proxy-Status"] == nil)
     }
     #expect(try upstream.count("requests") == 2, "the request to Apple goes on, for all of them")
     #expect(try upstream.count("gone") == 0)
@@ -69,13 +69,13 @@ struct UpstreamOutageTests {
     #expect(metrics.contains("musickit_cache_stale_while_waiting_total 3"))
     try upstream.behave("ok")
     try upstream.release()
-    try eventually("there are fresh answers") {
+    try eventually("there are fresh responses") {
       try server.request(Self.album)["Cache-Status"]?.contains("stored") == true
     }
   }
 
   @Test(
-    "under load, every answer is that of its URL or a proper error, none gets stuck, and then all is well again",
+    "under load, every response is that of its URL or a proper error, none gets stuck, and then all is well again",
     arguments: [nil, 100])
   func revival(_ streams: Int?) throws {
     let ground = try UpstreamGround()

@@ -16,7 +16,7 @@ struct UpstreamQuotaTests {
     #expect(try sandbox.requestsSeen() == 2)
   }
 
-  @Test("and goes on, a stored answer stands in; without one it is 429 in Apple's error shape, with Retry-After")
+  @Test("and goes on, a stored response stands in; without one it is 429 in Apple's error shape, with Retry-After")
   func standing() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox("--cache-fields", "none")
@@ -47,10 +47,10 @@ struct UpstreamQuotaTests {
     let upstream = try ground.script()
     let server = try ground.serve(upstream)
     try upstream.behave("status-429")
-    let answer = try server.request(
+    let response = try server.request(
       "/v1/me/ratings/songs/1", "-X", "DELETE", "-H", "Music-User-Token: user")
-    #expect(answer.status == 429)
-    #expect(answer.errorCode == "upstream_rate_limited")
+    #expect(response.status == 429)
+    #expect(response.errorCode == "upstream_rate_limited")
     #expect(try upstream.count("requests") == 1)
   }
 

@@ -7,14 +7,14 @@ import Testing
   private static let album = "/v1/catalog/us/albums/1200868601"
 
   @Test(
-    "answers say about caching what they are told to",
+    "responses say about caching what they are told to",
     arguments: [
       (CacheFields.etag, true, false), (.maxAge, false, true), (.both, true, true), (.none, false, false),
     ])
   func fields(choice: CacheFields, hasTag: Bool, hasAge: Bool) throws {
-    let answer = try Ground { $0.cacheFields = choice }.answer("/v1/catalog/us/charts?types=songs")
-    #expect((answer.fields.single("etag") != nil) == hasTag)
-    #expect((answer.fields.single("cache-control") == "max-age=300") == hasAge)
+    let response = try Ground { $0.cacheFields = choice }.respond("/v1/catalog/us/charts?types=songs")
+    #expect((response.fields.single("etag") != nil) == hasTag)
+    #expect((response.fields.single("cache-control") == "max-age=300") == hasAge)
   }
 
   @Test("by default each way is somewhere, and never under /me or on errors")
@@ -25,45 +25,46 @@ import Testing
       ("/v1/catalog/us/search?term=a", false, false), ("/v1/me/storefront", false, false),
       ("/v1/catalog/us/albums/1", false, false), ("/v1/test", false, false),
     ] {
-      let answer = ground.answer(target, user: Ground.userToken)
-      #expect((answer.fields.single("etag") != nil) == hasTag, "\(target)")
-      #expect((answer.fields.single("cache-control") != nil) == hasAge, "\(target)")
+      let response = ground.respond(target, user: Ground.userToken)
+      #expect((response.fields.single("etag") != nil) == hasTag, "\(target)")
+      #expect((response.fields.single("cache-control") != nil) == hasAge, "\(target)")
     }
   }
 
   @Test("who has it already gets 304 without content")
   func notModified() throws {
     let ground = try Ground()
-    let tag = try #require(ground.answer(Self.album).fields.single("etag"))
+    let tag = try #require(ground.respond(Self.album).fields.single("etag"))
     for (value, status) in [
       (tag, 304), ("W/\(tag)", 304), ("\"x\", \(tag)", 304), ("*", 304), ("\"x\"", 200), (String(tag.dropLast()), 200),
     ] {
-      let answer = ground.answer(Self.album, fields: [SandboxField("If-None-Match", value)])
-      #expect(answer.status == status, "\(value)")
-      #expect(answer.content.isEmpty == (status == 304))
-      #expect(answer.fields.single("etag") == tag)
+      let response = ground.respond(Self.album, fields: [SandboxField("If-None-Match", value)])
+      #expect(response.status == status, "\(value)")
+      #expect(response.content.isEmpty == (status == 304))
+      #expect(response.fields.single("etag") == tag)
     }
-    #expect(ground.answer("\(Self.album)?l=es-MX").fields.single("etag") != tag)
+    #expect(ground.respond("\(Self.album)?l=es-MX").fields.single("etag") != tag)
   }
 
-  @Test("compressed answers are for those who accept gzip, and are the same inside")
+  @Test("compressed responses are for those who accept gzip, and are the same inside")
   func compression() throws {
     let ground = try Ground { $0.compresses = true }
-    let plain = ground.answer(Self.album)
+    let plain = ground.respond(Self.album)
     #expect(plain.fields.single("content-encoding") == nil)
     #expect(plain.fields.single("vary") == "Accept-Encoding")
     #expect(plain.fields.single("etag")?.hasPrefix("W/\"") == true, "one tag for both encodings")
     let tag = try #require(plain.fields.single("etag"))
-    #expect(ground.answer(Self.album, fields: [SandboxField("If-None-Match", String(tag.dropFirst(2)))]).status == 304)
+    #expect(ground.respond(Self.album, fields: [SandboxField("If-None-Match", String(tag.dropFirst(2)))]).status == 304)
     for (value, isCompressed) in [
       ("gzip", true), ("br, gzip;q=0.5", true), ("GZIP", true), ("gzip;q=0", false), ("gzip; q=0.0", false),
       ("identity", false), ("br", false),
     ] {
-      let answer = ground.answer(Self.album, fields: [SandboxField("Accept-Encoding", value)])
-      #expect((answer.fields.single("content-encoding") == "gzip") == isCompressed, "\(value)")
-      #expect(isCompressed ? inflated(answer.content) == plain.content : answer.content == plain.content)
+      let response = ground.respond(Self.album, fields: [SandboxField("Accept-Encoding", value)])
+      #expect((response.fields.single("content-encoding") == "gzip") == isCompressed, "\(value)")
+      #expect(isCompressed ? inflated(response.content) == plain.content : response.content == plain.content)
     }
-    #expect(try Ground().answer(Self.album, fields: [SandboxField("Accept-Encoding", "gzip")]).content == plain.content)
+    #expect(
+      try Ground().respond(Self.album, fields: [SandboxField("Accept-Encoding", "gzip")]).content == plain.content)
   }
 
   private func inflated(_ bytes: [UInt8]) -> [UInt8] {

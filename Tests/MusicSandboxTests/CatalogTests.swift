@@ -55,19 +55,19 @@ import Testing
     #expect(album["relationships"] == nil)
   }
 
-  @Test("an answer is the same the second time, but not for another host or user")
+  @Test("a response is the same the second time, but not for another host or user")
   func madeBefore() throws {
     let ground = try Ground()
-    let first = ground.answer(Self.album)
-    #expect(ground.answer(Self.album) == first)
-    let other = ground.sandbox.answer(
+    let first = ground.respond(Self.album)
+    #expect(ground.respond(Self.album) == first)
+    let other = ground.sandbox.respond(
       SandboxRequest(
         "GET", Self.album, authority: "other.test",
         fields: [SandboxField("Authorization", "Bearer \(ground.token)")]))
     #expect(String(decoding: other.content, as: UTF8.self).contains("http://other.test/image/"))
     let personal = "\(Self.album)?relate=library"
-    #expect(ground.answer(personal, user: Ground.userToken).status == 200)
-    #expect(ground.answer(personal).status == 403)
+    #expect(ground.respond(personal, user: Ground.userToken).status == 200)
+    #expect(ground.respond(personal).status == 403)
   }
 
   @Test("extend, fields, views and limit[…] change what is seen")
@@ -166,8 +166,8 @@ import Testing
       ("us", "en-US", "en-US"), ("us", "de-DE,es-MX;q=0.8", "es-MX"), ("de", "en-US", "en-GB"), ("jp", "de", "ja"),
     ])
   func bestLanguage(storefront: String, wanted: String, best: String) throws {
-    let answer = try Ground().json("/v1/language/\(storefront)/tag?acceptLanguage=\(wanted)")
-    #expect(answer.at("results.tag") == .string(ByteString(best)))
+    let response = try Ground().json("/v1/language/\(storefront)/tag?acceptLanguage=\(wanted)")
+    #expect(response.at("results.tag") == .string(ByteString(best)))
   }
 
   @Test("storefronts have two letters, each once, and languages that are tags")

@@ -73,9 +73,9 @@ import Testing
       Refused("/v1/catalog/us/albums?ids=1200868601&filter[identity]=personal", 403, "40300"),
     ])
   func refused(refused: Refused) throws {
-    let answer = try Ground().answer(refused.target)
-    #expect(answer.status == refused.status)
-    let error = try #require(try answer.json.at("errors.0"))
+    let response = try Ground().respond(refused.target)
+    #expect(response.status == refused.status)
+    let error = try #require(try response.json.at("errors.0"))
     #expect(error["code"] == .string(ByteString(refused.code)))
     #expect(error["status"] == .string("\(refused.status)"))
     #expect(error["id"]?.text?.utf8.count == 26)
@@ -85,7 +85,7 @@ import Testing
 
   @Test("a limit that is too large is answered in the words that others have recorded")
   func words() throws {
-    let error = try Ground().answer("/v1/catalog/us/search?term=a&limit=50").json.at("errors.0")
+    let error = try Ground().respond("/v1/catalog/us/search?term=a&limit=50").json.at("errors.0")
     #expect(error?["title"] == .string("Invalid Parameter Value"))
     #expect(error?["detail"] == .string("Value must be an integer less than or equal to 25, but was: 50"))
   }
@@ -94,33 +94,33 @@ import Testing
   func method() throws {
     let ground = try Ground()
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
-      let answer = ground.answer("/v1/catalog/us/albums/1200868601", method)
-      #expect(answer.status == 405)
-      #expect(answer.fields.single("allow") == "GET, HEAD")
+      let response = ground.respond("/v1/catalog/us/albums/1200868601", method)
+      #expect(response.status == 405)
+      #expect(response.fields.single("allow") == "GET, HEAD")
     }
-    #expect(ground.answer("/v1/catalog/us/albums/1200868601", "HEAD").status == 200)
-    #expect(ground.sandbox.answer(SandboxRequest("OPTIONS", "/v1/catalog/us/albums/1")).status == 200)
+    #expect(ground.respond("/v1/catalog/us/albums/1200868601", "HEAD").status == 200)
+    #expect(ground.sandbox.respond(SandboxRequest("OPTIONS", "/v1/catalog/us/albums/1")).status == 200)
   }
 
   @Test("over the rate of its team every token gets 429, in no documented shape and without Retry-After")
   func rate() throws {
     let ground = try Ground { $0.limit = RequestLimit(perSecond: 2, burst: 3) }
-    #expect((0..<5).map { _ in ground.answer("/v1/test").status } == [200, 200, 200, 429, 429])
-    let answer = ground.answer("/v1/test")
-    #expect(String(decoding: answer.content, as: UTF8.self) == #"{"message":"API capacity exceeded"}"#)
-    #expect(answer.fields.values(of: "retry-after").isEmpty)
+    #expect((0..<5).map { _ in ground.respond("/v1/test").status } == [200, 200, 200, 429, 429])
+    let response = ground.respond("/v1/test")
+    #expect(String(decoding: response.content, as: UTF8.self) == #"{"message":"API capacity exceeded"}"#)
+    #expect(response.fields.values(of: "retry-after").isEmpty)
     ground.clock.advance(milliseconds: 499)
-    #expect(ground.answer("/v1/test").status == 429)
+    #expect(ground.respond("/v1/test").status == 429)
     ground.clock.advance(milliseconds: 1)
-    #expect((0..<2).map { _ in ground.answer("/v1/test").status } == [200, 429])
+    #expect((0..<2).map { _ in ground.respond("/v1/test").status } == [200, 429])
     ground.clock.advance(milliseconds: 3_600_000)
-    #expect((0..<4).map { _ in ground.answer("/v1/test").status } == [200, 200, 200, 429])
+    #expect((0..<4).map { _ in ground.respond("/v1/test").status } == [200, 200, 200, 429])
   }
 
   @Test("requests without a good token cost the team nothing")
   func rateOfStrangers() throws {
     let ground = try Ground { $0.limit = RequestLimit(perSecond: 1, burst: 1) }
-    for _ in 0..<3 { _ = ground.answer("/v1/test", fields: [SandboxField("Authorization", "Bearer x")]) }
-    #expect(ground.answer("/v1/test").status == 200)
+    for _ in 0..<3 { _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer x")]) }
+    #expect(ground.respond("/v1/test").status == 200)
   }
 }

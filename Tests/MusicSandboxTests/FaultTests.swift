@@ -32,31 +32,31 @@ import Testing
   @Test("a request asks for a fault by field or by parameter")
   func asked() throws {
     let ground = try Ground()
-    #expect(ground.answer(Self.album, fields: [SandboxField("x-sandbox-fault", "status=503")]).status == 503)
-    #expect(ground.answer("\(Self.album)?sandbox[fault]=status%3D500").status == 500)
-    #expect(ground.answer("\(Self.album)?sandbox%5Bfault%5D=rate-limit").status == 429)
-    #expect(ground.answer("\(Self.album)?sandbox[fault]=nonsense").errorCode == "40005")
-    #expect(ground.answer(Self.album, fields: [SandboxField("X-Sandbox-Fault", "reset=1")]).errorCode == "40005")
-    #expect(ground.answer(Self.album).status == 200)
+    #expect(ground.respond(Self.album, fields: [SandboxField("x-sandbox-fault", "status=503")]).status == 503)
+    #expect(ground.respond("\(Self.album)?sandbox[fault]=status%3D500").status == 500)
+    #expect(ground.respond("\(Self.album)?sandbox%5Bfault%5D=rate-limit").status == 429)
+    #expect(ground.respond("\(Self.album)?sandbox[fault]=nonsense").errorCode == "40005")
+    #expect(ground.respond(Self.album, fields: [SandboxField("X-Sandbox-Fault", "reset=1")]).errorCode == "40005")
+    #expect(ground.respond(Self.album).status == 200)
   }
 
-  @Test("a fault changes the answer, or how it is sent")
+  @Test("a fault changes the response, or how it is sent")
   func effects() throws {
     let ground = try Ground()
-    func answer(_ fault: String) -> SandboxAnswer {
-      ground.answer(Self.album, fields: [SandboxField("X-Sandbox-Fault", fault)])
+    func respond(_ fault: String) -> SandboxResponse {
+      ground.respond(Self.album, fields: [SandboxField("X-Sandbox-Fault", fault)])
     }
-    let whole = answer("delay=2s,slow=10,goaway")
+    let whole = respond("delay=2s,slow=10,goaway")
     #expect(whole.status == 200)
     #expect(whole.delivery.delay == .seconds(2) && whole.delivery.pace == 10 && whole.delivery.closesConnection)
-    #expect(answer("reset").delivery.ending == .reset)
-    #expect(answer("truncate").delivery.ending == .truncated)
-    #expect(answer("empty-401") == answer("empty-401") && answer("empty-401").content == [])
-    #expect(answer("huge=1000000").delivery.filling == 1_000_000)
-    #expect(answer("redirect").fields.single("location") == "https://music.example/elsewhere")
-    #expect(answer("set-cookie").fields.values(of: "set-cookie").count == 2)
-    #expect(answer("status=503,delay=1s").delivery.delay == .seconds(1))
-    #expect(answer("status=503").errorCode == "50300")
+    #expect(respond("reset").delivery.ending == .reset)
+    #expect(respond("truncate").delivery.ending == .truncated)
+    #expect(respond("empty-401") == respond("empty-401") && respond("empty-401").content == [])
+    #expect(respond("huge=1000000").delivery.filling == 1_000_000)
+    #expect(respond("redirect").fields.single("location") == "https://music.example/elsewhere")
+    #expect(respond("set-cookie").fields.values(of: "set-cookie").count == 2)
+    #expect(respond("status=503,delay=1s").delivery.delay == .seconds(1))
+    #expect(respond("status=503").errorCode == "50300")
   }
 
   @Test("rules hold for the next so many requests that match")
@@ -66,28 +66,28 @@ import Testing
       {"faults":[{"fault":"status=503","path":"/v1/catalog/us/albums","count":2},
                  {"fault":"status=500","path":"/v1/","query":"term=khalid"}]}
       """
-    #expect(ground.answer("/sandbox/faults", "PUT", content: order).status == 200)
-    #expect(ground.answer("/v1/test").status == 200)
-    #expect((0..<3).map { _ in ground.answer(Self.album).status } == [503, 503, 200])
-    #expect(ground.answer("/v1/catalog/us/search?term=khalid").status == 500)
+    #expect(ground.respond("/sandbox/faults", "PUT", content: order).status == 200)
+    #expect(ground.respond("/v1/test").status == 200)
+    #expect((0..<3).map { _ in ground.respond(Self.album).status } == [503, 503, 200])
+    #expect(ground.respond("/v1/catalog/us/search?term=khalid").status == 500)
     let rules = try ground.json("/sandbox/faults")
     #expect(rules.at("faults.0.remaining") == .number("0"))
     #expect(rules.at("faults.0.fault") == .string("status=503"))
     #expect(rules.at("faults.0.hits") == .number("2"))
     #expect(rules.at("faults.1.hits") == .number("1"))
-    #expect(ground.answer("/sandbox/faults", "DELETE").status == 200)
-    #expect(ground.answer("/v1/catalog/us/search?term=khalid").status == 200)
+    #expect(ground.respond("/sandbox/faults", "DELETE").status == 200)
+    #expect(ground.respond("/v1/catalog/us/search?term=khalid").status == 200)
   }
 
   @Test("a rate and a clock can be set, and go with DELETE")
   func rateAndClock() throws {
     let ground = try Ground()
-    _ = ground.answer("/sandbox/faults", "PUT", content: #"{"rate":{"perSecond":1,"burst":1},"clockSkew":30}"#)
-    #expect((0..<2).map { _ in ground.answer("/v1/test").status } == [200, 429])
-    #expect(ground.answer("/v1/test").fields.single("date") == IMFFixdate.text(Ground.now + 30))
-    _ = ground.answer("/sandbox/faults", "DELETE")
-    #expect((0..<2).map { _ in ground.answer("/v1/test").status } == [200, 200])
-    #expect(ground.answer("/v1/test").fields.single("date") == nil)
+    _ = ground.respond("/sandbox/faults", "PUT", content: #"{"rate":{"perSecond":1,"burst":1},"clockSkew":30}"#)
+    #expect((0..<2).map { _ in ground.respond("/v1/test").status } == [200, 429])
+    #expect(ground.respond("/v1/test").fields.single("date") == IMFFixdate.text(Ground.now + 30))
+    _ = ground.respond("/sandbox/faults", "DELETE")
+    #expect((0..<2).map { _ in ground.respond("/v1/test").status } == [200, 200])
+    #expect(ground.respond("/v1/test").fields.single("date") == nil)
   }
 
   @Test(
@@ -98,9 +98,9 @@ import Testing
     ])
   func badOrder(content: String) throws {
     let ground = try Ground()
-    _ = ground.answer("/sandbox/faults", "PUT", content: #"{"faults":[{"fault":"status=503"}]}"#)
-    #expect(ground.answer("/sandbox/faults", "PUT", content: content).status == 400)
-    #expect(ground.answer("/v1/test").status == 503)
+    _ = ground.respond("/sandbox/faults", "PUT", content: #"{"faults":[{"fault":"status=503"}]}"#)
+    #expect(ground.respond("/sandbox/faults", "PUT", content: content).status == 400)
+    #expect(ground.respond("/v1/test").status == 503)
   }
 
   @Test("standing faults and a delay are had by every request")
@@ -109,7 +109,7 @@ import Testing
       $0.faults = [.status(503)]
       $0.delay = .milliseconds(5)
     }
-    #expect(ground.answer("/v1/test").status == 503)
-    #expect(ground.answer("/v1/test").delivery.delay == .milliseconds(5))
+    #expect(ground.respond("/v1/test").status == 503)
+    #expect(ground.respond("/v1/test").delivery.delay == .milliseconds(5))
   }
 }

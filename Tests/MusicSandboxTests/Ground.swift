@@ -31,27 +31,27 @@ final class Ground: Sendable {
     token = try minter.token(now: Self.now).string
   }
 
-  /// The answer to a request with a good token, unless the fields have another.
-  func answer(
+  /// The response to a request with a good token, unless the fields have another.
+  func respond(
     _ target: String, _ method: String = "GET", fields: [SandboxField] = [], user: String? = nil, content: String = ""
-  ) -> SandboxAnswer {
+  ) -> SandboxResponse {
     var all = fields
     if all.values(of: "authorization").isEmpty { all.append(SandboxField("Authorization", "Bearer \(token)")) }
     if let user { all.append(SandboxField("Music-User-Token", user)) }
     let halves = target.split(separator: "?", maxSplits: 1).map(String.init)
-    return sandbox.answer(
+    return sandbox.respond(
       SandboxRequest(
         method, halves[0], query: halves.count == 2 ? halves[1] : nil, authority: "localhost:8081", fields: all,
         content: Array(content.utf8)))
   }
 
-  /// The JSON of an answer that is expected to be 200.
+  /// The JSON of a response that is expected to be 200.
   func json(_ target: String, user: String? = nil) throws -> JSONValue {
-    let answer = answer(target, user: user)
-    guard answer.status == 200 else {
-      throw TestFailure("\(target): \(answer.status) \(String(decoding: answer.content, as: UTF8.self))")
+    let response = respond(target, user: user)
+    guard response.status == 200 else {
+      throw TestFailure("\(target): \(response.status) \(String(decoding: response.content, as: UTF8.self))")
     }
-    return try answer.json
+    return try response.json
   }
 }
 
@@ -67,7 +67,7 @@ final class ManualClock: Sendable {
   }
 }
 
-extension SandboxAnswer {
+extension SandboxResponse {
   var json: JSONValue {
     get throws {
       guard let value = JSONReader.read(content) else {

@@ -11,21 +11,21 @@ import Testing
   func userToken() throws {
     let ground = try Ground()
     for path in ["/v1/me/storefront", "/v1/me/library/albums", "/v1/me/nonsense"] {
-      #expect(ground.answer(path).errorCode == "40300")
-      #expect(ground.answer(path, user: "another").errorCode == "40300")
-      #expect(ground.answer(path, user: "sandbox-user-token-without-subscription").errorCode == "40015")
-      #expect(ground.answer(path, user: "another").status == 403)
+      #expect(ground.respond(path).errorCode == "40300")
+      #expect(ground.respond(path, user: "another").errorCode == "40300")
+      #expect(ground.respond(path, user: "sandbox-user-token-without-subscription").errorCode == "40015")
+      #expect(ground.respond(path, user: "another").status == 403)
     }
     let twice = [SandboxField("Music-User-Token", Self.user), SandboxField("music-user-token", Self.user)]
-    #expect(ground.answer("/v1/me/storefront", fields: twice).errorCode == "40300")
+    #expect(ground.respond("/v1/me/storefront", fields: twice).errorCode == "40300")
   }
 
   @Test("the developer token is judged first")
   func developerToken() throws {
-    let answer = try Ground().answer(
+    let response = try Ground().respond(
       "/v1/me/storefront", fields: [SandboxField("Authorization", "Bearer x")], user: Self.user)
-    #expect(answer.status == 401)
-    #expect(answer.content == [])
+    #expect(response.status == 401)
+    #expect(response.content == [])
   }
 
   @Test("what is read has library types and identifiers")
@@ -44,9 +44,9 @@ import Testing
       #expect(resource?["id"] == .string(ByteString(id)), "\(path)")
       #expect(resource?["type"] == .string(ByteString(type)), "\(path)")
     }
-    #expect(ground.answer("/v1/me/recent/played?limit=11", user: Self.user).errorCode == "40005")
-    #expect(ground.answer("/v1/me/library/library-songs/i.1", user: Self.user).errorCode == "40008")
-    #expect(ground.answer("/v1/me/library/albums/l.1", user: Self.user).errorCode == "40400")
+    #expect(ground.respond("/v1/me/recent/played?limit=11", user: Self.user).errorCode == "40005")
+    #expect(ground.respond("/v1/me/library/library-songs/i.1", user: Self.user).errorCode == "40008")
+    #expect(ground.respond("/v1/me/library/albums/l.1", user: Self.user).errorCode == "40400")
     let search = try ground.json("/v1/me/library/search?term=loc&types=library-songs", user: Self.user)
     #expect(search.at("results.library-songs.data.0.attributes.name") == .string("Location"))
   }
@@ -58,21 +58,21 @@ import Testing
       {"attributes":{"name":"New \\"one\\"","description":"Words"},
        "relationships":{"tracks":{"data":[{"id":"1200868616","type":"songs"}]}}}
       """
-    let made = ground.answer("/v1/me/library/playlists", "POST", user: Self.user, content: content)
+    let made = ground.respond("/v1/me/library/playlists", "POST", user: Self.user, content: content)
     #expect(made.status == 201)
     let href = try #require(try made.json.at("data.0.href")?.text)
     #expect(try made.json.at("data.0.attributes.name") == .string("New \"one\""))
     let track = #"{"data":[{"id":"i.1200868874","type":"library-songs"}]}"#
-    #expect(ground.answer("\(href)/tracks", "POST", user: Self.user, content: track).status == 204)
+    #expect(ground.respond("\(href)/tracks", "POST", user: Self.user, content: track).status == 204)
     #expect(try ground.json("\(href)/tracks", user: Self.user).ids == ["i.1200868616", "i.1200868874"])
     let name = #"{"attributes":{"name":"Newer"}}"#
-    #expect(ground.answer(href, "PATCH", user: Self.user, content: name).status == 204)
+    #expect(ground.respond(href, "PATCH", user: Self.user, content: name).status == 204)
     let patched = try ground.json(href, user: Self.user).at("data.0.attributes")
     #expect(patched?["name"] == .string("Newer") && patched?.at("description.standard") == .string("Words"))
-    #expect(ground.answer(href, "PUT", user: Self.user, content: name).status == 204)
+    #expect(ground.respond(href, "PUT", user: Self.user, content: name).status == 204)
     #expect(try ground.json(href, user: Self.user).at("data.0.attributes.description") == nil)
-    #expect(ground.answer(href, "DELETE", user: Self.user).status == 204)
-    #expect(ground.answer(href, user: Self.user).status == 404)
+    #expect(ground.respond(href, "DELETE", user: Self.user).status == 204)
+    #expect(ground.respond(href, user: Self.user).status == 404)
   }
 
   @Test(
@@ -82,9 +82,9 @@ import Testing
       #"{"attributes":{"name":"a"},"relationships":{"tracks":{"data":[{"id":"1","type":"songs"}]}}}"#,
     ])
   func badPlaylist(content: String) throws {
-    let answer = try Ground().answer("/v1/me/library/playlists", "POST", user: Self.user, content: content)
-    #expect(answer.status == 400)
-    #expect(answer.errorCode == "40007")
+    let response = try Ground().respond("/v1/me/library/playlists", "POST", user: Self.user, content: content)
+    #expect(response.status == 400)
+    #expect(response.errorCode == "40007")
   }
 
   @Test("a library does not grow without bound")
@@ -92,7 +92,7 @@ import Testing
     let ground = try Ground()
     let name = #"{"attributes":{"name":"One more"}}"#
     let statuses = (0..<UserLibrary.Limit.playlists).map { _ in
-      ground.answer("/v1/me/library/playlists", "POST", user: Self.user, content: name).status
+      ground.respond("/v1/me/library/playlists", "POST", user: Self.user, content: name).status
     }
     #expect(statuses == Array(repeating: 201, count: UserLibrary.Limit.playlists - 1) + [400])
   }
@@ -100,25 +100,25 @@ import Testing
   @Test("what is added is there, and a second user has another library")
   func add() throws {
     let ground = try Ground { $0.userTokens.append("another-user") }
-    #expect(ground.answer("/v1/me/library?ids[albums]=9000001000", "POST", user: Self.user).status == 202)
+    #expect(ground.respond("/v1/me/library?ids[albums]=9000001000", "POST", user: Self.user).status == 202)
     #expect(try ground.json("/v1/me/library/albums", user: Self.user).ids == ["l.1200868601", "l.9000001000"])
     #expect(try ground.json("/v1/me/library/albums", user: "another-user").ids == ["l.1200868601"])
-    #expect(ground.answer("/v1/me/library", "POST", user: Self.user).errorCode == "40003")
-    #expect(ground.answer("/v1/me/library", user: Self.user).status == 405)
+    #expect(ground.respond("/v1/me/library", "POST", user: Self.user).errorCode == "40003")
+    #expect(ground.respond("/v1/me/library", user: Self.user).status == 405)
   }
 
   @Test("ratings are set, read and removed")
   func ratings() throws {
     let ground = try Ground()
     let path = "/v1/me/ratings/songs/1200868616"
-    #expect(ground.answer(path, user: Self.user).status == 404)
+    #expect(ground.respond(path, user: Self.user).status == 404)
     let value = #"{"type":"rating","attributes":{"value":-1}}"#
-    #expect(ground.answer(path, "PUT", user: Self.user, content: value).status == 200)
+    #expect(ground.respond(path, "PUT", user: Self.user, content: value).status == 200)
     #expect(try ground.json(path, user: Self.user).at("data.0.attributes.value") == .number("-1"))
     #expect(try ground.json("/v1/me/ratings/songs?ids=1,1200868616", user: Self.user).ids == ["1200868616"])
-    #expect(ground.answer(path, "PUT", user: Self.user, content: #"{"attributes":{"value":2}}"#).status == 400)
-    #expect(ground.answer(path, "DELETE", user: Self.user).status == 204)
-    #expect(ground.answer(path, user: Self.user).status == 404)
+    #expect(ground.respond(path, "PUT", user: Self.user, content: #"{"attributes":{"value":2}}"#).status == 400)
+    #expect(ground.respond(path, "DELETE", user: Self.user).status == 204)
+    #expect(ground.respond(path, user: Self.user).status == 404)
   }
 
   @Test("relate=library shows where in the user's library a catalog resource is")

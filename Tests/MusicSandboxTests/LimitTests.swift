@@ -30,7 +30,7 @@ struct LimitTests {
   }
 
   private func statuses(_ ground: Ground, _ count: Int) -> [Int] {
-    (0..<count).map { _ in ground.answer("/v1/test").status }
+    (0..<count).map { _ in ground.respond("/v1/test").status }
   }
 
   @Test("by a fixed window admit its requests at any moment of it, and as many again in the next")
@@ -84,13 +84,13 @@ struct LimitTests {
     }
     ground.clock.advance(milliseconds: 2500)
     #expect(statuses(ground, 1) == [200])
-    #expect(ground.answer("/v1/test").fields.single("retry-after") == "3")
-    _ = ground.answer(
+    #expect(ground.respond("/v1/test").fields.single("retry-after") == "3")
+    _ = ground.respond(
       "/sandbox/faults", "PUT", content: #"{"limit":"fixed-window:2/5s","retryAfter":"date","latency":"100ms"}"#)
     #expect(statuses(ground, 2) == [200, 200])
-    let answer = ground.answer("/v1/test")
-    #expect(answer.fields.single("retry-after") == IMFFixdate.text(Ground.now + 3))
-    #expect(answer.delivery.delay == .milliseconds(100))
+    let response = ground.respond("/v1/test")
+    #expect(response.fields.single("retry-after") == IMFFixdate.text(Ground.now + 3))
+    #expect(response.delivery.delay == .milliseconds(100))
     #expect(try ground.json("/sandbox/faults").at("admitted") == .number("2"))
     #expect(try ground.json("/sandbox/faults").at("limited") == .number("1"))
   }
@@ -103,7 +103,7 @@ struct LimitTests {
     ])
   func badOrder(content: String) throws {
     let ground = try Ground { $0.limit = RequestLimit("fixed-window:1/1s") }
-    #expect(ground.answer("/sandbox/faults", "PUT", content: content).status == 400)
+    #expect(ground.respond("/sandbox/faults", "PUT", content: content).status == 400)
     #expect(statuses(ground, 2) == [200, 429])
   }
 }

@@ -27,9 +27,9 @@ import Testing
     var queue = Self.starts
     var faults: [String] = []
     while let target = queue.popLast() {
-      let answer = ground.answer(target, user: Ground.userToken)
-      guard answer.status == 200, let document = JSONReader.read(answer.content) else {
-        faults.append("\(target): \(answer.status)")
+      let response = ground.respond(target, user: Ground.userToken)
+      guard response.status == 200, let document = JSONReader.read(response.content) else {
+        faults.append("\(target): \(response.status)")
         continue
       }
       for link in Self.links(in: document) where seen.insert(link).inserted { queue.append(link) }

@@ -9,8 +9,8 @@ import Testing
   func requests() throws {
     let ground = try Ground()
     let fields = [SandboxField("X-Forwarded-For", "192.0.2.1"), SandboxField("Cookie", "secret=1")]
-    _ = ground.answer("/v1/catalog/us/albums/1200868601?include=artists", fields: fields, user: Ground.userToken)
-    _ = ground.answer("/v1/test", fields: [SandboxField("Authorization", "Bearer forged.secret.token")])
+    _ = ground.respond("/v1/catalog/us/albums/1200868601?include=artists", fields: fields, user: Ground.userToken)
+    _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer forged.secret.token")])
     let log = try ground.json("/sandbox/log")
     #expect(log["count"] == .number("2"))
     #expect(log.at("statuses.200") == .number("1") && log.at("statuses.401") == .number("1"))
@@ -28,9 +28,9 @@ import Testing
   func secrecy() throws {
     let ground = try Ground()
     let fields = [SandboxField("Cookie", "secret-cookie"), SandboxField("Proxy-Authorization", "secret-proxy")]
-    _ = ground.answer("/v1/me/storefront", fields: fields, user: "secret-user")
-    _ = ground.answer("/v1/test", fields: [SandboxField("Authorization", "Bearer secret.token.here")])
-    let log = String(decoding: ground.answer("/sandbox/log").content, as: UTF8.self)
+    _ = ground.respond("/v1/me/storefront", fields: fields, user: "secret-user")
+    _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer secret.token.here")])
+    let log = String(decoding: ground.respond("/sandbox/log").content, as: UTF8.self)
     #expect(!log.contains("secret-") && !log.contains("secret.token") && !log.contains(ground.token))
   }
 
@@ -39,14 +39,14 @@ import Testing
     let ground = try Ground()
     let long = String(repeating: "a", count: 10_000)
     let many = (0..<100).map { SandboxField("X-\($0)", long) }
-    _ = ground.answer("/v1/test?term=\(long)", fields: many)
-    #expect(ground.answer("/sandbox/log").content.count < 50_000)
-    for _ in 0..<RequestLog.Limit.requests { _ = ground.answer("/v1/test") }
+    _ = ground.respond("/v1/test?term=\(long)", fields: many)
+    #expect(ground.respond("/sandbox/log").content.count < 50_000)
+    for _ in 0..<RequestLog.Limit.requests { _ = ground.respond("/v1/test") }
     let log = try ground.json("/sandbox/log")
     #expect(log["requests"]?.elements.count == RequestLog.Limit.requests)
     #expect(log.at("requests.0.number") == .number("2"))
-    #expect(ground.answer("/sandbox/log", "DELETE").status == 204)
+    #expect(ground.respond("/sandbox/log", "DELETE").status == 204)
     #expect(try ground.json("/sandbox/log")["count"] == .number("0"))
-    #expect(ground.answer("/sandbox/log", "PUT").status == 405)
+    #expect(ground.respond("/sandbox/log", "PUT").status == 405)
   }
 }

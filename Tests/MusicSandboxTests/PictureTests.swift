@@ -10,10 +10,10 @@ import Testing
     let ground = try Ground()
     let target = try Self.target(ground, "\(width)x\(height)")
     // Without a token, as pictures are had from Apple.
-    let answer = ground.sandbox.answer(SandboxRequest("GET", target))
-    #expect(answer.status == 200)
-    #expect(answer.fields.single("content-type") == "image/png")
-    let picture = try #require(Picture(answer.content))
+    let response = ground.sandbox.respond(SandboxRequest("GET", target))
+    #expect(response.status == 200)
+    #expect(response.fields.single("content-type") == "image/png")
+    let picture = try #require(Picture(response.content))
     #expect(picture.width == width && picture.height == height)
     #expect(picture.pixels.count == (width + 1) * height)
     #expect(picture.palette.count == 768)
@@ -23,7 +23,7 @@ import Testing
   func colour() throws {
     let ground = try Ground()
     let picture = try #require(
-      Picture(ground.sandbox.answer(SandboxRequest("GET", try Self.target(ground, "10x10"))).content))
+      Picture(ground.sandbox.respond(SandboxRequest("GET", try Self.target(ground, "10x10"))).content))
     let artwork = try ground.json("/v1/catalog/us/albums/1200868601").at("data.0.attributes.artwork")
     let digits = picture.palette.prefix(3).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
     #expect(artwork?["bgColor"]?.text == digits.joined())
@@ -34,7 +34,7 @@ import Testing
   func bounded() throws {
     let ground = try Ground()
     let picture = Picture(
-      ground.sandbox.answer(SandboxRequest("GET", try Self.target(ground, "65535x1"))).content)
+      ground.sandbox.respond(SandboxRequest("GET", try Self.target(ground, "65535x1"))).content)
     #expect(picture?.width == 3000)
   }
 
@@ -43,14 +43,14 @@ import Testing
     arguments: ["0x1", "1x0", "x", "1", "65536x1", "-1x1", "1x1x1", "{w}x{h}", "99999999999999999999x1"])
   func noPicture(size: String) throws {
     let ground = try Ground()
-    #expect(ground.sandbox.answer(SandboxRequest("GET", try Self.target(ground, size))).status == 404)
+    #expect(ground.sandbox.respond(SandboxRequest("GET", try Self.target(ground, size))).status == 404)
   }
 
   @Test("pictures of resources that do not exist, and other paths, are 404")
   func noResource() throws {
     let ground = try Ground()
     for path in ["/image", "/image/thumb", "/image/thumb/albums-1/1x1bb.png", "/image/thumb/x/1x1bb.png"] {
-      #expect(ground.sandbox.answer(SandboxRequest("GET", path)).status == 404)
+      #expect(ground.sandbox.respond(SandboxRequest("GET", path)).status == 404)
     }
   }
 

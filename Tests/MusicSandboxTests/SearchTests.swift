@@ -7,19 +7,19 @@ import Testing
 @Suite struct SearchTests {
   @Test("a search for the artist finds his album, and says in which order to show the groups")
   func khalid() throws {
-    let answer = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists,songs")
-    #expect(answer.at("results.albums.data.0.id") == .string("1200868601"))
-    #expect(answer.at("results.artists.data.0.id") == .string("82842423"))
-    #expect(answer.at("results.songs.data")?.elements.count == 5)
-    let order = answer.at("meta.results.order")?.elements.compactMap(\.text)
+    let response = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists,songs")
+    #expect(response.at("results.albums.data.0.id") == .string("1200868601"))
+    #expect(response.at("results.artists.data.0.id") == .string("82842423"))
+    #expect(response.at("results.songs.data")?.elements.count == 5)
+    let order = response.at("meta.results.order")?.elements.compactMap(\.text)
     #expect(order == ["artists", "albums", "songs"], "the artist is called so, the others are his")
   }
 
   @Test("only the types asked for are there, and only those that were found")
   func types() throws {
     let ground = try Ground()
-    let answer = try ground.json("/v1/catalog/us/search?term=khalid&types=albums,stations,curators")
-    #expect(answer["results"]?.members.map(\.name) == ["albums", "stations"])
+    let response = try ground.json("/v1/catalog/us/search?term=khalid&types=albums,stations,curators")
+    #expect(response["results"]?.members.map(\.name) == ["albums", "stations"])
     let nothing = try ground.json("/v1/catalog/us/search?term=qqqq")
     #expect(nothing["results"]?.members.isEmpty == true)
     #expect(nothing.at("meta.results.order")?.elements == [])
@@ -33,15 +33,15 @@ import Testing
       ("%E2%80%9Cquote%E2%80%9D", "artists", "8000000016"), ("ac/slash", "artists", "8000000015"),
     ])
   func words(term: String, type: String, id: String) throws {
-    let answer = try Ground().json("/v1/catalog/us/search?term=\(term)&types=\(type)")
-    #expect(answer.at("results.\(type).data.0.id") == .string(ByteString(id)))
+    let response = try Ground().json("/v1/catalog/us/search?term=\(term)&types=\(type)")
+    #expect(response.at("results.\(type).data.0.id") == .string(ByteString(id)))
   }
 
   @Test("with=topResults adds the best of all types")
   func topResults() throws {
-    let answer = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists&with=topResults")
-    #expect(answer.at("results.topResults.data.0.type") == .string("artists"))
-    #expect(answer.at("meta.results.order.0") == .string("topResults"))
+    let response = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists&with=topResults")
+    #expect(response.at("results.topResults.data.0.type") == .string("artists"))
+    #expect(response.at("meta.results.order.0") == .string("topResults"))
   }
 
   @Test("hints and suggestions have Apple's shapes")

@@ -7,16 +7,16 @@ import Testing
 
 @testable import MusicSandbox
 
-/// The emulator behind a server, as its answers look on the wire.
+/// The emulator behind a server, as its responses look on the wire.
 @Suite struct ServedTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 
-  @Test("an answer comes as it is")
+  @Test("a response comes as it is")
   func plain() throws {
     let served = try Served()
     let response = try #require(try served.connect(Self.album).response())
     #expect(response.status == 200)
-    #expect(response.body == served.ground.answer(Self.album).content.withPort(served.port))
+    #expect(response.body == served.ground.respond(Self.album).content.withPort(served.port))
     #expect(response["content-type"] == "application/json;charset=utf-8")
     let picture = try #require(try served.connect("/image/thumb/x/albums-1200868601/8x8bb.png").response())
     #expect(picture.status == 200)
@@ -39,7 +39,7 @@ import Testing
   func reset() throws {
     let served = try Served()
     let text = try served.everything("reset")
-    let whole = served.ground.answer(Self.album).content.withPort(served.port)
+    let whole = served.ground.respond(Self.album).content.withPort(served.port)
     #expect(text.head.contains("Content-Length: \(whole.count)\r\n"))
     #expect(whole.starts(with: text.content))
     #expect(text.content.count == whole.count / 2)
@@ -54,7 +54,7 @@ import Testing
     #expect(text.content.count > 1000)
   }
 
-  @Test("an answer without content breaks off before it has begun")
+  @Test("a response without content breaks off before it has begun")
   func emptyReset() throws {
     let client = try Served().connect(Self.album, fields: "X-Sandbox-Fault: empty-401,reset\r\n")
     #expect((try? client.response()) == nil)
@@ -63,19 +63,19 @@ import Testing
   @Test("slow and delayed answers are whole")
   func slow() throws {
     let served = try Served()
-    let whole = served.ground.answer(Self.album).content.withPort(served.port)
+    let whole = served.ground.respond(Self.album).content.withPort(served.port)
     let fields = "X-Sandbox-Fault: slow=\(whole.count / 2 + 1),delay=20ms\r\n"
     #expect(try served.connect(Self.album, fields: fields).response()?.body == whole)
   }
 
-  @Test("a huge answer is JSON of that length", arguments: [1, 2, 100_000])
+  @Test("a huge response is JSON of that length", arguments: [1, 2, 100_000])
   func huge(count: Int) throws {
     let response = try Served().connect(Self.album, fields: "X-Sandbox-Fault: huge=\(count)\r\n").response()
     #expect(response?.body.count == count)
     #expect(response.flatMap { JSONReader.read($0.body) } != nil)
   }
 
-  @Test("goaway ends the connection behind the answer")
+  @Test("goaway ends the connection behind the response")
   func goaway() throws {
     #expect(try Served().connect(Self.album, fields: "X-Sandbox-Fault: goaway\r\n").response()?.isLast == true)
   }
@@ -92,7 +92,7 @@ import Testing
     let served = try Served()
     let client = try served.connect(Self.album, "HEAD")
     let response = try client.response(isHead: true)
-    #expect(response?["content-length"] == "\(served.ground.answer(Self.album).content.withPort(served.port).count)")
+    #expect(response?["content-length"] == "\(served.ground.respond(Self.album).content.withPort(served.port).count)")
   }
 }
 

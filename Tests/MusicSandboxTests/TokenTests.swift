@@ -11,10 +11,10 @@ import Testing
   @Test("a good token is taken")
   func good() throws {
     let ground = try Ground()
-    #expect(ground.answer("/v1/test").status == 200)
+    #expect(ground.respond("/v1/test").status == 200)
     let exact = try Self.token(claims: Self.claims(exp: Self.now + 15_777_000, iat: Self.now))
-    #expect(ground.answer("/v1/test", fields: [Self.bearer(exact)]).status == 200, "iat and exp at their limits")
-    #expect(ground.answer("/v1/test", fields: [SandboxField("authorization", "bearer \(exact)")]).status == 200)
+    #expect(ground.respond("/v1/test", fields: [Self.bearer(exact)]).status == 200, "iat and exp at their limits")
+    #expect(ground.respond("/v1/test", fields: [SandboxField("authorization", "bearer \(exact)")]).status == 200)
   }
 
   struct BrokenRule: Sendable, CustomTestStringConvertible {
@@ -55,7 +55,7 @@ import Testing
   func brokenRule(rule: BrokenRule) throws {
     let ground = try Ground()
     let token = try Self.token(header: rule.header, claims: rule.claims)
-    Self.expectRefused(ground.answer("/v1/catalog/us/albums/1200868601", fields: [Self.bearer(token)]))
+    Self.expectRefused(ground.respond("/v1/catalog/us/albums/1200868601", fields: [Self.bearer(token)]))
   }
 
   @Test("a signature that is another key's, DER, changed or missing gets 401 with an empty body")
@@ -69,9 +69,9 @@ import Testing
       try Self.token(claims: Self.claims(), key: other), "\(parts[0]).\(parts[1]).", "\(parts[0]).\(parts[1])",
       "\(parts[0]).\(changed[1]).\(parts[2])", "\(good)A", "\(good)=", " \(good)", "\"\(good)\"", "",
     ] {
-      Self.expectRefused(ground.answer("/v1/test", fields: [Self.bearer(token)]))
+      Self.expectRefused(ground.respond("/v1/test", fields: [Self.bearer(token)]))
     }
-    #expect(ground.answer("/v1/test", fields: [Self.bearer(good)]).status == 200)
+    #expect(ground.respond("/v1/test", fields: [Self.bearer(good)]).status == 200)
   }
 
   @Test("a request without one plain Bearer token gets 401 with an empty body")
@@ -79,10 +79,10 @@ import Testing
     let ground = try Ground()
     let good = Self.bearer(ground.token)
     for fields in [[good, good], [SandboxField("Authorization", "Basic \(ground.token)")]] {
-      Self.expectRefused(ground.answer("/v1/test", fields: fields))
+      Self.expectRefused(ground.respond("/v1/test", fields: fields))
     }
-    Self.expectRefused(ground.sandbox.answer(SandboxRequest("GET", "/v1/test")))
-    Self.expectRefused(try Ground { $0.keys = [] }.answer("/v1/test"))
+    Self.expectRefused(ground.sandbox.respond(SandboxRequest("GET", "/v1/test")))
+    Self.expectRefused(try Ground { $0.keys = [] }.respond("/v1/test"))
   }
 
   @Test(
@@ -96,14 +96,14 @@ import Testing
     let token = try Self.token(claims: Self.claims(origin: #"["https://app.example.com","http://localhost:3000"]"#))
     var fields = [Self.bearer(token)]
     if let origin { fields.append(SandboxField("Origin", origin)) }
-    #expect(ground.answer("/v1/test", fields: fields).status == status)
+    #expect(ground.respond("/v1/test", fields: fields).status == status)
     // The same token again, now that its signature is remembered.
-    #expect(ground.answer("/v1/test", fields: fields).status == status)
+    #expect(ground.respond("/v1/test", fields: fields).status == status)
   }
 
   @Test("a token without origins works from everywhere")
   func noOrigin() throws {
-    #expect(try Ground().answer("/v1/test", fields: [SandboxField("Origin", "https://a.example")]).status == 200)
+    #expect(try Ground().respond("/v1/test", fields: [SandboxField("Origin", "https://a.example")]).status == 200)
   }
 
   @Test("a remembered token is still refused once its time is over, or before it has come")
@@ -111,25 +111,25 @@ import Testing
     let ground = try Ground()
     let token = Self.bearer(try Self.token(claims: Self.claims(exp: Self.now + 15_777_000, iat: Self.now)))
     for (skew, status) in [(0, 200), (-1, 401), (15_776_999, 200), (15_777_000, 401), (0, 200)] {
-      _ = ground.answer("/sandbox/faults", "PUT", content: #"{"clockSkew":\#(skew)}"#)
-      #expect(ground.answer("/v1/test", fields: [token]).status == status, "skew \(skew)")
+      _ = ground.respond("/sandbox/faults", "PUT", content: #"{"clockSkew":\#(skew)}"#)
+      #expect(ground.respond("/v1/test", fields: [token]).status == status, "skew \(skew)")
     }
   }
 
   @Test("a clock that is behind refuses a fresh token and says in Date what time it has")
   func skew() throws {
     let ground = try Ground { $0.clockSkew = -120 }
-    let answer = ground.answer("/v1/test")
-    Self.expectRefused(answer)
-    #expect(answer.fields.single("date") == IMFFixdate.text(Ground.now - 120))
-    #expect(try Ground().answer("/v1/test").fields.single("date") == nil)
+    let response = ground.respond("/v1/test")
+    Self.expectRefused(response)
+    #expect(response.fields.single("date") == IMFFixdate.text(Ground.now - 120))
+    #expect(try Ground().respond("/v1/test").fields.single("date") == nil)
   }
 
   // MARK: -
 
-  private static func expectRefused(_ answer: SandboxAnswer) {
-    #expect(answer.status == 401)
-    #expect(answer.content == [])
+  private static func expectRefused(_ response: SandboxResponse) {
+    #expect(response.status == 401)
+    #expect(response.content == [])
   }
 
   private static func bearer(_ token: String) -> SandboxField { SandboxField("Authorization", "Bearer \(token)") }

@@ -74,7 +74,7 @@
     }()
 
     private static func ask(_ path: String, query: [UInt8]?, token: [UInt8]? = nil, user: [UInt8] = []) {
-      _ = sandbox.answer(
+      _ = sandbox.respond(
         SandboxRequest(
           "GET", path, query: query.map { String(decoding: $0, as: UTF8.self) },
           fields: [

@@ -70,17 +70,17 @@ import HTTPCache
     private static func conditions(_ fill: (inout Preconditions) -> Void) {
       var preconditions = Preconditions()
       fill(&preconditions)
-      _ = answer([.eTag: "\"x\""])?.isNotModified(preconditions, now: now)
+      _ = respond([.eTag: "\"x\""])?.isNotModified(preconditions, now: now)
     }
 
     private static func response(_ name: HTTPField.Name, _ value: [UInt8]) {
       let fields: HTTPFields = [name: String(decoding: value, as: UTF8.self)]
-      _ = answer(headerPolicy.responseFields(fields) + fields)
+      _ = respond(headerPolicy.responseFields(fields) + fields)
     }
 
     private static let now = CacheTime(monotonic: 0, wall: 1_795_000_000)
 
-    private static func answer(_ fields: HTTPFields) -> StoredResponse? {
+    private static func respond(_ fields: HTTPFields) -> StoredResponse? {
       try? StoredResponse(
         ReceivedResponse(
           status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: now, receivedAt: now),

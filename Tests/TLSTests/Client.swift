@@ -34,8 +34,8 @@ final class Client {
       if flight.isEmpty { return }
       // A server that gives up says why by an alert, which the client is to find out about.
       _ = try? server.receive(flight)
-      let answer = server.takeOutgoing()
-      if !answer.isEmpty { try receive(answer) }
+      let response = server.takeOutgoing()
+      if !response.isEmpty { try receive(response) }
     }
   }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The end of a session")
 struct ClosureTests {
-  @Test("the client's close_notify is told from a cut, and the server may still answer", arguments: Version.allCases)
+  @Test("the client's close_notify is told from a cut, and the server may still response", arguments: Version.allCases)
   func closedByPeer(version: Version) throws {
     let client = try TLSClient(version.settings)
     let server = try Server(Files().context())
@@ -34,7 +34,7 @@ struct ClosureTests {
     let server = try Server(Files().context())
     let error = #expect(throws: TLSError.self) { try server.send([1]) }
     #expect(error?.cause == .internalFailure)
-    #expect(error?.isFaultOfPeer == false)
+    #expect(error?.isCausedByPeer == false)
     #expect(server.close().isEmpty)
   }
 

@@ -148,7 +148,7 @@ struct ContextTests {
       try TLSContext(certificateFile: directory.path(of: certificateFile), keyFile: directory.path(of: keyFile))
     }
     #expect(error?.cause == .configuration)
-    #expect(error?.isFaultOfPeer == false)
+    #expect(error?.isCausedByPeer == false)
     return error?.description ?? ""
   }
 }

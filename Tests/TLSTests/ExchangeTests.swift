@@ -18,8 +18,8 @@ struct ExchangeTests {
       #expect(server.session.version == version.testDescription)
       try server.receive(client.write(request))
       #expect(server.plaintext == request)
-      client.receive(try server.send(Array("answer".utf8)))
-      #expect(client.read() == Array("answer".utf8))
+      client.receive(try server.send(Array("response".utf8)))
+      #expect(client.read() == Array("response".utf8))
     }
   }
 

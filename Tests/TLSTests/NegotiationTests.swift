@@ -69,11 +69,11 @@ struct NegotiationTests {
   func refusesWeakness(label: String, settings: TLSClient.Settings) throws {
     let (error, alert) = try refusal(of: settings)
     #expect(error?.cause == .violationByPeer, "\(label)")
-    #expect(error?.isFaultOfPeer == true)
+    #expect(error?.isCausedByPeer == true)
     #expect(alert.first == 21, "an alert record")
   }
 
-  @Test("asks for a client certificate only if there is a client CA, and takes none for an answer")
+  @Test("asks for a client certificate only if there is a client CA, and takes none for a response")
   func clientCertificateIsOptional() throws {
     let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
     let files = try Files()

@@ -49,39 +49,39 @@ func checkCoding(_ value: [UInt8]) {
 
 /// No condition is met that does not name the tag, and one that leads with it is.
 func checkTags(_ value: [UInt8]) {
-  let answer = makeAnswer([.eTag: "\"x\""])
+  let response = makeResponse([.eTag: "\"x\""])
   var preconditions = Preconditions()
   preconditions.add(ifNoneMatch: value.span)
-  let isMet = answer.isNotModified(preconditions, now: moment(0))
+  let isMet = response.isNotModified(preconditions, now: moment(0))
   precondition(!isMet || contains(value, "\"x\"") || contains(value, "*"))
   var leading = Preconditions()
   let list = Array("W/\"x\" ,".utf8) + value
   leading.add(ifNoneMatch: list.span)
-  precondition(answer.isNotModified(leading, now: moment(0)))
+  precondition(response.isNotModified(leading, now: moment(0)))
   var dates = Preconditions()
   dates.add(ifModifiedSince: value.span)
-  _ = answer.isNotModified(dates, now: moment(0))
+  _ = response.isNotModified(dates, now: moment(0))
 }
 
 /// Ages and lifetimes stay countable, a hit is fresh, and what must not be kept or used is not, whatever else is said.
 func check(_ fields: HTTPFields, _ request: RequestDirectives) {
-  let answer = makeAnswer(fields)
+  let response = makeResponse(fields)
   for seconds in [0, 1, 59, 86_400, 1 << 40] {
-    let selection = Selection(answer, now: moment(seconds))
+    let selection = Selection(response, now: moment(seconds))
     precondition((0...1 << 31).contains(selection.age) && selection.timeToLive <= 1 << 31)
     precondition(!selection.fields(CacheStatus(.hit, timeToLive: selection.timeToLive)).isEmpty)
     let cache = ResponseCache(settings: settings)
     let key = CacheKey("/")
-    precondition(cache.store(answer, for: key) == (answer.verdict == .store))
+    precondition(cache.store(response, for: key) == (response.verdict == .store))
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: moment(seconds))
     if case .hit(let selection) = lookup { precondition(selection.isFresh) }
     _ = cache.lookup(key, sending: [.acceptLanguage: "de"], request: request, now: moment(seconds))
   }
   let mustUnderstand = fields[.cacheControl]?.lowercased().contains("must-understand") ?? false
-  precondition(mustUnderstand || makeAnswer(fields + [.cacheControl: "no-store"]).verdict != .store)
-  precondition(makeAnswer(fields + [.cacheControl: "private"]).verdict != .store)
-  precondition(makeAnswer(fields + [.vary: "*"]).verdict != .store)
-  let uncached = Selection(makeAnswer(fields + [.cacheControl: "no-cache"]), now: moment(0))
+  precondition(mustUnderstand || makeResponse(fields + [.cacheControl: "no-store"]).verdict != .store)
+  precondition(makeResponse(fields + [.cacheControl: "private"]).verdict != .store)
+  precondition(makeResponse(fields + [.vary: "*"]).verdict != .store)
+  let uncached = Selection(makeResponse(fields + [.cacheControl: "no-cache"]), now: moment(0))
   precondition(!uncached.isFresh && !uncached.mayServeOnError(request))
 }
 
@@ -102,7 +102,7 @@ let settings = {
   return settings
 }()
 
-func makeAnswer(_ fields: HTTPFields) -> StoredResponse {
+func makeResponse(_ fields: HTTPFields) -> StoredResponse {
   let received = ReceivedResponse(
     status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: moment(0),
     receivedAt: moment(0))

@@ -1,7 +1,7 @@
 import HTTP2
 import HTTPTypes
 
-/// Entry point of libFuzzer: gives the input, behind a client's preface, to a server that answers whatever it is asked,
+/// Entry point of libFuzzer: gives the input, behind a client's preface, to a server that responses whatever it is asked,
 /// at once and in two parts, and traps unless both hear the same, and every stream ends once.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP2Server(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {

@@ -1,7 +1,7 @@
 import ServerSettings
 import TokenServer
 
-/// Entry point of libFuzzer: takes the input for a setting's value in JSON5, and traps unless every fault is one safe line.
+/// Entry point of libFuzzer: takes the input for a setting's value in JSON5, and traps unless every error is one safe line.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzSettings(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let text = String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
@@ -10,10 +10,10 @@ public func fuzzSettings(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     host: HostFacts(openFiles: 1024, cores: 2, logsToTerminal: false))
   do {
     _ = try Settings.load(input)
-    preconditionFailure("there is no key, so there must be a fault")
+    preconditionFailure("there is no key, so there must be an error")
   } catch {
-    for fault in error.faults {
-      let sentence = fault.description
+    for error in error.errors {
+      let sentence = error.description
       precondition(sentence.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }, "one line")
       precondition(sentence.utf8.count < 4096, "no longer than a line may be")
     }

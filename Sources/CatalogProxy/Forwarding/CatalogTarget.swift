@@ -64,7 +64,7 @@ public struct CatalogTarget: Sendable, Equatable {
   /// ``bytes`` as text, for an `UpstreamRequest`.
   public var target: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// Whether its answer may be stored, and given to others who ask the same.
+  /// Whether its response may be stored, and given to others who ask the same.
   public var isStorable: Bool {
     switch kind {
     case .catalog, .storefronts, .language: !wantsUserToken

@@ -44,7 +44,7 @@ public struct HeaderPolicy: Sendable {
   ///   - target: What is asked for.
   ///   - caller: The caller's fields.
   ///   - hasContent: Whether content goes along.
-  ///   - acceptsGzip: Whether a compressed answer is of use.
+  ///   - acceptsGzip: Whether a compressed response is of use.
   /// - Throws: What in the caller's fields keeps the request from going upstream.
   public func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true

@@ -3,7 +3,7 @@ import Bytes
 /// A query that has been judged: what of it matters to a cache, and whether it asks about a user.
 ///
 /// The query itself is sent as it came. Its normal form is a key only: equal for two queries that cannot but mean the
-/// same to Apple, and different in every doubt, because a key that is too coarse hands one caller the answer to
+/// same to Apple, and different in every doubt, because a key that is too coarse hands one caller the response to
 /// another's question.
 struct QueryParameters {
   /// The parameters in their normal form, joined by `&`.

@@ -2,7 +2,7 @@ public import HTTPMessages
 public import HTTPTypes
 public import UpstreamAdmission
 
-/// What a caller is told when there is no answer of Apple's to hand on: the one place where causes become answers.
+/// What a caller is told when there is no response of Apple's to hand on: the one place where causes become responses.
 public struct UpstreamFailure: Error, Sendable, Equatable {
   /// The `code` of the error object.
   public enum Code: String, Sendable, CaseIterable {
@@ -56,7 +56,7 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
     case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived:
       self.init(.upstreamError, "There is no secure connection to \(nextHop). The server's log says why.", status)
     case .connectionTerminated, .responseIncomplete, .responseHeaderSectionSize, .protocolError:
-      self.init(.upstreamError, "\(nextHop) broke off its answer, or sent none. \(Self.whatToDo)", status)
+      self.init(.upstreamError, "\(nextHop) broke off its response, or sent none. \(Self.whatToDo)", status)
     case .proxyInternalError, .cancelled:
       self.init(.upstreamError, "The request to \(nextHop) was given up. \(Self.whatToDo)", status)
     }
@@ -77,7 +77,7 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
   }
 
-  /// There is no memory to collect the answer in.
+  /// There is no memory to collect the response in.
   public static let overMemory = UpstreamFailure(
     .overloaded, "This server holds as much for its clients as it can. Send the request again after a moment.",
     retryAfter: 1, ProxyStatus(error: "proxy_internal_error"))
@@ -145,7 +145,7 @@ extension Duration {
 public struct ProxyStatus: Sendable, Equatable {
   /// The proxy's name: a token (RFC 9110 §5.6.2).
   public var proxy: String
-  /// The error type (RFC 9209 §2.3); nil if the upstream's answer itself is the matter.
+  /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the matter.
   public var error: String?
   /// The status that the upstream answered with.
   public var receivedStatus: Int?

@@ -6,7 +6,7 @@ import HTTPMessages
 import HTTPTypes
 import Memory
 
-/// One request on a stream of HTTP/2, and its answer.
+/// One request on a stream of HTTP/2, and its response.
 final class HTTP2Exchange: @unchecked Sendable {
   // Sendable by confinement, as the connection is.
   let stream: HTTP2StreamID
@@ -67,7 +67,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     } catch {
       return refuse(Refusal(error))
     }
-    if declaredLength ?? 0 > 0 { answer() } else { noteHeld() }
+    if declaredLength ?? 0 > 0 { respond() } else { noteHeld() }
   }
 
   /// Has the connection account for what the exchange holds while it waits.
@@ -80,14 +80,14 @@ final class HTTP2Exchange: @unchecked Sendable {
   func received(_ bytes: Span<UInt8>) {
     owner.contentBytes += bytes.count
     content.append(bytes)
-    if !hasBegun { answer() }
+    if !hasBegun { respond() }
   }
 
   func receivedEnd() {
     content.finish()
     if !hasBegun {
       declaredLength = 0
-      answer()
+      respond()
     }
   }
 
@@ -96,7 +96,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     respond(refusal.response(id: request.id))
   }
 
-  private func answer() {
+  private func respond() {
     hasBegun = true
     do {
       switch try router.operation(for: request).action {
@@ -188,7 +188,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     let body: () async throws(Refusal) -> Response
   }
 
-  // MARK: The answer
+  // MARK: The response
 
   private func finish(_ response: Response) {
     respond(router.finished(response, for: request))

@@ -59,7 +59,7 @@ enum ResourceType: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// A relationship that resources of a type have, and how much of it an answer shows.
+/// A relationship that resources of a type have, and how much of it a response shows.
 struct RelationshipRule: Sendable {
   /// What stands in a resource that is asked for directly, without `include`.
   enum Appearance: Sendable {

@@ -11,9 +11,9 @@ struct Storefront: Sendable {
 
   var defaultLanguageTag: String { languageTags.first ?? "en-GB" }
 
-  /// The language that an answer is in: the one asked for if there is one such, else a relative of it, else the default.
+  /// The language that a response is in: the one asked for if there is one such, else a relative of it, else the default.
   ///
-  /// Throws for what is no language tag. Apple's answer to a tag that is well-formed but not supported is not known.
+  /// Throws for what is no language tag. Apple's response to a tag that is well-formed but not supported is not known.
   func language(for tag: String?) throws(AppleError) -> String {
     guard let tag else { return defaultLanguageTag }
     guard Self.isPlausible(tag) else { throw .invalidParameter("l", "Invalid language tag '\(tag)'") }

@@ -12,13 +12,13 @@ struct CatalogEndpoint {
     segments = Array(request.segments.dropFirst(2))
   }
 
-  func answer() throws(AppleError) -> Document {
+  func respond() throws(AppleError) -> Document {
     try request.require("GET", "HEAD")
     let relation = try LibraryRelation(request)
     switch segments.first {
     case nil: return try severalTypes()
-    case "search": return try SearchEndpoint(place, request.query).answer(segments.dropFirst())
-    case "charts" where segments.count == 1: return try ChartsEndpoint(place, request.query).answer()
+    case "search": return try SearchEndpoint(place, request.query).respond(segments.dropFirst())
+    case "charts" where segments.count == 1: return try ChartsEndpoint(place, request.query).respond()
     case let name?:
       guard let type = ResourceType(rawValue: name) else {
         throw .invalidPath("Unknown catalog resource type '\(name.prefix(64))'")
@@ -29,9 +29,9 @@ struct CatalogEndpoint {
 
   private func resources(_ type: ResourceType, _ relation: LibraryRelation) throws(AppleError) -> Document {
     switch segments.count {
-    case 1: return try CollectionEndpoint(place, request.query, type).answer()
+    case 1: return try CollectionEndpoint(place, request.query, type).respond()
     case 2: return try single(type, segments[1], relation)
-    case 3 where segments[2] == "library": return try relation.answer(try item(type, segments[1]))
+    case 3 where segments[2] == "library": return try relation.respond(try item(type, segments[1]))
     case 3: return try related(type, segments[1], segments[2])
     case 4 where segments[2] == "view": return try view(type, segments[1], segments[3])
     default: throw .pathNotFound
@@ -109,7 +109,7 @@ struct CollectionEndpoint {
   }
 
   /// Resources that are not there are left out: only a single one is answered with 404.
-  func answer() throws(AppleError) -> Document {
+  func respond() throws(AppleError) -> Document {
     let writer = ResourceWriter(place: place, selection: try Selection(query, for: [type]))
     if let filter = try filter() { return try filtered(filter.name, filter.values, writer) }
     if let ids = query.list("ids") {
@@ -201,7 +201,7 @@ struct APIRequest {
     }
   }
 
-  /// Whether the answer may depend on the user.
+  /// Whether the response may depend on the user.
   var isPersonal: Bool { query["relate"] != nil || !query.bracketed("filter").isEmpty || segments.last == "library" }
 
   /// Throws 405 unless the method is one of these.

@@ -11,7 +11,7 @@ struct ChartsEndpoint {
     (self.place, self.query) = (place, query)
   }
 
-  func answer() throws(AppleError) -> Document {
+  func respond() throws(AppleError) -> Document {
     let types = try requestedTypes()
     let paging = try Paging(query, standard: 20, maximum: 50, offsetBelow: Self.offsetBound)
     let genre = query["genre"]

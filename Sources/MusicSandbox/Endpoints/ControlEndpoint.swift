@@ -8,7 +8,7 @@ struct ControlEndpoint {
   let options: SandboxOptions
 
   /// - Parameter segments: Those of the whole path.
-  func answer(_ request: SandboxRequest, _ segments: [String]) throws(AppleError) -> SandboxAnswer {
+  func respond(_ request: SandboxRequest, _ segments: [String]) throws(AppleError) -> SandboxResponse {
     guard segments.count == 2 else { throw .pathNotFound }
     switch segments[1] {
     case "faults": return try faults(request)
@@ -17,7 +17,7 @@ struct ControlEndpoint {
     }
   }
 
-  private func faults(_ request: SandboxRequest) throws(AppleError) -> SandboxAnswer {
+  private func faults(_ request: SandboxRequest) throws(AppleError) -> SandboxResponse {
     switch request.method {
     case "GET", "HEAD": break
     case "PUT":
@@ -37,12 +37,12 @@ struct ControlEndpoint {
     ])
   }
 
-  private func log(_ request: SandboxRequest) throws(AppleError) -> SandboxAnswer {
+  private func log(_ request: SandboxRequest) throws(AppleError) -> SandboxResponse {
     switch request.method {
     case "GET", "HEAD": return .json(log.document)
     case "DELETE":
       log.clear()
-      return SandboxAnswer(204)
+      return SandboxResponse(204)
     default: throw .methodNotAllowed("GET, HEAD, DELETE")
     }
   }

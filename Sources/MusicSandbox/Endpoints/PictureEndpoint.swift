@@ -4,9 +4,9 @@ import CZlib
 /// token.
 enum PictureEndpoint {
   /// - Parameter segments: Those behind `image`.
-  static func answer(
+  static func respond(
     _ request: SandboxRequest, _ segments: ArraySlice<String>, catalog: Catalog
-  ) throws(AppleError) -> SandboxAnswer {
+  ) throws(AppleError) -> SandboxResponse {
     guard request.method == "GET" || request.method == "HEAD" else { throw .methodNotAllowed("GET, HEAD") }
     guard segments.first == "thumb", segments.count >= 3, let size = size(segments[segments.endIndex - 1]),
       let key = key(segments[segments.endIndex - 2])
@@ -14,7 +14,7 @@ enum PictureEndpoint {
     guard catalog.contains(key),
       let png = PNG.gradient(width: size.width, height: size.height, Artwork(of: key).colours)
     else { throw .resourceNotFound }
-    return SandboxAnswer(
+    return SandboxResponse(
       200,
       fields: [SandboxField("Content-Type", "image/png"), SandboxField("Cache-Control", "public, max-age=86400")],
       content: png)

@@ -13,7 +13,7 @@ struct SearchEndpoint {
   }
 
   /// - Parameter segments: Those behind `search`.
-  func answer(_ segments: ArraySlice<String>) throws(AppleError) -> Document {
+  func respond(_ segments: ArraySlice<String>) throws(AppleError) -> Document {
     switch segments.first {
     case nil: return try results()
     case "hints" where segments.count == 1: return try hints()

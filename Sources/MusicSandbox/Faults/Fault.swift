@@ -14,11 +14,11 @@ public enum Fault: Sendable, Equatable {
   case huge(Int)
   /// `slow=N`: so many bytes of content in each tenth of a second.
   case slow(Int)
-  /// `reset`: the answer breaks off in its middle, after its whole length was announced.
+  /// `reset`: the response breaks off in its middle, after its whole length was announced.
   case reset
-  /// `truncate`: the answer breaks off in its middle, and no length was announced.
+  /// `truncate`: the response breaks off in its middle, and no length was announced.
   case truncate
-  /// `goaway`: the connection ends behind the answer.
+  /// `goaway`: the connection ends behind the response.
   case goaway
   /// `set-cookie`: fields that a proxy must not hand on: cookies, CORS, authentication, tracing.
   case foreignFields
@@ -74,35 +74,35 @@ public enum Fault: Sendable, Equatable {
 }
 
 extension Fault {
-  /// The answer that takes the place of the true one; nil if this fault leaves it.
+  /// The response that takes the place of the true one; nil if this fault leaves it.
   ///
   /// - Parameter id: The identifier of an error object.
-  func replacement(id: String) -> SandboxAnswer? {
+  func replacement(id: String) -> SandboxResponse? {
     switch self {
-    case .status(let status): AppleError.serverFault(status).answer(id: id)
+    case .status(let status): AppleError.serverFault(status).respond(id: id)
     case .unauthorized: .unauthorized
     case .rateLimited: .rateLimited
-    case .redirect(let location): SandboxAnswer(301, fields: [SandboxField("Location", location)])
+    case .redirect(let location): SandboxResponse(301, fields: [SandboxField("Location", location)])
     case .huge(let count): Self.filled(count)
     default: nil
     }
   }
 
-  private static func filled(_ count: Int) -> SandboxAnswer {
-    var answer = SandboxAnswer(200, fields: [SandboxField("Content-Type", "application/json;charset=utf-8")])
-    answer.delivery.filling = count
-    return answer
+  private static func filled(_ count: Int) -> SandboxResponse {
+    var response = SandboxResponse(200, fields: [SandboxField("Content-Type", "application/json;charset=utf-8")])
+    response.delivery.filling = count
+    return response
   }
 
-  /// What this fault does to an answer, the true one or another's.
-  func apply(to answer: inout SandboxAnswer) {
+  /// What this fault does to a response, the true one or another's.
+  func apply(to response: inout SandboxResponse) {
     switch self {
-    case .delay(let duration): answer.delivery.delay = duration
-    case .slow(let pace): answer.delivery.pace = pace
-    case .reset: answer.delivery.ending = .reset
-    case .truncate: answer.delivery.ending = .truncated
-    case .goaway: answer.delivery.closesConnection = true
-    case .foreignFields: answer.fields += Self.foreign
+    case .delay(let duration): response.delivery.delay = duration
+    case .slow(let pace): response.delivery.pace = pace
+    case .reset: response.delivery.ending = .reset
+    case .truncate: response.delivery.ending = .truncated
+    case .goaway: response.delivery.closesConnection = true
+    case .foreignFields: response.fields += Self.foreign
     case .status, .unauthorized, .rateLimited, .redirect, .huge: break
     }
   }
@@ -117,12 +117,12 @@ extension Fault {
   ]
 }
 
-extension SandboxAnswer {
-  /// Apple's answer to a developer token that it refuses: nothing at all.
-  static let unauthorized = SandboxAnswer(401)
+extension SandboxResponse {
+  /// Apple's response to a developer token that it refuses: nothing at all.
+  static let unauthorized = SandboxResponse(401)
 
-  /// Apple's answer over its rate: not in its documented shape, and without `Retry-After`.
-  static let rateLimited = SandboxAnswer.json(["message": "API capacity exceeded"], status: 429)
+  /// Apple's response over its rate: not in its documented shape, and without `Retry-After`.
+  static let rateLimited = SandboxResponse.json(["message": "API capacity exceeded"], status: 429)
 }
 
 extension Fault: CustomStringConvertible {

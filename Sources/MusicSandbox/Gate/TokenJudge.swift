@@ -81,7 +81,7 @@ final class TokenJudge: Sendable {
 enum TokenVerdict: Sendable, Equatable {
   /// It is good, for this team.
   case accepted(team: String, keyID: String, secondsLeft: Int)
-  /// It is not, for this reason; Apple's answer is 401 with an empty body whatever the reason is.
+  /// It is not, for this reason; Apple's response is 401 with an empty body whatever the reason is.
   case refused(String)
 
   /// For the log of requests, in place of the token.

@@ -18,12 +18,12 @@ struct LibraryEndpoint {
     segments = Array(request.segments.dropFirst(2))
   }
 
-  func answer() throws(AppleError) -> SandboxAnswer {
+  func respond() throws(AppleError) -> SandboxResponse {
     guard let name = segments.first else { return try add() }
     switch (name, segments.count) {
     case ("search", 1): return try get(search())
     case ("recently-added", 1): return try get(list(.albums, name: name))
-    case ("playlists", _): return try PlaylistEndpoint(request, library, place, now: now).answer()
+    case ("playlists", _): return try PlaylistEndpoint(request, library, place, now: now).respond()
     default:
       guard let type = ResourceType(rawValue: name), LibraryWriter.prefix(type) != nil else {
         throw .invalidPath("Unknown library resource type '\(name.prefix(64))'")
@@ -37,7 +37,7 @@ struct LibraryEndpoint {
     }
   }
 
-  private func get(_ document: @autoclosure () throws(AppleError) -> Document) throws(AppleError) -> SandboxAnswer {
+  private func get(_ document: @autoclosure () throws(AppleError) -> Document) throws(AppleError) -> SandboxResponse {
     try request.require("GET", "HEAD")
     return .json(try document())
   }
@@ -114,7 +114,7 @@ struct LibraryEndpoint {
   // MARK: Adding
 
   /// `POST /v1/me/library?ids[albums]=…`: accepted, and done at once.
-  private func add() throws(AppleError) -> SandboxAnswer {
+  private func add() throws(AppleError) -> SandboxResponse {
     try request.require("POST")
     let groups = request.query.bracketed("ids")
     guard !groups.isEmpty else { throw .missingParameter("ids", "No id(s) supplied on the request") }
@@ -128,7 +128,7 @@ struct LibraryEndpoint {
         guard library.add(item.key, songs: songs) else { throw .libraryFull }
       }
     }
-    return SandboxAnswer(202)
+    return SandboxResponse(202)
   }
 }
 
@@ -146,8 +146,8 @@ struct LibraryRelation {
     if isWanted || isPersonal { _ = try request.library() }
   }
 
-  /// The answer to a request for the relationship itself.
-  func answer(_ item: Item) throws(AppleError) -> Document {
+  /// The response to a request for the relationship itself.
+  func respond(_ item: Item) throws(AppleError) -> Document {
     let library = try request.library()
     return ["data": data(item, library)]
   }

@@ -20,11 +20,11 @@ struct MeEndpoint {
     segments = Array(request.segments.dropFirst())
   }
 
-  func answer() throws(AppleError) -> SandboxAnswer {
+  func respond() throws(AppleError) -> SandboxResponse {
     switch (segments.first, segments.dropFirst().first) {
     case ("storefront", nil): return try get(["data": [place.storefront.document]])
-    case ("library", _): return try LibraryEndpoint(request, library, place, now: now).answer()
-    case ("ratings", _): return try RatingsEndpoint(request, library, place).answer()
+    case ("library", _): return try LibraryEndpoint(request, library, place, now: now).respond()
+    case ("ratings", _): return try RatingsEndpoint(request, library, place).respond()
     case ("recent", "played"), ("history", "heavy-rotation"), ("recent", "radio-stations"):
       return try recent()
     case ("recommendations", _): return try get(recommendations())
@@ -32,13 +32,13 @@ struct MeEndpoint {
     }
   }
 
-  private func get(_ document: @autoclosure () throws(AppleError) -> Document) throws(AppleError) -> SandboxAnswer {
+  private func get(_ document: @autoclosure () throws(AppleError) -> Document) throws(AppleError) -> SandboxResponse {
     try request.require("GET", "HEAD")
     return .json(try document())
   }
 
   /// Albums, or songs behind `/tracks`. At most ten at a time, as Apple has it.
-  private func recent() throws(AppleError) -> SandboxAnswer {
+  private func recent() throws(AppleError) -> SandboxResponse {
     let type: ResourceType
     switch segments.dropFirst(2).first {
     case nil: type = segments[1] == "radio-stations" ? .stations : .albums

@@ -19,7 +19,7 @@ struct PlaylistEndpoint {
     segments = Array(request.segments.dropFirst(3))
   }
 
-  func answer() throws(AppleError) -> SandboxAnswer {
+  func respond() throws(AppleError) -> SandboxResponse {
     guard let id = segments.first else { return try collection() }
     guard let playlist = library.playlist(id) else { throw .resourceNotFound }
     switch segments.dropFirst().first {
@@ -29,7 +29,7 @@ struct PlaylistEndpoint {
     }
   }
 
-  private func collection() throws(AppleError) -> SandboxAnswer {
+  private func collection() throws(AppleError) -> SandboxResponse {
     try request.require("GET", "HEAD", "POST")
     if request.method == "POST" { return try make() }
     let all = library.playlists
@@ -41,23 +41,23 @@ struct PlaylistEndpoint {
       ]))
   }
 
-  private func single(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxAnswer {
+  private func single(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxResponse {
     try request.require("GET", "HEAD", "PUT", "PATCH", "DELETE")
     switch request.method {
     case "PUT", "PATCH": return try change(playlist)
     case "DELETE":
       guard library.removePlaylist(playlist.id) else { throw .resourceNotFound }
-      return SandboxAnswer(204)
+      return SandboxResponse(204)
     default: return .json(["data": [writer.playlist(playlist)]])
     }
   }
 
-  private func tracks(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxAnswer {
+  private func tracks(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxResponse {
     try request.require("GET", "HEAD", "POST")
     if request.method == "POST" {
       let added = try tracks(in: object()["data"])
       guard library.changePlaylist(playlist.id, { $0.tracks += added }) else { throw .libraryFull }
-      return SandboxAnswer(204)
+      return SandboxResponse(204)
     }
     let items = playlist.tracks.compactMap { place.catalog.item($0, in: place.storefront.id) }
     let paging = try Paging(request.query, standard: 100, maximum: 100)
@@ -70,7 +70,7 @@ struct PlaylistEndpoint {
 
   // MARK: Writing
 
-  private func make() throws(AppleError) -> SandboxAnswer {
+  private func make() throws(AppleError) -> SandboxResponse {
     let object = try object()
     guard let name = try text("name", in: object), !name.isEmpty else {
       throw .invalidContent("A playlist needs attributes.name")
@@ -83,7 +83,7 @@ struct PlaylistEndpoint {
     return .json(["data": [writer.playlist(made)]], status: 201)
   }
 
-  private func change(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxAnswer {
+  private func change(_ playlist: UserLibrary.Playlist) throws(AppleError) -> SandboxResponse {
     let object = try object()
     let name = try text("name", in: object)
     let description = try text("description", in: object)
@@ -94,7 +94,7 @@ struct PlaylistEndpoint {
       if isWhole || description != nil { playlist.description = description }
     }
     guard isChanged else { throw .resourceNotFound }
-    return SandboxAnswer(204)
+    return SandboxResponse(204)
   }
 
   private func object() throws(AppleError) -> JSONValue {
@@ -148,7 +148,7 @@ struct RatingsEndpoint {
     (self.request, self.library, self.place) = (request, library, place)
   }
 
-  func answer() throws(AppleError) -> SandboxAnswer {
+  func respond() throws(AppleError) -> SandboxResponse {
     let segments = Array(request.segments.dropFirst(2))
     guard let name = segments.first, segments.count <= 2 else { throw .pathNotFound }
     guard let type = ResourceType(rawValue: name), type.playKind != nil else {
@@ -162,14 +162,14 @@ struct RatingsEndpoint {
     case "PUT": return try put(key)
     case "DELETE":
       _ = library.rate(key, nil)
-      return SandboxAnswer(204)
+      return SandboxResponse(204)
     default:
       guard let value = library.rating(key) else { throw .resourceNotFound }
       return .json(["data": [document(key, value)]])
     }
   }
 
-  private func list(_ type: ResourceType) throws(AppleError) -> SandboxAnswer {
+  private func list(_ type: ResourceType) throws(AppleError) -> SandboxResponse {
     try request.require("GET", "HEAD")
     guard let ids = request.query.list("ids") else {
       throw .missingParameter("ids", "No id(s) supplied on the request")
@@ -180,7 +180,7 @@ struct RatingsEndpoint {
     return .json(["data": .array(ratings)])
   }
 
-  private func put(_ key: ResourceKey) throws(AppleError) -> SandboxAnswer {
+  private func put(_ key: ResourceKey) throws(AppleError) -> SandboxResponse {
     guard let value = JSONReader.read(request.content), case .number(let text)? = value["attributes"]?["value"],
       let rating = Int(text), rating == 1 || rating == -1
     else { throw .invalidContent("attributes.value must be 1 or -1") }

@@ -156,17 +156,17 @@ struct AppleError: Error, Sendable, Equatable {
 
   // MARK: -
 
-  /// The answer.
+  /// The response.
   ///
   /// - Parameter id: The identifier of this occurrence.
-  func answer(id: String) -> SandboxAnswer {
+  func respond(id: String) -> SandboxResponse {
     let error = Document.object([
       ("id", .string(id)), ("title", .string(title)), ("detail", .string(detail)), ("status", "\(status)"),
       ("code", .string(code)), ("source", parameter.map { ["parameter": .string($0)] }),
     ])
-    var answer = SandboxAnswer.json(["errors": [error]], status: status)
-    if let allow { answer.fields.append(SandboxField("Allow", allow)) }
-    return answer
+    var response = SandboxResponse.json(["errors": [error]], status: status)
+    if let allow { response.fields.append(SandboxField("Allow", allow)) }
+    return response
   }
 }
 

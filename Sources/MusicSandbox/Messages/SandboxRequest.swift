@@ -45,7 +45,7 @@ public struct SandboxRequest: Sendable {
 }
 
 /// What the emulator answers, and how it is to be sent.
-public struct SandboxAnswer: Sendable, Equatable {
+public struct SandboxResponse: Sendable, Equatable {
   /// The status code.
   public var status: Int
   /// The header fields, without those that frame the message.
@@ -55,7 +55,7 @@ public struct SandboxAnswer: Sendable, Equatable {
   /// How it goes out.
   public var delivery = Delivery()
 
-  /// How an answer goes out: as it stands, unless a fault was asked for.
+  /// How a response goes out: as it stands, unless a fault was asked for.
   public struct Delivery: Sendable, Equatable {
     /// How long nothing happens before it.
     public var delay: Duration = .zero
@@ -68,7 +68,7 @@ public struct SandboxAnswer: Sendable, Equatable {
     /// So many bytes of filling in place of `content`, made as they are sent.
     public var filling: Int?
 
-    /// Whether the answer can be given at once and whole.
+    /// Whether the response can be given at once and whole.
     var isPlain: Bool { delay == .zero && pace == nil && ending == .whole && filling == nil }
   }
 
@@ -82,13 +82,13 @@ public struct SandboxAnswer: Sendable, Equatable {
     case truncated
   }
 
-  /// An answer.
+  /// A response.
   public init(_ status: Int, fields: [SandboxField] = [], content: [UInt8] = []) {
     (self.status, self.fields, self.content) = (status, fields, content)
   }
 
-  static func json(_ document: Document, status: Int = 200) -> SandboxAnswer {
-    SandboxAnswer(
+  static func json(_ document: Document, status: Int = 200) -> SandboxResponse {
+    SandboxResponse(
       status, fields: [SandboxField("Content-Type", "application/json;charset=utf-8")], content: document.bytes)
   }
 }

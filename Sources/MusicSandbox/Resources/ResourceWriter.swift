@@ -110,9 +110,9 @@ extension RelationshipRule {
 struct Place: Sendable {
   let catalog: Catalog
   let storefront: Storefront
-  /// The language tag of the answer.
+  /// The language tag of the response.
   let language: String
-  /// The tag that the request asked for, which the answer's `next` keeps.
+  /// The tag that the request asked for, which the response's `next` keeps.
   let requestedLanguage: String?
   /// What absolute URLs of the emulator begin with, such as `http://localhost:8081`.
   let base: String
@@ -194,7 +194,7 @@ struct Selection: Sendable {
   private let views: Set<String>
   private let fields: [ResourceType: Set<String>]
 
-  /// What an answer shows without any of these parameters.
+  /// What a response shows without any of these parameters.
   static let standard = Selection()
 
   private init() {

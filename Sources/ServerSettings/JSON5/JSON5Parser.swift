@@ -298,13 +298,13 @@ package enum JSON5Value: Sendable, Equatable {
   case null
   case bool(Bool)
   case integer(Int)
-  /// A number that is no `Int`, as it was written: no setting takes one, so it is kept only to be named in a fault.
+  /// A number that is no `Int`, as it was written: no setting takes one, so it is kept only to be named in an error.
   case number(String)
   case string(String)
   case array([JSON5Value])
   case object([String: JSON5Value])
 
-  /// What it is, as a fault names it. Never the value itself, which may be a secret.
+  /// What it is, as an error names it. Never the value itself, which may be a secret.
   var kind: String {
     switch self {
     case .null: "null"

@@ -1,18 +1,18 @@
 /// Gives typed members of one object within a setting that holds objects, and collects what is wrong with them: each
-/// fault has the member's own path, `access.clients[1].rateLimit.burst`.
+/// error has the member's own path, `access.clients[1].rateLimit.burst`.
 struct ObjectReader {
   /// Where the object stands.
   let path: String
   private let members: [String: JSON5Value]
   private let source: SettingSource?
   private var known: Set<String> = []
-  private(set) var faults: [SettingsFault] = []
+  private(set) var errors: [SettingsError] = []
 
-  /// Nil, with a fault, if `value` is no object.
-  init?(_ value: JSON5Value, at path: String, source: SettingSource?, remedy: String, faults: inout [SettingsFault]) {
+  /// Nil, with an error, if `value` is no object.
+  init?(_ value: JSON5Value, at path: String, source: SettingSource?, remedy: String, errors: inout [SettingsError]) {
     guard case .object(let members) = value else {
       let error = InvalidValue.wrongType(value, remedy: remedy)
-      faults.append(SettingsFault(path, source: source, problem: error.problem, remedy: error.remedy))
+      errors.append(SettingsError(path, source: source, problem: error.problem, remedy: error.remedy))
       return nil
     }
     (self.path, self.members, self.source) = (path, members, source)
@@ -24,25 +24,25 @@ struct ObjectReader {
   /// The path of a member.
   func path(of name: String) -> String { "\(path).\(shown(name))" }
 
-  /// The member's value, else `fallback`; nil if it has neither or is faulty, which is then noted.
+  /// The member's value, else `fallback`; nil if it has neither or is invalid, which is then noted.
   mutating func read<Value>(_ name: String, _ type: SettingType<Value>, default fallback: Value? = nil) -> Value? {
     known.insert(name)
     guard let value = members[name] else { return fallback }
     return parse(value, type, at: path(of: name))
   }
 
-  /// The elements of a list, or the one value without brackets; nil if the member is absent or an element is faulty.
+  /// The elements of a list, or the one value without brackets; nil if the member is absent or an element is invalid.
   mutating func readList<Value>(_ name: String, of type: SettingType<Value>, atMost most: Int) -> [Value]? {
     readElements(name, of: type, atMost: most)?.whole()
   }
 
-  /// The same with nil for each that is faulty.
+  /// The same with nil for each that is invalid.
   mutating func readElements<Value>(_ name: String, of type: SettingType<Value>, atMost most: Int) -> [Value?]? {
     known.insert(name)
     guard let value = members[name] else { return nil }
     guard case .array(let elements) = value else { return [parse(value, type, at: path(of: name))] }
     guard elements.count <= most else {
-      fault(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
+      reject(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
       return nil
     }
     return elements.indices.map { parse(elements[$0], type, at: "\(path(of: name))[\($0)]") }
@@ -54,7 +54,7 @@ struct ObjectReader {
     return members[name].flatMap { object($0, at: path(of: name), remedy: remedy, body) }
   }
 
-  /// The same for one object or a list of them; nil if any is faulty.
+  /// The same for one object or a list of them; nil if any is invalid.
   mutating func objects<Value>(
     _ name: String, remedy: String, atMost most: Int, _ body: (inout ObjectReader) -> Value?
   ) -> [Value]? {
@@ -64,7 +64,7 @@ struct ObjectReader {
       return object(value, at: path(of: name), remedy: remedy, body).map { [$0] }
     }
     guard elements.count <= most else {
-      fault(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
+      reject(name, problem: "has \(elements.count) elements", remedy: "write \(most) at most")
       return nil
     }
     return elements.indices.map { object(elements[$0], at: "\(path(of: name))[\($0)]", remedy: remedy, body) }.whole()
@@ -76,10 +76,10 @@ struct ObjectReader {
     return members.keys.sorted()
   }
 
-  /// Notes a fault of the member `name`; of the object itself if that is empty.
-  mutating func fault(_ name: String, problem: String, remedy: String) {
+  /// Notes an error of the member `name`; of the object itself if that is empty.
+  mutating func reject(_ name: String, problem: String, remedy: String) {
     let place = name.isEmpty ? path : path(of: name)
-    faults.append(SettingsFault(place, source: source, problem: problem, remedy: remedy))
+    errors.append(SettingsError(place, source: source, problem: problem, remedy: remedy))
   }
 
   /// Reports the members that no call has read. Call it last.
@@ -87,8 +87,8 @@ struct ObjectReader {
     for name in members.keys.sorted() where !known.contains(name) {
       let nearest = nearest(to: name, among: known.sorted()).map { "the nearest is \(path(of: $0))" }
       let all = known.sorted().joined(separator: ", ")
-      faults.append(
-        SettingsFault(
+      errors.append(
+        SettingsError(
           path, source: source, problem: "there is no field \(quoted(name))",
           remedy: "\(nearest ?? "leave it out"), of \(all)"))
     }
@@ -98,7 +98,7 @@ struct ObjectReader {
     do throws(InvalidValue) {
       return try type.parse(.json(value))
     } catch {
-      faults.append(SettingsFault(path, source: source, problem: error.problem, remedy: error.remedy))
+      errors.append(SettingsError(path, source: source, problem: error.problem, remedy: error.remedy))
       return nil
     }
   }
@@ -106,13 +106,13 @@ struct ObjectReader {
   private mutating func object<Value>(
     _ value: JSON5Value, at path: String, remedy: String, _ body: (inout ObjectReader) -> Value?
   ) -> Value? {
-    guard var reader = ObjectReader(value, at: path, source: source, remedy: remedy, faults: &faults) else {
+    guard var reader = ObjectReader(value, at: path, source: source, remedy: remedy, errors: &errors) else {
       return nil
     }
     let result = body(&reader)
     reader.finish()
-    faults += reader.faults
-    return reader.faults.isEmpty ? result : nil
+    errors += reader.errors
+    return reader.errors.isEmpty ? result : nil
   }
 }
 

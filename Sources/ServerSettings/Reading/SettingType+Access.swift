@@ -4,7 +4,7 @@ import EventLoop
 import HTTPClient
 
 extension SettingType where Value == JSON5Value {
-  /// A list or an object that is read member by member, with faults of its own for each.
+  /// A list or an object that is read member by member, with errors of its own for each.
   static func structure(_ isRight: @escaping @Sendable (JSON5Value) -> Bool, remedy: String) -> SettingType {
     SettingType(
       isList: true,

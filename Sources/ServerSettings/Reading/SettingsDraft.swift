@@ -16,7 +16,7 @@ package struct SettingsDraft {
   let log: Settings.Log?
   let configurationFile: String?
   let proxies: ProxyEnvironment
-  package let faults: [SettingsFault]
+  package let errors: [SettingsError]
   package let warnings: [String]
 
   /// Reads every setting of `input`.
@@ -39,7 +39,7 @@ package struct SettingsDraft {
     Self.checkPorts(server, admin, &reader)
     configurationFile = input.configurationFile
     proxies = ProxyEnvironment(input.environment)
-    faults = reader.faults
+    errors = reader.errors
     let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
     warnings =
       layers.warnings
@@ -50,9 +50,9 @@ package struct SettingsDraft {
 
   /// The settings, if nothing is wrong with them.
   package func complete() throws(InvalidSettings) -> Settings.Loaded {
-    guard faults.isEmpty, let musickit, let token, let server, let access, let audit, let log
+    guard errors.isEmpty, let musickit, let token, let server, let access, let audit, let log
     else {
-      throw InvalidSettings(faults: faults, warnings: warnings)
+      throw InvalidSettings(errors: errors, warnings: warnings)
     }
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
@@ -103,15 +103,15 @@ package struct SettingsDraft {
     guard let admin, admin.port != 0, case .tcp(let host, admin.port)? = server?.address else { return }
     guard host == admin.host || host == .any || admin.host == .any else { return }
     let remedy = "write another port, or 0 for a free one"
-    reader.fault(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)
+    reader.reject(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)
   }
 }
 
 /// One thing that is wrong with the settings.
 ///
-/// A fault quotes short values so that they can be found again, but never anything of `musickit.key` and nothing that
+/// An error quotes short values so that they can be found again, but never anything of `musickit.key` and nothing that
 /// looks like key material in any other place.
-public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
+public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   /// The setting's path, such as `server.limits.idle`; the whole file's is empty.
   public let path: String
   /// Where it was written; nil if it is missing.
@@ -121,7 +121,7 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
   /// What would be right: `write a whole number from 0 to 65535`; nil if the problem is sentences that say it.
   public let remedy: String?
 
-  /// A fault at `path`.
+  /// An error at `path`.
   public init(_ path: String, source: SettingSource? = nil, problem: String, remedy: String? = nil) {
     self.path = path
     self.source = source
@@ -129,25 +129,25 @@ public struct SettingsFault: Sendable, Equatable, CustomStringConvertible {
     self.remedy = remedy
   }
 
-  /// A fault of a value at `path`.
+  /// An error of a value at `path`.
   init(_ path: String, source: SettingSource?, _ value: InvalidValue) {
     self.init(path, source: source, problem: value.problem, remedy: value.remedy)
   }
 
-  /// The fault on one line.
+  /// The error on one line.
   public var description: String {
     let place = path.isEmpty ? source.map { "\($0)" } ?? "" : path + (source.map { " (\($0))" } ?? "")
     return "\(place): \(InvalidValue(problem: problem, remedy: remedy))"
   }
 }
 
-extension [SettingsFault] {
+extension [SettingsError] {
   /// One line for each error up to a readable number, and then one line with the number of the others.
   package var lines: [String] {
     let most = 100
     let rest = count - most
     return prefix(most).map(\.description)
-      + (rest > 0 ? [rest == 1 ? "There is 1 more fault." : "There are \(rest) more faults."] : [])
+      + (rest > 0 ? [rest == 1 ? "There is 1 more error." : "There are \(rest) more errors."] : [])
   }
 }
 
@@ -155,18 +155,18 @@ extension [SettingsFault] {
 /// before the next start.
 public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   /// At least one.
-  public let faults: [SettingsFault]
+  public let errors: [SettingsError]
   /// What is odd but harmless.
   public let warnings: [String]
 
   /// All that is wrong with the settings.
-  package init(faults: [SettingsFault], warnings: [String]) {
-    self.faults = faults
+  package init(errors: [SettingsError], warnings: [String]) {
+    self.errors = errors
     self.warnings = warnings
   }
 
-  /// The faults, one a line.
-  public var description: String { faults.lines.joined(separator: "\n") }
+  /// The errors, one a line.
+  public var description: String { errors.lines.joined(separator: "\n") }
 }
 
 /// Why a value does not suit a setting, before it is known which setting that is.
@@ -198,7 +198,7 @@ extension InvalidValue {
   }
 }
 
-/// `value` as a fault may show it: escaped, and never at length or where it might be key material.
+/// `value` as an error may show it: escaped, and never at length or where it might be key material.
 ///
 /// People paste a signing key into the wrong setting. The shortest PKCS#8 form of a P-256 key is 92 base64 characters,
 /// so what is longer than a file's path usually is gets described instead, and so does whatever bears PEM's dashes or
@@ -207,12 +207,12 @@ package func quoted(_ value: String) -> String {
   isQuotable(value) ? "\"\(escaped(value))\"" : "the value (\(value.utf8.count) bytes)"
 }
 
-/// A file's path as a fault may show it: from the root, so that it says in which folder the file was looked for.
+/// A file's path as an error may show it: from the root, so that it says in which folder the file was looked for.
 func quotedPath(_ path: String) -> String {
   isQuotable(path) && !looksLikeKey(path) ? "\"\(escaped(Printable.absolute(path)))\"" : quoted(path)
 }
 
-/// `value` as it may stand in a fault without quotation marks: a member's name in a path, a number, an origin.
+/// `value` as it may stand in an error without quotation marks: a member's name in a path, a number, an origin.
 func shown(_ value: String) -> String {
   isQuotable(value) ? escaped(value) : "…"
 }

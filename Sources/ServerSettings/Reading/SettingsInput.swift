@@ -4,7 +4,7 @@ public import DeveloperToken
 public struct SettingsInput: Sendable {
   /// A `path=value` from the command line.
   public struct Flag: Sendable, Equatable {
-    /// The flag as the user wrote it, with its dashes, for faults.
+    /// The flag as the user wrote it, with its dashes, for errors.
     public let name: String
     /// The setting's path.
     public let path: String
@@ -61,15 +61,15 @@ public struct SettingsInput: Sendable {
 ///
 /// swift-configuration was weighed for this and left. Its readers give a setting's default when what was written cannot
 /// be converted, or throw at the first that is missing or wrong, without saying which source that was in. Its providers
-/// answer one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
+/// response one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
 /// objects read. And its JSON provider needs the whole of Foundation.
 struct SettingsReader {
   private let layers: SettingsLayers
-  private(set) var faults: [SettingsFault]
+  private(set) var errors: [SettingsError]
 
   init(_ layers: SettingsLayers) {
     self.layers = layers
-    faults = layers.faults
+    errors = layers.errors
   }
 
   /// Whether a setting, or anything within a section, was written.
@@ -82,28 +82,28 @@ struct SettingsReader {
     layers.objects[path]
   }
 
-  /// The setting's value, else its default; nil if it has neither or is faulty, which is then noted.
+  /// The setting's value, else its default; nil if it has neither or is invalid, which is then noted.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
     guard let raw = layers.values[setting.path] else { return setting.fallback }
     do throws(InvalidValue) {
       return try setting.type.parse(raw.content)
     } catch {
       let problem = setting.isSecret ? "is not what it should be" : error.problem
-      faults.append(SettingsFault(setting.path, source: raw.source, problem: problem, remedy: error.remedy))
+      errors.append(SettingsError(setting.path, source: raw.source, problem: problem, remedy: error.remedy))
       return nil
     }
   }
 
-  /// Notes a fault of `path`, with the place where it was written.
-  mutating func fault(_ path: String, problem: String, remedy: String) {
+  /// Notes an error of `path`, with the place where it was written.
+  mutating func reject(_ path: String, problem: String, remedy: String) {
     let source = layers.values[path]?.source ?? layers.sections[path]
-    faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
+    errors.append(SettingsError(path, source: source, problem: problem, remedy: remedy))
   }
 
-  /// Notes a fault of something within the list or object at `path`.
-  mutating func fault(_ path: String, within place: String, problem: String, remedy: String) {
-    faults.append(
-      SettingsFault(path + place, source: layers.values[path]?.source, problem: problem, remedy: remedy))
+  /// Notes an error of something within the list or object at `path`.
+  mutating func reject(_ path: String, within place: String, problem: String, remedy: String) {
+    errors.append(
+      SettingsError(path + place, source: layers.values[path]?.source, problem: problem, remedy: remedy))
   }
 
   /// What `body` makes of the object that stands at `path`, in a setting that was read; nil if anything is wrong with it.
@@ -114,12 +114,12 @@ struct SettingsReader {
     let remedy = "write an object"
     guard
       var reader = ObjectReader(
-        value, at: path, source: layers.values[setting]?.source, remedy: remedy, faults: &faults)
+        value, at: path, source: layers.values[setting]?.source, remedy: remedy, errors: &errors)
     else { return nil }
     let result = body(&reader)
     reader.finish()
-    faults += reader.faults
-    return reader.faults.isEmpty ? result : nil
+    errors += reader.errors
+    return reader.errors.isEmpty ? result : nil
   }
 
   /// Notes that a setting that must be written is missing.
@@ -130,6 +130,6 @@ struct SettingsReader {
   /// Notes that something must be written, unless the file could not be read: it may well be there.
   mutating func missing(_ path: String, problem: String, remedy: String) {
     guard layers.isComplete else { return }
-    fault(path, problem: problem, remedy: remedy)
+    reject(path, problem: problem, remedy: remedy)
   }
 }

@@ -11,7 +11,7 @@ struct SettingsLayers {
   /// The sections that were written as whole objects, and whether that object is empty. A section of which only single
   /// settings were written, by their own variables or flags, is not among them.
   private(set) var objects: [String: Bool] = [:]
-  private(set) var faults: [SettingsFault] = []
+  private(set) var errors: [SettingsError] = []
   private(set) var warnings: [String] = []
   /// Whether every layer could be read. What seems missing otherwise may only be unread.
   private(set) var isComplete = true
@@ -34,7 +34,7 @@ struct SettingsLayers {
   private mutating func addFile(_ path: String) {
     let source = SettingSource.file(path)
     guard !path.hasPrefix("~") else {
-      faults.append(SettingsFault("", source: source, InvalidValue.unexpandedHome))
+      errors.append(SettingsError("", source: source, InvalidValue.unexpandedHome))
       isComplete = false
       return
     }
@@ -48,13 +48,13 @@ struct SettingsLayers {
         add(try JSON5Parser.parse(bytes), at: "", source: source)
         if values[Settings.MusicKit.key.path] != nil { checkAccess(descriptor, source) }
       } catch {
-        faults.append(SettingsFault("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
+        errors.append(SettingsError("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
         isComplete = false
       }
     } catch {
       let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
       let place = SettingSource.file(looksLikeKey(path) ? path : Printable.absolute(path))
-      faults.append(SettingsFault("", source: place, problem: "\(error)", remedy: remedy))
+      errors.append(SettingsError("", source: place, problem: "\(error)", remedy: remedy))
       isComplete = false
     }
   }
@@ -65,7 +65,7 @@ struct SettingsLayers {
     if let mode = access.modeWritableByOthers {
       let problem = "the file can be written by others than its owner (mode 0\(String(mode, radix: 8)))"
       let remedy = "run chmod 600 on it, or they could put their own key there"
-      faults.append(SettingsFault(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
+      errors.append(SettingsError(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
     } else {
       warnings += access.findings("The configuration file, which holds the key,").map(\.description)
     }
@@ -80,8 +80,8 @@ struct SettingsLayers {
     guard case .object(let members) = value else {
       let problem = path.isEmpty ? "holds \(value.kind)" : value == .null ? "is null" : "is \(value.kind)"
       let names = schema.members(of: path).joined(separator: ", ")
-      return faults.append(
-        SettingsFault(path, source: source, problem: problem, remedy: "write an object with any of \(names)"))
+      return errors.append(
+        SettingsError(path, source: source, problem: problem, remedy: "write an object with any of \(names)"))
     }
     objects[path] = members.isEmpty
     for (name, member) in members.sorted(by: { $0.key < $1.key }) {
@@ -91,7 +91,7 @@ struct SettingsLayers {
       } else {
         let problem = "there is no setting \(quoted(name))"
         let remedy = mayBeSuggested() ? schema.remedy(unknown: name, in: path) : nil
-        faults.append(SettingsFault(path, source: source, problem: problem, remedy: remedy))
+        errors.append(SettingsError(path, source: source, problem: problem, remedy: remedy))
       }
     }
   }
@@ -124,8 +124,8 @@ struct SettingsLayers {
       guard let text = environment[setting.variable] else { continue }
       let source = SettingSource.environment(setting.variable)
       if ServiceLink.isValue(text) {
-        faults.append(
-          SettingsFault(
+        errors.append(
+          SettingsError(
             setting.path, source: source,
             problem: "the variable is the one that Kubernetes or Docker sets for a service of that name",
             remedy: "rename the service, or set enableServiceLinks to false in the pod's specification"))
@@ -163,14 +163,14 @@ struct SettingsLayers {
       let components = flag.path.split(separator: ".")
       let section = components.dropLast().joined(separator: ".")
       let known = schema.sections.contains(section) ? section : ""
-      return faults.append(
-        SettingsFault(
+      return errors.append(
+        SettingsError(
           "", source: source, problem: "there is no setting \(quoted(flag.path))",
           remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil))
     }
     if setting.isSecret {
-      faults.append(
-        SettingsFault(
+      errors.append(
+        SettingsError(
           flag.path, source: source, problem: "every user of the machine can see a command line",
           remedy: "give it in a file or as \(setting.variable)"))
     } else if setting.isList {
@@ -190,7 +190,7 @@ struct SettingsLayers {
       add(value, at: path, source: source)
     } catch {
       let remedy = "write \(schema.sections.contains(path) ? "an object" : "a list such as [\"…\"]") in JSON5"
-      faults.append(SettingsFault(path, source: source, problem: "\(error)", remedy: remedy))
+      errors.append(SettingsError(path, source: source, problem: "\(error)", remedy: remedy))
     }
   }
 }

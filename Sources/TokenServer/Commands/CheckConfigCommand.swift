@@ -10,14 +10,14 @@ public struct CheckConfigCommand: Sendable {
     self.input = input
   }
 
-  /// One line of summary and one for each of those who may ask, on standard output; or every fault, one a line, on standard error.
+  /// One line of summary and one for each of those who may ask, on standard output; or every error, one a line, on standard error.
   public func run() -> CommandResult {
     let draft = SettingsDraft(input)
     let files = draft.files.check()
-    let faults = (draft.faults + files.faults).lines
+    let errors = (draft.errors + files.errors).lines
     let warnings = (draft.warnings + files.warnings).map { "Warning: \($0)" }
-    guard faults.isEmpty, let loaded = try? draft.complete() else {
-      return CommandResult(.configuration, diagnostics: faults + warnings)
+    guard errors.isEmpty, let loaded = try? draft.complete() else {
+      return CommandResult(.configuration, diagnostics: errors + warnings)
     }
     let settings = loaded.settings
     return CommandResult(

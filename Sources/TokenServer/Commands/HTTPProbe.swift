@@ -82,7 +82,7 @@ extension HTTPProbe {
       if let status = Self.statusCode(response) { return status }
       if count == 0 { break }
     }
-    throw Failure(description: "\(url) gave no HTTP answer.")
+    throw Failure(description: "\(url) gave no HTTP response.")
   }
 
   /// A non-blocking socket that is connected to the first address that takes it.
@@ -147,7 +147,7 @@ extension HTTPProbe {
       var entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
       let count = unsafe poll(&entry, 1, Int32(left.rounded(.up)))
       if count > 0 { return }
-      if count == 0 { throw Failure(description: "\(url) gave no answer in time.") }
+      if count == 0 { throw Failure(description: "\(url) gave no response in time.") }
       guard errno == EINTR else { throw failure(errno) }
     }
   }

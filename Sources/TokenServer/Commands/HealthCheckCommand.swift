@@ -11,7 +11,7 @@ public struct HealthCheckCommand: Sendable {
     self.input = input
   }
 
-  /// Good if the answer is 200 within `timeout`.
+  /// Good if the response is 200 within `timeout`.
   public func run(timeout: Duration = .seconds(5)) -> CommandResult {
     do {
       let probe = try HTTPProbe(url: try url ?? adminURL())
@@ -19,7 +19,7 @@ public struct HealthCheckCommand: Sendable {
       guard status == 200 else { return CommandResult(.failed, diagnostics: ["\(probe.url) answered \(status)."]) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.faults.lines)
+      return CommandResult(.configuration, diagnostics: error.errors.lines)
     } catch let error as HTTPProbe.InvalidURL {
       return CommandResult(.usage, diagnostics: [error.description])
     } catch let error as NoAdminURL {

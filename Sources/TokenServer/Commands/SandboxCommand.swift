@@ -38,7 +38,7 @@ public struct SandboxCommand: Sendable {
     public var faults: String?
     /// Seconds by which its clock is ahead.
     public var clockSkew = 0
-    /// What answers say about caching: `etag`, `max-age`, `both`, `none` or `mixed`.
+    /// What responses say about caching: `etag`, `max-age`, `both`, `none` or `mixed`.
     public var cacheFields = "mixed"
 
     /// The defaults.

@@ -32,7 +32,7 @@ public struct ServeCommand: Sendable {
       try ServerProcess(source).run(reload: (load, files)) { announce($0.lines) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.faults.lines)
+      return CommandResult(.configuration, diagnostics: error.errors.lines)
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     }

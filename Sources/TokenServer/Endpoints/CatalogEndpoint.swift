@@ -9,7 +9,7 @@ import HTTPTypes
 import Telemetry
 import UpstreamAdmission
 
-/// Everything under `/v1/`: Apple's answers, fetched with a developer token that no caller sees.
+/// Everything under `/v1/`: Apple's responses, fetched with a developer token that no caller sees.
 struct CatalogEndpoint: Sendable {
   let service: CatalogService
   let gate: AccessGate
@@ -99,13 +99,13 @@ struct CatalogEndpoint: Sendable {
       return .immediate(gate.refuse(error, admitted))
     }
     gate.grant(admitted)
-    if let reply = service.proxy.answerAtOnce(
+    if let reply = service.proxy.respondImmediately(
       permitted, revalidate: { service.revalidate(permitted, on: loop) })
     {
       return .immediate(response(reply, admitted))
     }
     return .deferred { context in
-      response(await service.answer(permitted, in: context), admitted)
+      response(await service.respond(permitted, in: context), admitted)
     }
   }
 
@@ -132,18 +132,17 @@ struct CatalogEndpoint: Sendable {
 
   private func response(_ reply: CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
     var response = Self.response(reply, id: admitted.visit.id)
-    // An answer that anybody may keep must not tell everybody what is left to one.
+    // A response that anybody may keep must not tell everybody what is left to one.
     if !gate.policy.catalogIsPublic { admitted.mark(&response) }
     return response
   }
 
   private static func response(_ reply: CatalogReply, id: RequestID) -> Response {
     switch reply {
-    case .answer(let answer):
-      var response = Response(
-        answer.status, prepared: answer.prepared, fields: answer.fields, body: answer.body)
-      response.stream = answer.stream
-      response.streamLength = answer.streamLength
+    case .response(let catalog):
+      var response = Response(catalog.status, prepared: catalog.prepared, fields: catalog.fields, body: catalog.body)
+      response.stream = catalog.stream
+      response.streamLength = catalog.streamLength
       return response
     case .failure(let failure, let status):
       return Refusal(failure, status).response(id: id)

@@ -21,7 +21,7 @@ final class Health: Sendable {
 
   /// `/healthz`: local, touches nothing.
   var liveness: Route {
-    Route("/healthz", [.get { _ in Self.answer(.ok, #"{"status":"ok"}"#) }])
+    Route("/healthz", [.get { _ in Self.response(.ok, #"{"status":"ok"}"#) }])
   }
 
   /// What a generation of settings has to do its job with.
@@ -40,7 +40,7 @@ final class Health: Sendable {
       [
         .get { _ in
           let report = self.report(job)
-          return Self.answer(report.isReady ? .ok : .serviceUnavailable, #"{"status":"\#(report.verdict)"}"#)
+          return Self.response(report.isReady ? .ok : .serviceUnavailable, #"{"status":"\#(report.verdict)"}"#)
         }
       ])
   }
@@ -52,7 +52,7 @@ final class Health: Sendable {
       [
         .get { _ in
           let report = self.report(job)
-          return Self.answer(report.isReady ? .ok : .serviceUnavailable, report.json)
+          return Self.response(report.isReady ? .ok : .serviceUnavailable, report.json)
         }
       ])
   }
@@ -74,7 +74,7 @@ final class Health: Sendable {
     return ReadinessReport(checks: checks, isDraining: isDraining)
   }
 
-  private static func answer(_ status: HTTPResponse.Status, _ json: String) -> Response {
+  private static func response(_ status: HTTPResponse.Status, _ json: String) -> Response {
     Response(status, prepared: fields, body: Array((json + "\n").utf8))
   }
 
@@ -151,7 +151,7 @@ extension ReadinessReport.Check {
     let pace = status.rate.map { "about \($0.paceText) requests a second" }
     if status.recentRefusals > 0 {
       detail =
-        "Apple Music limits the team: \(status.recentRefusals) answers 429 in the last minute, \(pace ?? "") are sent"
+        "Apple Music limits the team: \(status.recentRefusals) responses with 429 in the last minute, \(pace ?? "") are sent"
       result = .degraded
     } else {
       (detail, result) = (pace.map { "Apple Music allows \($0), learned from its 429s" } ?? "no limit is known", .good)

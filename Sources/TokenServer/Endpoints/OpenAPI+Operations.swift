@@ -17,7 +17,7 @@ extension OpenAPI {
     /// The operation object.
     func json(_ method: String, _ path: String, _ facts: Facts) -> String {
       let refusals = self.refusals + (facts.checksHosts ? ["421"] : []) + ["default"]
-      let answers = responses.sorted { $0.key < $1.key }.map { ($0.key, Self.reference("responses", $0.value)) }
+      let documented = responses.sorted { $0.key < $1.key }.map { ($0.key, Self.reference("responses", $0.value)) }
       let parameters = Self.pathParameters(of: path) + query
       return JSONText.object([
         ("operationId", JSONText.string(method + Self.identifier(of: path))), ("summary", JSONText.string(summary)),
@@ -31,7 +31,7 @@ extension OpenAPI {
         ),
         (
           "responses",
-          JSONText.object(answers + refusals.sorted().map { ($0, Self.reference("responses", "Errors")) })
+          JSONText.object(documented + refusals.sorted().map { ($0, Self.reference("responses", "Errors")) })
         ),
       ])
     }

@@ -29,7 +29,7 @@ struct NamedKeySets: Sendable {
   init(_ sources: Set<KeySetSource>, proxies: ProxyEnvironment) throws(StartError) {
     var entries: [KeySetSource: Entry] = [:]
     var notices: [String] = []
-    var faults: [String] = []
+    var errors: [String] = []
     for source in sources {
       do throws(StartError) {
         let entry = try Entry(source, proxies)
@@ -38,10 +38,10 @@ struct NamedKeySets: Sendable {
         }
         entries[source] = entry
       } catch {
-        faults.append(error.description)
+        errors.append(error.description)
       }
     }
-    guard faults.isEmpty else { throw StartError(faults.sorted().joined(separator: " ")) }
+    guard errors.isEmpty else { throw StartError(errors.sorted().joined(separator: " ")) }
     (self.entries, self.notices) = (entries, notices)
   }
 }

@@ -129,7 +129,7 @@ final class RemoteKeySet: Sendable {
     state.fetch = Task(executorPreference: loop) { [self] in
       let client = UpstreamClient(configuration, loop: loop)
       do throws(KeySetFetch.Failure) {
-        end(.success(try await KeySetFetch(target: url.target, timeouts: timeouts).answer(by: client)))
+        end(.success(try await KeySetFetch(target: url.target, timeouts: timeouts).run(with: client)))
       } catch {
         end(.failure(error))
       }
@@ -139,11 +139,11 @@ final class RemoteKeySet: Sendable {
   }
 
   /// Notes and tells what came of it before those who wait go on: they may ask for either.
-  private func end(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>) {
+  private func end(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>) {
     let (earlier, isClosed) = state.withLock { ($0.keys, $0.isClosed) }
     switch result {
     case _ where isClosed: break
-    case .success(let answer): tell(answer.keys, after: earlier)
+    case .success(let fetched): tell(fetched.keys, after: earlier)
     case .failure(let failure): tell(failure, keeping: earlier)
     }
     let waiting = state.withLock { state in
@@ -155,12 +155,12 @@ final class RemoteKeySet: Sendable {
     ended()
   }
 
-  private func note(_ result: Result<KeySetFetch.Answer, KeySetFetch.Failure>, _ state: inout State) {
+  private func note(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>, _ state: inout State) {
     state.fetches += 1
     switch result {
-    case .success(let answer):
-      state.keys = answer.keys
-      state.schedule.succeeded(now: clock(), maxAge: answer.maxAge)
+    case .success(let fetched):
+      state.keys = fetched.keys
+      state.schedule.succeeded(now: clock(), maxAge: fetched.maxAge)
     case .failure:
       state.failures += 1
       state.schedule.failed(now: clock())
@@ -185,10 +185,10 @@ final class RemoteKeySet: Sendable {
   }
 }
 
-/// One request for a key set. Whatever the answer is, it costs no more than its limits.
+/// One request for a key set. Whatever the response is, it costs no more than its limits.
 struct KeySetFetch {
   /// What it brought.
-  struct Answer: Sendable {
+  struct Fetched: Sendable {
     let keys: JSONWebKeySet
     /// How many seconds it may be used, as the provider says (RFC 9111 §4.2.1).
     let maxAge: Int?
@@ -206,7 +206,7 @@ struct KeySetFetch {
   let timeouts: UpstreamTimeouts
 
   /// Asks, on the client's loop.
-  func answer(by client: UpstreamClient) async throws(Failure) -> Answer {
+  func run(with client: UpstreamClient) async throws(Failure) -> Fetched {
     let response: UpstreamResponse
     do { response = try await client.send(UpstreamRequest(.get, target, fields: Self.fields), limits: timeouts) } catch
     {
@@ -218,7 +218,7 @@ struct KeySetFetch {
     }
     let json = try await content(of: response)
     do {
-      return Answer(keys: try JSONWebKeySet(json), maxAge: Self.maxAge(response.fields))
+      return Fetched(keys: try JSONWebKeySet(json), maxAge: Self.maxAge(response.fields))
     } catch {
       throw Failure(description: error.description)
     }
@@ -240,7 +240,7 @@ struct KeySetFetch {
         content += part
       }
     } catch {
-      throw Failure(description: "The answer could not be read. \(error)")
+      throw Failure(description: "The response could not be read. \(error)")
     }
     return content
   }
@@ -248,11 +248,11 @@ struct KeySetFetch {
   /// A redirect is not followed: where keys come from is the operator's to say.
   static func sentence(of status: HTTPResponse.Status) -> String {
     switch status.code {
-    case 301, 302, 303, 307, 308: "The answer has status \(status.code); write the address that it leads to."
+    case 301, 302, 303, 307, 308: "The response has status \(status.code); write the address that it leads to."
     case 304:
-      "The answer has status 304, which says that nothing has changed, although the request had no condition: the "
+      "The response has status 304, which says that nothing has changed, although the request had no condition: the "
         + "provider, or a cache in front of it, is at fault."
-    default: "The answer has status \(status.code)."
+    default: "The response has status \(status.code)."
     }
   }
 

@@ -145,18 +145,20 @@ extension ServerMetrics {
     ) { $0.rate ?? 0 },
     MetricReading(
       "musickit_upstream_paused", "1 while nothing is sent to Apple Music for a moment, after a 429.", \.isPaused),
-    MetricReading(.counter, "musickit_cache_hits_total", "Answers from the cache, fresh or stale.", \.counts.hits),
+    MetricReading(.counter, "musickit_cache_hits_total", "Responses from the cache, fresh or stale.", \.counts.hits),
     MetricReading(
-      .counter, "musickit_cache_misses_total", "Requests that the cache is for and had no answer to.", \.counts.misses),
+      .counter, "musickit_cache_misses_total", "Requests that the cache is for and had no response to.", \.counts.misses
+    ),
     MetricReading(
-      .counter, "musickit_cache_collapsed_total", "Requests that shared the answer to another.", \.counts.collapsed),
+      .counter, "musickit_cache_collapsed_total", "Requests that shared the response to another.", \.counts.collapsed),
     MetricReading(
-      .counter, "musickit_cache_stale_on_error_total", "Stale answers in place of a failure.", \.counts.staleOnError),
+      .counter, "musickit_cache_stale_on_error_total", "Stale responses in place of a failure.", \.counts.staleOnError),
     MetricReading(
       .counter, "musickit_cache_stale_while_waiting_total", "Stale responses because Apple Music took long.",
       \.counts.staleWhileWaiting),
-    MetricReading(.counter, "musickit_cache_evictions_total", "Answers that had to go for others.", \.cache.evictions),
-    MetricReading(.gauge, "musickit_cache_entries", "Resources that the cache has answers for.", \.cache.entries),
+    MetricReading(
+      .counter, "musickit_cache_evictions_total", "Responses that had to go for others.", \.cache.evictions),
+    MetricReading(.gauge, "musickit_cache_entries", "Resources that the cache has responses for.", \.cache.entries),
     MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache takes.", \.cache.bytes),
   ]
 

@@ -17,7 +17,7 @@ import Telemetry
 /// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
 /// would blur the numbers.
 final class ServerMetrics: Sendable {
-  /// The answers.
+  /// The responses.
   let requests = RequestMetrics()
   /// What went wrong with connections.
   let connections = ConnectionTally()

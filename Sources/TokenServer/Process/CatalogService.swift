@@ -45,11 +45,11 @@ final class CatalogService: Sendable {
   }
 
   /// Answers by way of Apple.
-  func answer(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
+  func respond(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
     guard let client = clients[ObjectIdentifier(context.loop)] else { return .cancelled }
     // Elsewhere Apple knows of no content, and what is not part of the key must not go along.
     let hasContent = call.target.kind == .me && context.contentLength != 0
-    return await proxy.answer(
+    return await proxy.respond(
       call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
       by: UpstreamRoute(client, executor: context.loop))
   }

@@ -103,7 +103,7 @@ final class Reloader: @unchecked Sendable {
         metadata: ["cause": "\(cause)", "key.id": "\(next.minter.key.keyID)"])
     } catch {
       metrics.reloads.count(isRefused: true)
-      for sentence in (error as? InvalidSettings)?.faults.lines ?? ["\(error)"] {
+      for sentence in (error as? InvalidSettings)?.errors.lines ?? ["\(error)"] {
         logger.error("The new settings cannot be used; the old ones stay.", metadata: ["reason": "\(sentence)"])
       }
     }

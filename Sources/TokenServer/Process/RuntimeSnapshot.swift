@@ -42,8 +42,8 @@ struct RuntimeSnapshot: Sendable {
     init(_ loaded: Settings.Loaded, replacing running: Settings? = nil) throws {
       let files = running.map { loaded.files.leavingOutFixed(of: $0, comparedWith: loaded.settings) } ?? loaded.files
       // What there is to warn of is told when they are read to be used.
-      let faults = files.check().faults
-      guard faults.isEmpty else { throw InvalidSettings(faults: faults, warnings: loaded.warnings) }
+      let errors = files.check().errors
+      guard errors.isEmpty else { throw InvalidSettings(errors: errors, warnings: loaded.warnings) }
       self.init(
         settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings,
         proxies: loaded.proxies)

@@ -9,7 +9,7 @@ import Testing
   static func digest(of text: String) throws -> APIKeyDigest { try APIKeyDigest(of: Array(text.utf8).span) }
 
   @Test("is SHA-256")
-  func knownAnswers() throws {
+  func knownResponses() throws {
     let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     #expect(try Self.digest(of: "abc").hexadecimal == Self.abc)
     #expect(try Self.digest(of: "").hexadecimal == nothing)

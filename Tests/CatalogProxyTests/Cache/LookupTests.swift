@@ -6,7 +6,7 @@ import Testing
 
 @Suite("What a request gets from the cache")
 struct LookupTests {
-  /// A lookup's outcome without its answer.
+  /// A lookup's outcome without its response.
   enum Outcome: Equatable, Sendable {
     case hit, revalidating, validate(ForwardReason), miss(ForwardReason), unsatisfiable
 
@@ -64,7 +64,7 @@ struct LookupTests {
     Case("max-age=60", 70, "no-cache, max-stale", .validate(.stale)),
     Case("no-cache", 0, "", .validate(.stale)),
     Case("no-cache, max-age=60", 0, "max-stale", .validate(.stale)),
-    // §5.2.1.5: no-store does not keep from an answer that is there.
+    // §5.2.1.5: no-store does not keep from a response that is there.
     Case("max-age=60", 0, "no-store", .hit),
     // §5.2.1.7.
     Case("max-age=60", 0, "only-if-cached", .hit),
@@ -85,13 +85,13 @@ struct LookupTests {
     Case("", 360, "", .validate(.stale)),
   ]
 
-  @Test("by its Cache-Control and the answer's", arguments: cases)
+  @Test("by its Cache-Control and the response's", arguments: cases)
   func outcome(_ test: Case) throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/v1/catalog/us/albums/1")
     var fields: HTTPFields = [.eTag: "\"1\""]
     if !test.stored.isEmpty { fields[.cacheControl] = test.stored }
-    #expect(cache.store(try Sample.answer(.ok, fields), for: key))
+    #expect(cache.store(try Sample.respond(.ok, fields), for: key))
     let lookup = cache.lookup(
       key, sending: [:], request: Sample.request(test.request), now: Sample.time(test.age))
     #expect(Outcome(lookup) == test.outcome)
@@ -132,15 +132,15 @@ struct LookupTests {
   @Test("stands in for an upstream that fails", arguments: failures)
   func onError(stored: String, age: Int, request: String, serves: Bool) throws {
     let fields: HTTPFields = stored.isEmpty ? [:] : [.cacheControl: stored]
-    let selection = Selection(try Sample.answer(.ok, fields), now: Sample.time(age))
+    let selection = Selection(try Sample.respond(.ok, fields), now: Sample.time(age))
     #expect(selection.mayServeOnError(Sample.request(request)) == serves)
   }
 
-  @Test("says how old the answer is and how long it will do")
+  @Test("says how old the response is and how long it will do")
   func selection() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/")
-    cache.store(try Sample.answer(.ok, [.cacheControl: "max-age=60", .age: "5", .date: Sample.date(-5)]), for: key)
+    cache.store(try Sample.respond(.ok, [.cacheControl: "max-age=60", .age: "5", .date: Sample.date(-5)]), for: key)
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(10))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
     #expect(selection.age == 15 && selection.timeToLive == 45)

@@ -6,11 +6,11 @@ import Testing
 
 @Suite("Conditional requests")
 struct PreconditionsTests {
-  private func isNotModified(_ answer: StoredResponse, tags: [String] = [], since: [String] = []) -> Bool {
+  private func isNotModified(_ response: StoredResponse, tags: [String] = [], since: [String] = []) -> Bool {
     var preconditions = Preconditions()
     for tag in tags { preconditions.add(ifNoneMatch: Array(tag.utf8).span) }
     for date in since { preconditions.add(ifModifiedSince: Array(date.utf8).span) }
-    return answer.isNotModified(preconditions, now: Sample.time(0))
+    return response.isNotModified(preconditions, now: Sample.time(0))
   }
 
   static let tags: [(label: String, lines: [String], matches: Bool)] = [
@@ -38,7 +38,7 @@ struct PreconditionsTests {
   @Test("If-None-Match compares weakly", arguments: tags)
   func ifNoneMatch(label: String, lines: [String], matches: Bool) throws {
     for tag in ["\"a,b\"", "W/\"a,b\""] {
-      #expect(isNotModified(try Sample.answer(.ok, [.eTag: tag]), tags: lines) == matches, "\(label)")
+      #expect(isNotModified(try Sample.respond(.ok, [.eTag: tag]), tags: lines) == matches, "\(label)")
     }
   }
 
@@ -56,19 +56,19 @@ struct PreconditionsTests {
 
   @Test("If-Modified-Since compares dates", arguments: dates)
   func ifModifiedSince(label: String, fields: HTTPFields, since: [String], holds: Bool) throws {
-    #expect(isNotModified(try Sample.answer(.ok, fields), since: since) == holds, "\(label)")
+    #expect(isNotModified(try Sample.respond(.ok, fields), since: since) == holds, "\(label)")
   }
 
   @Test("If-None-Match makes If-Modified-Since void")
   func precedence() throws {
-    let answer = try Sample.answer(.ok, [.eTag: "\"a\"", .lastModified: Sample.date(-100)])
-    #expect(!isNotModified(answer, tags: ["\"b\""], since: [Sample.date(0)]))
-    #expect(isNotModified(answer, tags: ["\"a\""], since: [Sample.date(-200)]))
+    let response = try Sample.respond(.ok, [.eTag: "\"a\"", .lastModified: Sample.date(-100)])
+    #expect(!isNotModified(response, tags: ["\"b\""], since: [Sample.date(0)]))
+    #expect(isNotModified(response, tags: ["\"a\""], since: [Sample.date(-200)]))
   }
 
   @Test("have no bearing on what is no 200, or where there are none")
   func others() throws {
-    #expect(!isNotModified(try Sample.answer(.notFound, [.eTag: "\"a\""]), tags: ["*"]))
-    #expect(!isNotModified(try Sample.answer(.ok, [.eTag: "\"a\""])))
+    #expect(!isNotModified(try Sample.respond(.notFound, [.eTag: "\"a\""]), tags: ["*"]))
+    #expect(!isNotModified(try Sample.respond(.ok, [.eTag: "\"a\""])))
   }
 }

@@ -4,12 +4,12 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("An answer on its way to callers")
+@Suite("A response on its way to callers")
 struct RepresentationTests {
   private func value(_ name: String, _ fields: HTTPFields, isPublic: Bool = false) throws -> String? {
     var settings = CacheSettings()
     settings.isPublic = isPublic
-    return try Sample.answer(.ok, fields, settings: settings).representation(.identity).fields.value(name)
+    return try Sample.respond(.ok, fields, settings: settings).representation(.identity).fields.value(name)
   }
 
   static let controls: [(received: String?, sent: String, toAnybody: String)] = [
@@ -42,7 +42,7 @@ struct RepresentationTests {
 
   @Test("says nothing of keeping an error that said nothing itself")
   func error() throws {
-    let fields = try Sample.answer(.internalServerError).representation(.identity).fields
+    let fields = try Sample.respond(.internalServerError).representation(.identity).fields
     #expect(fields.value("Cache-Control") == "no-store")
     #expect(fields.value("ETag") == nil)
   }
@@ -53,7 +53,7 @@ struct RepresentationTests {
     #expect(try value("Vary", [:], isPublic: true) == "Origin")
     #expect(try value("Vary", [.vary: "*"]) == "*")
     #expect(try value("Vary", [.vary: "authorization, accept-language, origin"]) == "Origin, accept-language")
-    let text = try Sample.answer(.ok, [.contentType: "application/json"], body: Sample.json(2000))
+    let text = try Sample.respond(.ok, [.contentType: "application/json"], body: Sample.json(2000))
     #expect(text.representation(.identity).fields.value("Vary") == "Accept-Encoding, Origin")
   }
 
@@ -63,9 +63,9 @@ struct RepresentationTests {
     received.fields[.server] = "Apple"
     received.downstream[.contentType] = "application/json"
     received.downstream[.expires] = Sample.date(9)
-    let answer = try StoredResponse(received, settings: CacheSettings())
+    let response = try StoredResponse(received, settings: CacheSettings())
     #expect(
-      answer.representation(.identity).fields.lines == [
+      response.representation(.identity).fields.lines == [
         "Content-Type: application/json", "Cache-Control: private, max-age=9", "X-Content-Type-Options: nosniff",
         "Vary: Origin", "ETag: \"1\"",
       ])
@@ -75,7 +75,7 @@ struct RepresentationTests {
   func notModified() throws {
     let fields: HTTPFields = [.eTag: "\"1\"", .contentType: "a/b", .contentLocation: "/x", .lastModified: "y"]
     #expect(
-      try Sample.answer(.ok, fields).representation(.identity).notModified.lines == [
+      try Sample.respond(.ok, fields).representation(.identity).notModified.lines == [
         "Content-Location: /x", "Cache-Control: private, max-age=300", "X-Content-Type-Options: nosniff",
         "Vary: Origin",
         "ETag: \"1\"",
@@ -87,9 +87,9 @@ struct RepresentationTests {
     let tag = try #require(try value("ETag", [:]))
     #expect(tag.hasPrefix("\"") && tag.hasSuffix("-2\"") && tag.utf8.count == 20)
     #expect(try value("ETag", [.eTag: "not quoted"]) == tag)
-    let other = try Sample.answer(body: Array("[]".utf8)).representation(.identity).fields.value("ETag")
+    let other = try Sample.respond(body: Array("[]".utf8)).representation(.identity).fields.value("ETag")
     #expect(other != tag)
-    #expect(try Sample.answer().validators.isEmpty)
+    #expect(try Sample.respond().validators.isEmpty)
   }
 
   static let tags: [(label: String, theirs: String?, cameGzipped: Bool, identity: String, gzip: String)] = [
@@ -108,32 +108,33 @@ struct RepresentationTests {
     fields[.eTag] = theirs
     if cameGzipped { fields[.contentEncoding] = "gzip" }
     let body = cameGzipped ? try #require(Gzip.deflate(json)) : json
-    let answer = try Sample.answer(.ok, fields, body: body).compressed()
+    let response = try Sample.respond(.ok, fields, body: body).compressed()
     for (coding, prefix) in [(ContentCoding.identity, identity), (.gzip, gzip)] {
-      let representation = answer.representation(coding)
+      let representation = response.representation(coding)
       let tag = try #require(representation.fields.value("ETag"))
       #expect(theirs == nil ? tag.hasPrefix(prefix) : tag == prefix, "\(label)")
       #expect(representation.notModified.value("ETag") == tag)
       #expect(representation.fields.value("Content-Encoding") == (coding == .gzip ? "gzip" : nil))
       var preconditions = Preconditions()
       preconditions.add(ifNoneMatch: Array(tag.utf8).span)
-      #expect(answer.isNotModified(preconditions, now: Sample.time(0)))
+      #expect(response.isNotModified(preconditions, now: Sample.time(0)))
     }
-    #expect(answer.representation(.identity).body == json)
-    #expect(try Gzip.inflate(answer.representation(.gzip).body, limit: 2000) == json)
+    #expect(response.representation(.identity).body == json)
+    #expect(try Gzip.inflate(response.representation(.gzip).body, limit: 2000) == json)
   }
 
   @Test("goes out as it came if its coding is not known")
   func unknownCoding() throws {
-    let answer = try Sample.answer(.ok, [.contentEncoding: "br", .contentType: "text/plain"], body: Sample.json(2000))
-    #expect(answer.representation(.gzip).fields.value("Content-Encoding") == "br")
-    #expect(answer.representation(.gzip).body == Sample.json(2000))
+    let response = try Sample.respond(
+      .ok, [.contentEncoding: "br", .contentType: "text/plain"], body: Sample.json(2000))
+    #expect(response.representation(.gzip).fields.value("Content-Encoding") == "br")
+    #expect(response.representation(.gzip).body == Sample.json(2000))
   }
 
   @Test("is refused if it says gzip and is none")
   func falseCoding() {
-    #expect(throws: ContentCodingError.malformed) { try Sample.answer(.ok, [.contentEncoding: "gzip"]) }
-    #expect(throws: Never.self) { try Sample.answer(.noContent, [.contentEncoding: "gzip"], body: []) }
+    #expect(throws: ContentCodingError.malformed) { try Sample.respond(.ok, [.contentEncoding: "gzip"]) }
+    #expect(throws: Never.self) { try Sample.respond(.noContent, [.contentEncoding: "gzip"], body: []) }
   }
 
   static let contents: [(type: String?, control: String, count: Int, is: Bool)] = [
@@ -153,6 +154,6 @@ struct RepresentationTests {
   func awaitsCompression(type: String?, control: String, count: Int, is expected: Bool) throws {
     var fields: HTTPFields = [.cacheControl: control]
     fields[.contentType] = type
-    #expect(try Sample.answer(.ok, fields, body: Sample.json(count)).awaitsCompression == expected)
+    #expect(try Sample.respond(.ok, fields, body: Sample.json(count)).awaitsCompression == expected)
   }
 }

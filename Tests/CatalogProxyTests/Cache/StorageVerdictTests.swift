@@ -60,21 +60,21 @@ struct StorageVerdictTests {
 
   @Test("by a cache that all share", arguments: cases)
   func verdict(_ test: Case) throws {
-    let answer = try Sample.answer(test.status, test.fields)
-    #expect(answer.verdict == test.verdict)
+    let response = try Sample.respond(test.status, test.fields)
+    #expect(response.verdict == test.verdict)
     let cache = ResponseCache(settings: CacheSettings())
-    #expect(cache.store(answer, for: CacheKey("/")) == (test.verdict == .store))
+    #expect(cache.store(response, for: CacheKey("/")) == (test.verdict == .store))
     #expect(cache.statistics.entries == (test.verdict == .store ? 1 : 0))
   }
 
-  @Test("is no larger than one answer may be")
+  @Test("is no larger than one response may be")
   func size() throws {
     var settings = CacheSettings()
     settings.largestContent = 1000
-    #expect(try Sample.answer(body: Sample.json(1000), settings: settings).verdict == .store)
-    #expect(try Sample.answer(body: Sample.json(1001), settings: settings).verdict == .refuse(.tooLarge))
+    #expect(try Sample.respond(body: Sample.json(1000), settings: settings).verdict == .store)
+    #expect(try Sample.respond(body: Sample.json(1001), settings: settings).verdict == .refuse(.tooLarge))
     settings.maxBytes = 4000
-    #expect(try Sample.answer(body: Sample.json(501), settings: settings).verdict == .refuse(.tooLarge))
+    #expect(try Sample.respond(body: Sample.json(501), settings: settings).verdict == .refuse(.tooLarge))
   }
 
   @Test("is nothing with a cache of no bytes")
@@ -82,7 +82,7 @@ struct StorageVerdictTests {
     var settings = CacheSettings()
     settings.maxBytes = 0
     let cache = ResponseCache(settings: settings)
-    #expect(!cache.store(try Sample.answer(.ok, body: [], settings: settings), for: CacheKey("/")))
+    #expect(!cache.store(try Sample.respond(.ok, body: [], settings: settings), for: CacheKey("/")))
     #expect(cache.statistics == CacheStatistics(entries: 0, bytes: 0, evictions: 0))
   }
 
@@ -90,11 +90,11 @@ struct StorageVerdictTests {
   func supersedes() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/")
-    cache.store(try Sample.answer(), for: key)
-    cache.store(try Sample.answer(.serviceUnavailable), for: key)
-    cache.store(try Sample.answer(.unauthorized), for: key)
+    cache.store(try Sample.respond(), for: key)
+    cache.store(try Sample.respond(.serviceUnavailable), for: key)
+    cache.store(try Sample.respond(.unauthorized), for: key)
     #expect(cache.statistics.entries == 1)
-    cache.store(try Sample.answer(.ok, [.cacheControl: "no-store"]), for: key)
+    cache.store(try Sample.respond(.ok, [.cacheControl: "no-store"]), for: key)
     #expect(cache.statistics.entries == 0)
   }
 }

@@ -13,9 +13,9 @@ struct ValidationTests {
   ]
 
   private func keep(_ fields: HTTPFields) throws -> StoredResponse {
-    let answer = try Sample.answer(.ok, fields, body: Sample.json(2000))
-    #expect(cache.store(answer, for: key))
-    return answer
+    let response = try Sample.respond(.ok, fields, body: Sample.json(2000))
+    #expect(cache.store(response, for: key))
+    return response
   }
 
   @Test("asks by what the origin gave")
@@ -29,31 +29,31 @@ struct ValidationTests {
       ([:], [:]),
       ([.eTag: "1"], [:]),
     ]
-    for (fields, validators) in cases { #expect(try Sample.answer(.ok, fields).validators == validators) }
+    for (fields, validators) in cases { #expect(try Sample.respond(.ok, fields).validators == validators) }
   }
 
-  @Test("makes an answer fresh again by a 304, and keeps its content")
+  @Test("makes a response fresh again by a 304, and keeps its content")
   func renewed() throws {
-    let answer = cache.compress(try keep(stored), for: key)
+    let response = cache.compress(try keep(stored), for: key)
     let notModified = Sample.received(
       .notModified, [.eTag: "\"1\"", .date: Sample.date(100), .cacheControl: "max-age=30"], body: [], at: 100)
-    let renewed = try #require(cache.freshen(answer, for: key, by: notModified))
+    let renewed = try #require(cache.freshen(response, for: key, by: notModified))
     let now = Selection(renewed, now: Sample.time(105))
     #expect(now.age == 5 && now.timeToLive == 25)
     #expect(renewed.status == .ok)
     #expect(renewed.representation(.identity).body == Sample.json(2000))
-    #expect(renewed.representation(.gzip).body == answer.representation(.gzip).body)
+    #expect(renewed.representation(.gzip).body == response.representation(.gzip).body)
     #expect(renewed.representation(.identity).fields.value("Content-Type") == "text/plain")
     #expect(renewed.representation(.identity).fields.value("Cache-Control") == "private, max-age=30")
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(105))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
-    #expect(selection.answer === renewed)
+    #expect(selection.response === renewed)
   }
 
   @Test("keeps what a 304 does not mention, but for Age and Date")
   func sparse() throws {
-    let answer = try keep(stored)
-    let renewed = try #require(cache.freshen(answer, for: key, by: Sample.received(.notModified, body: [], at: 100)))
+    let response = try keep(stored)
+    let renewed = try #require(cache.freshen(response, for: key, by: Sample.received(.notModified, body: [], at: 100)))
     let now = Selection(renewed, now: Sample.time(100))
     #expect(now.age == 0 && now.timeToLive == 60)
     #expect(renewed.validators == [.ifNoneMatch: "\"1\""])
@@ -87,7 +87,7 @@ struct ValidationTests {
     #expect(cache.statistics.entries == (isNewer ? 0 : 1))
   }
 
-  @Test("heeds a 304 that forbids to keep the answer")
+  @Test("heeds a 304 that forbids to keep the response")
   func forbidden() throws {
     let received = Sample.received(.notModified, [.cacheControl: "no-store"], body: [], at: 9)
     let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received))
@@ -95,13 +95,13 @@ struct ValidationTests {
     #expect(cache.statistics.entries == 0)
   }
 
-  @Test("is a new answer by a 200")
+  @Test("is a new response by a 200")
   func replaced() throws {
     _ = try keep(stored)
-    let other = try Sample.answer(.ok, [.eTag: "\"2\""], at: 100)
+    let other = try Sample.respond(.ok, [.eTag: "\"2\""], at: 100)
     cache.store(other, for: key)
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(100))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
-    #expect(selection.answer === other)
+    #expect(selection.response === other)
   }
 }

@@ -4,14 +4,14 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("Answers that vary")
+@Suite("Responses that vary")
 struct VariantTests {
   private let cache = ResponseCache(settings: CacheSettings())
   private let key = CacheKey("/v1/catalog/us/genres")
 
   private func find(_ sent: HTTPFields) -> String {
     switch cache.lookup(key, sending: sent, request: RequestDirectives(), now: Sample.time(0)) {
-    case .hit(let selection): String(decoding: selection.answer.representation(.identity).body, as: UTF8.self)
+    case .hit(let selection): String(decoding: selection.response.representation(.identity).body, as: UTF8.self)
     case .miss(let reason): reason.rawValue
     default: "?"
     }
@@ -19,7 +19,7 @@ struct VariantTests {
 
   private func store(_ body: String, vary: String?, sent: HTTPFields) throws {
     let fields: HTTPFields = vary.map { [.vary: $0] } ?? [:]
-    #expect(cache.store(try Sample.answer(.ok, fields, body: Array(body.utf8), sent: sent), for: key))
+    #expect(cache.store(try Sample.respond(.ok, fields, body: Array(body.utf8), sent: sent), for: key))
   }
 
   @Test("are found by what was sent upstream for them")

@@ -64,9 +64,9 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   }
 
   /// What a call gets, its content read to the end.
-  func answer(_ call: CatalogCall) async -> CatalogReply {
-    let reply = await proxy.answer(call, by: route)
-    guard case .answer(let answer) = reply, let stream = answer.stream else { return reply }
+  func respond(_ call: CatalogCall) async -> CatalogReply {
+    let reply = await proxy.respond(call, by: route)
+    guard case .response(let response) = reply, let stream = response.stream else { return reply }
     while (try? await stream.read()) ?? nil != nil {}
     return reply
   }
@@ -76,7 +76,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives()
   ) async throws -> CatalogReply {
-    await answer(try call(target, by: client, user: user, directives: directives))
+    await respond(try call(target, by: client, user: user, directives: directives))
   }
 }
 
@@ -89,7 +89,7 @@ extension CatalogReply {
   /// The status that the caller gets.
   var status: Int? {
     switch self {
-    case .answer(let answer): answer.status.code
+    case .response(let response): response.status.code
     case .failure(let failure, _): failure.code.status.code
     case .cancelled: nil
     }
@@ -101,7 +101,7 @@ extension CatalogReply {
 
   var cacheStatus: String? {
     switch self {
-    case .answer(let answer): answer.fields[.cacheStatus]
+    case .response(let response): response.fields[.cacheStatus]
     case .failure(_, let status): status?.fieldValue
     case .cancelled: nil
     }

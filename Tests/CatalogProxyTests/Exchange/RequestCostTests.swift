@@ -30,7 +30,7 @@ struct RequestCostTests {
       let bypassing = try ground.call("\(prefix)\(round)", by: "bypassing", user: user, directives: directives)
       let plain = try ground.call("/v1/catalog/us/albums/\(round)", by: "plain")
       for call in [bypassing, plain] {
-        tasks.append(Task { await ground.answer(call) })
+        tasks.append(Task { await ground.respond(call) })
         try await eventually("it is at the upstream, or waits") {
           ground.upstream.requests.count + ground.proxy.status.waiting == before + tasks.count
         }

@@ -29,7 +29,7 @@ final class ScriptedUpstream: Upstream {
   var targets: [String] { requests.map(\.target) }
 
   /// From now on it does this.
-  func answer(_ script: @escaping Script) {
+  func respond(_ script: @escaping Script) {
     state.withLock { $0.script = script }
   }
 

@@ -19,7 +19,7 @@ struct SharingTests {
     let before = (ground.upstream.requests.count, ground.proxy.status.counts.collapsed)
     gate.isShut = true
     let call = try ground.call(Self.song)
-    let tasks = (0..<count).map { _ in Task { await ground.answer(call) } }
+    let tasks = (0..<count).map { _ in Task { await ground.respond(call) } }
     try await eventually("they wait for one request") {
       ground.upstream.requests.count == before.0 + 1 && ground.proxy.status.counts.collapsed == before.1 + count - 1
     }
@@ -75,7 +75,7 @@ struct SharingTests {
     _ = try await ground.ask(Self.song)
     gate.isShut = true
     let call = try ground.call(Self.song)
-    let tasks = (0..<10).map { _ in Task { await ground.answer(call) } }
+    let tasks = (0..<10).map { _ in Task { await ground.respond(call) } }
     try await eventually("each is at the upstream") { ground.upstream.requests.count == 11 }
     gate.isShut = false
     for task in tasks { _ = await task.value }
@@ -86,7 +86,7 @@ struct SharingTests {
       gate.isShut = false
       _ = await task.value
     }
-    ground.upstream.answer { _ in
+    ground.upstream.respond { _ in
       await gate.pass()
       return .scripted(.ok, Self.fields("Cache-Control: max-age=0"))
     }

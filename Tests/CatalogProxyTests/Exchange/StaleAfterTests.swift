@@ -18,7 +18,7 @@ struct StaleAfterTests {
     _ = try await ground.ask(Self.song)
     ground.time.advance(by: .seconds(60))
     gate.isShut = true
-    ground.upstream.answer { _ in
+    ground.upstream.respond { _ in
       await gate.pass()
       return .scripted(.ok, [.cacheControl: control], "{\"new\":1}")
     }
@@ -26,8 +26,8 @@ struct StaleAfterTests {
   }
 
   private func body(_ reply: CatalogReply) -> String? {
-    guard case .answer(let answer) = reply else { return nil }
-    return String(decoding: answer.body, as: UTF8.self)
+    guard case .response(let response) = reply else { return nil }
+    return String(decoding: response.body, as: UTF8.self)
   }
 
   @Test("a caller gets the stale response after 500 ms, marked, and the fetch goes on and is stored")
@@ -35,7 +35,7 @@ struct StaleAfterTests {
     let gate = Gate()
     let ground = try await staleGround(gate)
     let call = try ground.call(Self.song)
-    let first = Task { await ground.answer(call) }
+    let first = Task { await ground.respond(call) }
     try await eventually("it is asked for, and the wait is bounded") {
       ground.upstream.requests.count == 2 && ground.time.pauses == 1
     }
@@ -45,18 +45,20 @@ struct StaleAfterTests {
     let reply = await first.value
     #expect(reply.status == 200 && body(reply) == "{\"old\":1}")
     #expect(reply.cacheStatus == "musickit-token-server; fwd=stale; ttl=-50; detail=\"stale-after\"")
-    if case .answer(let answer) = reply { #expect(answer.fields[.age] == "60" && answer.fields[.proxyStatus] == nil) }
+    if case .response(let response) = reply {
+      #expect(response.fields[.age] == "60" && response.fields[.proxyStatus] == nil)
+    }
 
     // The next caller does not wait again, and does not ask again.
-    let second = await ground.answer(call)
+    let second = await ground.respond(call)
     #expect(body(second) == "{\"old\":1}")
     #expect(ground.upstream.requests.count == 2)
     #expect(ground.proxy.status.counts.staleWhileWaiting == 2)
 
     gate.isShut = false
     try await eventually("the response is stored") {
-      guard case .answer(let answer)? = ground.proxy.answerAtOnce(call, revalidate: {}) else { return false }
-      return String(decoding: answer.body, as: UTF8.self) == "{\"new\":1}"
+      guard case .response(let response)? = ground.proxy.respondImmediately(call, revalidate: {}) else { return false }
+      return String(decoding: response.body, as: UTF8.self) == "{\"new\":1}"
     }
     #expect(ground.upstream.requests.count == 2)
   }
@@ -66,7 +68,7 @@ struct StaleAfterTests {
     let gate = Gate()
     let ground = try await staleGround(gate)
     let call = try ground.call(Self.song)
-    let task = Task { await ground.answer(call) }
+    let task = Task { await ground.respond(call) }
     try await eventually("the wait is bounded") { ground.time.pauses == 1 }
     ground.time.advance(by: .milliseconds(400))
     gate.isShut = false
@@ -85,7 +87,7 @@ struct StaleAfterTests {
     let gate = Gate()
     let ground = try await staleGround(gate, control: control)
     let call = try ground.call(Self.song, directives: Sample.request(request))
-    let task = Task { await ground.answer(call) }
+    let task = Task { await ground.respond(call) }
     try await eventually("it is asked for") { ground.upstream.requests.count == 2 }
     #expect(ground.time.pauses == 0)
     gate.isShut = false
@@ -97,13 +99,13 @@ struct StaleAfterTests {
     let gate = Gate()
     let ground = try await staleGround(gate)
     let call = try ground.call(Self.song)
-    let first = Task { await ground.answer(call) }
+    let first = Task { await ground.respond(call) }
     try await eventually("the wait is bounded") { ground.time.pauses == 1 }
     ground.time.advance(by: .milliseconds(500))
     _ = await first.value
-    ground.upstream.answer { _ in .scripted(.init(code: 503)) }
+    ground.upstream.respond { _ in .scripted(.init(code: 503)) }
     gate.isShut = false
-    let reply = await ground.answer(call)
+    let reply = await ground.respond(call)
     #expect(body(reply) != nil)
   }
 
@@ -114,7 +116,7 @@ struct StaleAfterTests {
     let call = try ground.call(Self.song)
     var tasks: [Task<Void, Never>] = []
     for _ in 0..<3 {
-      let reply = ground.proxy.answerAtOnce(call) {
+      let reply = ground.proxy.respondImmediately(call) {
         tasks.append(Task { await ground.proxy.revalidate(call, by: ground.route) })
       }
       #expect(reply?.cacheStatus?.contains("; hit") == true)
@@ -134,7 +136,7 @@ struct StaleAfterTests {
     ground.time.advance(by: .seconds(60))
     for status in [206, 304] {
       for fields in [[:], [.contentRange: "bytes 0-1/9", .cacheControl: "max-age=99"]] as [HTTPFields] {
-        ground.upstream.answer { _ in .scripted(.init(code: status), fields, "{}") }
+        ground.upstream.respond { _ in .scripted(.init(code: status), fields, "{}") }
         let stale = try await ground.ask(Self.song)
         #expect(stale.status == 200 && stale.cacheStatus?.contains("stale-if-error") == true)
         for (target, control) in [("/v1/catalog/us/songs/2", ""), (Self.song, "no-store"), ("/v1/test", "")] {

@@ -32,7 +32,7 @@ struct TokenDoubtTests {
     let ground = ProxyGround { _ in .scripted(.unauthorized) }
     #expect(try await ground.ask(Self.song).failure?.code == .tokenRejected)
     #expect(ground.proxy.status.isTokenRejected)
-    ground.upstream.answer { Self.refusesUsers($0) }
+    ground.upstream.respond { Self.refusesUsers($0) }
     #expect(try await ground.ask(Self.song).status == 200)
     #expect(!ground.proxy.status.isTokenRejected)
     for _ in 0..<2 { #expect(try await ground.ask("/v1/me/library/songs", user: "invalid").status == 401) }
@@ -59,9 +59,9 @@ struct TokenDoubtTests {
     let ground = ProxyGround { _ in .scripted(.unauthorized) }
     _ = try await ground.ask(Self.song)
     #expect(ground.proxy.status.isTokenRejected)
-    ground.upstream.answer { _ in .scripted(.init(code: status)) }
+    ground.upstream.respond { _ in .scripted(.init(code: status)) }
     let call = try ground.call("/v1/me/ratings/songs/1", user: "user", method: .delete)
-    _ = await ground.answer(call)
+    _ = await ground.respond(call)
     #expect(ground.proxy.status.isTokenRejected)
   }
 
@@ -73,12 +73,12 @@ struct TokenDoubtTests {
       throw UpstreamError(.cancelled, .unanswered, "cancelled")
     }
     let call = try ground.call("/v1/me/library/songs", user: "user")
-    let first = Task { await ground.answer(call) }
+    let first = Task { await ground.respond(call) }
     try await eventually("/v1/test is asked") { ground.upstream.targets.contains("/v1/test") }
-    let others = (0..<20).map { _ in Task { await ground.answer(call) } }
+    let others = (0..<20).map { _ in Task { await ground.respond(call) } }
     try await eventually("the others wait") { ground.time.pauses == 20 }
     #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 1)
-    ground.upstream.answer { .scripted($0.target == "/v1/test" ? .ok : .unauthorized) }
+    ground.upstream.respond { .scripted($0.target == "/v1/test" ? .ok : .unauthorized) }
     first.cancel()
     #expect(await first.value.status == nil)
     try await eventually("they have the result") {
@@ -113,7 +113,7 @@ struct TokenDoubtTests {
   @Test("that was under way while the clock was set is not blamed on key and team")
   func clockSetMeanwhile() async throws {
     let ground = ProxyGround { _ in .scripted(.unauthorized) }
-    ground.upstream.answer { [time = ground.time] request in
+    ground.upstream.respond { [time = ground.time] request in
       guard abs(request.tokenTime - Sample.start) > 30 else { return .scripted() }
       if time.clock.now.wall > Sample.start + 100 { time.setWallClock(by: -400) }
       return .scripted(.unauthorized, [.date: Sample.date(0)])

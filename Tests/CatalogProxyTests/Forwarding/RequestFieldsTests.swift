@@ -30,7 +30,7 @@ import Testing
   ]
 
   @Test(
-    "nothing that the caller sends goes along with a request whose answer others may get",
+    "nothing that the caller sends goes along with a request whose response others may get",
     arguments: ["/v1/catalog/us/albums/1", "/v1/storefronts", "/v1/language/us/tag", "/v1/test"])
   func shared(target: String) throws {
     #expect(try fields(target, everything) == own)
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test("an answer is asked for plain where a compressed one is of no use")
+  @Test("a response is asked for plain where a compressed one is of no use")
   func identity() throws {
     let target = try CatalogTarget("/v1/storefronts")
     let fields = try policy.requestFields(for: target, from: CallerFields([:]), acceptsGzip: false)

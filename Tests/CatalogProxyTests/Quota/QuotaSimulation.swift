@@ -32,7 +32,7 @@ struct QuotaSimulation {
   private enum Event {
     case ask(Int)  // request index
     case arrive(Int, permit: ConcurrencyPermit)
-    case answer(Int, permit: ConcurrencyPermit, Double?, Bool)
+    case response(Int, permit: ConcurrencyPermit, Double?, Bool)
     case modest
     case tick
     case expire(Int)
@@ -129,8 +129,8 @@ struct QuotaSimulation {
       send(limit.advance(now: .init(inSeconds: now)))
     case .arrive(let index, let permit):
       let refusal = quota.refusal(at: now)
-      push(now + scenario.latency / 2 + jitter(), .answer(index, permit: permit, refusal, refusal != nil))
-    case .answer(let index, let permit, let wait, let isRefused): answer(index, permit, wait, isRefused)
+      push(now + scenario.latency / 2 + jitter(), .response(index, permit: permit, refusal, refusal != nil))
+    case .response(let index, let permit, let wait, let isRefused): respond(index, permit, wait, isRefused)
     case .expire(let index):
       if let ticket = asks[index].ticket, limit.cancel(ticket) != nil { fail(index, retryAfter: 1) }
     }
@@ -187,7 +187,7 @@ struct QuotaSimulation {
     }
   }
 
-  private mutating func answer(_ index: Int, _ permit: ConcurrencyPermit, _ wait: Double?, _ isRefused: Bool) {
+  private mutating func respond(_ index: Int, _ permit: ConcurrencyPermit, _ wait: Double?, _ isRefused: Bool) {
     let retryAfter: Duration? = scenario.retryAfter ? wait.map { .seconds(Int($0.rounded(.up))) } : nil
     send(limit.release(permit, isRefused ? .limited(retryAfter: retryAfter) : .answered, now: .init(inSeconds: now)))
     if isRefused {

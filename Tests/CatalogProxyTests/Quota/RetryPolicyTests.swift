@@ -94,7 +94,7 @@ import Testing
     #expect(decision(failed(cause, .unanswered)) == .giveUp)
   }
 
-  @Test("an answer that has begun is not asked for again", arguments: UpstreamError.Cause.allCases)
+  @Test("a response that has begun is not asked for again", arguments: UpstreamError.Cause.allCases)
   func answered(cause: UpstreamError.Cause) {
     #expect(decision(failed(cause, .answered)) == .giveUp)
   }

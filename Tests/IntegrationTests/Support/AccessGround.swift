@@ -42,9 +42,9 @@ final class AccessGround {
   }
 
   /// A request by curl with the key of client `android`, unless it says otherwise.
-  func request(_ target: String, key: String? = AccessGround.android, _ options: String...) throws -> HTTPAnswer {
+  func request(_ target: String, key: String? = AccessGround.android, _ options: String...) throws -> ParsedResponse {
     let credential = key.map { ["-H", "Authorization: Bearer \($0)"] } ?? []
-    return try HTTPAnswer(curl: credential + options + ["\(server.url)\(target)"])
+    return try ParsedResponse(curl: credential + options + ["\(server.url)\(target)"])
   }
 
   /// The lines of the record so far, or all of them once the server has ended.

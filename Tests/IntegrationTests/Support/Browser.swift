@@ -30,10 +30,10 @@ final class Browser: Sendable {
   func run(at page: String, _ script: String) throws -> JSONValue {
     try process.withLock { process in
       process.send("\(page)\n\(script)\0")
-      guard let line = try process.line(), let answer = JSONReader.read(Array(line.utf8)) else {
+      guard let line = try process.line(), let response = JSONReader.read(Array(line.utf8)) else {
         throw TestFailure("The browser has ended: \(process.standardError)")
       }
-      guard let value = answer["value"] else { throw TestFailure(answer["error"]?.string ?? line) }
+      guard let value = response["value"] else { throw TestFailure(response["error"]?.string ?? line) }
       return value
     }
   }
@@ -48,7 +48,7 @@ final class Browser: Sendable {
 
 /// What a page sees of a request that it made.
 struct PageView {
-  /// The name of the error that `fetch` threw: `TypeError` if the page may not have the answer, or there is none.
+  /// The name of the error that `fetch` threw: `TypeError` if the page may not have the response, or there is none.
   let error: String?
   /// `basic` for the page's own origin, `cors` for another that lets it read, `opaque` if it may not look at all.
   let type: String?

@@ -28,12 +28,12 @@ final class CatalogGround {
   }
 
   /// A request to the server by curl.
-  func request(_ target: String, _ options: String...) throws -> HTTPAnswer {
-    try HTTPAnswer(curl: options + ["\(server.url)\(target)"])
+  func request(_ target: String, _ options: String...) throws -> ParsedResponse {
+    try ParsedResponse(curl: options + ["\(server.url)\(target)"])
   }
 
   /// What the emulator says to who has a developer token himself.
-  func original(_ target: String) throws -> HTTPAnswer {
+  func original(_ target: String) throws -> ParsedResponse {
     guard let token = try server.request("/token").token else { throw TestFailure("There is no token to be had.") }
     return try emulator.request(target, "-H", "Authorization: Bearer \(token)")
   }
@@ -42,7 +42,7 @@ final class CatalogGround {
   func connect() throws -> RawConnection { try server.connect() }
 }
 
-extension HTTPAnswer {
+extension ParsedResponse {
   /// Whether it came from the cache.
   var isHit: Bool { self["Cache-Status"]?.contains("; hit") ?? false }
 }

@@ -35,7 +35,7 @@ final class CertifiedGround {
   }
 
   /// A request by curl.
-  func request(_ target: String, as file: String?, _ options: [String] = []) throws -> HTTPAnswer {
-    try HTTPAnswer(curl: self.options(as: file) + options + ["\(server.url)\(target)"])
+  func request(_ target: String, as file: String?, _ options: [String] = []) throws -> ParsedResponse {
+    try ParsedResponse(curl: self.options(as: file) + options + ["\(server.url)\(target)"])
   }
 }

@@ -40,8 +40,8 @@ final class Emulator {
   }
 
   /// A request by curl, straight to it.
-  func request(_ target: String, _ options: String...) throws -> HTTPAnswer {
-    try HTTPAnswer(curl: trust + options + ["\(url)\(target)"])
+  func request(_ target: String, _ options: String...) throws -> ParsedResponse {
+    try ParsedResponse(curl: trust + options + ["\(url)\(target)"])
   }
 
   private var trust: [String] { certificateFile.map { ["--cacert", $0] } ?? [] }

@@ -81,8 +81,8 @@ final class FrontProxy {
 
   /// A request by curl from an address of loopback.
   func request(_ target: String, from address: String, scheme: String = "http", _ options: String...) throws
-    -> HTTPAnswer
+    -> ParsedResponse
   {
-    try HTTPAnswer(curl: ["--interface", address] + options + ["\(scheme)://127.0.0.1:\(port)\(target)"])
+    try ParsedResponse(curl: ["--interface", address] + options + ["\(scheme)://127.0.0.1:\(port)\(target)"])
   }
 }

@@ -59,11 +59,11 @@ final class IdentityProvider {
   }
 
   /// Its key set.
-  func keySet() throws -> String { try HTTPAnswer(curl: ["--cacert", certificateFile, url]).text }
+  func keySet() throws -> String { try ParsedResponse(curl: ["--cacert", certificateFile, url]).text }
 
   private func ask(_ method: String, _ target: String, _ options: String...) throws -> String {
-    let answer = try HTTPAnswer(curl: ["-X", method] + options + ["\(adminURL)\(target)"])
-    guard answer.status == 200 else { throw TestFailure("The provider said \(answer.status): \(answer.text)") }
-    return answer.text
+    let response = try ParsedResponse(curl: ["-X", method] + options + ["\(adminURL)\(target)"])
+    guard response.status == 200 else { throw TestFailure("The provider said \(response.status): \(response.text)") }
+    return response.text
   }
 }

@@ -11,12 +11,12 @@ struct MetricsPage {
 
   /// Throws what the parser finds wrong.
   init(of server: RunningServer) throws {
-    let answer = try server.admin("/metrics")
-    guard answer.status == 200, answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8" else {
-      throw TestFailure("This is no page of metrics: \(answer)")
+    let response = try server.admin("/metrics")
+    guard response.status == 200, response["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8" else {
+      throw TestFailure("This is no page of metrics: \(response)")
     }
-    text = answer.text
-    let result = try run(Repository.python, [Repository.script("read_metrics.py")], input: answer.body)
+    text = response.text
+    let result = try run(Repository.python, [Repository.script("read_metrics.py")], input: response.body)
     guard result.status == 0, let json = JSONReader.read(result.standardOutput),
       case .array(let metrics) = json["metrics"], case .array(let samples) = json["samples"]
     else {

@@ -72,13 +72,13 @@ final class RawConnection {
   }
 
   /// Reads one whole response with a `Content-Length`, or one that has no content.
-  func response() throws -> HTTPAnswer {
+  func response() throws -> ParsedResponse {
     while true {
-      if let answer = HTTPAnswer(received) {
-        let length = answer["Content-Length"].flatMap { Int($0) } ?? 0
-        if answer.body.count >= length {
-          received.removeFirst(received.count - answer.body.count + length)
-          return try answer.cut(to: length)
+      if let response = ParsedResponse(received) {
+        let length = response["Content-Length"].flatMap { Int($0) } ?? 0
+        if response.body.count >= length {
+          received.removeFirst(received.count - response.body.count + length)
+          return try response.cut(to: length)
         }
       }
       guard try receiveMore() else { throw TestFailure("The connection ended within a response.") }
@@ -117,10 +117,10 @@ final class RawConnection {
   }
 }
 
-extension HTTPAnswer {
+extension ParsedResponse {
   /// The response with so much content.
-  fileprivate func cut(to length: Int) throws -> HTTPAnswer {
-    HTTPAnswer(version: version, status: status, fields: fields, body: Array(body.prefix(length)))
+  fileprivate func cut(to length: Int) throws -> ParsedResponse {
+    ParsedResponse(version: version, status: status, fields: fields, body: Array(body.prefix(length)))
   }
 
   private init(version: String, status: Int, fields: [(name: String, value: String)], body: [UInt8]) {

@@ -1,7 +1,7 @@
 import JSON
 import TestSupport
 
-/// An upstream that answers with whatever bytes a test has written down, and shows what it was sent.
+/// An upstream that responses with whatever bytes a test has written down, and shows what it was sent.
 final class RawUpstream {
   /// Its base URL.
   let url: String
@@ -11,9 +11,9 @@ final class RawUpstream {
   /// Starts one.
   ///
   /// - Parameter answers: By the last segment of the path.
-  init(_ answers: [String: String] = [:]) throws {
+  init(_ responses: [String: String] = [:]) throws {
     folder = try TemporaryDirectory()
-    for (name, bytes) in answers { try folder.write(bytes, to: name) }
+    for (name, bytes) in responses { try folder.write(bytes, to: name) }
     process = try ChildProcess(
       Repository.python, [Repository.script("raw_upstream.py"), folder.path], holdsInput: true)
     guard let port = try process.line().flatMap({ UInt16($0) }) else {
@@ -31,7 +31,7 @@ final class RawUpstream {
   }
 
   /// Has it answer so from now on.
-  func answer(_ name: String, with bytes: String) throws { try folder.write(bytes, to: name) }
+  func respond(_ name: String, with bytes: String) throws { try folder.write(bytes, to: name) }
 
   /// A server that takes it for Apple Music.
   func serve(_ ground: Ground, _ settings: [String: String] = [:], _ flags: [String] = []) throws -> RunningServer {

@@ -50,13 +50,13 @@ final class RunningServer {
   /// A request by curl.
   ///
   /// - Parameter options: Further options of curl's.
-  func request(_ target: String, _ options: String...) throws -> HTTPAnswer {
-    try HTTPAnswer(curl: options + ["\(url)\(target)"])
+  func request(_ target: String, _ options: String...) throws -> ParsedResponse {
+    try ParsedResponse(curl: options + ["\(url)\(target)"])
   }
 
   /// A request by curl to the admin listener.
-  func admin(_ target: String, _ options: String...) throws -> HTTPAnswer {
-    try HTTPAnswer(curl: options + ["\(adminURL ?? "")\(target)"])
+  func admin(_ target: String, _ options: String...) throws -> ParsedResponse {
+    try ParsedResponse(curl: options + ["\(adminURL ?? "")\(target)"])
   }
 
   /// A connection of bytes.

@@ -90,7 +90,7 @@ extension RunningServer {
   /// What `upstream.py` does from now on.
   func behave(_ behaviour: String) throws { _ = try admin("/?do=\(behaviour)", "-X", "PUT") }
 
-  /// Lets `upstream.py` answer what it holds.
+  /// Lets `upstream.py` response what it holds.
   func release() throws { _ = try admin("/", "-X", "POST") }
 
   /// A count of `upstream.py`.

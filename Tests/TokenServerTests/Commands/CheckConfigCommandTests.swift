@@ -99,7 +99,7 @@ struct CheckConfigCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("looks at the files of a client that has another fault, too")
+  @Test("looks at the files of a client that has another error, too")
   func filesOfFaultyClients() throws {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
@@ -132,8 +132,8 @@ struct CheckConfigCommandTests {
     withExtendedLifetime((key, page)) {}
   }
 
-  @Test("reports the faults of the settings and those of the files that they name, each in a line")
-  func faults() {
+  @Test("reports the errors of the settings and those of the files that they name, each in a line")
+  func errors() {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
       "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/tmp", "SERVER_PORT": "x",
@@ -145,7 +145,7 @@ struct CheckConfigCommandTests {
     #expect(result.diagnostics.allSatisfy { !$0.contains("\n") })
   }
 
-  @Test("stops listing faults where nobody reads on, and says how many more there are")
+  @Test("stops listing errors where nobody reads on, and says how many more there are")
   func manyFaults() throws {
     let members = (0..<500).map { "sever\($0): 1" }.joined(separator: ", ")
     let fixture = try SettingsFixture("{ \(SettingsFixture.minimal), \(members) }")
@@ -153,7 +153,7 @@ struct CheckConfigCommandTests {
     #expect(result.status == .configuration)
     // The key's file is not there either.
     #expect(result.diagnostics.count == 101)
-    #expect(result.diagnostics.last == "There are 401 more faults.")
+    #expect(result.diagnostics.last == "There are 401 more errors.")
     #expect(result.diagnostics.count { $0.contains("the nearest is server") } == 20)
     withExtendedLifetime(fixture) {}
   }
@@ -180,13 +180,13 @@ struct CheckConfigCommandTests {
         Document.root + "/README.md", "server.tls.clientCAFile: '\(Document.root)/README.md' holds no certificate"
       ),
     ])
-  func clientCA(_ file: String, _ fault: String) {
+  func clientCA(_ file: String, _ error: String) {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
       "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c", "SERVER_TLS_KEY_FILE": "/nonexistent/k",
       "SERVER_TLS_CLIENT_CA_FILE": file, "ACCESS_ANONYMOUS": "{ token: true }",
     ])
-    #expect(result.diagnostics.contains { $0.hasPrefix(fault) }, "\(result.diagnostics)")
+    #expect(result.diagnostics.contains { $0.hasPrefix(error) }, "\(result.diagnostics)")
     #expect(result.diagnostics.contains { $0.hasPrefix("server.tls.certificateFile: ") })
   }
 

@@ -8,11 +8,11 @@ import Testing
 @Suite("healthcheck")
 struct HealthCheckCommandTests {
   /// Answers one connection with fixed bytes.
-  final class OneAnswer {
+  final class OneResponse {
     let port: UInt16
     private let descriptor: Int32
 
-    init(_ answer: String?) throws {
+    init(_ response: String?) throws {
       let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
       var address = sockaddr_in()
       address.sin_family = sa_family_t(AF_INET)
@@ -27,10 +27,10 @@ struct HealthCheckCommandTests {
       try #require(isBound)
       self.descriptor = descriptor
       port = UInt16(bigEndian: address.sin_port)
-      guard let answer else { return }  // the connection stays in the backlog: nobody answers
+      guard let response else { return }  // the connection stays in the backlog: nobody answers
       DispatchQueue.global().async {
         let peer = accept(descriptor, nil, nil)
-        let bytes = Array(answer.utf8)
+        let bytes = Array(response.utf8)
         unsafe send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         shutdown(peer, Int32(SHUT_WR))
         var rest = [UInt8](repeating: 0, count: 1024)
@@ -56,25 +56,25 @@ struct HealthCheckCommandTests {
       ("HTTP/1.1 503 Service Unavailable\r\n\r\n", .failed), ("HTTP/1.1 2000 \r\n", .failed), ("SSH-2.0\r\n", .failed),
       ("HTTP/1.1 2", .failed), ("", .failed),
     ])
-  func answers(_ answer: String, _ status: CommandResult.Status) throws {
-    let server = try OneAnswer(answer)
+  func responses(_ response: String, _ status: CommandResult.Status) throws {
+    let server = try OneResponse(response)
     #expect(Self.run("http://127.0.0.1:\(server.port)/healthz").status == status)
     withExtendedLifetime(server) {}
   }
 
   @Test("asks the admin listener of the settings")
   func admin() throws {
-    let server = try OneAnswer("HTTP/1.1 200 OK\r\n\r\n")
+    let server = try OneResponse("HTTP/1.1 200 OK\r\n\r\n")
     #expect(Self.run(nil, ["ADMIN_PORT": "\(server.port)", "ADMIN_HOST": "*"]) == CommandResult(.good))
     withExtendedLifetime(server) {}
   }
 
   @Test("gives up at its deadline")
   func deadline() throws {
-    let server = try OneAnswer(nil)
+    let server = try OneResponse(nil)
     let result = Self.run("http://127.0.0.1:\(server.port)/", timeout: .milliseconds(1))
     #expect(result.status == .failed)
-    #expect(result.diagnostics == ["http://127.0.0.1:\(server.port)/ gave no answer in time."])
+    #expect(result.diagnostics == ["http://127.0.0.1:\(server.port)/ gave no response in time."])
     withExtendedLifetime(server) {}
   }
 

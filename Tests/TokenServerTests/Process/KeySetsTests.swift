@@ -270,7 +270,7 @@ struct KeySetsTests {
     #expect(KeySetFetch.sentence(of: .movedPermanently).contains("write the address"))
     #expect(KeySetFetch.sentence(of: .notModified).contains("had no condition"))
     #expect(!KeySetFetch.sentence(of: .notModified).contains("address"))
-    #expect(KeySetFetch.sentence(of: .multipleChoices) == "The answer has status 300.")
+    #expect(KeySetFetch.sentence(of: .multipleChoices) == "The response has status 300.")
   }
 
   @Test("may be used for as long as Cache-Control says, less what caches have used up")

@@ -70,9 +70,9 @@ struct AnonymousPolicyTests {
     for (name, value) in values {
       let path = "access.anonymous.\(name)"
       let variable = try #require(Settings.schema.settings[path]).variable
-      let byVariable = try SettingsFixture.faults(Self.file(access), [variable: value])
+      let byVariable = try SettingsFixture.errors(Self.file(access), [variable: value])
       #expect(byVariable.count == 1 && byVariable[0].hasPrefix("\(path) (\(variable)): \(problem)"), "\(byVariable)")
-      let byFlag = try SettingsFixture.faults(Self.file(access), flags: [path: value])
+      let byFlag = try SettingsFixture.errors(Self.file(access), flags: [path: value])
       #expect(byFlag.count == 1 && byFlag[0].hasPrefix("\(path) (--set): \(problem)"), "\(byFlag)")
     }
   }
@@ -92,8 +92,8 @@ struct AnonymousPolicyTests {
       ),
     ] as [(String, [String: String], String)])
   func worthless(_ access: String, _ environment: [String: String], _ problem: String) throws {
-    let faults = try SettingsFixture.faults(Self.file(access), environment)
-    #expect(faults.count == 1 && faults[0].hasPrefix("access.anonymous: \(problem)"), "\(faults)")
+    let errors = try SettingsFixture.errors(Self.file(access), environment)
+    #expect(errors.count == 1 && errors[0].hasPrefix("access.anonymous: \(problem)"), "\(errors)")
   }
 
   @Test(
@@ -101,8 +101,8 @@ struct AnonymousPolicyTests {
     arguments: ["origins", "storefronts"])
   func emptyLists(_ name: String) throws {
     let access = "anonymous: { token: true, origins: ['https://a.example'], storefronts: ['us'] }"
-    let faults = try SettingsFixture.faults(Self.file(access), ["ACCESS_ANONYMOUS_\(name.uppercased())": "[]"])
-    #expect(faults.count == 1 && faults[0].contains(": is empty; name some, or leave it out for all"), "\(faults)")
+    let errors = try SettingsFixture.errors(Self.file(access), ["ACCESS_ANONYMOUS_\(name.uppercased())": "[]"])
+    #expect(errors.count == 1 && errors[0].contains(": is empty; name some, or leave it out for all"), "\(errors)")
   }
 
   @Test("is warned of if it is an empty object")

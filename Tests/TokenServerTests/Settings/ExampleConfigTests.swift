@@ -31,7 +31,7 @@ struct ExampleConfigTests {
   private static func pathsSet(by text: String) throws -> [String] {
     let fixture = try SettingsFixture(text)
     let layers = withExtendedLifetime(fixture) { SettingsLayers(fixture.input(), schema: Settings.schema) }
-    #expect(layers.faults.isEmpty)
+    #expect(layers.errors.isEmpty)
     return layers.values.keys.sorted()
   }
 

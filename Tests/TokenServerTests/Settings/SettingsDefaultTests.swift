@@ -63,10 +63,10 @@ struct SettingsDefaultTests {
     let error = #expect(throws: InvalidSettings.self) {
       try SettingsFixture().load(["SERVER_LOOPS": "27"], host: host)
     }
-    #expect(error?.faults.map(\.path) == ["server.loops"])
+    #expect(error?.errors.map(\.path) == ["server.loops"])
   }
 
-  @Test("a process with too few descriptors for one loop is a fault, also where no setting is written")
+  @Test("a process with too few descriptors for one loop is an error, also where no setting is written")
   func tooFewDescriptors() throws {
     let host = HostFacts(openFiles: 55, cores: 4, logsToTerminal: true)
     let error = #expect(throws: InvalidSettings.self) { try SettingsFixture().load(host: host) }
@@ -113,7 +113,7 @@ struct SettingsDefaultTests {
   func healthCheck() throws {
     let input = SettingsInput(environment: ["ADMIN_PORT": "9", "SERVER_PORT": "x"], host: SettingsFixture.host)
     #expect(try Settings.loadAdmin(input) == .init(host: .address("127.0.0.1"), port: 9))
-    let faulty = SettingsInput(environment: ["ADMIN_PORT": "x"], host: SettingsFixture.host)
-    #expect(throws: InvalidSettings.self) { try Settings.loadAdmin(faulty) }
+    let invalid = SettingsInput(environment: ["ADMIN_PORT": "x"], host: SettingsFixture.host)
+    #expect(throws: InvalidSettings.self) { try Settings.loadAdmin(invalid) }
   }
 }

@@ -45,8 +45,8 @@ final class SettingsFixture {
     return try Settings.load(input(environment, flags: flags, unsafeAllow: unsafeAllow, host: host))
   }
 
-  /// Every fault of `file` and `environment`, as sentences without the file's name.
-  static func faults(
+  /// Every error of `file` and `environment`, as sentences without the file's name.
+  static func errors(
     _ file: String, _ environment: [String: String] = [:], flags: [String: String] = [:],
     host: HostFacts = SettingsFixture.host
   ) throws -> [String] {
@@ -55,7 +55,7 @@ final class SettingsFixture {
       _ = try fixture.load(environment, flags: flags, host: host)
       return []
     } catch {
-      return error.faults.map { $0.description.replacing(" (file \(fixture.path))", with: "") }
+      return error.errors.map { $0.description.replacing(" (file \(fixture.path))", with: "") }
         .map { $0.replacing("file \(fixture.path)", with: "FILE") }
     }
   }

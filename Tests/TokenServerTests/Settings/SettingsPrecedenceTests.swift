@@ -91,7 +91,7 @@ struct SettingsPrecedenceTests {
     ]
     for (input, expected) in zip(inputs, values) {
       let layers = SettingsLayers(input, schema: Settings.schema)
-      #expect(layers.faults.isEmpty)
+      #expect(layers.errors.isEmpty)
       #expect(layers.values[path].flatMap { setting.canonical($0.content) } == expected)
     }
   }
@@ -133,7 +133,7 @@ struct SettingsPrecedenceTests {
   func configFile() throws {
     let input = SettingsInput(environment: ["MUSICKIT_CONFIG": "/nonexistent/env"], host: SettingsFixture.host)
     let fromEnvironment = #expect(throws: InvalidSettings.self) { try Settings.load(input) }
-    #expect(fromEnvironment?.faults.first?.source == .file("/nonexistent/env"))
+    #expect(fromEnvironment?.errors.first?.source == .file("/nonexistent/env"))
     #expect(throws: Never.self) {
       try SettingsFixture().load(["MUSICKIT_CONFIG": "/nonexistent/env"])
     }

@@ -6,19 +6,19 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("The store of answers")
-struct AnswerStoreTests {
+@Suite("The store of responses")
+struct ResponseStoreTests {
   private static func key(_ number: Int) -> CacheKey { CacheKey("/v1/catalog/us/albums/\(number)") }
 
   @Test("lets a popular album outlive a crawl of 100 000 others, with a request of it in between now and then")
   func crawl() throws {
     var store = ResponseStore(maxBytes: 4_000_000)
-    let answer = try Sample.answer(body: Sample.json(1000))
+    let response = try Sample.respond(body: Sample.json(1000))
     let album = Self.key(1_200_868_601)
-    store.put([answer], for: album)
+    store.put([response], for: album)
     for _ in 0..<2 { #expect(store.find(album) != nil) }
     for other in 0..<100_000 {
-      store.put([answer], for: Self.key(other))
+      store.put([response], for: Self.key(other))
       if other % 20_000 == 0 { #expect(store.find(album) != nil, "\(other)") }
     }
     #expect(store.find(album) != nil)
@@ -28,12 +28,12 @@ struct AnswerStoreTests {
   @Test("lets it outlive even a crawl that asks twice for each, as long as it is asked for more often")
   func twiceCrawl() throws {
     var store = ResponseStore(maxBytes: 4_000_000)
-    let answer = try Sample.answer(body: Sample.json(1000))
+    let response = try Sample.respond(body: Sample.json(1000))
     let album = Self.key(1_200_868_601)
-    store.put([answer], for: album)
+    store.put([response], for: album)
     for _ in 0..<2 { #expect(store.find(album) != nil) }
     for other in 0..<100_000 {
-      store.put([answer], for: Self.key(other))
+      store.put([response], for: Self.key(other))
       #expect(store.find(Self.key(other)) != nil)
       if other % 1000 == 0 { #expect(store.find(album) != nil, "\(other)") }
     }
@@ -42,27 +42,27 @@ struct AnswerStoreTests {
   @Test("takes what comes again soon after it had to go straight into the main queue")
   func ghost() throws {
     var store = ResponseStore(maxBytes: 200_000)
-    let answer = try Sample.answer(body: Sample.json(1000))
-    store.put([answer], for: Self.key(0))
+    let response = try Sample.respond(body: Sample.json(1000))
+    store.put([response], for: Self.key(0))
     var next = 1
     while store.peek(Self.key(0)).first != nil, next < 10_000 {
-      store.put([answer], for: Self.key(next))
+      store.put([response], for: Self.key(next))
       next += 1
     }
     #expect(next < 10_000)
-    store.put([answer], for: Self.key(0))
-    for other in next..<next + 1000 { store.put([answer], for: Self.key(other)) }
+    store.put([response], for: Self.key(0))
+    for other in next..<next + 1000 { store.put([response], for: Self.key(other)) }
     #expect(store.peek(Self.key(0)).first != nil)
   }
 
   @Test("lets the unused go from the main queue too, when other things have become popular")
   func aging() throws {
     var store = ResponseStore(maxBytes: 400_000)
-    let answer = try Sample.answer(body: Sample.json(1000))
+    let response = try Sample.respond(body: Sample.json(1000))
     for round in 0..<5 {
       for number in 0..<100 {
         let key = Self.key(round * 100 + number)
-        store.put([answer], for: key)
+        store.put([response], for: key)
         for _ in 0..<3 { _ = store.find(key) }
       }
     }
@@ -75,8 +75,8 @@ struct AnswerStoreTests {
     var random = SplitMix(seed: seed)
     let maxBytes = [60_000, 300_000, 1_000_000, 10_000][Int(seed)]
     var store = ResponseStore(maxBytes: maxBytes)
-    let answers = try [0, 10, 900, 5000, 20_000, 60_000].map {
-      try Sample.answer(.ok, [.contentType: "text/plain"], body: Sample.json($0))
+    let responses = try [0, 10, 900, 5000, 20_000, 60_000].map {
+      try Sample.respond(.ok, [.contentType: "text/plain"], body: Sample.json($0))
     }
     for step in 0..<5000 {
       let key = Self.key(Int.random(in: 0..<200, using: &random))
@@ -85,7 +85,7 @@ struct AnswerStoreTests {
       case 1...4: _ = store.find(key)
       default:
         let variants = (0..<Int.random(in: 0..<4, using: &random)).compactMap { _ in
-          answers.randomElement(using: &random)
+          responses.randomElement(using: &random)
         }
         store.put(variants, for: key)
         let isStored = !store.peek(key).isEmpty
@@ -102,25 +102,25 @@ struct AnswerStoreTests {
   @Test("does not take what is larger than all of it, nor keep what was there before")
   func tooLarge() throws {
     var store = ResponseStore(maxBytes: 10_000)
-    store.put([try Sample.answer()], for: Self.key(1))
-    store.put([try Sample.answer(body: Sample.json(20_000))], for: Self.key(1))
+    store.put([try Sample.respond()], for: Self.key(1))
+    store.put([try Sample.respond(body: Sample.json(20_000))], for: Self.key(1))
     #expect(store.count == 0 && store.bytes == 0)
   }
 
   @Test("counts a compressed body when there is one, and compresses once")
   func compression() throws {
     let cache = ResponseCache(settings: CacheSettings())
-    let answer = try Sample.answer(.ok, [.contentType: "application/json"], body: Sample.json(50_000))
-    cache.store(answer, for: Self.key(1))
+    let response = try Sample.respond(.ok, [.contentType: "application/json"], body: Sample.json(50_000))
+    cache.store(response, for: Self.key(1))
     let before = cache.statistics.bytes
-    let compressed = cache.compress(answer, for: Self.key(1))
+    let compressed = cache.compress(response, for: Self.key(1))
     let gzip = compressed.representation(.gzip).body
     #expect(gzip.count < 5000)
     #expect(cache.statistics.bytes == before + gzip.count)
     #expect(cache.compress(compressed, for: Self.key(1)) === compressed)
     let lookup = cache.lookup(Self.key(1), sending: [:], request: RequestDirectives(), now: Sample.time(0))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
-    #expect(selection.answer === compressed && !compressed.awaitsCompression)
+    #expect(selection.response === compressed && !compressed.awaitsCompression)
   }
 
   @Test(
@@ -131,24 +131,24 @@ struct AnswerStoreTests {
     var body = cameGzipped ? try #require(Gzip.deflate(Sample.json(50_000))) : Sample.json(50_000)
     if cameGzipped { fields[.contentEncoding] = "gzip" }
     body.reserveCapacity(200_000)
-    let answer = try Sample.answer(.ok, fields, body: body).compressed()
+    let response = try Sample.respond(.ok, fields, body: body).compressed()
     for coding in [ContentCoding.identity, .gzip] {
-      let body = answer.representation(coding).body
+      let body = response.representation(coding).body
       #expect(body.capacity <= body.count + body.count / 16 + 64, "\(coding)")
     }
   }
 
-  @Test("keeps what was stored meanwhile when an older answer has been compressed")
+  @Test("keeps what was stored meanwhile when an older response has been compressed")
   func lateCompression() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let fields: HTTPFields = [.contentType: "application/json"]
-    let old = try Sample.answer(.ok, fields, body: Sample.json(5000))
-    let new = try Sample.answer(.ok, fields, body: Sample.json(6000))
+    let old = try Sample.respond(.ok, fields, body: Sample.json(5000))
+    let new = try Sample.respond(.ok, fields, body: Sample.json(6000))
     cache.store(new, for: Self.key(1))
     #expect(cache.compress(old, for: Self.key(1)).representation(.gzip).body.count < 1000)
     let lookup = cache.lookup(Self.key(1), sending: [:], request: RequestDirectives(), now: Sample.time(0))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
-    #expect(selection.answer === new)
+    #expect(selection.response === new)
   }
 
   @Test("bears many threads at once")
@@ -156,16 +156,16 @@ struct AnswerStoreTests {
     var settings = CacheSettings()
     settings.maxBytes = 300_000
     let cache = ResponseCache(settings: settings)
-    let answer = try Sample.answer(.ok, [.contentType: "text/plain"], body: Sample.json(2000), settings: settings)
+    let response = try Sample.respond(.ok, [.contentType: "text/plain"], body: Sample.json(2000), settings: settings)
     DispatchQueue.concurrentPerform(iterations: 8) { thread in
       var random = SplitMix(seed: UInt64(thread))
       for _ in 0..<2000 {
         let key = Self.key(Int.random(in: 0..<100, using: &random))
         let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(0))
         if case .hit(let selection) = lookup {
-          _ = cache.compress(selection.answer, for: key)
+          _ = cache.compress(selection.response, for: key)
         } else {
-          cache.store(answer, for: key)
+          cache.store(response, for: key)
         }
       }
     }

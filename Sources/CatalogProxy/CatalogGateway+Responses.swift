@@ -2,22 +2,22 @@ import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
 
-/// The first phases and the last one: what is answered from the cache, and how outcomes become answers.
+/// The first phases and the last one: what is answered from the cache, and how outcomes become responses.
 extension CatalogGateway {
   /// Returns the response if it needs no request to Apple.
   ///
   /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
   ///   ``revalidate(_:by:)``. It is called once, however many callers request the same resource meanwhile.
-  public func answerAtOnce(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
+  public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
     case .hit(let selection):
       withState { $0.counts.hits += 1 }
-      return .answer(answer(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
+      return .response(fromCache(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
     case .staleWhileRevalidate(let selection):
       withState { $0.counts.hits += 1 }
       if withState({ $0.revalidating.insert(call.key).inserted }) { revalidate() }
-      return .answer(answer(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
+      return .response(fromCache(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
     case .unsatisfiable:
       return .failure(.onlyIfCached, CacheStatus(.forwarded(.uriMiss)))
     case .validate, .miss:
@@ -25,12 +25,12 @@ extension CatalogGateway {
     }
   }
 
-  /// The answer, by way of Apple if need be. Cancelled with its task.
+  /// The response, by way of Apple if need be. Cancelled with its task.
   ///
   /// - Parameters:
   ///   - content: The request's content, for what has some.
   ///   - route: The way to the upstream from the caller's loop.
-  public func answer(
+  public func respond(
     _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, by route: UpstreamRoute
   ) async -> CatalogReply {
     let end = clock.elapsed + configuration.timeouts.whole
@@ -38,7 +38,7 @@ extension CatalogGateway {
       return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
     }
     // Another request may have stored the response since the first lookup.
-    if let reply = answerAtOnce(call, revalidate: { withState { _ = $0.revalidating.remove(call.key) } }) {
+    if let reply = respondImmediately(call, revalidate: { withState { _ = $0.revalidating.remove(call.key) } }) {
       return reply
     }
     let (stored, reason) = stored(for: call)
@@ -75,7 +75,7 @@ extension CatalogGateway {
     }
   }
 
-  // MARK: Answers
+  // MARK: Responses
 
   private func reply(
     to call: CatalogCall, _ outcome: Outcome, instead stored: Selection?, _ reason: ForwardReason, isCollapsed: Bool
@@ -83,75 +83,75 @@ extension CatalogGateway {
     var status = CacheStatus(.forwarded(reason))
     status.isCollapsed = isCollapsed
     switch outcome {
-    case .answer(let answer, let isStored, let forwardStatus):
-      let selection = Selection(answer, now: clock.now)
+    case .response(let response, let isStored, let forwardStatus):
+      let selection = Selection(response, now: clock.now)
       status.isStored = isStored
       status.forwardStatus = forwardStatus
       if isStored { status.timeToLive = selection.timeToLive }
-      return .answer(self.answer(selection, to: call, status))
+      return .response(fromCache(selection, to: call, status))
     case .stream(let response):
-      return .answer(passThrough(response, to: call, status))
+      return .response(passThrough(response, to: call, status))
     case .failure(let failure):
       return serveStale(stored, for: failure, to: call, status)
     case .late:
       guard let stored else { return .cancelled }
       withState { $0.counts.staleWhileWaiting += 1 }
-      return .answer(stale(stored.answer, to: call, status, "stale-after"))
+      return .response(stale(stored.response, to: call, status, "stale-after"))
     case .alone, .unshared, .cancelled:
       return .cancelled
     }
   }
 
-  /// A stale answer in place of a failure (RFC 5861 §4), marked so; or the failure.
+  /// A stale response in place of a failure (RFC 5861 §4), marked so; or the failure.
   private func serveStale(
     _ stored: Selection?, for failure: UpstreamFailure, to call: CatalogCall, _ status: CacheStatus
   ) -> CatalogReply {
     var status = status
     status.forwardStatus = failure.proxyStatus.receivedStatus
     guard let stored else { return .failure(failure, status) }
-    guard Selection(stored.answer, now: clock.now).mayServeOnError(call.directives) else {
+    guard Selection(stored.response, now: clock.now).mayServeOnError(call.directives) else {
       return .failure(failure, status)
     }
     withState { $0.counts.staleOnError += 1 }
-    var answer = stale(stored.answer, to: call, status, "stale-if-error")
-    answer.fields[.proxyStatus] = failure.proxyStatus.fieldValue
-    return .answer(answer)
+    var response = stale(stored.response, to: call, status, "stale-if-error")
+    response.fields[.proxyStatus] = failure.proxyStatus.fieldValue
+    return .response(response)
   }
 
-  /// A stale answer, marked so.
+  /// A stale response, marked so.
   private func stale(
     _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String
-  ) -> CatalogAnswer {
+  ) -> CatalogResponse {
     let selection = Selection(stored, now: clock.now)
     var status = status
     status.timeToLive = selection.timeToLive
     status.detail = detail
-    var answer = answer(selection, to: call, status)
+    var response = fromCache(selection, to: call, status)
     // Not validated, so it bears one even if it is 0 (RFC 9111 §5.1).
-    answer.fields[.age] = "\(selection.age)"
-    return answer
+    response.fields[.age] = "\(selection.age)"
+    return response
   }
 
-  /// A whole answer in the form that the caller likes best; 304 if it has it already.
-  private func answer(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
-    var answer = selection.answer
-    if call.coding == .gzip, answer.awaitsCompression { answer = cache.compress(answer, for: call.key) }
-    let representation = answer.representation(call.coding)
+  /// A whole response in the form that the caller likes best; 304 if it has it already.
+  private func fromCache(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> CatalogResponse {
+    var response = selection.response
+    if call.coding == .gzip, response.awaitsCompression { response = cache.compress(response, for: call.key) }
+    let representation = response.representation(call.coding)
     let fields = selection.fields(status)
-    if answer.isNotModified(call.preconditions, now: clock.now) {
-      return CatalogAnswer(status: .notModified, prepared: representation.notModified, fields: fields)
+    if response.isNotModified(call.preconditions, now: clock.now) {
+      return CatalogResponse(status: .notModified, prepared: representation.notModified, fields: fields)
     }
-    return CatalogAnswer(
-      status: answer.status, prepared: representation.fields, fields: fields, body: representation.body)
+    return CatalogResponse(
+      status: response.status, prepared: representation.fields, fields: fields, body: representation.body)
   }
 
-  /// An answer as it comes.
-  func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogAnswer {
+  /// A response as it comes.
+  func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogResponse {
     var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
     fields[.xContentTypeOptions] = "nosniff"
-    return CatalogAnswer(
+    return CatalogResponse(
       status: response.status, fields: fields, stream: response.content, streamLength: response.contentLength)
   }
 }

@@ -2,8 +2,8 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An upstream's answer")
-struct UpstreamAnswerTests {
+@Suite("An upstream's response")
+struct UpstreamResponseTests {
   private static let ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
   /// What no correct server sends, by a name for it.
@@ -48,12 +48,12 @@ struct UpstreamAnswerTests {
       // Each has a server of its own, whose circuit is closed.
       let server = try upstream.serve(ground)
       for _ in 0..<2 {
-        let answer = try server.request("/v1/catalog/us/songs/\(name)", "-H", "Accept-Encoding: gzip")
-        #expect(answer.status == 502, "\(name)")
-        #expect(answer.errorCode == "upstream_error", "\(name): \(answer.text)")
-        #expect(answer["Proxy-Status"] != nil, "\(name)")
-        #expect(answer["Cache-Control"] == "no-store", "\(name)")
-        #expect(answer["Set-Cookie"] == nil, "\(name)")
+        let response = try server.request("/v1/catalog/us/songs/\(name)", "-H", "Accept-Encoding: gzip")
+        #expect(response.status == 502, "\(name)")
+        #expect(response.errorCode == "upstream_error", "\(name): \(response.text)")
+        #expect(response["Proxy-Status"] != nil, "\(name)")
+        #expect(response["Cache-Control"] == "no-store", "\(name)")
+        #expect(response["Set-Cookie"] == nil, "\(name)")
       }
       #expect(server.stop() == 0)
       var paths: [String] = []
@@ -64,12 +64,12 @@ struct UpstreamAnswerTests {
 
   @Test("loses the fields that its Connection names, those of its hop, and what no caller needs")
   func connection() throws {
-    let answer =
+    let response =
       Self.ok + "Connection: x-secret, content-language\r\nX-Secret: 1\r\nContent-Language: de\r\n"
       + "Keep-Alive: timeout=5\r\nX-Powered-By: x\r\nServer: x\r\nContent-Length: 2\r\n\r\n{}"
-    let upstream = try RawUpstream(["answer": answer])
+    let upstream = try RawUpstream(["response": response])
     let server = try upstream.serve(try Ground())
-    let received = try server.request("/v1/catalog/us/songs/answer")
+    let received = try server.request("/v1/catalog/us/songs/response")
     #expect(received.text == "{}")
     #expect(
       Set(received.fields.map(\.name)) == [
@@ -97,10 +97,10 @@ struct UpstreamAnswerTests {
       + "9;a=\"b\"\r\n{\"data\":[\r\n2\r\n]}\r\n0\r\nX-Late: 1\r\nSet-Cookie: a=b\r\n\r\n"
     let upstream = try RawUpstream(["chunked": chunked])
     let server = try upstream.serve(try Ground())
-    let answer = try server.request("/v1/catalog/us/songs/chunked")
-    #expect(answer.text == "{\"data\":[]}")
-    #expect(answer["X-Late"] == nil && answer["Set-Cookie"] == nil && answer["Trailer"] == nil)
-    #expect(answer["Content-Length"] == "11")
+    let response = try server.request("/v1/catalog/us/songs/chunked")
+    #expect(response.text == "{\"data\":[]}")
+    #expect(response["X-Late"] == nil && response["Set-Cookie"] == nil && response["Trailer"] == nil)
+    #expect(response["Content-Length"] == "11")
   }
 
   @Test("may be of HTTP/1.0, and end with its connection")
@@ -131,11 +131,11 @@ struct UpstreamAnswerTests {
       ("https://elsewhere.example/x", "https://elsewhere.example/x"),
       ("\(upstream.url)//evil.example/", "\(upstream.url)//evil.example/"), ("\(other)/x", "\(other)/x"),
     ].enumerated() {
-      try upstream.answer(
+      try upstream.respond(
         "r\(index)", with: "HTTP/1.1 302 Found\r\nLocation: \(location)\r\nContent-Length: 0\r\n\r\n")
-      let answer = try server.request("/v1/catalog/us/songs/r\(index)")
-      #expect(answer.status == 302)
-      #expect(answer["Location"] == localised)
+      let response = try server.request("/v1/catalog/us/songs/r\(index)")
+      #expect(response.status == 302)
+      #expect(response["Location"] == localised)
       #expect(try upstream.next()["line"]?.string == "GET /v1/catalog/us/songs/r\(index) HTTP/1.1")
     }
     _ = try server.request("/v1/catalog/us/songs/last")
@@ -160,7 +160,7 @@ struct UpstreamAnswerTests {
   }
 
   @Test("that breaks off is not stored, and the next one is asked for anew", arguments: ["reset", "truncate"])
-  func brokenAnswer(_ fault: String) throws {
+  func brokenResponse(_ fault: String) throws {
     let ground = try CatalogGround()
     try ground.emulator.fail(fault, count: 1)
     let broken = try ground.request(CatalogGround.album)
@@ -176,10 +176,10 @@ struct UpstreamAnswerTests {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     try ground.emulator.fail("status=\(status)")
     for path in [CatalogGround.album, "/v1/me/library/songs"] {
-      let answer = try ground.request(path)
-      #expect(answer.status == 502)
-      #expect(answer.errorCode == "upstream_error")
-      #expect(answer["Proxy-Status"]?.contains("received-status=\(status)") == true)
+      let response = try ground.request(path)
+      #expect(response.status == 502)
+      #expect(response.errorCode == "upstream_error")
+      #expect(response["Proxy-Status"]?.contains("received-status=\(status)") == true)
     }
   }
 }

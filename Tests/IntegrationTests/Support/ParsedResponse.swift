@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 
 /// A response, taken apart.
-struct HTTPAnswer {
+struct ParsedResponse {
   let version: String
   let status: Int
   let fields: [(name: String, value: String)]
@@ -12,8 +12,8 @@ struct HTTPAnswer {
   init(curl options: [String]) throws {
     let result = try run("curl", ["-sS", "-i", "--globoff", "--noproxy", "*", "--max-time", "60"] + options)
     guard result.status == 0 else { throw TestFailure("curl ended with \(result.status): \(result.stderr)") }
-    guard let answer = Self(result.standardOutput) else { throw TestFailure("No response: \(result.stdout)") }
-    self = answer
+    guard let response = Self(result.standardOutput) else { throw TestFailure("No response: \(result.stdout)") }
+    self = response
   }
 
   /// The final response at the beginning of `bytes`, with everything behind its header section as its content; nil if
@@ -65,6 +65,6 @@ struct HTTPAnswer {
     return errors[0]
   }
 
-  /// The token of an answer of `/token`.
+  /// The token of a response of `/token`.
   var token: String? { json?["token"]?.string }
 }

@@ -4,12 +4,12 @@ import Testing
 @testable import Telemetry
 
 @Suite("The watch on the audit file")
-struct FaultWatchTests {
+struct FailureWatchTests {
   static let failing = AuditFileNotice.failing(AuditFileError(path: "/a", code: ENOSPC))
 
   @Test("tells that writing fails once, and that it works again with all that was lost")
   func once() {
-    var watch = FaultWatch(path: "/a")
+    var watch = FailureWatch(path: "/a")
     #expect(watch.note(error: 0, lostLines: 0, now: 0) == nil)
     #expect(watch.note(error: ENOSPC, lostLines: 3, now: 1) == Self.failing)
     #expect(watch.note(error: ENOSPC, lostLines: 4, now: 2) == nil)
@@ -20,7 +20,7 @@ struct FaultWatchTests {
 
   @Test("tells no more often than every ten seconds of a disk that comes and goes, and leaves no line out")
   func flapping() {
-    var watch = FaultWatch(path: "/a")
+    var watch = FailureWatch(path: "/a")
     var notices: [AuditFileNotice] = []
     for step in 0..<2000 as Range<UInt64> {
       let error = step.isMultiple(of: 2) ? ENOSPC : 0

@@ -3,16 +3,16 @@ import Testing
 @testable import Access
 @testable import TokenServer
 
-@Suite("A fault in access.clients")
-struct ClientFaultTests {
+@Suite("An error in access.clients")
+struct ClientErrorTests {
   struct Case: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let clients: String
     let others: String
-    let fault: String
+    let error: String
 
-    init(_ label: String, _ clients: String, _ others: String = "", fault: String) {
-      (testDescription, self.clients, self.others, self.fault) = (label, clients, others, fault)
+    init(_ label: String, _ clients: String, _ others: String = "", error: String) {
+      (testDescription, self.clients, self.others, self.error) = (label, clients, others, error)
     }
   }
 
@@ -21,156 +21,156 @@ struct ClientFaultTests {
   private static let jwt = "jwt: { issuer: 'https://id.example', audience: 'music', jwksFile: 'jwks.json' }"
 
   static let cases: [Case] = [
-    Case("no list", "{}", fault: "access.clients: is an object; write a list of objects"),
-    Case("no object", "['web']", fault: "access.clients[0]: is a string; write an object."),
-    Case("no id", "[{ \(key) }]", fault: "access.clients[0].id: is not set; write a name such as \"android\"."),
+    Case("no list", "{}", error: "access.clients: is an object; write a list of objects"),
+    Case("no object", "['web']", error: "access.clients[0]: is a string; write an object."),
+    Case("no id", "[{ \(key) }]", error: "access.clients[0].id: is not set; write a name such as \"android\"."),
     Case(
-      "an id with a space", "[{ id: 'a b', \(key) }]", fault: "access.clients[0].id: \"a b\" is no name of a client;"),
+      "an id with a space", "[{ id: 'a b', \(key) }]", error: "access.clients[0].id: \"a b\" is no name of a client;"),
     Case(
       "an id that means everybody", "[{ id: 'anonymous', \(key) }]",
-      fault: "access.clients[0].id: \"anonymous\" means something else in logs and metrics;"),
+      error: "access.clients[0].id: \"anonymous\" means something else in logs and metrics;"),
     Case(
       "an id twice", "[{ id: 'a', \(key) }, { id: 'a', origins: ['https://a.example'] }]",
-      fault: "access.clients[1].id: \"a\" is the id of access.clients[0], too; give each client its own."),
+      error: "access.clients[1].id: \"a\" is the id of access.clients[0], too; give each client its own."),
     Case(
       "an unknown field", "[{ id: 'a', \(key), catalogue: true }]",
-      fault: "access.clients[0]: there is no field \"catalogue\"; the nearest is access.clients[0].catalog, of apiKey"),
+      error: "access.clients[0]: there is no field \"catalogue\"; the nearest is access.clients[0].catalog, of apiKey"),
     Case(
       "an unknown field within", "[{ id: 'a', apiKey: { sha265: '\(digest)', sha256: '\(digest)' } }]",
-      fault: "access.clients[0].apiKey: there is no field \"sha265\"; the nearest is access.clients[0].apiKey.sha256"),
+      error: "access.clients[0].apiKey: there is no field \"sha265\"; the nearest is access.clients[0].apiKey.sha256"),
     Case(
       "nothing that it is known by", "[{ id: 'a' }]",
-      fault: "access.clients[0]: has neither a credential nor origins, so that no request can come from this client; "
+      error: "access.clients[0]: has neither a credential nor origins, so that no request can come from this client; "
         + "write apiKey, jwt or clientCertificate, or origins for web pages"
     ),
     Case(
       "empty origins", "[{ id: 'a', origins: [] }]",
-      fault: "access.clients[0]: has neither a credential nor origins, so that"),
+      error: "access.clients[0]: has neither a credential nor origins, so that"),
     Case(
       "empty origins beside a key", "[{ id: 'a', \(key), origins: [] }]",
-      fault: "access.clients[0].origins: is empty; name some, or leave it out for callers from anywhere."),
+      error: "access.clients[0].origins: is empty; name some, or leave it out for callers from anywhere."),
     Case(
       "two kinds of credential", "[{ id: 'a', \(key), \(jwt) }]",
-      fault: "access.clients[0].jwt: is a second kind of credential beside apiKey; write a client for each"),
+      error: "access.clients[0].jwt: is a second kind of credential beside apiKey; write a client for each"),
     Case(
       "a client that may do nothing", "[{ id: 'a', \(key), token: false }]",
-      fault: "access.clients[0]: is a client that may do nothing; turn token, catalog or me on, or remove it."),
+      error: "access.clients[0]: is a client that may do nothing; turn token, catalog or me on, or remove it."),
     Case(
       "a client that may do nothing without the catalog", "[{ id: 'a', \(key), token: false, catalog: true }]",
       "catalog: { enabled: false }",
-      fault: "access.clients[0]: is a client that may do nothing, because catalog.enabled is false;"),
+      error: "access.clients[0]: is a client that may do nothing, because catalog.enabled is false;"),
     Case(
       "me without catalog.me", "[{ id: 'a', \(key), me: true }]",
-      fault: "access.clients[0].me: has no effect while catalog.me is false;"),
+      error: "access.clients[0].me: has no effect while catalog.me is false;"),
     Case(
       "a key in clear", "[{ id: 'a', apiKey: { sha256: 'mkts_0123456789abcdefghij' } }]",
-      fault: "access.clients[0].apiKey.sha256: is an API key in clear where its SHA-256 belongs;"),
+      error: "access.clients[0].apiKey.sha256: is an API key in clear where its SHA-256 belongs;"),
     Case(
       "a key that is no hash", "[{ id: 'a', apiKey: { sha256: 'hunter2' } }]",
-      fault: "access.clients[0].apiKey.sha256: is no SHA-256 in hexadecimal (7 characters); write the 64"),
+      error: "access.clients[0].apiKey.sha256: is no SHA-256 in hexadecimal (7 characters); write the 64"),
     Case(
       "the hash of nothing",
       "[{ id: 'a', apiKey: { sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855' } }]",
-      fault: "access.clients[0].apiKey.sha256: is the SHA-256 of an empty key;"),
-    Case("no hash", "[{ id: 'a', apiKey: {} }]", fault: "access.clients[0].apiKey.sha256: is not set;"),
-    Case("no keys", "[{ id: 'a', apiKey: [] }]", fault: "access.clients[0].apiKey: has no key;"),
+      error: "access.clients[0].apiKey.sha256: is the SHA-256 of an empty key;"),
+    Case("no hash", "[{ id: 'a', apiKey: {} }]", error: "access.clients[0].apiKey.sha256: is not set;"),
+    Case("no keys", "[{ id: 'a', apiKey: [] }]", error: "access.clients[0].apiKey: has no key;"),
     Case(
       "one key for two", "[{ id: 'a', \(key) }, { id: 'b', \(key) }]",
-      fault: "access.clients[1].apiKey: is a key of access.clients[0], too; make a key for each."),
+      error: "access.clients[1].apiKey: is a key of access.clients[0], too; make a key for each."),
     Case(
       "an origin with a path", "[{ id: 'a', origins: ['https://ok.example', 'https://app.example.com/x'] }]",
-      fault: "access.clients[0].origins[1]: "),
+      error: "access.clients[0].origins[1]: "),
     Case(
       "a star in the middle", "[{ id: 'a', origins: ['https://app.*.example.com'] }]",
-      fault: "access.clients[0].origins[0]: A star may only stand for the whole first label of the host"),
+      error: "access.clients[0].origins[0]: A star may only stand for the whole first label of the host"),
     Case(
       "a star before a single label", "[{ id: 'a', origins: ['https://*.com'] }]",
-      fault: "access.clients[0].origins[0]: The star needs a domain of at least two labels"),
+      error: "access.clients[0].origins[0]: The star needs a domain of at least two labels"),
     Case(
       "one origin for two",
       "[{ id: 'a', origins: ['https://a.example'] }, { id: 'b', origins: ['https://A.example'] }]",
-      fault: "access.clients[1].origins: holds https://a.example, which access.clients[0] has, too; name it once."),
+      error: "access.clients[1].origins: holds https://a.example, which access.clients[0] has, too; name it once."),
     Case(
       "one origin twice", "[{ id: 'a', origins: ['https://*.a.example.com', 'https://*.a.example.com:443'] }]",
-      fault: "access.clients[0].origins: holds https://*.a.example.com twice; name it once."),
+      error: "access.clients[0].origins: holds https://*.a.example.com twice; name it once."),
     Case(
       "one name of a certificate for two",
       "[{ id: 'a', clientCertificate: { san: 'A.example' } }, { id: 'b', clientCertificate: { san: 'a.example' } }]",
       "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }",
-      fault: "access.clients[1].clientCertificate.san: holds a.example, which access.clients[0] has, too; name it once."
+      error: "access.clients[1].clientCertificate.san: holds a.example, which access.clients[0] has, too; name it once."
     ),
     Case(
       "a life above the maximum", "[{ id: 'a', \(key), ttl: '48h' }]",
-      fault: "access.clients[0].ttl: is more than token.maxTTL;"),
+      error: "access.clients[0].ttl: is more than token.maxTTL;"),
     Case(
-      "a storefront", "[{ id: 'a', \(key), storefronts: ['usa'] }]", fault: "access.clients[0].storefronts[0]: \"usa\""),
-    Case("no storefronts", "[{ id: 'a', \(key), storefronts: [] }]", fault: "access.clients[0].storefronts: is empty;"),
+      "a storefront", "[{ id: 'a', \(key), storefronts: ['usa'] }]", error: "access.clients[0].storefronts[0]: \"usa\""),
+    Case("no storefronts", "[{ id: 'a', \(key), storefronts: [] }]", error: "access.clients[0].storefronts: is empty;"),
     Case(
       "a share of all and more", "[{ id: 'a', \(key), share: 1.5 }]",
-      fault: "access.clients[0].share: 1.5 is out of range;"
+      error: "access.clients[0].share: 1.5 is out of range;"
     ),
     Case(
       "a rate without its number", "[{ id: 'a', \(key), rateLimit: { burst: 5 } }]",
-      fault: "access.clients[0].rateLimit.perSecond: is not set;"),
+      error: "access.clients[0].rateLimit.perSecond: is not set;"),
     Case(
       "a rate of nothing", "[{ id: 'a', \(key), rateLimit: { perSecond: 0 } }]",
-      fault: "access.clients[0].rateLimit.perSecond: 0 is out of range;"),
+      error: "access.clients[0].rateLimit.perSecond: 0 is out of range;"),
     Case(
       "a total burst of nothing", "[{ id: 'a', \(key), rateLimit: { total: { perSecond: 5, burst: 0 } } }]",
-      fault: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
+      error: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
     Case(
       "a rate per nobody", "[{ id: 'a', \(key), rateLimit: { perSecond: 5, per: 'user' } }]",
-      fault: "access.clients[0].rateLimit.per: \"user\" is not among its values; write one of \"address\", \"sub\"."),
+      error: "access.clients[0].rateLimit.per: \"user\" is not among its values; write one of \"address\", \"sub\"."),
     Case(
-      "a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", fault: "access.clients[0].rateLimit: is a number;"),
+      "a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", error: "access.clients[0].rateLimit: is a number;"),
     Case(
       "a certificate that nobody asks for", "[{ id: 'a', clientCertificate: { san: 'spiffe://a.example/b' } }]",
-      fault: "access.clients[0].clientCertificate: can never be shown, because no client is asked for a certificate;"),
+      error: "access.clients[0].clientCertificate: can never be shown, because no client is asked for a certificate;"),
     Case(
       "a name of a certificate with a star", "[{ id: 'a', clientCertificate: { san: '*.example.com' } }]",
       "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }",
-      fault: "access.clients[0].clientCertificate.san: \"*.example.com\" is no subject alternative name;"),
+      error: "access.clients[0].clientCertificate.san: \"*.example.com\" is no subject alternative name;"),
     Case(
       "a JWT without its audience", "[{ id: 'a', jwt: { issuer: 'i', jwksFile: 'f' } }]",
-      fault: "access.clients[0].jwt.audience: is not set; write the token's aud."),
+      error: "access.clients[0].jwt.audience: is not set; write the token's aud."),
     Case(
       "a JWT without keys", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a' } }]",
-      fault: "access.clients[0].jwt.jwksURL: is not set;"),
+      error: "access.clients[0].jwt.jwksURL: is not set;"),
     Case(
       "keys from two places",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', jwksURL: 'https://a.example' } }]",
-      fault: "access.clients[0].jwt.jwksURL: is set, and so is jwksFile; keep one of the two."),
+      error: "access.clients[0].jwt.jwksURL: is set, and so is jwksFile; keep one of the two."),
     Case(
       "keys over plain HTTP", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'http://a.example/jwks' } }]",
-      fault: "access.clients[0].jwt.jwksURL: "),
+      error: "access.clients[0].jwt.jwksURL: "),
     Case(
       "a password in the address of keys",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://user:hunter2@a.example/jwks' } }]",
-      fault: "access.clients[0].jwt.jwksURL: the URL has no host and port that can be asked;"),
+      error: "access.clients[0].jwt.jwksURL: the URL has no host and port that can be asked;"),
     Case(
       "a claim without a value",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', requiredClaims: { scope: [] } } }]",
-      fault: "access.clients[0].jwt.requiredClaims.scope: is empty;"),
+      error: "access.clients[0].jwt.requiredClaims.scope: is empty;"),
     Case(
       "an algorithm that there is not",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', algorithms: ['HS256'] } }]",
-      fault: "access.clients[0].jwt.algorithms[0]: \"HS256\" is not among its values;"),
+      error: "access.clients[0].jwt.algorithms[0]: \"HS256\" is not among its values;"),
     Case(
       "tokens that mean two", "[{ id: 'a', \(jwt) }, { id: 'b', \(jwt) }]",
-      fault: "access.clients[1].jwt: takes tokens that access.clients[0] takes, too;"),
+      error: "access.clients[1].jwt: takes tokens that access.clients[0] takes, too;"),
   ]
 
   @Test("is named by its path, with what is wrong and what would be right", arguments: cases)
-  func faults(_ `case`: Case) throws {
-    let faults = try Self.faults(`case`.clients, `case`.others)
-    #expect(faults.contains { $0.contains(`case`.fault) }, "\(faults)")
-    #expect(faults.allSatisfy { !$0.contains("\n") && $0.hasSuffix(".") })
-    #expect(faults.count == 1, "\(faults)")
+  func errors(_ `case`: Case) throws {
+    let errors = try Self.errors(`case`.clients, `case`.others)
+    #expect(errors.contains { $0.contains(`case`.error) }, "\(errors)")
+    #expect(errors.allSatisfy { !$0.contains("\n") && $0.hasSuffix(".") })
+    #expect(errors.count == 1, "\(errors)")
   }
 
   @Test("does not hide the others")
   func all() throws {
-    let faults = try Self.faults(
+    let errors = try Self.errors(
       """
       [ { id: "a", origins: ["https://*"], rateLimit: { perSecond: -1 }, colour: 1 },
         { id: "b", apiKey: { sha256: "x" }, ttl: 5 },
@@ -181,12 +181,12 @@ struct ClientFaultTests {
       "[0].origins[0]", "[0].rateLimit.perSecond", "[0]: there is no field \"colour\"", "[1].apiKey.sha256", "[1].ttl",
       "[3].origins",
     ]
-    for place in places { #expect(faults.contains { $0.contains("access.clients\(place)") }, "\(place): \(faults)") }
+    for place in places { #expect(errors.contains { $0.contains("access.clients\(place)") }, "\(place): \(errors)") }
   }
 
   @Test("is not hidden by another one of the same client")
   func clashes() throws {
-    let faults = try Self.faults(
+    let errors = try Self.errors(
       """
       [ { id: "a", colour: 1, origins: ["https://a.example", "https://x/y"] },
         { id: "a", apiKey: { sha256: ["\(Self.digest)", "x"] }, share: 2 },
@@ -203,19 +203,19 @@ struct ClientFaultTests {
       "[5].jwt: takes tokens that access.clients[4] takes, too",
       "[7].clientCertificate.san: holds a.example, which access.clients[6] has, too",
     ] {
-      #expect(faults.contains { $0.contains("access.clients\(clash)") }, "\(clash): \(faults)")
+      #expect(errors.contains { $0.contains("access.clients\(clash)") }, "\(clash): \(errors)")
     }
   }
 
   @Test("never comes of claims that could not be read: two providers' tokens may well differ in them")
   func unreadClaims() throws {
     let provider = "issuer: 'i', audience: 'a', jwksFile: 'f'"
-    let faults = try Self.faults(
+    let errors = try Self.errors(
       """
       [ { id: "a", jwt: { \(provider), requiredClaims: { scope: 1 } } },
         { id: "b", jwt: { \(provider), requiredClaims: { scope: "b" } } } ]
       """)
-    #expect(faults.count == 1 && faults[0].contains("access.clients[0].jwt.requiredClaims.scope"), "\(faults)")
+    #expect(errors.count == 1 && errors[0].contains("access.clients[0].jwt.requiredClaims.scope"), "\(errors)")
   }
 
   /// An API key wherever a client could have one by mistake.
@@ -257,9 +257,9 @@ struct ClientFaultTests {
   @Test("is an id that is an API key, whatever else it could be")
   func keyAsID() throws {
     for id in ["mkts_a", "my-mkts_0123456789abcdefghij"] {
-      let faults = try Self.faults("[{ id: '\(id)', origins: ['https://a.example'] }]")
+      let errors = try Self.errors("[{ id: '\(id)', origins: ['https://a.example'] }]")
       #expect(
-        faults == [
+        errors == [
           "access.clients[0].id: is an API key, or holds one; write a name, such as \"android\", and take "
             + "a fresh key from new-api-key, since this one has been written down."
         ])
@@ -269,8 +269,8 @@ struct ClientFaultTests {
   @Test("never quotes what may be an API key")
   func secrecy() throws {
     for value in ["hunter2-hunter2", "mkts_SECRETSECRETSECRET", String(repeating: "SECRET", count: 20)] {
-      let faults = try Self.faults("[{ id: 'a', apiKey: { sha256: '\(value)' } }]")
-      #expect(!faults.isEmpty && faults.allSatisfy { !$0.contains("hunter2") && !$0.contains("SECRET") })
+      let errors = try Self.errors("[{ id: 'a', apiKey: { sha256: '\(value)' } }]")
+      #expect(!errors.isEmpty && errors.allSatisfy { !$0.contains("hunter2") && !$0.contains("SECRET") })
     }
   }
 
@@ -284,16 +284,16 @@ struct ClientFaultTests {
         { id: "partner",  clientCertificate: { san: "spiffe://example.com/partner" }, token: false, catalog: true }, ]
       """
     let others = "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }"
-    #expect(try Self.faults(clients, others).isEmpty)
+    #expect(try Self.errors(clients, others).isEmpty)
     let musickit = #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#
-    #expect(try SettingsFixture.faults("{ \(musickit), \(others) }", ["ACCESS_CLIENTS": clients]).isEmpty)
+    #expect(try SettingsFixture.errors("{ \(musickit), \(others) }", ["ACCESS_CLIENTS": clients]).isEmpty)
   }
 
-  private static func faults(_ clients: String, _ others: String = "") throws -> [String] {
+  private static func errors(_ clients: String, _ others: String = "") throws -> [String] {
     let sections = [
       #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#, "access: { clients: \(clients) }",
       others,
     ]
-    return try SettingsFixture.faults("{ \(sections.filter { !$0.isEmpty }.joined(separator: ", ")) }")
+    return try SettingsFixture.errors("{ \(sections.filter { !$0.isEmpty }.joined(separator: ", ")) }")
   }
 }

@@ -3,8 +3,8 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An answer of /token")
-struct TokenAnswerTests {
+@Suite("A response of /token")
+struct TokenResponseTests {
   @Test("has the token and its times, and an origin only if the token bears one")
   func members() throws {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
@@ -35,10 +35,10 @@ struct TokenAnswerTests {
   func caching() throws {
     let server = try Ground().serve()
     for options in [["-H", "Accept: */*"], ["-H", "Accept: text/plain"], ["-d", "{}"], ["-X", "POST"], ["-I"]] {
-      let answer = try HTTPAnswer(curl: options + ["\(server.url)/token"])
-      #expect(answer.status == 200)
-      #expect(answer["Cache-Control"] == "no-store")
-      #expect(answer["Vary"] == "Origin, Accept")
+      let response = try ParsedResponse(curl: options + ["\(server.url)/token"])
+      #expect(response.status == 200)
+      #expect(response["Cache-Control"] == "no-store")
+      #expect(response["Vary"] == "Origin, Accept")
     }
   }
 
@@ -73,10 +73,10 @@ struct TokenAnswerTests {
       ("text/plain;q=0, */*;q=0.1", "application/json"), ("image/png", "application/json"), ("", "application/json"),
     ])
   func forms(_ accept: String, _ type: String) throws {
-    let answer = try Ground().serve().request("/token", "-H", accept.isEmpty ? "Accept;" : "Accept: \(accept)")
-    #expect(answer.status == 200)
-    #expect(answer["Content-Type"] == type)
-    #expect((answer.json != nil) == (type == "application/json"))
-    if type != "application/json" { #expect(try CompactToken(answer.text).signature.count == 64) }
+    let response = try Ground().serve().request("/token", "-H", accept.isEmpty ? "Accept;" : "Accept: \(accept)")
+    #expect(response.status == 200)
+    #expect(response["Content-Type"] == type)
+    #expect((response.json != nil) == (type == "application/json"))
+    if type != "application/json" { #expect(try CompactToken(response.text).signature.count == 64) }
   }
 }

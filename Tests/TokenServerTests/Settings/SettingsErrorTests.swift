@@ -1,0 +1,253 @@
+import Testing
+
+@testable import ServerSettings
+@testable import TokenServer
+
+@Suite("An error of the settings")
+struct SettingsErrorTests {
+  struct Case: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    let file: String
+    let environment: [String: String]
+    let flags: [String: String]
+    let error: String
+
+    init(
+      _ label: String, _ file: String = "", environment: [String: String] = [:], flags: [String: String] = [:],
+      error: String
+    ) {
+      testDescription = label
+      self.file = file
+      self.environment = environment
+      self.flags = flags
+      self.error = error
+    }
+  }
+
+  static let cases: [Case] = [
+    Case("a port out of range", "server: { port: 70000 }", error: "server.port: 70000 is out of range; write a whole"),
+    Case(
+      "a port as a string", "server: { port: '80' }", error: "server.port: is a string; write a whole number from 0"),
+    Case("a fractional port", "server: { port: 80.5 }", error: "server.port: \"80.5\" is not a whole number;"),
+    Case(
+      "a path for a shell to expand", "server: { tls: { certificateFile: '~/c.pem', keyFile: 'k.pem' } }",
+      error: "server.tls.certificateFile: begins with ~, which a shell expands and this server does not; write the"),
+    Case(
+      "a socket for a shell to expand", "server: { unixSocket: '~/s' }",
+      error: "server.unixSocket: begins with ~, which a shell expands"),
+    Case("a null", "server: { port: null }", error: "server.port: is null;"),
+    Case(
+      "a port in the environment", environment: ["SERVER_PORT": "80a"],
+      error: "server.port (SERVER_PORT): \"80a\" is not a whole number;"),
+    Case(
+      "a port in a flag", flags: ["server.port": "80a"], error: "server.port (--set): \"80a\" is not a whole number;"),
+    Case(
+      "a Kubernetes service link", environment: ["SERVER_PORT": "tcp://10.0.0.1:8080"],
+      error: "server.port (SERVER_PORT): the variable is the one that Kubernetes or Docker sets for a service"),
+    Case("a host name", "server: { host: 'example.com' }", error: "server.host: \"example.com\" is not an IP address;"),
+    Case(
+      "a host in brackets", "server: { host: '[::1]' }",
+      error: "an IP address without brackets, \"localhost\", or \"*\""),
+    Case(
+      "a socket and a host", "server: { host: '*', unixSocket: '/run/s' }",
+      error: "server.host: is set, and so is server.unixSocket; keep one of the two."),
+    Case(
+      "a socket and a port", "server: { port: 1, unixSocket: '/run/s' }",
+      error: "server.port: is set, and so is server.unixSocket; keep one of the two."),
+    Case(
+      "a socket's path that is too long", "server: { unixSocket: '/\(String(repeating: "x", count: 107))' }",
+      error: "server.unixSocket: is a path of 108 bytes; write a path of 1 to 107 bytes."),
+    Case(
+      "a certificate without its key", "server: { tls: { certificateFile: 'c.pem' } }",
+      error: "server.tls.keyFile: is not set; HTTPS needs it beside server.tls.certificateFile"),
+    Case(
+      "a key without its certificate", "server: { tls: { keyFile: 'k.pem' } }",
+      error: "server.tls.certificateFile: is not set; HTTPS needs it beside server.tls.keyFile"),
+    Case(
+      "HSTS without a certificate", "server: { tls: { hsts: '1h' } }",
+      error: "server.tls.hsts: is set, and server.tls.certificateFile is not; leave it out"),
+    Case(
+      "HSTS for too long", "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', hsts: '731d' } }",
+      error: "server.tls.hsts: \"731d\" is out of range;"),
+    Case(
+      "client authorities without a certificate", "server: { tls: { clientCAFile: 'ca.pem' } }",
+      error: "server.tls.clientCAFile: is set, and server.tls.certificateFile is not; write"),
+    Case(
+      "PROXY headers of nobody", "server: { proxyProtocol: true }",
+      error: "server.proxyProtocol: is true, and server.trustedProxies is empty; write the addresses of the proxies"),
+    Case(
+      "PROXY headers of an empty list", "server: { proxyProtocol: true, trustedProxies: [] }",
+      error: "server.proxyProtocol: is true, and server.trustedProxies is empty;"),
+    Case(
+      "PROXY headers of a version", "server: { proxyProtocol: 'v2', trustedProxies: ['::1'] }",
+      error: "server.proxyProtocol: is a string; write true or false."),
+    Case(
+      "a range with bits beyond its prefix", "server: { trustedProxies: ['10.0.0.1/8'] }",
+      error: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses;"),
+    Case(
+      "ranges as bare text", environment: ["SERVER_TRUSTED_PROXIES": "10.0.0.0/8"],
+      error: "server.trustedProxies (SERVER_TRUSTED_PROXIES): line 1, column 1: this is no value"),
+    Case(
+      "one range where a list should be", "server: { trustedProxies: '10.0.0.0/8' }",
+      error: "server.trustedProxies: is a string; write a list such as [\"10.0.0.0/8\", "),
+    Case(
+      "an unknown poller", "server: { poller: 'kqueue' }",
+      error: "server.poller: \"kqueue\" is not among its values; write one of \"epoll\", \"poll\"."),
+    Case("no loops", "server: { loops: 0 }", error: "server.loops: 0 is out of range; write a whole number from 1"),
+    Case(
+      "a limit out of range", "server: { limits: { requestLine: '1MB' } }",
+      error: "server.limits.requestLine: 1MB is out of range; write a size such as"),
+    Case(
+      "an unknown limit", "server: { limits: { requestline: '8KB' } }",
+      error: "server.limits: there is no setting \"requestline\"; the nearest is server.limits.requestLine."),
+    Case(
+      "more connections than descriptors", "server: { limits: { connections: 99999 } }",
+      error: "server.limits.connections: 99999 is more than this process may have open; write 99115 at most"),
+    Case(
+      "a duration without unit", "token: { ttl: 3600 }",
+      error: "token.ttl: is a number without a unit; write a duration such as \"45s\""),
+    Case(
+      "a duration without unit in the environment", environment: ["TOKEN_TTL": "3600"],
+      error: "token.ttl (TOKEN_TTL): \"3600\" is not a duration;"),
+    Case("a fractional duration", "token: { ttl: '1.5h' }", error: "token.ttl: \"1.5h\" is not a duration;"),
+    Case("a negative duration", "token: { ttl: '-1h' }", error: "token.ttl: \"-1h\" is not a duration;"),
+    Case(
+      "a duration beyond any number", "token: { ttl: '999999999999999999d' }",
+      error: "token.ttl: \"999999999999999999d\" is not a duration;"),
+    Case(
+      "a life above Apple's cap", "token: { ttl: '15777001s' }", error: "token.ttl: \"15777001s\" is out of range; "),
+    Case("a life that is too short", "token: { ttl: '59s' }", error: "token.ttl: \"59s\" is out of range; write a"),
+    Case(
+      "a maximum below the default", "token: { ttl: '2h', maxTTL: '1h' }",
+      error: "token.maxTTL: is less than token.ttl; write \"2h\" or more, or a lesser token.ttl."),
+    Case(
+      "a misspelt key", "token: { tll: '1h' }", error: "token: there is no setting \"tll\"; the nearest is token.ttl."),
+    Case("a misspelt section", "severs: {}", error: "there is no setting \"severs\"; the nearest is server."),
+    Case(
+      "a key in the wrong section", "token: { trustedProxies: [] }",
+      error: "token: there is no setting \"trustedProxies\"; the nearest is server.trustedProxies."),
+    Case("a dotted key", "'server.port': 80", error: "there is no setting \"server.port\";"),
+    Case("a section that is no object", "server: 5", error: "server: is a number; write an object with any of drain,"),
+    Case(
+      "the team's ID malformed", "musickit: { teamID: 'team', keyFile: 'k' }",
+      error: "musickit.teamID: \"team\" is not 10 characters of A-Z and 0-9;"),
+    Case(
+      "no team", "musickit: { keyFile: 'k' }",
+      error: "musickit.teamID: is not set; write the 10-character Team ID of your Apple developer account, here or as "
+        + "MUSICKIT_TEAM_ID."),
+    Case(
+      "no key", "musickit: { teamID: 'TEAM123456' }",
+      error: "musickit.keyFile: is not set; write the path of the .p8 file from Apple, or its text as musickit.key"),
+    Case(
+      "two keys", "musickit: { teamID: 'TEAM123456', keyFile: 'k', key: 'k' }",
+      error: "musickit.key: is set, and so is musickit.keyFile; keep one of the two."),
+    Case(
+      "a key without its ID", "musickit: { teamID: 'TEAM123456', key: 'k' }", error: "musickit.keyID: is not set; write"
+    ),
+    Case(
+      "the key's ID is the team's", "musickit: { teamID: 'TEAM123456', keyFile: 'k', keyID: 'TEAM123456' }",
+      error: "musickit.keyID: is the same as musickit.teamID;"),
+    Case(
+      "the key as a flag", flags: ["musickit.key": "k"],
+      error:
+        "musickit.key (--set): every user of the machine can see a command line; give it in a file or as MUSICKIT_KEY"
+    ),
+    Case(
+      "a flag for nothing", flags: ["server.prot": "1"],
+      error: "--set: there is no setting \"server.prot\"; the nearest is server.port."),
+    Case(
+      "one port twice", "admin: { port: 8080 }",
+      error: "admin.port: is the same as server.port; write another port, or 0 for a free one."),
+    Case("a word for a boolean", "admin: { enabled: 'no' }", error: "admin.enabled: is a string; write true or false."),
+    Case(
+      "a word for a boolean in the environment", environment: ["ADMIN_ENABLED": "no"],
+      error: "admin.enabled (ADMIN_ENABLED): \"no\" is neither true nor false; write true or false."),
+    Case("an unknown level", "log: { level: 'verbose' }", error: "log.level: \"verbose\" is not among its values;"),
+    Case("no client has access", "access: {}", error: "access: no client may have anything; write access: { clients:"),
+    Case(
+      "access as true", "access: { anonymous: true }",
+      error:
+        "access.anonymous: is a boolean; write an object with any of catalog, me, origins, rateLimit, share, storefronts, token, ttl."
+    ),
+    Case(
+      "an anonymous life above the maximum", "access: { anonymous: { token: true, ttl: '48h' } }",
+      error: "access.anonymous.ttl: is more than token.maxTTL;"),
+    Case(
+      "an origin with a path", "access: { anonymous: { token: true, origins: ['https://app.example.com/x'] } }",
+      error: "access.anonymous.origins: "),
+    Case(
+      "an object in the environment that is none", environment: ["ACCESS_ANONYMOUS": "{ token: tru }"],
+      error: "access.anonymous (ACCESS_ANONYMOUS): line 1, column 10: this is no value"),
+    Case(
+      "a host with a port", "server: { hosts: ['tokens.example.com:8080'] }",
+      error: "server.hosts: \"tokens.example.com:8080\" is not the name of a host; write a name such as"),
+    Case(
+      "a host with a star", "admin: { hosts: ['*.example.com'] }",
+      error: "admin.hosts: \"*.example.com\" is not the name of a host; write a name such as"),
+    Case(
+      "an empty list of hosts", environment: ["SERVER_HOSTS": "[]"],
+      error: "server.hosts (SERVER_HOSTS): is empty; name some, or leave it out."),
+    Case("a host that is no list", "server: { hosts: 'a' }", error: "server.hosts: is a string; write a list such as"),
+    Case("not JSON5", "server: { port: 1 ", error: "FILE: line 1, column"),
+  ]
+
+  @Test("names its path, what is wrong and what would be right", arguments: cases)
+  func errors(_ `case`: Case) throws {
+    let replaced = ["musickit", "access"].filter { `case`.file.hasPrefix($0) }
+    var sections = [
+      "musickit": #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#,
+      "access": "access: { anonymous: { token: true } }",
+    ]
+    for name in replaced { sections[name] = nil }
+    let file = "{ \(([`case`.file] + sections.values.sorted()).filter { !$0.isEmpty }.joined(separator: ", ")) }"
+    let errors = try SettingsFixture.errors(file, `case`.environment, flags: `case`.flags)
+    #expect(errors.contains { $0.contains(`case`.error) }, "\(errors)")
+    #expect(errors.allSatisfy { !$0.contains("\n") && $0.hasSuffix(".") })
+    if !`case`.testDescription.hasPrefix("not JSON5") { #expect(errors.count == 1, "\(errors)") }
+  }
+
+  @Test("does not hide another one")
+  func all() throws {
+    let errors = try SettingsFixture.errors(
+      "{ musickit: { teamID: 5 }, server: { port: -1, limits: { idle: 1 } }, lgo: {}, log: { level: 'x' } }",
+      ["TOKEN_TTL": "x", "SERVER_HOST": "y"], flags: ["a.b": "c"])
+    let paths = [
+      "musickit.teamID", "musickit.keyFile", "server.port", "server.limits.idle", "log.level", "token.ttl",
+      "server.host", "access", "--set",
+    ]
+    for path in paths { #expect(errors.contains { $0.hasPrefix(path) }, "\(path): \(errors)") }
+    #expect(errors.contains { $0.contains("\"lgo\"") })
+  }
+
+  @Test(
+    "never quotes key material, wherever it was pasted",
+    arguments: [
+      "musickit.key", "musickit.keyFile",
+      "musickit.keyID", "musickit.teamID", "server.host", "token.ttl", "log.level", "server.trustedProxies",
+    ])
+  func secrets(_ path: String) throws {
+    let body = "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg" + String(repeating: "A1b2", count: 30)
+    for key in ["-----BEGIN PRIVATE KEY-----\\n\(body)\\n-----END PRIVATE KEY-----", body] {
+      let parts = path.split(separator: ".")
+      for value in ["\"\(key)\"", "[\"\(key)\"]"] {
+        let errors = try SettingsFixture.errors("{ \(parts[0]): { \(parts[1]): \(value) } }")
+        #expect(!errors.isEmpty)
+        #expect(errors.allSatisfy { !$0.contains("MIGT") && !$0.contains("A1b2") && !$0.contains("BEGIN") })
+      }
+      let name = variableName(of: path)
+      let errors = try SettingsFixture.errors("{}", [name: key.replacing("\\n", with: "\n")])
+      #expect(errors.allSatisfy { !$0.contains("MIGT") && !$0.contains("A1b2") && !$0.contains("BEGIN") })
+    }
+  }
+
+  @Test(
+    "says when the file is not there, or is a directory",
+    arguments: [
+      ("/nonexistent/x.json5", "does not exist"), ("/tmp", "is a directory"),
+    ])
+  func files(_ path: String, _ problem: String) {
+    let input = SettingsInput(file: path, host: SettingsFixture.host)
+    let error = #expect(throws: InvalidSettings.self) { try Settings.load(input) }
+    #expect(error?.errors.first?.description.hasPrefix("file \(path): \(problem); name a readable file") == true)
+  }
+}
