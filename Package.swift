@@ -35,8 +35,9 @@ let package = Package(
     .library(
       name: "ServerModules",
       targets: [
-        "Access", "HTTP1", "HTTP2", "HTTPCache", "HTTPClient", "HTTPServer", "JSON", "TLS", "DeveloperToken",
-        "CatalogProxy", "MusicSandbox", "ServerSettings", "TokenServer", "UpstreamAdmission",
+        "Access", "Cryptography", "HTTP1", "HTTP2", "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON",
+        "TLS",
+        "DeveloperToken", "CatalogProxy", "MusicSandbox", "ServerSettings", "TokenServer", "UpstreamAdmission",
       ]),
   ],
   dependencies: [
@@ -53,13 +54,14 @@ let package = Package(
     .target(name: "CLockedMemory"),
 
     module("Bytes"),
+    module("Cryptography", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
     module("Locks"),
     module("JSON", ["Bytes"]),
     module("Memory", ["CPlatform", "Locks"]),
     module("EventLoop", ["CPlatform", "Locks", heap]),
     module("HTTP1", ["Bytes", httpTypes]),
-    module("TLS", ["COpenSSL", "Locks"]),
-    module("HTTPMessages", [httpTypes]),
+    module("TLS", ["Bytes", "COpenSSL", "Locks"]),
+    module("HTTPMessages", ["Bytes", httpTypes]),
     module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
     module(
       "HTTPServer",
@@ -74,25 +76,29 @@ let package = Package(
     module(
       "MusicSandbox",
       [
-        "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON", "Locks",
-        httpTypes,
+        "Bytes", "CZlib", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer",
+        "JSON", "Locks", httpTypes,
       ]),
-    module("DeveloperToken", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
-    module("Access", ["Bytes", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
+    module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
+    module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Telemetry", ["Bytes", "Locks", logging]),
     module(
       "ServerSettings",
-      ["Access", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPServer", "TLS", "Telemetry", logging]),
+      [
+        "Access", "Bytes", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages",
+        "HTTPServer", "TLS", "Telemetry", logging,
+      ]),
     module(
       "TokenServer",
       [
-        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTPCache", "HTTPClient",
-        "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "ServerSettings", "TLS", "Telemetry",
+        "Access", "Bytes", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPCache",
+        "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "ServerSettings", "TLS",
+        "Telemetry",
         "UpstreamAdmission", httpTypes, logging,
       ]),
     .executableTarget(
       name: "musickit-token-server",
-      dependencies: ["DeveloperToken", "ServerSettings", "TokenServer", arguments],
+      dependencies: ["Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments],
       swiftSettings: strict),
 
     .target(
@@ -101,8 +107,8 @@ let package = Package(
     .executableTarget(
       name: "ParserCost",
       dependencies: [
-        "Access", "Bytes", "CatalogProxy", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache", "HTTPServer",
-        "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer", httpTypes,
+        "Access", "Bytes", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache",
+        "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict),
     tests("LocksTests", ["Locks"]),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
@@ -130,14 +136,16 @@ let package = Package(
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["Bytes", "JSON"]),
     tests("MemoryTests", ["Memory"]),
-    tests("DeveloperTokenTests", ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL"]),
-    tests("AccessTests", ["Access", "Bytes", "COpenSSL", "DeveloperToken", "JSON", "Locks"]),
+    tests(
+      "DeveloperTokenTests", ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL", "Cryptography", "HTTPMessages"]),
+    tests("AccessTests", ["Access", "Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     tests("TelemetryTests", ["Telemetry", "Locks", logging]),
     tests(
       "TokenServerTests",
       [
-        "TokenServer", "Access", "Bytes", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer", "JSON",
-        "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "UpstreamAdmission", httpTypes, logging,
+        "TokenServer", "Access", "Bytes", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
+        "HTTPServer", "JSON", "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "UpstreamAdmission", httpTypes,
+        logging,
       ]),
     tests("IntegrationTests", ["musickit-token-server", "Bytes", "JSON", "Locks"]),
   ],

@@ -1,5 +1,6 @@
+import Bytes
 import COpenSSL
-public import DeveloperToken
+public import Cryptography
 
 /// A fresh API key: see ``APIKeyForm`` for what it looks like.
 public struct APIKey: Sendable {
@@ -128,7 +129,9 @@ public struct APIKeyDigest: Sendable {
     guard digits.count == 64 else { return nil }
     var bytes = InlineArray<32, UInt8>(repeating: 0)
     for index in bytes.indices {
-      guard let high = Self.value(digits[2 * index]), let low = Self.value(digits[2 * index + 1]) else { return nil }
+      guard let high = digits[2 * index].hexadecimalDigit, let low = digits[2 * index + 1].hexadecimalDigit else {
+        return nil
+      }
       bytes[index] = high << 4 | low
     }
     self.bytes = bytes
@@ -138,31 +141,16 @@ public struct APIKeyDigest: Sendable {
   ///
   /// - Throws: `CryptographyError` if OpenSSL fails.
   public init(of key: Span<UInt8>) throws(CryptographyError) {
-    bytes = try Self.sha256(of: key)
+    bytes = try SHA256.digest(of: key)
   }
 
   /// 64 hexadecimal digits in lower case.
-  public var hexadecimal: String {
-    let digits = Array("0123456789abcdef".utf8)
-    var text: [UInt8] = []
-    text.reserveCapacity(64)
-    for index in bytes.indices { text += [digits[Int(bytes[index] >> 4)], digits[Int(bytes[index] & 15)]] }
-    return String(decoding: text, as: UTF8.self)
-  }
+  public var hexadecimal: String { String(hexadecimal: bytes.span) }
 
   /// Whether it is that of no key at all, with or without a line's end: what a script makes of a variable that is unset.
   public var isOfEmptyKey: Bool { Self.ofEmptyKeys.contains(self) }
 
   private static let ofEmptyKeys = [[], [UInt8(ascii: "\n")]].compactMap { try? APIKeyDigest(of: $0.span) }
-
-  private static func value(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-    default: nil
-    }
-  }
 }
 
 extension APIKeyDigest: Hashable {
@@ -184,36 +172,6 @@ extension APIKeyDigest: Hashable {
 extension APIKeyDigest: CustomStringConvertible {
   /// The digits.
   public var description: String { hexadecimal }
-}
-
-extension APIKeyDigest {
-  /// SHA-256 (FIPS 180-4).
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL has no SHA-256, or no memory.
-  static func sha256(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
-    var digest = InlineArray<32, UInt8>(repeating: 0)
-    var output = digest.mutableSpan
-    let isDone = unsafe output.withUnsafeMutableBufferPointer { output in
-      unsafe bytes.withUnsafeBufferPointer { bytes in
-        // Without an algorithm it fails, rather than hash with none.
-        unsafe EVP_Digest(bytes.baseAddress, bytes.count, output.baseAddress, nil, algorithm.pointer, nil) == 1
-      }
-    }
-    guard isDone else {
-      throw CryptographyError(function: "EVP_Digest")
-    }
-    return digest
-  }
-
-  /// Fetched once: looking it up by its name costs as much as hashing a kilobyte.
-  private static let algorithm = Algorithm()
-
-  @safe private struct Algorithm: @unchecked Sendable {
-    // Safe and Sendable because an EVP_MD does not change, and this one is never freed.
-    let pointer: OpaquePointer?
-
-    init() { unsafe pointer = EVP_MD_fetch(nil, "SHA256", nil) }
-  }
 }
 
 /// Whose a presented API key is.

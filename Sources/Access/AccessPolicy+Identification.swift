@@ -1,5 +1,5 @@
 import Bytes
-import DeveloperToken
+import HTTPMessages
 
 extension AccessPolicy {
   /// The result of identifying the caller.

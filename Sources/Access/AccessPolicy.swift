@@ -1,5 +1,5 @@
 import Bytes
-public import DeveloperToken
+public import HTTPMessages
 
 /// Says which caller may have what: one immutable, compiled value that serves every request.
 ///
@@ -153,7 +153,10 @@ extension AccessPolicy {
   /// What to say if a credential has the shape of Apple's developer tokens: callers send here what they would have sent
   /// to Apple. Nil for any other.
   func advice(onDeveloperToken jwt: JWT) -> String? {
-    guard let issuer = jwt.issuer, (try? TeamID(issuer.text)) != nil else { return nil }
+    // Their issuer is a team ID: ten characters of A–Z and 0–9.
+    guard let issuer = jwt.issuer?.bytes, issuer.count == 10,
+      issuer.allSatisfy({ $0.decimalDigit != nil || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) })
+    else { return nil }
     let ways = ways
     let instead = ways.isEmpty ? "" : " To be known to this server, send \(ways.joined(separator: ", or "))."
     return """
@@ -200,7 +203,7 @@ extension AccessPolicy {
     if key.first == UInt8(ascii: "\"") || key.first == UInt8(ascii: "'") {
       return "The API key stands in quotation marks; send it without."
     }
-    if key.count == 64, key.allSatisfy({ Self.hexadecimal.contains($0) }) {
+    if key.count == 64, key.allSatisfy({ $0.hexadecimalDigit != nil }) {
       return "What was sent looks like the SHA-256 of an API key; send the key itself."
     }
     return "The API key is not one of this server's: it may have been replaced, or be another server's."
@@ -210,6 +213,4 @@ extension AccessPolicy {
   static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool {
     text.count { $0 == UInt8(ascii: ".") } == 2
   }
-
-  private static let hexadecimal = Set("0123456789abcdefABCDEF".utf8)
 }

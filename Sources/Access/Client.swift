@@ -1,5 +1,5 @@
 public import Bytes
-public import DeveloperToken
+public import HTTPMessages
 
 /// A client as the operator configured it: how the server identifies it, and what it may have.
 ///

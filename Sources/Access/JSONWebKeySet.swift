@@ -1,5 +1,4 @@
 import Bytes
-import DeveloperToken
 import JSON
 
 /// The public keys of an issuer of JWTs: a JWK Set (RFC 7517 §5), and of it what signatures can be verified by.

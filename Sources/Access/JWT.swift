@@ -1,5 +1,5 @@
 public import Bytes
-import DeveloperToken
+import Cryptography
 import JSON
 
 /// A JSON Web Token (RFC 7519) in compact serialization, taken apart and not yet believed.

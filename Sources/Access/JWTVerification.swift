@@ -1,5 +1,5 @@
 public import Bytes
-import DeveloperToken
+import Cryptography
 
 extension JWT {
   /// Whether algorithm and claims are as the rules have them: which of several clients with one issuer it may be. Says

@@ -1,4 +1,4 @@
-public import DeveloperToken
+public import HTTPMessages
 
 /// A web origin, or all whose host has one label more at the front: `https://*.preview.example.com`.
 ///

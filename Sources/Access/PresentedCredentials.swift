@@ -1,4 +1,4 @@
-public import DeveloperToken
+public import HTTPMessages
 
 /// The credential and the origin that a request presents.
 public struct PresentedCredentials: Sendable {

@@ -1,5 +1,5 @@
 import COpenSSL
-import DeveloperToken
+import Cryptography
 import Locks
 
 /// A public key as OpenSSL has it, and contexts prepared to verify by it. For any number of threads.

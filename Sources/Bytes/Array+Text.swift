@@ -31,26 +31,6 @@ extension [UInt8] {
     }
   }
 
-  /// Appends `number` in sixteen lower-case hexadecimal digits.
-  public mutating func append(hexadecimal number: UInt64) {
-    for half in [number >> 32, number & 0xFFFF_FFFF] {
-      let digits = Self.hexadecimalDigits(half).bigEndian
-      // Safe: the buffer is read within the closure only.
-      unsafe Swift.withUnsafeBytes(of: digits) { unsafe append(contentsOf: $0) }
-    }
-  }
-
-  /// Eight digits of a 32-bit number, the first in the highest byte, all at once: its nibbles are spread over eight bytes,
-  /// and each becomes `0`…`9` or `a`…`f`.
-  private static func hexadecimalDigits(_ number: UInt64) -> UInt64 {
-    var nibbles = (number | number << 16) & 0x0000_FFFF_0000_FFFF
-    nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
-    nibbles = (nibbles | nibbles << 4) & 0x0F0F_0F0F_0F0F_0F0F
-    // 1 in each byte whose nibble is ten or more; no byte overflows into its neighbour.
-    let letters = ((nibbles &+ 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101
-    return nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
-  }
-
   /// Appends text as a JSON string (RFC 8259 §7), quotes included.
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
@@ -61,8 +41,7 @@ extension [UInt8] {
         append(byte)
       case 0..<0x20, 0x7f:
         append("\\u00")
-        append(byte >> 4 == 0 ? UInt8(ascii: "0") : UInt8(ascii: "0") + byte >> 4)
-        append(byte & 15 < 10 ? UInt8(ascii: "0") + byte & 15 : UInt8(ascii: "a") + byte & 15 - 10)
+        append(hexadecimal: byte)
       default:
         append(byte)
       }

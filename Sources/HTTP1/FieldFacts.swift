@@ -1,3 +1,4 @@
+import Bytes
 public import HTTPTypes
 
 /// What the field lines seen so far say about the host, the framing, the connection and the proxies before this server.

@@ -1,3 +1,5 @@
+import Bytes
+
 /// The addresses that a value of `Forwarded` (RFC 7239 §4) or `X-Forwarded-For` lists, read from its end. Each proxy
 /// appends the address of its own peer, so the nearest hop comes first, and what a client invented comes last.
 ///

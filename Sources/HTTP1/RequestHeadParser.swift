@@ -1,3 +1,5 @@
+import Bytes
+
 /// An incremental parser of request heads (RFC 9112 §2–§6), strict where leniency has been an attack.
 ///
 /// Feed it the received bytes from the first byte of the head on; when more have come, feed it the same bytes and the

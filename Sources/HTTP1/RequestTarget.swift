@@ -1,3 +1,5 @@
+import Bytes
+
 extension RequestHead {
   /// Reads `method SP request-target SP HTTP-version` (RFC 9112 §3).
   ///
@@ -108,10 +110,8 @@ extension RequestHead {
   private static func escapeEnd(
     at index: Int, before end: Int, in bytes: Span<UInt8>
   ) throws(RequestError) -> Int {
-    guard
-      end &- index >= 3, let high = bytes[index &+ 1].hexadecimalDigit, let low = bytes[index &+ 2].hexadecimalDigit
-    else { throw .malformedPercentEncoding }
-    guard high | low != 0 else { throw .encodedNUL }
+    guard let byte = bytes.percentEncodedByte(at: index, before: end) else { throw .malformedPercentEncoding }
+    guard byte != 0 else { throw .encodedNUL }
     return index &+ 3
   }
 }
@@ -157,10 +157,7 @@ struct Authority {
     while index < range.upperBound, bytes[index] != .colon {
       guard ByteSet.registeredName.contains(bytes[index]) else { return nil }
       if bytes[index] == .percentSign {
-        guard
-          range.upperBound &- index >= 3, let high = bytes[index &+ 1].hexadecimalDigit,
-          let low = bytes[index &+ 2].hexadecimalDigit, high | low != 0
-        else { return nil }
+        guard let byte = bytes.percentEncodedByte(at: index, before: range.upperBound), byte != 0 else { return nil }
         index &+= 2
       }
       index &+= 1

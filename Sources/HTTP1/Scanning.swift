@@ -1,3 +1,5 @@
+import Bytes
+
 extension Span<UInt8> {
   /// The index of the first control character (HTAB too) from `start` on, or `count`.
   ///
@@ -25,37 +27,6 @@ extension Span<UInt8> {
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
     for index in range where self[index] == byte { return index }
     return nil
-  }
-
-  /// `range` without the optional white space at both ends (RFC 9110 §5.6.3).
-  @inline(__always)
-  func trimmingWhitespace(_ range: Range<Int>) -> Range<Int> {
-    var (start, end) = (range.lowerBound, range.upperBound)
-    while start < end, self[start].isWhitespace { start &+= 1 }
-    while start < end, self[end &- 1].isWhitespace { end &-= 1 }
-    return start..<end
-  }
-
-  /// Whether the bytes in `range` are exactly those of `literal`.
-  @inline(__always)
-  func equals(_ range: Range<Int>, _ literal: StaticString) -> Bool {
-    guard range.count == literal.utf8CodeUnitCount else { return false }
-    for offset in 0..<range.count {
-      // Safe: `offset` is below the literal's length.
-      guard unsafe self[range.lowerBound &+ offset] == literal.utf8Start[offset] else { return false }
-    }
-    return true
-  }
-
-  /// Whether the bytes in `range` are those of `lowercase`. The case of ASCII letters does not matter.
-  @inline(__always)
-  func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
-    guard range.count == lowercase.utf8CodeUnitCount else { return false }
-    for offset in 0..<range.count {
-      // Safe: `offset` is below the literal's length.
-      guard unsafe self[range.lowerBound &+ offset].lowercased == lowercase.utf8Start[offset] else { return false }
-    }
-    return true
   }
 
   /// The non-negative decimal number that `range` is: one to 19 digits that fit `Int`. Nil for anything else.
@@ -104,32 +75,9 @@ extension UInt8 {
   static var backslash: UInt8 { 0x5c }
   static var rightBracket: UInt8 { 0x5d }
 
-  /// SP or HTAB: what OWS is made of (RFC 9110 §5.6.3).
-  @inline(__always)
-  var isWhitespace: Bool { self == .space || self == .horizontalTab }
-
   /// A control character, HTAB among them: 0x00–0x1F and DEL.
   @inline(__always)
   var isControl: Bool { self < 0x20 || self == 0x7f }
-
-  /// The value of a decimal digit, nil for anything else.
-  @inline(__always)
-  var decimalDigit: UInt8? {
-    let value = self &- .zero
-    return value < 10 ? value : nil
-  }
-
-  /// The value of a hexadecimal digit of either case, nil for anything else.
-  @inline(__always)
-  var hexadecimalDigit: UInt8? {
-    if let decimalDigit { return decimalDigit }
-    let letter = (self | 0x20) &- 0x61
-    return letter < 6 ? letter &+ 10 : nil
-  }
-
-  /// `A`–`Z` in lower case, everything else as it is.
-  @inline(__always)
-  var lowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
 }
 
 /// A set of ASCII characters as a bit mask of 128 bits: two constants in registers, no table to load.

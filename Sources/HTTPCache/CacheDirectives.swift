@@ -1,3 +1,4 @@
+import Bytes
 import HTTPTypes
 
 /// One element of `Cache-Control` (RFC 9111 §5.2), as ranges of the value it stands in.
@@ -97,12 +98,12 @@ public struct RequestDirectives: Sendable, Equatable {
   public mutating func add(pragma value: Span<UInt8>) {
     var scanner = FieldScanner()
     while let directive = scanner.directive(in: value) {
-      if FieldText.isEqual(directive.name, of: value, to: "no-cache") { pragmaSaysNoCache = true }
+      if value.equalsIgnoringCase(directive.name, "no-cache") { pragmaSaysNoCache = true }
     }
   }
 
   private mutating func apply(_ directive: CacheDirective, in value: Span<UInt8>) {
-    func isNamed(_ name: StaticString) -> Bool { FieldText.isEqual(directive.name, of: value, to: name) }
+    func isNamed(_ name: StaticString) -> Bool { value.equalsIgnoringCase(directive.name, name) }
     let seconds = directive.seconds(in: value)
     // Of two that differ the first one counts, as it does where there is one field too many in a response.
     switch directive.name.count {
@@ -160,7 +161,7 @@ struct ResponseDirectives: Equatable {
   }
 
   private mutating func apply(_ directive: CacheDirective, in value: Span<UInt8>) {
-    func isNamed(_ name: StaticString) -> Bool { FieldText.isEqual(directive.name, of: value, to: name) }
+    func isNamed(_ name: StaticString) -> Bool { value.equalsIgnoringCase(directive.name, name) }
     func merge(_ present: Int?) -> Int {
       let seconds = directive.seconds(in: value) ?? 0
       return present.map { $0 == seconds ? seconds : 0 } ?? seconds

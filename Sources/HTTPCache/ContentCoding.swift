@@ -1,4 +1,6 @@
+import Bytes
 import CZlib
+import HTTP1
 
 /// How a response's content is coded on its way to the caller (RFC 9110 §8.4.1).
 public enum ContentCoding: Sendable, Equatable {
@@ -24,11 +26,11 @@ public enum ContentCoding: Sendable, Equatable {
       scanner.skipWhitespace(in: value)
       let name = scanner.token(in: value)
       let weight = scanner.weight(in: value)
-      if FieldText.isEqual(name, of: value, to: "gzip") || FieldText.isEqual(name, of: value, to: "x-gzip") {
+      if value.equalsIgnoringCase(name, "gzip") || value.equalsIgnoringCase(name, "x-gzip") {
         gzip = max(gzip ?? 0, weight)
-      } else if FieldText.isEqual(name, of: value, to: "identity") {
+      } else if value.equalsIgnoringCase(name, "identity") {
         identity = weight
-      } else if FieldText.isEqual(name, of: value, to: "*") {
+      } else if value.equalsIgnoringCase(name, "*") {
         other = weight
       }
     }
@@ -48,27 +50,11 @@ extension FieldScanner {
       skipWhitespace(in: bytes)
       let name = token(in: bytes)
       weight = 0
-      if FieldText.isEqual(name, of: bytes, to: "q"), take("=", in: bytes) {
-        weight = Self.thousandths(token(in: bytes), of: bytes)
+      if bytes.equalsIgnoringCase(name, "q"), take("=", in: bytes) {
+        weight = bytes.qualityValue(in: token(in: bytes))
       }
     }
     return skip(past: ",", in: bytes) == .nothing ? weight : 0
-  }
-
-  /// `0`, `0.5`, `1.000`; 0 for anything else.
-  private static func thousandths(_ range: Range<Int>, of bytes: Span<UInt8>) -> Int {
-    guard (1...5).contains(range.count), range.count == 1 || bytes[range.lowerBound + 1] == UInt8(ascii: ".") else {
-      return 0
-    }
-    var weight = 0
-    var place = 1000
-    for index in range where index != range.lowerBound + 1 {
-      let digit = bytes[index] &- UInt8(ascii: "0")
-      guard digit < 10 else { return 0 }
-      weight += Int(digit) * place
-      place /= 10
-    }
-    return weight <= 1000 ? weight : 0
   }
 }
 

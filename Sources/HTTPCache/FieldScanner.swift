@@ -1,3 +1,5 @@
+import Bytes
+
 /// A place in a field value that is read from left to right (RFC 9110 §5.6). The value itself comes along with each
 /// call, so that nothing is copied.
 package struct FieldScanner {
@@ -14,7 +16,7 @@ package struct FieldScanner {
 
   /// Passes SP and HTAB.
   package mutating func skipWhitespace(in bytes: Span<UInt8>) {
-    while index < bytes.count, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
+    while index < bytes.count, bytes[index].isWhitespace { index += 1 }
   }
 
   /// Passes `byte` if it stands here.
@@ -88,28 +90,6 @@ package struct FieldScanner {
 
 /// Questions about parts of a field value.
 package enum FieldText {
-  /// Whether `range` is `lowercase`, letter case aside.
-  static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: StaticString) -> Bool {
-    guard range.count == lowercase.utf8CodeUnitCount else { return false }
-    for offset in 0..<range.count {
-      let byte = bytes[range.lowerBound + offset]
-      let letter = byte &- 0x41 < 26 ? byte | 0x20 : byte
-      // Safe: `offset` is below the literal's length.
-      guard unsafe letter == lowercase.utf8Start[offset] else { return false }
-    }
-    return true
-  }
-
-  /// The same for a name that is not a literal, in ASCII.
-  package static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to lowercase: String) -> Bool {
-    guard range.count == lowercase.utf8.count else { return false }
-    for (index, expected) in zip(range, lowercase.utf8) {
-      let byte = bytes[index]
-      guard (byte &- 0x41 < 26 ? byte | 0x20 : byte) == expected else { return false }
-    }
-    return true
-  }
-
   /// The number of seconds that `range` is (RFC 9111 §1.2.2): digits and nothing else. One that is too large to count
   /// becomes 2³¹, 68 years, as the RFC would have it. Nil for anything else.
   static func deltaSeconds(_ range: Range<Int>, of bytes: Span<UInt8>) -> Int? {

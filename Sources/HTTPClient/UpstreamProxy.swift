@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 
 /// A proxy that makes tunnels (CONNECT, RFC 9110 §9.3.6), as networks have it that let nothing out directly.
@@ -42,12 +43,12 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
     guard let at = rest.lastIndex(of: "@") else { return nil }
     let userInfo = rest[..<at]
     rest = rest[rest.index(after: at)...]
-    guard let credentials = percentDecoded(userInfo) else {
+    guard let credentials = PercentEncoding.decode(userInfo.utf8) else {
       throw InvalidURL(description: "The credentials in the proxy's URL are not percent-encoded properly.")
     }
     // RFC 7617 §2: user and password around a colon, which is there even if the password is not.
     let pair = userInfo.contains(":") ? credentials : credentials + [UInt8(ascii: ":")]
-    return "Basic \(base64(pair))"
+    return "Basic \(Base64.encode(pair.span))"
   }
 
   private static func hostAndPort(_ text: Substring) throws(InvalidURL) -> (String, UInt16) {
@@ -63,37 +64,6 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
     let isPlain = host.utf8.allSatisfy { (0x21...0x7e).contains($0) && !"/?#@[]\\".utf8.contains($0) }
     guard !host.isEmpty, isPlain else { throw InvalidURL(description: "The proxy's URL names no host.") }
     return (String(host), port)
-  }
-
-  private static func percentDecoded(_ text: Substring) -> [UInt8]? {
-    var bytes: [UInt8] = []
-    var rest = text.utf8[...]
-    while let byte = rest.popFirst() {
-      guard byte == UInt8(ascii: "%") else {
-        bytes.append(byte)
-        continue
-      }
-      let digits = Substring(rest.prefix(2))
-      guard digits.utf8.count == 2, let value = UInt8(digits, radix: 16), digits.first != "+" else { return nil }
-      bytes.append(value)
-      rest = rest.dropFirst(2)
-    }
-    return bytes
-  }
-
-  /// RFC 4648 §4.
-  private static func base64(_ bytes: [UInt8]) -> String {
-    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-    var text: [UInt8] = []
-    for start in stride(from: 0, to: bytes.count, by: 3) {
-      let group = bytes[start...].prefix(3)
-      let bits = group.reduce(UInt32(0)) { $0 << 8 | UInt32($1) } << UInt32(8 * (3 - group.count))
-      for place in 0..<4 {
-        let index = Int(bits >> UInt32(18 - 6 * place) & 63)
-        text.append(place <= group.count ? alphabet[index] : UInt8(ascii: "="))
-      }
-    }
-    return String(decoding: text, as: UTF8.self)
   }
 }
 

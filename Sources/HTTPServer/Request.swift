@@ -89,19 +89,16 @@ public final class Request {
 
   /// Whether the path is `path`, byte for byte.
   public func hasPath(_ path: StaticString) -> Bool {
-    let range = parser.head.path
-    guard range.count == path.utf8CodeUnitCount else { return false }
-    // Safe: a static string is there for ever, and as long as it says.
-    return unsafe UnsafeBufferPointer(start: path.utf8Start, count: path.utf8CodeUnitCount).elementsEqual(bytes[range])
+    let bytes = bytes
+    return bytes.span.equals(parser.head.path, path)
   }
 
   /// Whether the path begins with `path`, byte for byte.
   func hasPath(below path: StaticString) -> Bool {
+    let bytes = bytes
     let range = parser.head.path
-    guard range.count >= path.utf8CodeUnitCount else { return false }
-    // Safe: as in `hasPath`.
-    return unsafe UnsafeBufferPointer(start: path.utf8Start, count: path.utf8CodeUnitCount)
-      .elementsEqual(bytes[range.prefix(path.utf8CodeUnitCount)])
+    return range.count >= path.utf8CodeUnitCount
+      && bytes.span.equals(range.lowerBound..<range.lowerBound + path.utf8CodeUnitCount, path)
   }
 
   /// The bytes of the path, still percent-encoded.

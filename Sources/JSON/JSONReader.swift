@@ -163,14 +163,9 @@ public struct JSONReader {
     guard bytes.count - index >= 4 else { return nil }
     var value: UInt32 = 0
     for _ in 0..<4 {
-      let byte = bytes[index]
+      guard let digit = bytes[index].hexadecimalDigit else { return nil }
+      value = value << 4 | UInt32(digit)
       index += 1
-      switch byte {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | UInt32(byte - UInt8(ascii: "0"))
-      case UInt8(ascii: "A")...UInt8(ascii: "F"): value = value << 4 | UInt32(byte - UInt8(ascii: "A") + 10)
-      case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | UInt32(byte - UInt8(ascii: "a") + 10)
-      default: return nil
-      }
     }
     return value
   }

@@ -1,5 +1,6 @@
 public import EventLoop
 import Glibc
+import HTTPMessages
 
 /// An Apple Music API to test against: it refuses what Apple refuses, knows one true album and many made-up ones, and
 /// goes wrong on demand.

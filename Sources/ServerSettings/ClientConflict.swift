@@ -1,5 +1,4 @@
 import Access
-import DeveloperToken
 
 /// Two clients that one request could mean.
 struct ClientConflict: Equatable {

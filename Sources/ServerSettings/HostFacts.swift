@@ -1,7 +1,8 @@
-package import DeveloperToken
+import Bytes
 import EventLoop
 import Glibc
 import HTTPClient
+package import HTTPMessages
 
 /// The resources of the machine on which defaults and bounds depend.
 public struct HostFacts: Sendable, Equatable {

@@ -1,4 +1,4 @@
-package import DeveloperToken
+package import HTTPMessages
 
 /// The address of a key set. Only `https` is allowed, because an attacker who can change the keys can sign as the
 /// issuer.

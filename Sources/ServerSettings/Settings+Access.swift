@@ -1,5 +1,4 @@
 public import Access
-import DeveloperToken
 
 extension Settings {
   /// Who may have what.

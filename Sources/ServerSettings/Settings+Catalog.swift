@@ -1,5 +1,5 @@
-public import DeveloperToken
 import HTTPClient
+public import HTTPMessages
 
 extension Settings {
   /// Apple Music behind this server.

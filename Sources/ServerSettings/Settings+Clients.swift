@@ -1,5 +1,4 @@
 import Access
-import DeveloperToken
 
 /// `access.clients`: a list of objects, each of which is read whole, so that all that is wrong is told at once.
 extension Settings.Access {

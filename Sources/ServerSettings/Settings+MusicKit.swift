@@ -1,3 +1,4 @@
+public import Cryptography
 public import DeveloperToken
 
 extension Settings {

@@ -1,4 +1,5 @@
 import Access
+import Cryptography
 public import DeveloperToken
 package import HTTPServer
 import TLS

@@ -1,3 +1,4 @@
+import Bytes
 import COpenSSL
 import Glibc
 
@@ -53,12 +54,8 @@ extension ClientCertificate {
     let names = unsafe AlternativeNames(certificate)
     self.init(
       uris: names.uris, dnsNames: names.dnsNames, emailAddresses: names.emailAddresses,
-      ipAddresses: names.ipAddresses, fingerprint: digest.map(Self.hexadecimal).joined(),
+      ipAddresses: names.ipAddresses, fingerprint: String(hexadecimal: digest.span),
       notAfter: unsafe Certificate.notAfter(certificate) ?? 0, authorities: authorities)
-  }
-
-  private static func hexadecimal(_ byte: UInt8) -> String {
-    (byte < 16 ? "0" : "") + String(byte, radix: 16)
   }
 }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Cryptography
 import DeveloperToken
 import Glibc
 import ServerSettings

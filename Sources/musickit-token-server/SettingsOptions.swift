@@ -1,5 +1,5 @@
 import ArgumentParser
-import DeveloperToken
+import Cryptography
 // For `environ`, a C variable that Swift takes for a data race: it is read while there is one thread.
 @unsafe @preconcurrency import Glibc
 import ServerSettings

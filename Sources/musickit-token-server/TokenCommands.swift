@@ -1,5 +1,5 @@
 import ArgumentParser
-import DeveloperToken
+import Cryptography
 import Glibc
 import TokenServer
 

@@ -1,3 +1,5 @@
+import Cryptography
+
 @testable import DeveloperToken
 
 // The testing macros cannot capture a span, so the tests say the same with arrays.

@@ -1,3 +1,5 @@
+import Bytes
+
 @testable import DeveloperToken
 
 /// Plain arrays out of base64, where a test takes things apart.

@@ -1,3 +1,5 @@
+import Bytes
+import HTTPMessages
 import Testing
 
 @testable import DeveloperToken

@@ -1,4 +1,6 @@
 import Bytes
+import Cryptography
+import HTTPMessages
 import Testing
 
 @testable import DeveloperToken

@@ -1,4 +1,5 @@
 import CLockedMemory
+import Cryptography
 import Glibc
 import Testing
 

@@ -1,4 +1,5 @@
 import COpenSSL
+import Cryptography
 import Glibc
 import Testing
 

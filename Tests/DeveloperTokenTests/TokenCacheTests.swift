@@ -34,7 +34,7 @@ struct TokenCacheTests {
 
   private func token(_ mintedAt: Int, ttl: Int = 3600) throws -> MintedToken {
     let claims = Claims(issuer: try Samples.team(), issuedAt: mintedAt, expiresAt: mintedAt + ttl, origins: [])
-    return MintedToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
+    return try MintedToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
   }
 
   private func key(_ ttl: Int) -> TokenCache.Key { TokenCache.Key(ttl: ttl, origins: []) }

@@ -1,4 +1,5 @@
 import Bytes
+import HTTPMessages
 import JSON
 import TestSupport
 import Testing

@@ -1,3 +1,4 @@
+import HTTPMessages
 import JSON
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import DeveloperToken
+import HTTPMessages
 import Testing
 
 @testable import MusicSandbox

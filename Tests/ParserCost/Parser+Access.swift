@@ -2,6 +2,7 @@
   import Access
   import Bytes
   import DeveloperToken
+  import HTTPMessages
   import EventLoop
   import HTTP1
   import HTTPTypes

@@ -2,6 +2,7 @@
   import Access
   import Bytes
   import DeveloperToken
+  import HTTPMessages
   import JSON
 
   @testable import TokenServer

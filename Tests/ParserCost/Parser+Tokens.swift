@@ -2,6 +2,7 @@
   import Access
   import Bytes
   import DeveloperToken
+  import HTTPMessages
 
   extension Parser {
     /// JWTs of callers, as access control takes them, and developer tokens, as `inspect` and the emulator do.

@@ -1,3 +1,4 @@
+import Cryptography
 import DeveloperToken
 
 /// Entry point of libFuzzer: inspects the input as a token, and as the claims of a properly signed one.

@@ -1,4 +1,4 @@
-import DeveloperToken
+import HTTPMessages
 
 /// Entry point of libFuzzer: takes the input for an origin and traps unless its serialization is safe and its own.
 @_cdecl("LLVMFuzzerTestOneInput")

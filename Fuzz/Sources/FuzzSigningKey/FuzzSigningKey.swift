@@ -1,3 +1,4 @@
+import Cryptography
 import DeveloperToken
 
 /// Entry point of libFuzzer: takes the input for a key's text; whatever it is, it must be named and never repeated.

@@ -148,10 +148,7 @@ struct PathSegments {
 
   /// Whether the segment at `index` exists and is `name`, byte for byte.
   func has(_ name: StaticString, at index: Int) -> Bool {
-    guard index < ranges.count, ranges[index].count == name.utf8CodeUnitCount else { return false }
-    // Safe: a static string is there for ever, and as long as it says.
-    return unsafe UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-      .elementsEqual(path[ranges[index]])
+    index < ranges.count && path.span.equals(ranges[index], name)
   }
 
   /// The segment at `index` if it is a storefront: two lower-case ASCII letters, as Apple writes them.
@@ -172,7 +169,7 @@ struct PathSegments {
       index += 1
       return byte
     }
-    guard let decoded = raw.escape(at: index) else { throw .malformedEscape }
+    guard let decoded = raw.percentEncodedByte(at: index, before: raw.count) else { throw .malformedEscape }
     switch decoded {
     case UInt8(ascii: "/"): throw .encodedSlash
     case UInt8(ascii: "%"): throw .doubleEncoding
@@ -183,7 +180,7 @@ struct PathSegments {
   }
 
   private static func judge(_ byte: UInt8) throws(TargetRefusal) {
-    if byte.isUnreserved { return }
+    if byte.isUnreservedInURI { return }
     switch byte {
     case _ where byte.isControlOrSpace: throw .controlByte
     case 0x80...: throw .notASCII

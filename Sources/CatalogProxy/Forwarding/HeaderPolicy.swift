@@ -1,3 +1,4 @@
+import Bytes
 import HTTPCache
 public import HTTPTypes
 
@@ -262,7 +263,7 @@ struct ConnectionOptions {
     while !scanner.isAtEnd(in: bytes) {
       scanner.skipWhitespace(in: bytes)
       let name = scanner.token(in: bytes)
-      if FieldText.isEqual(name, of: bytes, to: lowercaseName) { return true }
+      if bytes.equalsIgnoringCase(name, lowercaseName) { return true }
       _ = scanner.skip(past: ",", in: bytes)
     }
     return false

@@ -55,7 +55,7 @@ struct QueryParameters {
     decoded.reserveCapacity(raw.count)
     var index = 0
     while index < raw.count {
-      let escape = raw[index] == UInt8(ascii: "%") ? raw.escape(at: index) : nil
+      let escape = raw[index] == UInt8(ascii: "%") ? raw.percentEncodedByte(at: index, before: raw.count) : nil
       decoded.append(escape ?? raw[index])
       index += escape == nil ? 1 : 3
     }
@@ -106,10 +106,10 @@ private struct Parameter {
   private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetRefusal) -> QueryCharacter {
     let byte = raw[index]
     if byte == UInt8(ascii: "%") {
-      guard let decoded = raw.escape(at: index) else { throw .malformedEscape }
+      guard let decoded = raw.percentEncodedByte(at: index, before: raw.count) else { throw .malformedEscape }
       guard decoded >= 0x20, decoded != 0x7F else { throw .controlByte }
       index += 3
-      return QueryCharacter(byte: decoded, isEscaped: !decoded.isUnreserved)
+      return QueryCharacter(byte: decoded, isEscaped: !decoded.isUnreservedInURI)
     }
     guard byte.isAllowedInQuery else {
       throw byte == UInt8(ascii: "#") ? .fragment : byte.isControlOrSpace ? .controlByte : .queryByte
@@ -170,33 +170,19 @@ private struct QueryCharacter {
 
 extension UInt8 {
   fileprivate var isPlainInName: Bool {
-    isUnreserved || self == UInt8(ascii: "[") || self == UInt8(ascii: "]")
+    isUnreservedInURI || self == UInt8(ascii: "[") || self == UInt8(ascii: "]")
   }
 }
 
 extension [UInt8] {
   fileprivate mutating func append(_ character: QueryCharacter) {
     guard character.isEscaped else { return append(character.byte) }
-    append(UInt8(ascii: "%"))
-    for digit in [character.byte >> 4, character.byte & 15] {
-      append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10)
-    }
+    append(percentEncoding: character.byte)
   }
 }
 
 /// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
-  /// `unreserved` (RFC 3986 §2.3): a character that means the same percent-encoded and plain.
-  var isUnreserved: Bool {
-    switch self {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-      UInt8(ascii: "~"):
-      true
-    default: false
-    }
-  }
-
   /// What may stand in a query as it is: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``, which browsers
   /// send unencoded there (WHATWG URL, query percent-encode set). The percent sign is judged apart.
   var isAllowedInQuery: Bool {
@@ -218,23 +204,4 @@ extension UInt8 {
 
   /// A control character, a space or DEL.
   var isControlOrSpace: Bool { self <= 0x20 || self == 0x7F }
-
-  /// The value of a hexadecimal digit of either case; nil for anything else.
-  var hexadecimalValue: UInt8? {
-    switch self {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
-    default: nil
-    }
-  }
-}
-
-extension Span<UInt8> {
-  /// The byte that the percent sign at `index` and two digits stand for (RFC 3986 §2.1); nil if it is no escape.
-  func escape(at index: Int) -> UInt8? {
-    guard index + 2 < count, let high = self[index + 1].hexadecimalValue, let low = self[index + 2].hexadecimalValue
-    else { return nil }
-    return high << 4 | low
-  }
 }

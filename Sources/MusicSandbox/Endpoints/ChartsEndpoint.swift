@@ -1,3 +1,5 @@
+import Bytes
+
 /// `/v1/catalog/{storefront}/charts`
 struct ChartsEndpoint {
   private static let chart = "most-played"

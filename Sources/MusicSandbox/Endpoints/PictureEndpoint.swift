@@ -1,3 +1,4 @@
+import Bytes
 import CZlib
 
 /// Serves the pictures that artwork URLs lead to: `/image/thumb/…/{type}-{id}/{w}x{h}bb.png`. Like Apple's, they need no
@@ -60,24 +61,17 @@ struct Artwork: Sendable {
 
   /// The `artwork` attribute.
   func document(base: String) -> Document {
-    let digits = Self.hexadecimal(seed)
-    let path = "/image/thumb/Sandbox/v4/\(digits.prefix(2))/\(digits.dropFirst(2).prefix(2))/\(digits)"
+    var digits: [UInt8] = []
+    digits.append(hexadecimal: seed)
+    let name = String(decoding: digits, as: UTF8.self)
+    let path = "/image/thumb/Sandbox/v4/\(name.prefix(2))/\(name.dropFirst(2).prefix(2))/\(name)"
     let colours = colours
     return [
       "width": .number(Self.maximumSide), "height": .number(Self.maximumSide),
       "url": .string("\(base)\(path)/\(key.type.rawValue)-\(key.id)/{w}x{h}bb.png"),
-      "bgColor": .string(Self.hexadecimal(colours.top)), "textColor1": "ffffff", "textColor2": "f4f4f4",
-      "textColor3": .string(Self.hexadecimal(colours.bottom)), "textColor4": "d8d8d8",
+      "bgColor": .string(String(hexadecimal: colours.top.span)), "textColor1": "ffffff", "textColor2": "f4f4f4",
+      "textColor3": .string(String(hexadecimal: colours.bottom.span)), "textColor4": "d8d8d8",
     ]
-  }
-
-  private static func hexadecimal(_ bytes: [UInt8]) -> String {
-    bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-  }
-
-  private static func hexadecimal(_ number: UInt64) -> String {
-    let digits = String(number, radix: 16)
-    return String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 }
 

@@ -1,3 +1,5 @@
+import Bytes
+
 /// `/v1/catalog/{storefront}/search`, and its hints and suggestions.
 struct SearchEndpoint {
   private let place: Place
@@ -58,8 +60,8 @@ struct SearchEndpoint {
     _ writer: ResourceWriter
   ) throws(AppleError) -> Document {
     let path = "/v1/catalog/\(place.storefront.id)/search"
-    let language = place.requestedLanguage.map { "l=\(PercentCoding.encodeQueryValue($0))&" } ?? ""
-    let rest = "term=\(PercentCoding.encodeQueryValue(term))&types=\(type.rawValue)"
+    let language = place.requestedLanguage.map { "l=\(FormEncoding.encodeQueryValue($0))&" } ?? ""
+    let rest = "term=\(FormEncoding.encodeQueryValue(term))&types=\(type.rawValue)"
     let next = paging.nextOffset(count: count).map { Document.string("\(path)?\(language)offset=\($0)&\(rest)") }
     let offset = paging.offset > 0 ? "offset=\(paging.offset)&" : ""
     return .object([

@@ -1,5 +1,7 @@
 import Bytes
+import Cryptography
 public import DeveloperToken
+import HTTPMessages
 import Locks
 
 /// Holds developer tokens against Apple's rules.

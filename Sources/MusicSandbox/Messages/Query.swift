@@ -1,3 +1,5 @@
+import Bytes
+
 /// The parameters of a query, decoded, in the order received.
 struct Query: Sendable {
   /// Most parameters that are read.
@@ -19,8 +21,8 @@ struct Query: Sendable {
     }
     for part in text.split(separator: "&", maxSplits: Self.maximumCount) {
       let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      guard let name = PercentCoding.decode(halves[0], plusIsSpace: true),
-        let value = halves.count == 2 ? PercentCoding.decode(halves[1], plusIsSpace: true) : ""
+      guard let name = FormEncoding.decode(halves[0], plusIsSpace: true),
+        let value = halves.count == 2 ? FormEncoding.decode(halves[1], plusIsSpace: true) : ""
       else { throw .invalidParameter(String(halves[0]), "The query is not percent-encoded UTF-8") }
       guard value.utf8.count <= Self.longestText || value.utf8.allSatisfy({ $0 < 0x80 }) else {
         throw .invalidParameter(name, "A value beyond ASCII has at most \(Self.longestText) bytes")
@@ -63,47 +65,24 @@ struct Query: Sendable {
 }
 
 /// Percent-encoding (RFC 3986 §2.1), and the plus sign for a space as forms have it.
-enum PercentCoding {
+enum FormEncoding {
   /// The text, or nil if an escape is malformed or the result is not UTF-8.
   static func decode(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
-    var bytes: [UInt8] = []
-    var rest = text.utf8[...]
-    while let byte = rest.popFirst() {
-      switch byte {
-      case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
-      case UInt8(ascii: "%"):
-        guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else { return nil }
-        bytes.append(high << 4 | low)
-      default: bytes.append(byte)
-      }
-    }
-    return String(validating: bytes, as: UTF8.self)
+    let text = text.utf8.map { plusIsSpace && $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
+    return PercentEncoding.decode(text).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
-  /// The text as a value of a query: what is unreserved stays (RFC 3986 §2.3), as do commas; a space becomes a plus.
+  /// The text as a value of a query: what is unreserved stays, as do commas; a space becomes a plus.
   static func encodeQueryValue(_ text: String) -> String {
-    var result = ""
+    var value: [UInt8] = []
     for byte in text.utf8 {
       switch byte {
-      case UInt8(ascii: " "): result += "+"
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"), UInt8(ascii: ","):
-        result.unicodeScalars.append(Unicode.Scalar(byte))
-      default:
-        let digits = String(byte, radix: 16, uppercase: true)
-        result += digits.utf8.count == 1 ? "%0\(digits)" : "%\(digits)"
+      case UInt8(ascii: " "): value.append(UInt8(ascii: "+"))
+      case UInt8(ascii: ","): value.append(byte)
+      case _ where byte.isUnreservedInURI: value.append(byte)
+      default: value.append(percentEncoding: byte)
       }
     }
-    return result
-  }
-
-  private static func digit(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-    default: nil
-    }
+    return String(decoding: value, as: UTF8.self)
   }
 }

@@ -33,7 +33,7 @@ public struct SandboxRequest: Sendable {
     guard path.utf8.first == UInt8(ascii: "/"), path.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
     var segments: [String] = []
     for part in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-      guard let segment = PercentCoding.decode(part),
+      guard let segment = FormEncoding.decode(part),
         !segment.utf8.contains(where: { $0 < 0x20 || $0 == 0x2F || $0 >= 0x80 })
       else {
         return nil

@@ -125,7 +125,7 @@ struct Place: Sendable {
   /// The path of the page that follows: it has the offset, and repeats neither `limit` nor `extend`.
   func next(_ path: String, _ paging: Paging, count: Int) -> Document? {
     guard let offset = paging.nextOffset(count: count) else { return nil }
-    let language = requestedLanguage.map { "l=\(PercentCoding.encodeQueryValue($0))&" } ?? ""
+    let language = requestedLanguage.map { "l=\(FormEncoding.encodeQueryValue($0))&" } ?? ""
     return .string("\(path)?\(language)offset=\(offset)")
   }
 }

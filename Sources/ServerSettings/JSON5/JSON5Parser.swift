@@ -1,3 +1,5 @@
+import Bytes
+
 /// Reads JSON5 (https://spec.json5.org) into a ``JSON5Value``.
 ///
 /// `JSONDecoder` in FoundationEssentials reads JSON5 too. But for an invalid file it says only that it "was not valid
@@ -266,12 +268,10 @@ extension JSON5Parser {
   }
 
   private mutating func hexadecimalDigits(_ count: Int) throws(JSON5Failure) -> UInt16 {
-    let digits = bytes[position...].prefix(count)
-    guard digits.count == count, digits.allSatisfy({ Character(UnicodeScalar($0)).isHexDigit }),
-      let value = UInt16(String(decoding: digits, as: UTF8.self), radix: 16)
-    else { throw failure("\(count) hexadecimal digits are missing") }
+    let digits = bytes[position...].prefix(count).compactMap(\.hexadecimalDigit)
+    guard digits.count == count else { throw failure("\(count) hexadecimal digits are missing") }
     position += count
-    return value
+    return digits.reduce(0) { $0 << 4 | UInt16($1) }
   }
 
   private static func utf8(_ codePoint: UInt32) -> [UInt8] {

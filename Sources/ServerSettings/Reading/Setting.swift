@@ -1,4 +1,4 @@
-package import DeveloperToken
+package import Cryptography
 
 /// One known setting.
 struct Setting<Value: Sendable>: Sendable {

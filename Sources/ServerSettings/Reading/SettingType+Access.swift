@@ -1,5 +1,5 @@
 import Access
-import DeveloperToken
+import Bytes
 import EventLoop
 import HTTPClient
 

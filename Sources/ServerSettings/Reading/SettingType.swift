@@ -1,4 +1,6 @@
+import Cryptography
 import DeveloperToken
+import HTTPMessages
 
 /// What values a kind of setting takes, and how they are written.
 package struct SettingType<Value: Sendable>: Sendable {

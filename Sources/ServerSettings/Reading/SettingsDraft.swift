@@ -1,5 +1,5 @@
 import Access
-import DeveloperToken
+import Bytes
 import HTTPServer
 
 /// The settings that could be read, and all errors in them.

@@ -1,4 +1,4 @@
-public import DeveloperToken
+public import Cryptography
 
 /// Everything that settings are read from.
 public struct SettingsInput: Sendable {

@@ -1,6 +1,6 @@
 import Access
-import DeveloperToken
 import Glibc
+import HTTPMessages
 import HTTPServer
 import TLS
 

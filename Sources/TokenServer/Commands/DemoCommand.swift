@@ -1,5 +1,6 @@
 import Access
-public import DeveloperToken
+public import Cryptography
+import DeveloperToken
 import EventLoop
 import MusicSandbox
 public import ServerSettings

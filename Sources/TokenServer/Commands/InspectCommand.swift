@@ -1,5 +1,7 @@
 import Bytes
+import Cryptography
 import DeveloperToken
+import HTTPMessages
 import ServerSettings
 
 /// Holds a developer token against Apple's rules.

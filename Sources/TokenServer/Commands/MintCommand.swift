@@ -1,5 +1,7 @@
 import Access
+import Cryptography
 import DeveloperToken
+import HTTPMessages
 import ServerSettings
 
 /// Mints one developer token without a server.

@@ -1,4 +1,4 @@
-public import DeveloperToken
+public import Cryptography
 import EventLoop
 public import ServerSettings
 

@@ -1,6 +1,6 @@
 import Access
-import DeveloperToken
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 

@@ -4,6 +4,7 @@ import DeveloperToken
 import EventLoop
 import Glibc
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Locks

@@ -1,3 +1,5 @@
+import HTTPMessages
+
 /// What `/openapi.json` says of each operation.
 extension OpenAPI {
   /// What is particular about an operation.

@@ -3,6 +3,7 @@ import Bytes
 import DeveloperToken
 import Glibc
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Telemetry

@@ -1,5 +1,4 @@
 import Bytes
-import DeveloperToken
 import HTTP1
 import HTTPServer
 import JSON
@@ -22,8 +21,9 @@ struct TokenParameters: Equatable {
   init(query: some Collection<UInt8>) throws(Refusal) {
     for pair in query.split(separator: UInt8(ascii: "&")) {
       let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      let name = Self.decoded(parts[0])
-      let value = parts.count > 1 ? Self.decoded(parts[1]) : []
+      // A name alone has an empty value.
+      guard let name = PercentEncoding.decode(parts[0]), let value = PercentEncoding.decode(parts.dropFirst().joined())
+      else { throw Refusal(.malformedRequest, "The query has a percent sign without two hexadecimal digits.") }
       if name.elementsEqual("ttl".utf8) {
         try setTTL(value)
       } else if name.elementsEqual("origin".utf8) {
@@ -86,23 +86,6 @@ struct TokenParameters: Equatable {
   private static func unknown(_ name: ByteString) -> Refusal {
     // What came from outside goes back only as JSON text, and not at length.
     Refusal(.invalidParameter, "There is no parameter named \(Printable.quote(name, limit: 40)). \(hint)")
-  }
-
-  /// Undoes percent-encoding. The parser has seen to it that every escape is complete.
-  private static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
-    guard text.contains(UInt8(ascii: "%")) else { return Array(text) }
-    var bytes: [UInt8] = []
-    var rest = text[...]
-    while let byte = rest.popFirst() {
-      if byte == UInt8(ascii: "%"), let high = rest.popFirst(), let low = rest.popFirst(),
-        let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
-      {
-        bytes.append(value)
-      } else {
-        bytes.append(byte)
-      }
-    }
-    return bytes
   }
 
   private static func text(_ bytes: [UInt8]) throws(Refusal) -> ByteString {

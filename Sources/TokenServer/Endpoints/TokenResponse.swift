@@ -1,6 +1,7 @@
 import Bytes
 import DeveloperToken
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 
@@ -91,36 +92,28 @@ private struct MediaRange {
 
   init(_ element: Span<UInt8>) {
     var end = element.end(of: UInt8(ascii: ";"), from: 0)
-    form = Self.form(element.extracting(element.trimmed(0..<end)))
+    form = Self.form(element.extracting(element.trimmingWhitespace(0..<end)))
     var weight: Int?
     while form != nil, weight == nil, end < element.count {
       let start = end + 1
       end = element.end(of: UInt8(ascii: ";"), from: start)
-      weight = Self.weight(element.extracting(element.trimmed(start..<end)))
+      weight = Self.weight(element.extracting(element.trimmingWhitespace(start..<end)))
     }
     self.weight = weight ?? 1000
   }
 
   private static func form(_ type: Span<UInt8>) -> TokenResponse.Form? {
-    if type.equals("application/jwt") { return .jwt }
-    if type.equals("text/plain") || type.equals("text/*") { return .text }
-    if type.equals("*/*") || type.equals("application/*") || type.equals("application/json") { return .json }
+    func isNamed(_ name: StaticString) -> Bool { type.equalsIgnoringCase(0..<type.count, name) }
+    if isNamed("application/jwt") { return .jwt }
+    if isNamed("text/plain") || isNamed("text/*") { return .text }
+    if isNamed("*/*") || isNamed("application/*") || isNamed("application/json") { return .json }
     return nil
   }
 
   /// The value of `q=0.5`; nil for another parameter.
   private static func weight(_ parameter: Span<UInt8>) -> Int? {
-    guard parameter.count >= 2, parameter.extracting(0..<2).equals("q=") else { return nil }
-    let value = parameter.extracting(2...)
-    guard (1...5).contains(value.count), value.count == 1 || value[1] == UInt8(ascii: ".") else { return 0 }
-    var weight = 0
-    var place = 1000
-    for index in value.indices where index != 1 {
-      guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(value[index]) else { return 0 }
-      weight += Int(value[index] - UInt8(ascii: "0")) * place
-      place /= 10
-    }
-    return weight <= 1000 ? weight : 0
+    guard parameter.count >= 2, parameter.equalsIgnoringCase(0..<2, "q=") else { return nil }
+    return parameter.qualityValue(in: 2..<parameter.count)
   }
 }
 
@@ -136,28 +129,6 @@ extension Span<UInt8> {
     }
     return Swift.min(index, count)
   }
-
-  /// The range without the white space around it.
-  fileprivate func trimmed(_ range: Range<Int>) -> Range<Int> {
-    var range = range
-    while let first = range.first, self[first].isSpace { range = range.dropFirst() }
-    while let last = range.last, self[last].isSpace { range = range.dropLast() }
-    return range
-  }
-
-  /// Whether it is `text`, which is in lower case, letter case aside.
-  fileprivate func equals(_ text: StaticString) -> Bool {
-    guard count == text.utf8CodeUnitCount else { return false }
-    // Safe: a literal's bytes live as long as the program, and there are as many as it says.
-    let other = unsafe UnsafeBufferPointer(start: text.utf8Start, count: count)
-    return indices.allSatisfy { unsafe self[$0].lowercased == other[$0] }
-  }
-}
-
-extension UInt8 {
-  fileprivate var isSpace: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
-
-  fileprivate var lowercased: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
 }
 
 /// A developer token with its times, as `/token` answers it and `mint --json` prints it.

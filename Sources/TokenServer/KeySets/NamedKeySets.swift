@@ -1,6 +1,6 @@
 import Access
-import DeveloperToken
 import HTTPClient
+import HTTPMessages
 import ServerSettings
 import TLS
 

@@ -1,6 +1,5 @@
 import Access
 import Bytes
-import DeveloperToken
 import Dispatch
 import EventLoop
 import HTTPClient

@@ -1,4 +1,5 @@
 import Access
+import Cryptography
 import DeveloperToken
 import HTTPServer
 import ServerSettings

@@ -1,4 +1,4 @@
-import DeveloperToken
+import Cryptography
 import Dispatch
 import EventLoop
 import Glibc

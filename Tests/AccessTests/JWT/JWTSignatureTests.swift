@@ -1,4 +1,5 @@
 import Bytes
+import Cryptography
 import DeveloperToken
 import Testing
 

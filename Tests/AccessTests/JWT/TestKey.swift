@@ -1,4 +1,6 @@
+import Bytes
 import COpenSSL
+import Cryptography
 import TestSupport
 
 @testable import Access

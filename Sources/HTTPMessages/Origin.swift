@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 
 /// A web origin, `http` or `https`, in the one spelling that browsers send (RFC 6454 §6.2).
@@ -79,7 +80,7 @@ struct OriginParser {
 
   init(_ text: String) {
     self.text = text
-    bytes = Array(text.utf8.prefix(Origin.limit + 1)).map(Self.lowercased)
+    bytes = Array(text.utf8.prefix(Origin.limit + 1)).map(\.lowercased)
   }
 
   func serialization() throws(OriginError) -> String {
@@ -217,11 +218,7 @@ struct OriginParser {
     return label.dropFirst(2).allSatisfy { isDigit($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
   }
 
-  private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
-
-  private static func lowercased(_ byte: UInt8) -> UInt8 {
-    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
-  }
+  private static func isDigit(_ byte: UInt8) -> Bool { byte.decimalDigit != nil }
 
   private func problem(_ sentence: String) -> OriginError { OriginError(text: text, problem: sentence) }
 }

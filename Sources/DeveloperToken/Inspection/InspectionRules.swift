@@ -1,4 +1,6 @@
 import Bytes
+import Cryptography
+import HTTPMessages
 import JSON
 
 /// Apple's rules for the header.

@@ -1,5 +1,7 @@
 public import Bytes
+import Cryptography
 import Glibc
+public import HTTPMessages
 import JSON
 
 /// Holds a developer token against each rule of Apple's and explains each failure.
@@ -89,20 +91,6 @@ public struct Inspection: Sendable, Hashable {
   }
 }
 
-/// Something that is not as it should be and does not stop the server: a line for the log.
-public struct Finding: Sendable, Hashable, CustomStringConvertible {
-  /// What the finding is about, in dotted lower case; never changes for the same fact.
-  public let id: String
-  /// One sentence for the operator. Never key material.
-  public let description: String
-
-  /// A finding with its stable id and its sentence.
-  public init(id: String, description: String) {
-    self.id = id
-    self.description = description
-  }
-}
-
 /// One rule held against one token.
 public struct Check: Sendable, Hashable {
   /// How the token stands to a rule.
@@ -123,28 +111,4 @@ public struct Check: Sendable, Hashable {
   public let verdict: Verdict
   /// One or two sentences: what was found, and for a failure what would be right.
   public let explanation: String
-}
-
-/// Foreign text in sentences for people.
-package enum Printable {
-  /// The text in quotes if it is short, harmless ASCII; else only its size, so that neither a terminal escape nor a
-  /// secret pasted into the wrong place gets into a log.
-  package static func quote(_ text: some StringProtocol, limit: Int = 80) -> String {
-    let bytes = text.utf8
-    guard bytes.count <= limit, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
-      return "(\(bytes.count) bytes)"
-    }
-    return "“\(text)”"
-  }
-
-  /// A path as it is found from the root, also if it was written relative to the working directory.
-  package static func absolute(_ path: String) -> String {
-    guard !path.hasPrefix("/"), let folder = unsafe getcwd(nil, 0) else { return path }
-    defer { unsafe free(folder) }
-    let root = unsafe String(cString: folder)
-    return root == "/" ? "/\(path)" : "\(root)/\(path)"
-  }
-
-  /// ``quote(_:limit:)`` for bytes from outside.
-  package static func quote(_ bytes: ByteString, limit: Int = 80) -> String { quote(bytes.text, limit: limit) }
 }

@@ -1,3 +1,6 @@
+import Bytes
+import Cryptography
+
 /// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`.
 ///
 /// What happens to a `.p8` on its way through environment variables, dashboards and secret stores: literal `\n`, CRLF,
@@ -221,8 +224,6 @@ extension Span<UInt8> {
     guard start >= 0, count - start >= length else { return false }
     return (0..<length).allSatisfy { unsafe self[start + $0] == pattern.utf8Start[$0] }
   }
-
-  func contains(_ byte: UInt8) -> Bool { indices.contains { self[$0] == byte } }
 
   func allSatisfy(_ predicate: (UInt8) -> Bool) -> Bool { indices.allSatisfy { predicate(self[$0]) } }
 }

@@ -1,3 +1,4 @@
+public import Cryptography
 import Glibc
 
 /// A key file's text, and what there is to say about its permissions.

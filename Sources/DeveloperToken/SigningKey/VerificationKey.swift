@@ -1,5 +1,6 @@
 import Bytes
 import COpenSSL
+public import Cryptography
 import JSON
 
 /// The public half of a P-256 key, which verifies ES256 signatures.

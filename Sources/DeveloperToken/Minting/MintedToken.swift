@@ -1,4 +1,6 @@
-import COpenSSL
+import Bytes
+import Cryptography
+public import HTTPMessages
 
 /// A signed developer token. A value that costs one reference count to hand on.
 public struct MintedToken: Sendable {
@@ -13,29 +15,16 @@ public struct MintedToken: Sendable {
     /// Made once for all who get the token: each grant is recorded with it.
     let sha256: String
 
-    init(compact: [UInt8], claims: Claims, mintedAt: Int) {
+    init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
       self.compact = compact
       self.claims = claims
       self.mintedAt = mintedAt
-      sha256 = Self.sha256(of: compact)
-    }
-
-    private static func sha256(of bytes: [UInt8]) -> String {
-      var digest = [UInt8](repeating: 0, count: 32)
-      unsafe _ = EVP_Q_digest(nil, "SHA256", nil, bytes, bytes.count, &digest, nil)
-      let digits = Array("0123456789abcdef".utf8)
-      var text: [UInt8] = []
-      text.reserveCapacity(64)
-      for byte in digest {
-        text.append(digits[Int(byte >> 4)])
-        text.append(digits[Int(byte & 15)])
-      }
-      return String(decoding: text, as: UTF8.self)
+      sha256 = String(hexadecimal: try SHA256.digest(of: compact.span).span)
     }
   }
 
-  init(compact: [UInt8], claims: Claims, mintedAt: Int) {
-    storage = Storage(compact: compact, claims: claims, mintedAt: mintedAt)
+  init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
+    storage = try Storage(compact: compact, claims: claims, mintedAt: mintedAt)
     refreshAfter = TokenReuse.halfLife(mintedAt: mintedAt, expiresAt: claims.expiresAt)
   }
 

@@ -1,14 +1,26 @@
-/// Base64 as RFC 4648 has it: to encode and decode tokens (§5, no padding) and to read what people paste (§4 or §5).
+/// Base64 as RFC 4648 has it: to encode and decode tokens (§5, no padding) to read what people paste (§4 or §5),
+/// and to write a proxy's credentials (§4).
 ///
 /// It is ours because JWS compact serialization is what the project exists for, and because OpenSSL's decoder knows
 /// neither the URL alphabet nor how to write into memory of our choice.
 package enum Base64 {
   /// How many characters `count` bytes take without padding.
-  static func encodedCount(_ count: Int) -> Int { (count * 4 + 2) / 3 }
+  package static func encodedCount(_ count: Int) -> Int { (count * 4 + 2) / 3 }
 
   /// Appends the base64url form without padding (RFC 7515 §2).
   package static func appendURL(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
-    let alphabet = alphabet
+    append(bytes, urlAlphabet, to: &output)
+  }
+
+  /// The base64 form with padding (RFC 4648 §4).
+  package static func encode(_ bytes: Span<UInt8>) -> String {
+    var output: [UInt8] = []
+    append(bytes, alphabet, to: &output)
+    while output.count % 4 != 0 { output.append(UInt8(ascii: "=")) }
+    return String(decoding: output, as: UTF8.self)
+  }
+
+  private static func append(_ bytes: Span<UInt8>, _ alphabet: [UInt8], to output: inout [UInt8]) {
     output.append(addingCapacity: encodedCount(bytes.count)) { (output: inout OutputSpan<UInt8>) in
       func append(_ group: UInt32, characters: UInt32) {
         for position in 0..<characters { output.append(alphabet[Int(group >> (18 - 6 * position) & 63)]) }
@@ -42,7 +54,7 @@ package enum Base64 {
   ///
   /// A truncated text decodes up to its end: the DER inside shows more reliably than the last few bits that data is
   /// missing.
-  static func decodePasted(_ text: Span<UInt8>, into output: inout OutputSpan<UInt8>) -> Bool {
+  package static func decodePasted(_ text: Span<UInt8>, into output: inout OutputSpan<UInt8>) -> Bool {
     var count = text.count
     while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }
     return decode(text.extracting(0..<count), value: anyValue, isStrict: false, into: &output)
@@ -84,5 +96,6 @@ package enum Base64 {
     }
   }
 
-  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+  private static let urlAlphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 }

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What key IDs and team IDs have in common: exactly ten characters of `A`–`Z` and `0`–`9`.
 enum AppleIdentifier {
   static let length = 10

@@ -1,3 +1,6 @@
+import Bytes
+public import Cryptography
+public import HTTPMessages
 import Locks
 
 /// Mints developer tokens and hands each one out again until half of its life has passed.
@@ -119,7 +122,7 @@ public final class TokenMinter: @unchecked Sendable {
       let signer = if let idle { idle } else { try Self.signer(of: self.key) }
       do {
         let compact = try compactJWS(claims, signer)
-        return (.success(MintedToken(compact: compact, claims: claims, mintedAt: now)), signer)
+        return (.success(try MintedToken(compact: compact, claims: claims, mintedAt: now)), signer)
       } catch {
         // A context that failed is not used again.
         return (.failure(.signing(error)), nil)

@@ -1,3 +1,5 @@
+import HTTPMessages
+
 /// How long tokens live. All times are whole seconds.
 public struct TokenPolicy: Sendable, Hashable {
   /// Apple's limit on a token's lifetime, six months: `exp` may be this far from now and from `iat`.

@@ -1,4 +1,5 @@
 import COpenSSL
+public import Cryptography
 
 /// Signs with ES256 (RFC 7518 §3.4) and keeps OpenSSL's prepared contexts from one signature to the next.
 ///

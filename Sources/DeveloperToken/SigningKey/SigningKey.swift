@@ -1,3 +1,5 @@
+import Bytes
+public import Cryptography
 import Glibc
 
 /// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe.

@@ -1,4 +1,5 @@
 import COpenSSL
+import Cryptography
 
 /// Tells by OpenSSL's decoders what a DER structure is.
 enum KeyDER {

@@ -1,3 +1,5 @@
+import HTTPMessages
+
 /// Tokens by their claims: bounded, least recently used out first. Holds no lock, knows no clock and signs nothing.
 ///
 /// A caller asks by `request`. A caller that is told to sign must call `finish`, even if signing failed.
