@@ -10,7 +10,15 @@ extension CatalogGateway {
   ///   ``revalidate(_:by:)``. It is called once, however many callers request the same resource meanwhile.
   public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
-    switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
+    return reply(to: call, from: lookup(call), revalidate: revalidate)
+  }
+
+  private func lookup(_ call: CatalogCall, isRepeated: Bool = false) -> Lookup {
+    cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now, isRepeated: isRepeated)
+  }
+
+  private func reply(to call: CatalogCall, from lookup: Lookup, revalidate: () -> Void) -> CatalogReply? {
+    switch lookup {
     case .hit(let selection):
       withState { $0.counts.hits += 1 }
       return .response(fromCache(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
@@ -25,7 +33,8 @@ extension CatalogGateway {
     }
   }
 
-  /// The response, by way of Apple if need be. Cancelled with its task.
+  /// The response, by way of Apple if need be, after ``respondImmediately(_:revalidate:)`` had none. Cancelled with its
+  /// task.
   ///
   /// - Parameters:
   ///   - content: The request's content, for what has some.
@@ -38,10 +47,10 @@ extension CatalogGateway {
       return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
     }
     // Another request may have stored the response since the first lookup.
-    if let reply = respondImmediately(call, revalidate: { withState { _ = $0.revalidating.remove(call.key) } }) {
-      return reply
-    }
-    let (stored, reason) = stored(for: call)
+    let lookup = lookup(call, isRepeated: true)
+    let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
+    if let reply = reply(to: call, from: lookup, revalidate: forget) { return reply }
+    let (stored, reason) = Self.stored(lookup)
     withState { $0.counts.misses += 1 }
     var (outcome, isCollapsed) = await share(call, validating: stored, reason, by: route, end: end)
     if case .unshared = outcome {
@@ -55,10 +64,10 @@ extension CatalogGateway {
   /// Refreshes a stale response in the background.
   public func revalidate(_ call: CatalogCall, by route: UpstreamRoute) async {
     defer { withState { _ = $0.revalidating.remove(call.key) } }
-    let lookup = cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now)
+    let lookup = lookup(call, isRepeated: true)
     // Another request has refreshed it already.
     if case .hit = lookup { return }
-    let (stored, reason) = stored(for: call)
+    let (stored, reason) = Self.stored(lookup)
     let end = clock.elapsed + configuration.timeouts.whole
     // To the end of it, so that it is asked for once only.
     let (outcome, _) = await share(call, validating: stored, reason, waitsForAll: true, by: route, end: end)
@@ -66,8 +75,8 @@ extension CatalogGateway {
   }
 
   /// What there is to validate, and why the request goes upstream.
-  private func stored(for call: CatalogCall) -> (Selection?, ForwardReason) {
-    switch cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now) {
+  private static func stored(_ lookup: Lookup) -> (Selection?, ForwardReason) {
+    switch lookup {
     case .validate(let selection, let reason): (selection, reason)
     case .hit(let selection), .staleWhileRevalidate(let selection): (selection, .stale)
     case .miss(let reason): (nil, reason)

@@ -30,8 +30,12 @@ public final class ResponseCache: Sendable {
   ///   - sent: What would be sent upstream, without the credential; looked at only if the responses vary.
   ///   - request: What its `Cache-Control` asks for.
   ///   - now: The present.
-  public func lookup(_ key: CacheKey, sending sent: HTTPFields, request: RequestDirectives, now: CacheTime) -> Lookup {
-    guard let responses = state.withLock({ $0.store.find(key) }) else {
+  ///   - isRepeated: Whether the same request has looked before. Eviction counts one use for each request.
+  public func lookup(
+    _ key: CacheKey, sending sent: HTTPFields, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
+  ) -> Lookup {
+    let responses = state.withLock { isRepeated ? $0.store.peek(key) : $0.store.find(key) }
+    guard !responses.isEmpty else {
       return request.onlyIfCached ? .unsatisfiable : .miss(.uriMiss)
     }
     guard let response = responses.first(where: { $0.isSelected(by: sent) }) else {

@@ -46,11 +46,11 @@ struct ResponseStore {
   var count: Int { places.count }
   var bytes: Int { small.bytes + main.bytes }
 
-  /// All variants of `key`, the newest first, and a hit for them.
-  mutating func find(_ key: CacheKey) -> [StoredResponse]? {
-    guard let place = places[key] else { return nil }
+  /// All variants of `key`, the newest first, and a hit for them; none if there are none.
+  mutating func find(_ key: CacheKey) -> [StoredResponse] {
+    guard let place = places[key] else { return [] }
     if let hits = entries[place]?.hits, hits < Self.mostHits { entries[place]?.hits = hits + 1 }
-    return entries[place]?.responses
+    return entries[place]?.responses ?? []
   }
 
   /// All variants of `key`, without a hit.

@@ -41,16 +41,16 @@ struct FreshnessTests {
 
   @Test("is what the origin says, else what the settings say", arguments: lifetimes)
   func lifetime(_ test: Case) throws {
-    #expect(try Sample.respond(test.status, test.fields).freshness.lifetime == test.lifetime)
+    #expect(try Sample.response(test.status, test.fields).freshness.lifetime == test.lifetime)
   }
 
   @Test("is nothing by two Expires that differ")
   func twoExpires() throws {
     var fields: HTTPFields = [.expires: Sample.date(50)]
     fields.append(HTTPField(name: .expires, value: Sample.date(50)))
-    #expect(try Sample.respond(.ok, fields).freshness.lifetime == 50)
+    #expect(try Sample.response(.ok, fields).freshness.lifetime == 50)
     fields.append(HTTPField(name: .expires, value: Sample.date(60)))
-    #expect(try Sample.respond(.ok, fields).freshness.lifetime == 0)
+    #expect(try Sample.response(.ok, fields).freshness.lifetime == 0)
   }
 
   static let ages: [(label: String, fields: HTTPFields, delay: Int, age: Int)] = [
@@ -70,14 +70,14 @@ struct FreshnessTests {
 
   @Test("counts from the age that it came with", arguments: ages)
   func initialAge(label: String, fields: HTTPFields, delay: Int, age: Int) throws {
-    let response = try Sample.respond(.ok, fields, delay: delay)
+    let response = try Sample.response(.ok, fields, delay: delay)
     #expect(response.age.initial == age, "\(label)")
     #expect(Selection(response, now: Sample.time(10)).age == min(age + 10, 1 << 31), "\(label)")
   }
 
   @Test("does not change when the wall clock does")
   func clockStep() throws {
-    let response = try Sample.respond(.ok, [.cacheControl: "max-age=60"])
+    let response = try Sample.response(.ok, [.cacheControl: "max-age=60"])
     var now = Sample.time(10)
     for wall in [0, Sample.start - 86_400, Sample.start + 86_400, .max] {
       now.wall = wall
@@ -87,7 +87,7 @@ struct FreshnessTests {
 
   @Test("does not run backwards or overflow", arguments: [Int.min, -1, 0, Int.max])
   func monotonic(nanoseconds: Int) throws {
-    let response = try Sample.respond(.ok, [.cacheControl: "max-age=60"])
+    let response = try Sample.response(.ok, [.cacheControl: "max-age=60"])
     let age = Selection(response, now: CacheTime(monotonic: nanoseconds, wall: 0)).age
     #expect(age >= 0 && age <= 1 << 31)
   }
@@ -124,7 +124,7 @@ struct FreshnessTests {
       fields[.expires] = expires.map(Sample.date)
       fields[.date] = date.map(Sample.date)
       fields[.age] = age.map(String.init)
-      let selection = Selection(try Sample.respond(.ok, fields, delay: delay), now: Sample.time(elapsed))
+      let selection = Selection(try Sample.response(.ok, fields, delay: delay), now: Sample.time(elapsed))
       let model = model(
         maxAge: maxAge, shared: shared, expires: expires, date: date, age: age, delay: delay, elapsed: elapsed)
       #expect(selection.age == model.age, "\(fields)")

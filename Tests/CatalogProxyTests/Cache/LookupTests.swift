@@ -91,7 +91,7 @@ struct LookupTests {
     let key = CacheKey("/v1/catalog/us/albums/1")
     var fields: HTTPFields = [.eTag: "\"1\""]
     if !test.stored.isEmpty { fields[.cacheControl] = test.stored }
-    #expect(cache.store(try Sample.respond(.ok, fields), for: key))
+    #expect(cache.store(try Sample.response(.ok, fields), for: key))
     let lookup = cache.lookup(
       key, sending: [:], request: Sample.request(test.request), now: Sample.time(test.age))
     #expect(Outcome(lookup) == test.outcome)
@@ -132,7 +132,7 @@ struct LookupTests {
   @Test("stands in for an upstream that fails", arguments: failures)
   func onError(stored: String, age: Int, request: String, serves: Bool) throws {
     let fields: HTTPFields = stored.isEmpty ? [:] : [.cacheControl: stored]
-    let selection = Selection(try Sample.respond(.ok, fields), now: Sample.time(age))
+    let selection = Selection(try Sample.response(.ok, fields), now: Sample.time(age))
     #expect(selection.mayServeOnError(Sample.request(request)) == serves)
   }
 
@@ -140,7 +140,7 @@ struct LookupTests {
   func selection() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/")
-    cache.store(try Sample.respond(.ok, [.cacheControl: "max-age=60", .age: "5", .date: Sample.date(-5)]), for: key)
+    cache.store(try Sample.response(.ok, [.cacheControl: "max-age=60", .age: "5", .date: Sample.date(-5)]), for: key)
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(10))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
     #expect(selection.age == 15 && selection.timeToLive == 45)

@@ -38,7 +38,7 @@ struct PreconditionsTests {
   @Test("If-None-Match compares weakly", arguments: tags)
   func ifNoneMatch(label: String, lines: [String], matches: Bool) throws {
     for tag in ["\"a,b\"", "W/\"a,b\""] {
-      #expect(isNotModified(try Sample.respond(.ok, [.eTag: tag]), tags: lines) == matches, "\(label)")
+      #expect(isNotModified(try Sample.response(.ok, [.eTag: tag]), tags: lines) == matches, "\(label)")
     }
   }
 
@@ -56,19 +56,19 @@ struct PreconditionsTests {
 
   @Test("If-Modified-Since compares dates", arguments: dates)
   func ifModifiedSince(label: String, fields: HTTPFields, since: [String], holds: Bool) throws {
-    #expect(isNotModified(try Sample.respond(.ok, fields), since: since) == holds, "\(label)")
+    #expect(isNotModified(try Sample.response(.ok, fields), since: since) == holds, "\(label)")
   }
 
   @Test("If-None-Match makes If-Modified-Since void")
   func precedence() throws {
-    let response = try Sample.respond(.ok, [.eTag: "\"a\"", .lastModified: Sample.date(-100)])
+    let response = try Sample.response(.ok, [.eTag: "\"a\"", .lastModified: Sample.date(-100)])
     #expect(!isNotModified(response, tags: ["\"b\""], since: [Sample.date(0)]))
     #expect(isNotModified(response, tags: ["\"a\""], since: [Sample.date(-200)]))
   }
 
   @Test("have no bearing on what is no 200, or where there are none")
   func others() throws {
-    #expect(!isNotModified(try Sample.respond(.notFound, [.eTag: "\"a\""]), tags: ["*"]))
-    #expect(!isNotModified(try Sample.respond(.ok, [.eTag: "\"a\""])))
+    #expect(!isNotModified(try Sample.response(.notFound, [.eTag: "\"a\""]), tags: ["*"]))
+    #expect(!isNotModified(try Sample.response(.ok, [.eTag: "\"a\""])))
   }
 }

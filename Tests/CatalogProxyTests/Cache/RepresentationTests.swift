@@ -10,7 +10,7 @@ struct RepresentationTests {
   private func value(_ name: String, _ fields: HTTPFields, isPublic: Bool = false) throws -> String? {
     var settings = CacheSettings()
     settings.isPublic = isPublic
-    return try Sample.respond(.ok, fields, settings: settings).representation(.identity).fields.value(name)
+    return try Sample.response(.ok, fields, settings: settings).representation(.identity).fields.value(name)
   }
 
   static let controls: [(received: String?, sent: String, toAnybody: String)] = [
@@ -43,7 +43,7 @@ struct RepresentationTests {
 
   @Test("says nothing of keeping an error that said nothing itself")
   func error() throws {
-    let fields = try Sample.respond(.internalServerError).representation(.identity).fields
+    let fields = try Sample.response(.internalServerError).representation(.identity).fields
     #expect(fields.value("Cache-Control") == "no-store")
     #expect(fields.value("ETag") == nil)
   }
@@ -54,7 +54,7 @@ struct RepresentationTests {
     #expect(try value("Vary", [:], isPublic: true) == "Origin")
     #expect(try value("Vary", [.vary: "*"]) == "*")
     #expect(try value("Vary", [.vary: "authorization, accept-language, origin"]) == "Origin, accept-language")
-    let text = try Sample.respond(.ok, [.contentType: "application/json"], body: Sample.json(2000))
+    let text = try Sample.response(.ok, [.contentType: "application/json"], body: Sample.json(2000))
     #expect(text.representation(.identity).fields.value("Vary") == "Accept-Encoding, Origin")
   }
 
@@ -76,7 +76,7 @@ struct RepresentationTests {
   func notModified() throws {
     let fields: HTTPFields = [.eTag: "\"1\"", .contentType: "a/b", .contentLocation: "/x", .lastModified: "y"]
     #expect(
-      try Sample.respond(.ok, fields).representation(.identity).notModified.lines == [
+      try Sample.response(.ok, fields).representation(.identity).notModified.lines == [
         "Content-Location: /x", "Cache-Control: private, max-age=300", "X-Content-Type-Options: nosniff",
         "Vary: Origin",
         "ETag: \"1\"",
@@ -88,9 +88,9 @@ struct RepresentationTests {
     let tag = try #require(try value("ETag", [:]))
     #expect(tag.hasPrefix("\"") && tag.hasSuffix("-2\"") && tag.utf8.count == 20)
     #expect(try value("ETag", [.eTag: "not quoted"]) == tag)
-    let other = try Sample.respond(body: Array("[]".utf8)).representation(.identity).fields.value("ETag")
+    let other = try Sample.response(body: Array("[]".utf8)).representation(.identity).fields.value("ETag")
     #expect(other != tag)
-    #expect(try Sample.respond().validators.isEmpty)
+    #expect(try Sample.response().validators.isEmpty)
   }
 
   static let tags: [(label: String, theirs: String?, cameGzipped: Bool, identity: String, gzip: String)] = [
@@ -109,7 +109,7 @@ struct RepresentationTests {
     fields[.eTag] = theirs
     if cameGzipped { fields[.contentEncoding] = "gzip" }
     let body = cameGzipped ? try #require(Gzip.deflate(json)) : json
-    let response = try Sample.respond(.ok, fields, body: body).compressed()
+    let response = try Sample.response(.ok, fields, body: body).compressed()
     for (coding, prefix) in [(ContentCoding.identity, identity), (.gzip, gzip)] {
       let representation = response.representation(coding)
       let tag = try #require(representation.fields.value("ETag"))
@@ -126,7 +126,7 @@ struct RepresentationTests {
 
   @Test("goes out as it came if its coding is not known")
   func unknownCoding() throws {
-    let response = try Sample.respond(
+    let response = try Sample.response(
       .ok, [.contentEncoding: "br", .contentType: "text/plain"], body: Sample.json(2000))
     #expect(response.representation(.gzip).fields.value("Content-Encoding") == "br")
     #expect(response.representation(.gzip).body == Sample.json(2000))
@@ -134,8 +134,8 @@ struct RepresentationTests {
 
   @Test("is refused if it says gzip and is none")
   func falseCoding() {
-    #expect(throws: ContentCodingError.malformed) { try Sample.respond(.ok, [.contentEncoding: "gzip"]) }
-    #expect(throws: Never.self) { try Sample.respond(.noContent, [.contentEncoding: "gzip"], body: []) }
+    #expect(throws: ContentCodingError.malformed) { try Sample.response(.ok, [.contentEncoding: "gzip"]) }
+    #expect(throws: Never.self) { try Sample.response(.noContent, [.contentEncoding: "gzip"], body: []) }
   }
 
   static let contents: [(type: String?, control: String, count: Int, is: Bool)] = [
@@ -155,6 +155,6 @@ struct RepresentationTests {
   func awaitsCompression(type: String?, control: String, count: Int, is expected: Bool) throws {
     var fields: HTTPFields = [.cacheControl: control]
     fields[.contentType] = type
-    #expect(try Sample.respond(.ok, fields, body: Sample.json(count)).awaitsCompression == expected)
+    #expect(try Sample.response(.ok, fields, body: Sample.json(count)).awaitsCompression == expected)
   }
 }

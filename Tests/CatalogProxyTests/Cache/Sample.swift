@@ -29,7 +29,7 @@ enum Sample {
       receivedAt: time(seconds))
   }
 
-  static func respond(
+  static func response(
     _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], body: [UInt8] = Array("{}".utf8),
     sent: HTTPFields = [:], at seconds: Int = 0, delay: Int = 0, settings: CacheSettings = CacheSettings()
   ) throws -> StoredResponse {

@@ -61,7 +61,7 @@ struct StorageVerdictTests {
 
   @Test("by a cache that all share", arguments: cases)
   func verdict(_ test: Case) throws {
-    let response = try Sample.respond(test.status, test.fields)
+    let response = try Sample.response(test.status, test.fields)
     #expect(response.verdict == test.verdict)
     let cache = ResponseCache(settings: CacheSettings())
     #expect(cache.store(response, for: CacheKey("/")) == (test.verdict == .store))
@@ -72,10 +72,10 @@ struct StorageVerdictTests {
   func size() throws {
     var settings = CacheSettings()
     settings.largestContent = 1000
-    #expect(try Sample.respond(body: Sample.json(1000), settings: settings).verdict == .store)
-    #expect(try Sample.respond(body: Sample.json(1001), settings: settings).verdict == .refuse(.tooLarge))
+    #expect(try Sample.response(body: Sample.json(1000), settings: settings).verdict == .store)
+    #expect(try Sample.response(body: Sample.json(1001), settings: settings).verdict == .refuse(.tooLarge))
     settings.maxBytes = 4000
-    #expect(try Sample.respond(body: Sample.json(501), settings: settings).verdict == .refuse(.tooLarge))
+    #expect(try Sample.response(body: Sample.json(501), settings: settings).verdict == .refuse(.tooLarge))
   }
 
   @Test("is nothing with a cache of no bytes")
@@ -83,7 +83,7 @@ struct StorageVerdictTests {
     var settings = CacheSettings()
     settings.maxBytes = 0
     let cache = ResponseCache(settings: settings)
-    #expect(!cache.store(try Sample.respond(.ok, body: [], settings: settings), for: CacheKey("/")))
+    #expect(!cache.store(try Sample.response(.ok, body: [], settings: settings), for: CacheKey("/")))
     #expect(cache.statistics == CacheStatistics(entries: 0, bytes: 0, evictions: 0))
   }
 
@@ -91,11 +91,11 @@ struct StorageVerdictTests {
   func supersedes() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/")
-    cache.store(try Sample.respond(), for: key)
-    cache.store(try Sample.respond(.serviceUnavailable), for: key)
-    cache.store(try Sample.respond(.unauthorized), for: key)
+    cache.store(try Sample.response(), for: key)
+    cache.store(try Sample.response(.serviceUnavailable), for: key)
+    cache.store(try Sample.response(.unauthorized), for: key)
     #expect(cache.statistics.entries == 1)
-    cache.store(try Sample.respond(.ok, [.cacheControl: "no-store"]), for: key)
+    cache.store(try Sample.response(.ok, [.cacheControl: "no-store"]), for: key)
     #expect(cache.statistics.entries == 0)
   }
 }

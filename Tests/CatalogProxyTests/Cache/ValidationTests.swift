@@ -13,7 +13,7 @@ struct ValidationTests {
   ]
 
   private func keep(_ fields: HTTPFields) throws -> StoredResponse {
-    let response = try Sample.respond(.ok, fields, body: Sample.json(2000))
+    let response = try Sample.response(.ok, fields, body: Sample.json(2000))
     #expect(cache.store(response, for: key))
     return response
   }
@@ -29,7 +29,7 @@ struct ValidationTests {
       ([:], [:]),
       ([.eTag: "1"], [:]),
     ]
-    for (fields, validators) in cases { #expect(try Sample.respond(.ok, fields).validators == validators) }
+    for (fields, validators) in cases { #expect(try Sample.response(.ok, fields).validators == validators) }
   }
 
   @Test("makes a response fresh again by a 304, and keeps its content")
@@ -98,7 +98,7 @@ struct ValidationTests {
   @Test("is a new response by a 200")
   func replaced() throws {
     _ = try keep(stored)
-    let other = try Sample.respond(.ok, [.eTag: "\"2\""], at: 100)
+    let other = try Sample.response(.ok, [.eTag: "\"2\""], at: 100)
     cache.store(other, for: key)
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(100))
     guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }

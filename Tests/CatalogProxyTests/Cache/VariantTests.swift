@@ -20,7 +20,7 @@ struct VariantTests {
 
   private func store(_ body: String, vary: String?, sent: HTTPFields) throws {
     let fields: HTTPFields = vary.map { [.vary: $0] } ?? [:]
-    #expect(cache.store(try Sample.respond(.ok, fields, body: Array(body.utf8), sent: sent), for: key))
+    #expect(cache.store(try Sample.response(.ok, fields, body: Array(body.utf8), sent: sent), for: key))
   }
 
   @Test("are found by what was sent upstream for them")

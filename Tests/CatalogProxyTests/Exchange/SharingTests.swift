@@ -125,4 +125,28 @@ struct SharingTests {
     #expect(!targets.contains(CacheKey("/999"), now: .seconds(1)))
     #expect(!targets.contains(CacheKey("/998"), now: .seconds(31)))
   }
+
+  @Test("that is validated counts as one use, so a second request does not make it outlive others")
+  func oneUse() async throws {
+    let ground = ProxyGround({ $0.cache.maxBytes = 400_000 }) { request in
+      .scripted(.ok, Self.fields("Cache-Control: max-age=10"), String(repeating: "x", count: 1000))
+    }
+    func request(_ target: String) async throws {
+      let call = try ground.call(target)
+      if ground.proxy.respondImmediately(call, revalidate: {}) == nil { _ = await ground.respond(call) }
+    }
+    try await request(Self.song)
+    ground.time.advance(by: .seconds(3600))
+    // Validated upstream: the server looks into the cache before it goes there, and again when it has the turn.
+    try await request(Self.song)
+    #expect(ground.upstream.requests.count == 2)
+    for other in 2..<600 { try await request("/v1/catalog/us/songs/\(other)") }
+    let key = try ground.call(Self.song).key
+    let now = ground.time.clock.now
+    let lookup = ground.proxy.cache.lookup(key, sending: [:], request: RequestDirectives(), now: now)
+    guard case .miss = lookup else {
+      Issue.record("The response is kept: \(lookup)")
+      return
+    }
+  }
 }
