@@ -22,6 +22,8 @@ WORKDIR /source
 COPY Package.swift ./
 RUN swift package resolve
 COPY . .
+# The commit for --version, which the image's build cannot see: --build-arg SOURCE_REVISION="$(git log -1 --format='%h, %cs')"
+ARG SOURCE_REVISION
 RUN make release
 
 # What the program loads, as the loader says, and the records of the Debian packages that it is from, so that a scanner

@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench fuzz lint format release clean toolchain
+.PHONY: help run test bench fuzz lint format release install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
@@ -10,12 +10,28 @@ TEST_FUZZ_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
-SCRIPTS := .ci/run .ci/need .ci/scratch Tests/foreign-text Tests/words Tests/instructions Fuzz/run
+SCRIPTS := .ci/run .ci/need .ci/scratch Tests/foreign-text Tests/words Tests/instructions Fuzz/run deploy/manual
 VENV := .venv
+# What the release's --version prints beside the version: the commit, its date, and whether the sources differ from it.
+COMMIT = $(shell git log -1 --abbrev=12 --format='%h, %cs' 2>/dev/null)$(if \
+  $(shell git status --porcelain -- Package.swift Sources 2>/dev/null),$(COMMA) with changes)
+COMMA := ,
 # The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached response;
 # they are on in debug builds, and so in every test (docs/decisions.md).
-RELEASE := swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
+RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
   --product $(PRODUCT)
+
+# Where `make install` puts things: below PREFIX, in DESTDIR if that is set, as for a package.
+PREFIX ?= /usr/local
+BINARY ?= .build/release/$(PRODUCT)
+INSTALLED_BINARY := $(DESTDIR)$(PREFIX)/bin/$(PRODUCT)
+INSTALLED_UNIT := $(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRODUCT).service
+INSTALLED_MANUAL := $(DESTDIR)$(PREFIX)/share/man/man1/$(PRODUCT).1
+INSTALLED_BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(PRODUCT)
+INSTALLED_ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$(PRODUCT)
+INSTALLED_FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$(PRODUCT).fish
+INSTALLED := $(INSTALLED_BINARY) $(INSTALLED_UNIT) $(INSTALLED_MANUAL) $(INSTALLED_BASH) $(INSTALLED_ZSH) \
+  $(INSTALLED_FISH)
 
 # Warnings as errors are other compiler flags, hence another build. Where the environment asks for them everywhere, as
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
@@ -25,7 +41,7 @@ LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
 QUIET := $(if $(CI),--quiet)
 
 help: ## Say what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Debug, because a first build takes half as long as release's and the tests then need not build it again.
 run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token (PORT=9000 for another port)
@@ -33,7 +49,7 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token 
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
-	@.ci/need openssl curl logrotate haproxy nginx chromium valgrind
+	@.ci/need openssl curl logrotate haproxy nginx chromium valgrind mandoc zsh fish
 	.ci/scratch swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" .ci/scratch swift test --skip-build --disable-xctest --quiet
 	.ci/scratch Tests/instructions
@@ -61,6 +77,21 @@ format: toolchain ## Format the sources in place
 release: toolchain ## Build the one file to deploy: Swift's runtime in it, symbols stripped
 	@$(RELEASE)
 	@ls -l "$$($(RELEASE) --show-bin-path)/$(PRODUCT)" | awk '{ printf "%.1f MB  %s\n", $$5 / 1e6, $$NF }'
+
+# No build here: under sudo there may be no Swift, and nothing in .build may belong to root.
+install: ## Install what release built, its manual page, completions and systemd unit (PREFIX=/usr/local, DESTDIR)
+	@test -x "$(BINARY)" || { echo 'Please build the program first: make release' >&2; exit 1; }
+	install -d $(foreach file,$(INSTALLED),"$(dir $(file))")
+	install -m 755 "$(BINARY)" "$(INSTALLED_BINARY)"
+	sed 's#/usr/local/bin/#$(PREFIX)/bin/#' deploy/$(PRODUCT).service >"$(INSTALLED_UNIT)"
+	deploy/manual "$(INSTALLED_BINARY)" >"$(INSTALLED_MANUAL)"
+	"$(INSTALLED_BINARY)" --generate-completion-script bash >"$(INSTALLED_BASH)"
+	"$(INSTALLED_BINARY)" --generate-completion-script zsh >"$(INSTALLED_ZSH)"
+	"$(INSTALLED_BINARY)" --generate-completion-script fish >"$(INSTALLED_FISH)"
+	chmod 644 $(foreach file,$(filter-out $(INSTALLED_BINARY),$(INSTALLED)),"$(file)")
+
+uninstall: ## Remove the files of install (same PREFIX and DESTDIR)
+	rm -f $(foreach file,$(INSTALLED),"$(file)")
 
 clean: ## Remove everything built
 	rm -rf .build .build-* $(VENV) Fuzz/.build Benchmarks/.build

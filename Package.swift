@@ -14,6 +14,13 @@ let strict: [SwiftSetting] =
     .strictMemorySafety(),
   ] + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
 
+// The commit that --version prints. `make release` sets it; everyday builds have none, so no commit recompiles anything.
+let sourceRevision: [CSetting] =
+  switch Context.environment["SOURCE_REVISION"] {
+  case nil, "": []
+  case let revision?: [.define("SOURCE_REVISION", to: "\"\(revision)\"")]
+  }
+
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
@@ -52,6 +59,7 @@ let package = Package(
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .target(name: "CPlatform"),
     .target(name: "CLockedMemory"),
+    .target(name: "CSourceRevision", cSettings: sourceRevision),
 
     module("Bytes"),
     module("Cryptography", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
@@ -98,7 +106,7 @@ let package = Package(
       ]),
     .executableTarget(
       name: "musickit-token-server",
-      dependencies: ["Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments],
+      dependencies: ["CSourceRevision", "Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments],
       swiftSettings: strict),
 
     .target(

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CSourceRevision
 import Cryptography
 import Glibc
 import TokenServer
@@ -30,7 +31,7 @@ struct MusicKitTokenServer: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "musickit-token-server",
     abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
-    version: Release.version.description,
+    version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
     subcommands: [
       Serve.self, Demo.self, Sandbox.self, Mint.self, Inspect.self, CheckConfig.self, HealthCheck.self, NewAPIKey.self,
     ],

@@ -35,11 +35,21 @@ struct CommandLineTests {
     #expect(commands.contains("serve") && commands == rows)
   }
 
-  @Test("prints its version", arguments: ["--version", "-V"])
+  @Test("prints its version, and that it is a development build", arguments: ["--version", "-V"])
   func version(_ flag: String) throws {
     let result = try Program.run([flag])
     #expect(result.status == 0)
-    #expect(result.stdout.wholeMatch(of: /\d+\.\d+\.\d+\n/) != nil)
+    #expect(result.stdout.wholeMatch(of: /\d+\.\d+\.\d+ \(development build\)\n/) != nil)
+  }
+
+  @Test("is built for release with the commit and its date for --version")
+  func revision() throws {
+    let arguments = ["-C", Repository.path, "--no-print-directory", "--dry-run", "--assume-old=toolchain", "release"]
+    let build = try run("make", arguments)
+    let commit = try run("git", ["-C", Repository.path, "log", "-1", "--abbrev=12", "--format=%h, %cs"]).stdout
+      .dropLast()
+    #expect(commit.wholeMatch(of: /[0-9a-f]{12,}, \d{4}-\d\d-\d\d/) != nil)
+    #expect(build.stdout.hasPrefix("SOURCE_REVISION='\(commit)"), "\(build.stdout)\(build.stderr)")
   }
 
   @Test("takes a negative number as an option's value")

@@ -1,0 +1,121 @@
+import TestSupport
+import Testing
+
+@Suite("make install")
+struct InstallTests {
+  private static let name = "musickit-token-server"
+
+  /// What it installs, below `PREFIX`.
+  private static let files = [
+    "bin/\(name)", "lib/systemd/system/\(name).service", "share/bash-completion/completions/\(name)",
+    "share/fish/vendor_completions.d/\(name).fish", "share/man/man1/\(name).1", "share/zsh/site-functions/_\(name)",
+  ]
+
+  /// A folder with the built program installed below `/opt/music`.
+  private struct Installation {
+    let directory: TemporaryDirectory
+    var prefix: String { directory.path(of: "opt/music") }
+
+    init() throws {
+      directory = try TemporaryDirectory()
+      try make("install")
+    }
+
+    func make(_ target: String) throws {
+      let places = ["DESTDIR=\(directory.path)", "PREFIX=/opt/music", "BINARY=\(Program.path)"]
+      let result = try run("make", ["-C", Repository.path, target] + places)
+      guard result.status == 0 else { throw TestFailure("make \(target): \(result.stdout)\(result.stderr)") }
+    }
+
+    /// The paths of all files, sorted.
+    func files() throws -> [String] {
+      let result = try run("find", [directory.path, "!", "-type", "d", "-printf", "%P\n"])
+      guard result.status == 0 else { throw TestFailure(result.stderr) }
+      return result.stdout.split(separator: "\n").map(String.init).sorted()
+    }
+
+    func path(_ file: String) -> String { "\(prefix)/\(file)" }
+  }
+
+  @Test("installs a program that runs, and uninstall leaves no file")
+  func roundTrip() throws {
+    let installation = try Installation()
+    defer { withExtendedLifetime(installation) {} }
+    #expect(try installation.files() == Self.files.map { "opt/music/\($0)" })
+    let version = try run(installation.path(Self.files[0]), ["--version"], environment: [:])
+    #expect(version.status == 0)
+    #expect(version.stdout.contains("(development build)"))
+    for file in Self.files {
+      let mode = try run("stat", ["-c", "%a", installation.path(file)]).stdout
+      #expect(mode == (file.hasPrefix("bin/") ? "755\n" : "644\n"), "\(file)")
+    }
+    try installation.make("uninstall")
+    #expect(try installation.files().isEmpty)
+  }
+
+  @Test("installs a manual page of every command and option, without a fault of form")
+  func manual() throws {
+    let installation = try Installation()
+    defer { withExtendedLifetime(installation) {} }
+    let path = installation.path(Self.files[4])
+    let lint = try run("mandoc", ["-T", "lint", "-W", "warning", path])
+    #expect(lint.status == 0, "\(lint.stdout)\(lint.stderr)")
+    let text = try run("mandoc", ["-T", "ascii", "-O", "width=1000", path]).stdout.replacing(/.\u{8}/, with: "")
+    let help = try Program.run(["--help"]).stdout
+    let list = try #require(help.split(separator: "SUBCOMMANDS:\n", maxSplits: 1).last)
+    let commands = list.matches(of: /(?m)^  ([a-z-]+)(?: \(default\))? {2,}\S/).map { String($0.output.1) }
+    #expect(commands.count >= 8)
+    for command in commands {
+      #expect(text.contains("\n   \(command)\n"), "\(command)")
+      let options = try Program.run([command, "--help"]).stdout.matches(of: /(?m)^  (-[^ ]+(?: <[^>]*>)?)/)
+      #expect(!options.isEmpty)
+      for option in options { #expect(text.contains("\n       \(option.output.1)"), "\(command) \(option.output.1)") }
+    }
+  }
+
+  @Test("installs completions that bash, zsh and fish load")
+  func completions() throws {
+    let installation = try Installation()
+    defer { withExtendedLifetime(installation) {} }
+    let shells = [
+      (
+        "bash", installation.path(Self.files[2]), ". \"$0\" && complete -p \(Self.name)",
+        "complete -o filenames -F _\(Self.name) \(Self.name)\n"
+      ),
+      (
+        "fish", installation.path(Self.files[3]),
+        "source $argv[1]; complete --do-complete '\(Self.name) check-'", "check-config\t"
+      ),
+      (
+        "zsh", installation.path(Self.files[5]),
+        "fpath=(${0:h} $fpath); autoload -U compinit; compinit -u -D; print $_comps[\(Self.name)]", "_\(Self.name)\n"
+      ),
+    ]
+    for (shell, file, script, expected) in shells {
+      let syntax = try run(shell, ["-n", file])
+      #expect(syntax.status == 0 && syntax.stderr.isEmpty, "\(shell): \(syntax.stderr)")
+      let loaded = try run(shell, ["-c", script, file])
+      #expect(loaded.status == 0, "\(shell): \(loaded.stderr)")
+      #expect(loaded.stdout.hasPrefix(expected), "\(shell): \(loaded.stdout)\(loaded.stderr)")
+    }
+  }
+
+  @Test("installs a systemd unit that starts the program where it is")
+  func unit() throws {
+    let installation = try Installation()
+    defer { withExtendedLifetime(installation) {} }
+    let unit = try TextFile.read(installation.path(Self.files[1]))
+    let starts = unit.split(separator: "\n").filter { $0.hasPrefix("ExecStart") }
+    #expect(starts.count == 2)
+    for line in starts { #expect(line.contains("=/opt/music/bin/\(Self.name) "), "\(line)") }
+  }
+
+  @Test("asks for the build if there is none")
+  func unbuilt() throws {
+    let directory = try TemporaryDirectory()
+    let places = ["DESTDIR=\(directory.path)", "BINARY=\(directory.path(of: "missing"))"]
+    let result = try run("make", ["-C", Repository.path, "install"] + places)
+    #expect(result.status != 0)
+    #expect(result.stderr.hasPrefix("Please build the program first: make release\n"))
+  }
+}
