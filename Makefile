@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench fuzz lint format release install uninstall clean toolchain
+.PHONY: help run test test-readme bench fuzz lint format release install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
@@ -10,7 +10,7 @@ TEST_FUZZ_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
-SCRIPTS := .ci/run .ci/need .ci/scratch Tests/foreign-text Tests/words Tests/instructions Fuzz/run deploy/manual
+SCRIPTS := .ci/run .ci/need .ci/scratch Tests/foreign-text Tests/words Tests/readme Tests/instructions Fuzz/run deploy/manual
 VENV := .venv
 # What the release's --version prints beside the version: the commit, its date, and whether the sources differ from it.
 COMMIT = $(shell git log -1 --abbrev=12 --format='%h, %cs' 2>/dev/null)$(if \
@@ -41,7 +41,7 @@ LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
 QUIET := $(if $(CI),--quiet)
 
 help: ## Say what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Debug, because a first build takes half as long as release's and the tests then need not build it again.
 run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token (PORT=9000 for another port)
@@ -54,6 +54,10 @@ test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fu
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" .ci/scratch swift test --skip-build --disable-xctest --quiet
 	.ci/scratch Tests/instructions
 	.ci/scratch Fuzz/run $(TEST_FUZZ_SECONDS)
+
+test-readme: ## Follow the first minute of README.md in a bare Debian or Ubuntu; needs root, takes about five minutes
+	@.ci/need debootstrap
+	.ci/scratch Tests/readme
 
 bench: toolchain ## Measure against nginx and OpenSSL, side by side
 	@.ci/need nginx wrk openssl
