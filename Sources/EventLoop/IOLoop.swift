@@ -141,7 +141,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     thread?.join()
   }
 
-  func assertCurrent() {
+  /// Stops a debug build if the calling thread is not the loop's: methods that are confined to it begin with this.
+  public func assertCurrent() {
     assert(isCurrent, "called from outside the event loop")
   }
 

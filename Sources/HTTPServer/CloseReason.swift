@@ -1,7 +1,7 @@
 import TLS
 
 /// Why a connection ends.
-enum CloseReason: Error {
+enum CloseReason: Error, Equatable {
   /// The peer is gone or does not read, so nothing more is sent.
   case gone
   /// The last response says that it is the last. `lingers` if the peer may still be sending.

@@ -1,16 +1,17 @@
 import EventLoop
 import HTTP1
+import TLS
 import Telemetry
 
 /// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
   /// Gives the request its ID and its client: those that trusted proxies name, else a fresh ID and the peer.
   func identify(_ request: Request) {
-    request.comesByTrustedProxy = comesByTrustedProxy
+    request.comesByTrustedProxy = peer.comesByTrustedProxy
     let fields = request.head.forwarding
     guard !fields.isEmpty else { return request.id = worker.freshID() }
-    guard isFromTrustedProxy else {
-      worker.observer.noticed(.forwardingIgnored(peer))
+    guard peer.isTrusted else {
+      worker.observer.noticed(.forwardingIgnored(peer.address))
       return request.id = worker.freshID()
     }
     request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
@@ -37,7 +38,7 @@ extension Connection {
     case (true, true):
       let client = farthestHop(.forwarded, of: request)
       if client == farthestHop(.forwardedFor, of: request) { return client }
-      worker.observer.noticed(.forwardingContradictory(peer))
+      worker.observer.noticed(.forwardingContradictory(peer.address))
       return nil
     }
   }
@@ -49,7 +50,7 @@ extension Connection {
   private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
     let (head, bytes) = (request.head, request.bytes)
     let span = bytes.span
-    var farthest = peer.ipAddress
+    var farthest = peer.address.ipAddress
     var left = Self.maximumHops
     // The field lines of one name are one list (RFC 9110 §5.3), so the last of them has its end.
     for line in head.fields.reversed() where head.isNamed(line, field.name, in: span) {
@@ -76,8 +77,8 @@ extension Connection {
 extension Connection {
   /// Reads what is there. Once the header is complete, what follows it is dealt with as on any connection.
   func receiveProxyHeader() throws {
-    try receivePlaintext()
-    let bytes = input
+    try transport.receivePlaintext()
+    let bytes = transport.input
     let header: ProxyHeader?
     do throws(ProxyHeaderError) {
       header = try ProxyHeader.parse(bytes.span)
@@ -86,41 +87,18 @@ extension Connection {
     }
     guard let header else {
       // A connection that ends without a byte is a load balancer's health check.
-      if peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }
+      if transport.peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }
       return
     }
-    awaitsProxyHeader = false
-    take(header.source)
-    consumed = header.length
-    try finishProxyHeader()
+    peer.relay(for: header.source, trusts: worker.isTrusted)
+    state.proxyHeaderCompleted()
+    let progress = try transport.skipProxyHeader(length: header.length)
+    if transport.tls == nil || progress == .established { finishHandshake() }
   }
 
   /// Tells the observer why the connection closes.
   func refused(_ error: ProxyHeaderError) -> CloseReason {
-    worker.observer.noticed(.proxyHeaderRefused(peer, error))
+    worker.observer.noticed(.proxyHeaderRefused(peer.address, error))
     return .gone
-  }
-
-  /// From now on, the client that the proxy connects for is the peer. A proxy that names no address does not vouch for
-  /// what its client says either.
-  private func take(_ source: ProxyHeader.Source) {
-    switch source {
-    case .proxy: break
-    case .unknown: isFromTrustedProxy = false
-    case .address(let address, let port):
-      let peer = SocketAddress.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)
-      isFromTrustedProxy = worker.isTrusted(address)
-      setPeer(peer)
-      holder = isFromTrustedProxy ? nil : address.rateLimitPrefix.bits
-    }
-  }
-
-  private func finishProxyHeader() throws {
-    guard tls != nil else { return finishHandshake() }
-    let rest = input[consumed...]
-    let ciphertext = Array(rest)
-    input.removeAll(keepingCapacity: true)
-    consumed = 0
-    if !ciphertext.isEmpty { try decrypt(ciphertext) }
   }
 }

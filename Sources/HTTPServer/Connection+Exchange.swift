@@ -3,8 +3,59 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// One request and its response.
+/// Requests and their responses, one after the other.
 extension Connection {
+  // MARK: The request
+
+  /// Goes on with the content that is read, or else with the next request; nil if more bytes have to come.
+  func respondToNext() throws(CloseReason) -> PendingStep? {
+    if exchange.content != nil { return try continueContent() }
+    guard try parseHead() else { return nil }
+    let remainder = try respondImmediately()
+    guard let request = exchange.request else { return remainder }
+    switch remainder {
+    case .content(let limit, let reply, let router): try beginContent(of: request, .reply(limit: limit, reply, router))
+    case .unreadBody: try beginContent(of: request, .none(limit: worker.limits.unreadBody))
+    case .nothing, .work, .stream, .turn: return remainder
+    }
+    // A response before it, with a body of its own, goes first.
+    return try transport.body.isEmpty ? continueContent() : .nothing
+  }
+
+  /// Whether a whole head is there; it is the exchange's request then, its bytes are consumed.
+  private func parseHead() throws(CloseReason) -> Bool {
+    let bytes = transport.input
+    let unread = bytes.span.extracting(transport.consumed...)
+    guard !unread.isEmpty else { return false }
+    if exchange.isEmptyLine(unread) {
+      transport.dropInput()
+      return false
+    }
+    let request = exchange.request ?? borrowRequest()
+    guard let length = try HTTP1Exchange.takeHead(unread, into: request) else { return false }
+    transport.consumed += length
+    state.headCompleted()
+    return true
+  }
+
+  private func borrowRequest() -> Request {
+    let request = worker.lendRequest()
+    request.clientAddress = peer.name
+    request.rateLimitPrefix = peer.rateLimitPrefix
+    request.holder = peer.holder
+    request.clientCertificate = peer.certificate
+    request.received = now
+    exchange.request = request
+    state.headBegan(at: now)
+    return request
+  }
+
+  func returnRequest() {
+    if let request = exchange.request.take() { worker.takeBack(request) }
+  }
+
+  // MARK: The response
+
   /// What a request still needs once all that can be done without waiting is done.
   enum PendingStep {
     /// It is answered.
@@ -27,7 +78,7 @@ extension Connection {
 
   /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
   func respondImmediately() throws(CloseReason) -> PendingStep {
-    guard let request else { return .nothing }
+    guard let request = exchange.request else { return .nothing }
     identify(request)
     // The one that it begins with, whatever is swapped in meanwhile.
     let router = worker.router
@@ -64,20 +115,20 @@ extension Connection {
     case .nothing: break
     case .turn:
       try await flush()
-      releaseBuffers()
+      transport.releaseBuffers()
       _ = await channel.pause(until: now)
-      borrowBuffers()
+      transport.borrowBuffers()
     // The connection reads it at rest.
     case .unreadBody:
-      if let request { try beginContent(of: request, .none(limit: worker.limits.unreadBody)) }
+      if let request = exchange.request { try beginContent(of: request, .none(limit: worker.limits.unreadBody)) }
     case .content(let limit, let reply, let router):
-      if let request { try beginContent(of: request, .reply(limit: limit, reply, router)) }
+      if let request = exchange.request { try beginContent(of: request, .reply(limit: limit, reply, router)) }
     case .work(let work, let router, let bodyIsRead):
-      guard let request else { return }
+      guard let request = exchange.request else { return }
       let (response, bodyIsRead) = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
       try await finish(respond(router.finished(response, for: request), to: request, bodyIsRead: bodyIsRead))
     case .stream(let response, let reader, let bodyIsRead):
-      guard let request else { return }
+      guard let request = exchange.request else { return }
       try await finish(stream(response, from: reader, to: request, bodyIsRead: bodyIsRead))
     }
   }
@@ -93,46 +144,32 @@ extension Connection {
 
   /// Whether the connection serves another request after this response.
   func goesOn(after response: Response, to request: Request, bodyIsRead: Bool) -> Bool {
-    let hasUnreadBody = !bodyIsRead && request.head.framing != .none
-    return !response.closesConnection && mayGoOn(after: request, hasUnreadBody: hasUnreadBody)
+    !response.closesConnection
+      && state.goesOn(after: facts(of: request, bodyIsRead: bodyIsRead), isDraining: worker.stage != .serving)
   }
 
   /// What is left to do when the response stands.
   func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
-    let hasUnreadBody = !bodyIsRead && request.head.framing != .none
-    guard keepAlive else {
-      let clientMayBeSending = request.head.keepAlive || hasUnreadBody || consumed < input.count
-      throw .finished(lingers: clientMayBeSending)
+    switch state.responded(to: facts(of: request, bodyIsRead: bodyIsRead), goesOn: keepAlive) {
+    case .end(let reason): throw reason
+    case .unreadContent: return .unreadBody
+    case .request:
+      returnRequest()
+      return .nothing
     }
-    if hasUnreadBody { return .unreadBody }
-    returnRequest()
-    return .nothing
   }
 
-  private func mayGoOn(after request: Request, hasUnreadBody: Bool) -> Bool {
-    guard request.head.keepAlive else { return false }
-    if hasUnreadBody {
-      // A client that waits for 100 may send the body or not when it gets another status: what comes next is unclear.
-      if request.head.expectsContinue { return false }
-      // What comes in chunks may yet turn out to be too long or malformed, and then its end could not be announced.
-      guard case .fixed(let length) = request.head.framing, length <= worker.limits.unreadBody else { return false }
-    }
-    if peerHasFinished, hasUnreadBody || consumed == input.count { return false }
-    // A server that is going says so with the last response to what has arrived, not before.
-    return worker.stage == .serving || isFollowed(request, hasUnreadBody: hasUnreadBody)
-  }
-
-  /// Whether more may have arrived after `request`. Behind an unread body, only buffered bytes count.
-  private func isFollowed(_ request: Request, hasUnreadBody: Bool) -> Bool {
-    guard hasUnreadBody else { return consumed < input.count || !readWouldBlock }
-    guard case .fixed(let length) = request.head.framing else { return false }
-    return input.count - consumed > length
+  private func facts(of request: Request, bodyIsRead: Bool) -> ConnectionState.Exchange {
+    ConnectionState.Exchange(
+      clientKeepsAlive: request.head.keepAlive, unreadContent: bodyIsRead ? .none : request.head.framing,
+      expectsContinue: request.head.expectsContinue, bufferedBytes: transport.unread,
+      socketIsDry: transport.readWouldBlock, peerHasFinished: transport.peerHasFinished)
   }
 
   private func write(_ response: Response, to request: Request, keepAlive: Bool) {
     let bytes = worker.append(
       secured(response), id: request.id, version: request.head.version, keepAlive: keepAlive,
-      isHead: request.method == .head, to: &output, sharing: &body)
+      isHead: request.method == .head, to: &transport.output, sharing: &transport.body)
     record(request, status: response.status.code, bytes: bytes)
   }
 
@@ -148,8 +185,8 @@ extension Connection {
 
   /// Answers with a refusal; the connection is to be closed behind it.
   func refuse(_ refusal: Refusal) {
-    let request = self.request ?? borrowRequest()
-    self.request = nil
+    let request = exchange.request ?? borrowRequest()
+    exchange.request = nil
     defer { worker.takeBack(request) }
     if request.route == nil { request.id = worker.freshID() }
     var response = refusal.response(id: request.id)

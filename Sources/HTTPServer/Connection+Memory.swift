@@ -37,36 +37,34 @@ extension Connection {
   /// A response of at least this size is sent from the handler's own array, which others may share, and not copied.
   static let leastShared = 16_384
 
-  /// Whether something waits for the socket to take it.
-  var isPending: Bool { !outgoing.isEmpty || !body.isEmpty }
-
   /// Charges what is held. False if the budget refuses the growth: the connection has to end.
   func account() -> Bool {
-    hold.move(to: request.map { $0.holder } ?? holder)
+    channel.loop.assertCurrent()
+    hold.move(to: exchange.request.map { $0.holder } ?? peer.holder)
     // What was granted for a response stays until it is out: a reader who makes progress must not lose it to newer ones.
-    let isGranted = hold.resize(to: isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
-    if !isGranted { worker.observer.noticed(.memoryRefused(peer)) }
+    let isGranted = hold.resize(
+      to: transport.isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
+    if !isGranted { worker.observer.noticed(.memoryRefused(peer.address)) }
     return isGranted
   }
 
   private var purpose: MemoryBudget.Purpose {
-    if isPending || isUnread { return .response }
-    if isWorking { return .waiting }
-    return request == nil && input.isEmpty && http2 == nil ? .connection : .request
+    if transport.isPending || state.isUnread { return .response }
+    if state.isWorking { return .waiting }
+    return exchange.request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
   }
 
   /// What it makes the server hold at present.
   var heldBytes: Int {
-    var bytes = Cost.connection + input.capacity + output.capacity
-    bytes += tls == nil || body.isEmpty ? outgoing.capacity : max(outgoing.capacity, Cost.encrypted)
-    if let tls { bytes += (handshakeDeadline == nil ? Cost.session : Cost.handshake) + tls.heldBytes }
-    if let request { bytes += Cost.request + request.heldBytes }
-    if let pendingContent { bytes += pendingContent.received.capacity }
+    var bytes = Cost.connection + transport.heldBytes
+    if transport.tls != nil { bytes += state.isHandshaking ? Cost.handshake : Cost.session }
+    if let request = exchange.request { bytes += Cost.request + request.heldBytes }
+    if let content = exchange.content { bytes += content.received.capacity }
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
-    if isWorking { bytes += Cost.work }
-    if isPending || isUnread { bytes += Cost.sendBuffer }
+    if state.isWorking { bytes += Cost.work }
+    if transport.isPending || state.isUnread { bytes += Cost.sendBuffer }
     // While the server writes or works, the peer may send bytes that stay unread.
-    if isPending || watchesHangup { bytes += Cost.receiveBuffer }
+    if transport.isPending || state.watchesHangup { bytes += Cost.receiveBuffer }
     return bytes
   }
 
@@ -75,20 +73,12 @@ extension Connection {
     guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else {
       return response
     }
-    guard worker.memory.charge(shared: response.body, to: holder) else {
-      worker.observer.noticed(.memoryRefused(peer))
+    guard worker.memory.charge(shared: response.body, to: peer.holder) else {
+      worker.observer.noticed(.memoryRefused(peer.address))
       return worker.router.finished(Refusal.overMemory.response(id: request.id), for: request)
     }
-    body = response.body
+    transport.body = response.body
     return response
-  }
-
-  /// Lets go of a shared body, sent or not.
-  func dropBody() {
-    guard !body.isEmpty else { return }
-    worker.memory.release(shared: body)
-    body = []
-    bodySent = 0
   }
 
   /// Waits until the peer has acknowledged what was sent, if much is outstanding. The kernel keeps those bytes for a
@@ -96,10 +86,9 @@ extension Connection {
   /// side and does not read could make the kernel keep them for connection after connection.
   func waitForReader() async {
     guard channel.unacknowledged > Self.freeOfCharge else { return }
-    releaseBuffers()
-    isUnread = true
+    transport.releaseBuffers()
+    let end = state.unreadBegan(at: now)
     let isGranted = account()
-    let end = now.advanced(by: worker.limits.writeProgress)
     while isGranted, channel.unacknowledged > 0, now < end {
       guard await channel.pause(until: now.advanced(by: Self.readerInterval)) == .timedOut else { break }
     }
@@ -114,18 +103,16 @@ extension Connection {
   /// Ends a connection for which there is no memory: sends what the socket takes of a refusal at once, and closes. A
   /// task for the rest would take more memory than there is.
   func turnAway() {
-    if handshakeDeadline == nil, http2 == nil, lingering == nil, !isPending {
-      borrowBuffers()
-      if case .refused(let refusal) = pendingContent?.ending(.overMemory) ?? .refused(.overMemory) { refuse(refusal) }
-      _ = try? flushAtOnce()
-      tls?.close(outgoing: &outgoing)
+    if state.takesRefusal, !transport.isPending {
+      transport.borrowBuffers()
+      if case .refused(let refusal) = state.reason(for: .overMemory) { refuse(refusal) }
+      _ = try? transport.flushAtOnce()
+      transport.announceEndOfTLS()
       channel.shutdownWriting()
       // Unread bytes would turn the close into a reset, which destroys the response in the peer's hands.
-      var discarded = worker.lendBuffer()
-      _ = try? channel.receive(into: &discarded, atMost: worker.limits.receiveBuffer)
-      worker.takeBack(discarded)
+      _ = transport.discard()
     }
-    if isPending { channel.resetOnClose() }
+    if transport.isPending { channel.resetOnClose() }
     close()
   }
 }

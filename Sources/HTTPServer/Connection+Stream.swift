@@ -16,7 +16,7 @@ extension Connection {
       goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
     worker.append(
       secured(response), framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
-      to: &output)
+      to: &transport.output)
     guard !framing.isBodiless else {
       reader.cancel()
       record(request, status: response.status.code, bytes: 0)
@@ -42,8 +42,8 @@ extension Connection {
         count += part.count
         switch framing {
         case .length(let length) where count > length: throw .brokenOff
-        case .chunked: ResponseSerializer.appendChunk(part.span, to: &output)
-        case .none, .length, .untilClose: output.append(contentsOf: part)
+        case .chunked: ResponseSerializer.appendChunk(part.span, to: &transport.output)
+        case .none, .length, .untilClose: transport.output.append(contentsOf: part)
         }
         try await flush()
       }
@@ -52,26 +52,26 @@ extension Connection {
       reader.cancel()
       throw error
     }
-    if framing == .chunked { ResponseSerializer.appendLastChunk(to: &output) }
+    if framing == .chunked { ResponseSerializer.appendLastChunk(to: &transport.output) }
   }
 
   /// The next part, waited for without any buffer.
   private func part(of reader: any ContentReader) async throws(CloseReason) -> [UInt8]? {
-    if output.isEmpty { releaseBuffers() }
-    isWorking = true
-    defer { isWorking = false }
+    if transport.output.isEmpty { transport.releaseBuffers() }
+    state.workBegan()
+    defer { state.workEnded() }
     // The head of the response is out, so there is no other way to refuse it.
     guard account() else { throw .brokenOff }
     watchForInterruption()
     defer {
       stopWatching()
-      borrowBuffers()
+      transport.borrowBuffers()
     }
     do {
       return try await reader.read()
     } catch {
       // Nothing can be said any more: the head of the response is out.
-      guard case .gone = interruption else { throw .brokenOff }
+      guard case .gone = state.interruption else { throw .brokenOff }
       throw .gone
     }
   }

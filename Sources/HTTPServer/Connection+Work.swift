@@ -17,9 +17,9 @@ extension Connection {
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
     // The handler has taken along what it needs.
     request.forgetHead(except: router.lastingField)
-    releaseBuffers()
-    isWorking = true
-    defer { isWorking = false }
+    transport.releaseBuffers()
+    state.workBegan()
+    defer { state.workEnded() }
     guard account() else {
       content.cancel()
       turnAway()
@@ -30,10 +30,10 @@ extension Connection {
       RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength))
     stopWatching()
     content.cancel()
-    borrowBuffers()
+    transport.borrowBuffers()
     // What has been taken of it cannot be told any more from the request behind it.
     if content.isBegun, !content.isFinished { response.closesConnection = true }
-    guard let ending = interruption ?? content.failure else { return (response, content.isFinished) }
+    guard let ending = state.interruption ?? content.failure else { return (response, content.isFinished) }
     response.stream?.cancel()
     guard case .gone = ending else { throw ending }
     record(request, status: Self.clientClosedRequest, bytes: 0)
@@ -45,48 +45,30 @@ extension Connection {
 
   /// From now on the client's going away, the server's, or the end of the time for work cancels the connection's task.
   func watchForInterruption() {
-    watchesHangup = false
-    guard interruption == nil else { return waitForCancelledWork() }
-    // Content may have been read since the last wait.
-    releaseBuffers()
-    guard account() else { return cancelWork(.refused(.overMemory)) }
-    channel.watch(until: now.advanced(by: worker.limits.work), self)
+    channel.loop.assertCurrent()
+    let action = state.watchBegan(at: now)
+    if case .wait = action {
+      // Content may have been read since the last wait.
+      transport.releaseBuffers()
+      guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
+    }
+    perform(action)
   }
 
   func stopWatching() {
-    watchesHangup = false
+    state.watchEnded()
     channel.unwatch()
   }
 
-  /// The connection was watched while its task waits for something else.
-  func interrupt(_ readiness: Readiness) {
-    guard channel.raw >= 0 else { return }
-    switch readiness {
-    case _ where interruption != nil && readiness != .ready:
-      // The handler goes on although it was cancelled. The request is still its own: the pool must not lend it again.
-      interruption = .gone
-      request = nil
-      close()
-    case .ready where watchesHangup || channel.isAtEnd: cancelWork(.gone)
-    case .ready:
-      // A pipelined request, or bytes of TLS: they wait. Only the end is of interest now.
-      watchesHangup = true
-      guard account() else { return cancelWork(.refused(.overMemory)) }
-      channel.watch(for: .hangup, until: now.advanced(by: worker.limits.work), self)
-    case .cancelled: cancelWork(.refused(.draining))
-    case .timedOut: cancelWork(.refused(.workTimeout))
-    }
-  }
-
-  private func cancelWork(_ ending: CloseReason) {
-    interruption = ending
-    waitForCancelledWork()
-    task?.cancel()
+  /// Bytes have arrived, a pipelined request or bytes of TLS: they wait. Only the end is of interest now.
+  func watchForHangup(until deadline: Deadline) {
+    guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
+    channel.watch(for: .hangup, until: deadline, self)
   }
 
   /// A handler that was cancelled ends soon. Until then nothing that the peer does is of interest.
   func waitForCancelledWork() {
-    channel.sleep(until: now.advanced(by: worker.limits.cancelledWork), self)
+    channel.sleep(until: state.cancelledWorkDeadline(at: now), self)
   }
 }
 
@@ -149,10 +131,10 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   private func part() async throws(CloseReason) -> [UInt8]? {
     while true {
       guard !isCancelled else { throw .gone }
-      let bytes = connection.input
-      let start = connection.consumed
+      let bytes = connection.transport.input
+      let start = connection.transport.consumed
       let (count, event) = try body.next(bytes.span.extracting(start...))
-      connection.consumed += count
+      connection.transport.consumed += count
       switch event {
       case .data(let range): return Array(bytes[start + range.lowerBound..<start + range.upperBound])
       case .needMore: try await receiveMore()
@@ -166,10 +148,10 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   private func receiveMore() async throws(CloseReason) {
     if mustContinue {
       mustContinue = false
-      ResponseSerializer.appendContinue(to: &connection.output)
+      ResponseSerializer.appendContinue(to: &connection.transport.output)
       try await connection.flush()
     }
-    connection.borrowBuffers()
+    connection.transport.borrowBuffers()
     try await connection.receiveMore(
       until: min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end))
   }

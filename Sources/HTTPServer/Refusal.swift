@@ -4,7 +4,7 @@ public import HTTPTypes
 public import Telemetry
 
 /// A request that the server itself refuses, in Apple's error shape, so that a client parses one format.
-public struct Refusal: Error, Sendable {
+public struct Refusal: Error, Sendable, Equatable {
   /// Which kind.
   public var code: ErrorCode
   /// The status, which is that of the kind unless something speaks against it.

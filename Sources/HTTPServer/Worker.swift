@@ -11,7 +11,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // Sendable by confinement: made by the server, then used on its loop only.
 
   let loop: IOLoop
-  let limits: ServerLimits
+  let sharedLimits: SharedLimits
+  var limits: ServerLimits { sharedLimits.values }
   let observer: any ExchangeObserver
   let recordsExchanges: Bool
   /// Whether connections may speak HTTP/2.
@@ -45,7 +46,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private var listeners: [Listener] = []
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
 
-  private var buffers: [[UInt8]] = []
+  /// The buffers that connections borrow.
+  let buffers: BufferPool
   private var requests: [Request] = []
   private var ids = RequestIDGenerator()
   private var idText: [UInt8] = []
@@ -55,7 +57,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     loop: IOLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount
   ) {
     self.loop = loop
-    self.limits = configuration.limits
+    sharedLimits = SharedLimits(configuration.limits)
+    buffers = BufferPool(configuration.limits)
     observer = configuration.observer.forOneLoop()
     recordsExchanges = observer.recordsExchanges
     memory = configuration.memory
@@ -156,35 +159,15 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   // MARK: Lending
 
-  /// An empty buffer with room for one read; to be given back.
-  func lendBuffer() -> [UInt8] {
-    if let buffer = buffers.popLast() { return buffer }
-    var buffer: [UInt8] = []
-    buffer.reserveCapacity(limits.receiveBuffer)
-    return buffer
-  }
-
-  /// Takes a buffer back. One that has grown is let go, so that a burst does not stay in memory.
-  func takeBack(_ buffer: consuming [UInt8]) {
-    guard (limits.receiveBuffer...limits.sendBuffer * 2).contains(buffer.capacity), buffers.count < Self.spares else {
-      return
-    }
-    buffer.removeAll(keepingCapacity: true)
-    buffers.append(buffer)
-  }
-
   func lendRequest() -> Request {
     requests.popLast() ?? Request(limits: limits.http1, id: ids.next(), loop: loop)
   }
 
   func takeBack(_ request: Request) {
-    guard requests.count < Self.spares else { return }
+    guard requests.count < BufferPool.spares else { return }
     request.reset()
     requests.append(request)
   }
-
-  /// More than a loop uses at once: connections that wait hold buffers of their own size.
-  private static let spares = 8
 
   // MARK: Writing
 

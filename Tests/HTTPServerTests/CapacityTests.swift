@@ -73,17 +73,20 @@ import Testing
       try client.send(half)
       clients.append(client)
     }
-    server.waitForConnections(1000) { $0.input.count == half.utf8.count }
+    server.waitForConnections(1000) { $0.transport.input.count == half.utf8.count }
     let held = server.workers { worker in
-      worker.connections.values.map { $0.input.capacity + $0.output.capacity + $0.outgoing.capacity }
+      worker.connections.values.map {
+        $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
+      }
     }
     #expect(held.joined().allSatisfy { $0 <= 2 * half.utf8.count })
     for client in clients { try client.send("b\r\n\r\n") }
     for client in clients { #expect(try client.response()?.status == 200) }
     let idle = server.workers { worker in
       worker.connections.values.map { connection in
-        connection.request == nil
-          ? connection.input.capacity + connection.output.capacity + connection.outgoing.capacity : .max
+        connection.exchange.request == nil
+          ? connection.transport.input.capacity + connection.transport.output.capacity
+            + connection.transport.outgoing.capacity : .max
       }
     }
     #expect(idle.joined().allSatisfy { $0 == 0 })
@@ -94,9 +97,11 @@ import Testing
     let server = try TestServer(variant)
     let client = try server.connect(receiveBuffer: 4096)
     for _ in 0..<100 { try client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n") }
-    server.waitForConnections(1) { $0.isPending }
+    server.waitForConnections(1) { $0.transport.isPending }
     let held = server.workers { worker in
-      worker.connections.values.map { $0.input.capacity + $0.output.capacity + $0.outgoing.capacity }
+      worker.connections.values.map {
+        $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
+      }
     }
     #expect(held.joined().allSatisfy { $0 < 2 * Router.large.count })
   }

@@ -103,7 +103,7 @@ import Testing
     server.waitForConnections(1)
     _ = server.workers { $0.closeIdleConnections() }
     try client.startTLS()
-    server.waitForConnections(1) { $0.handshakeDeadline == nil }
+    server.waitForConnections(1) { !$0.state.isHandshaking }
     try client.send(Self.get)
     #expect(try client.response()?.isLast == true)
     #expect(try client.response() == nil)
@@ -116,7 +116,7 @@ import Testing
     try head.send("GET /hello HTTP/1.1\r\n")
     let body = try server.connect()
     try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    server.waitForConnections(2) { $0.request != nil }
+    server.waitForConnections(2) { $0.exchange.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .seconds(1000)) }
     while server.workers({ $0.stage == .closing }) != [true] { sched_yield() }
@@ -138,7 +138,7 @@ import Testing
     try head.send("GET /hello HTTP/1.1\r\n")
     let body = try server.connect()
     try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    server.waitForConnections(2) { $0.request != nil }
+    server.waitForConnections(2) { $0.exchange.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .milliseconds(10)) }
     for client in [head, body] {

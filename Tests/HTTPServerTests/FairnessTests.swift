@@ -75,3 +75,10 @@ import Testing
     withExtendedLifetime(client) {}
   }
 }
+
+extension Connection {
+  /// The end of a connection without a request; nil in every other state.
+  fileprivate var idleDeadline: Deadline? {
+    if case .idle(let deadline) = state.phase { deadline } else { nil }
+  }
+}

@@ -19,15 +19,17 @@ import Testing
     let server = try TestServer(variant, memory: memory)
     let clients = try (0..<20).map { _ in try server.connect(receiveBuffer: 4096) }
     for client in clients { try client.send(Self.get) }
-    server.waitForConnections(20) { !$0.body.isEmpty && $0.hold.bytes > Connection.Cost.sendBuffer }
+    server.waitForConnections(20) { !$0.transport.body.isEmpty && $0.hold.bytes > Connection.Cost.sendBuffer }
     let held = server.workers { worker in
-      worker.connections.values.map { $0.input.capacity + $0.output.capacity + $0.outgoing.capacity }
+      worker.connections.values.map {
+        $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
+      }
     }
     // Ciphertext of two records at most, in a buffer that has doubled.
     #expect(held.joined().allSatisfy { $0 <= (variant.isTLS ? 66_000 : 1024) })
     #expect(memory.used < Router.large.count + 20 * 300_000)
     for client in clients { #expect(try client.response()?.body.count == Router.large.count) }
-    server.waitForConnections(20) { $0.isResting && $0.body.isEmpty }
+    server.waitForConnections(20) { $0.state.isResting && $0.transport.body.isEmpty }
     #expect(memory.used <= 20 * (Connection.Cost.connection + (variant.isTLS ? Connection.Cost.session : 0)))
   }
 
@@ -54,16 +56,18 @@ import Testing
     let clients = try (0..<100).map { _ in try server.connect() }
     for path in ["/echo", "/nowhere"] {
       for client in clients { try client.send("POST \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nagai") }
-      server.waitForConnections(100) { $0.isResting && $0.pendingContent != nil && $0.task == nil }
+      server.waitForConnections(100) { $0.state.isResting && $0.exchange.content != nil && $0.task == nil }
       let held = server.workers { worker in
-        worker.connections.values.map { $0.input.capacity + $0.output.capacity + ($0.request?.heldBytes ?? 0) }
+        worker.connections.values.map {
+          $0.transport.input.capacity + $0.transport.output.capacity + ($0.exchange.request?.heldBytes ?? 0)
+        }
       }
       #expect(held.joined().allSatisfy { $0 < 1024 })
       #expect(memory.used <= 100 * (Connection.Cost.connection + Connection.Cost.request + 1024))
       for client in clients { try client.send("n") }
       for client in clients { #expect(try client.response()?.status == (path == "/echo" ? 200 : 404)) }
     }
-    server.waitForConnections(100) { $0.isResting && $0.request == nil }
+    server.waitForConnections(100) { $0.state.isResting && $0.exchange.request == nil }
     #expect(memory.used == 100 * Connection.Cost.connection)
   }
 
@@ -82,7 +86,7 @@ import Testing
       clients.append(client)
       let end = ContinuousClock.now.advanced(by: .seconds(60))
       while memory.refusals(for: .request) == refused, ContinuousClock.now < end {
-        let waiting = server.workers { $0.connections.values.count { $0.pendingContent?.received.count == 20_000 } }
+        let waiting = server.workers { $0.connections.values.count { $0.exchange.content?.received.count == 20_000 } }
         if waiting == [clients.count] { break }
         sched_yield()
       }
@@ -134,7 +138,7 @@ import Testing
     let server = try TestServer(variant, memory: memory)
     let clients = try (0..<2).map { _ in try server.connect(receiveBuffer: 4096) }
     try clients[0].send(Self.get)
-    server.waitForConnections(2) { !$0.body.isEmpty || $0.request == nil }
+    server.waitForConnections(2) { !$0.transport.body.isEmpty || $0.exchange.request == nil }
     server.waitForConnections(1) { $0.hold.bytes > Connection.Cost.sendBuffer }
     #expect(filler.resize(to: memory.limit - memory.reserve - memory.used - 100_000, for: .upstream))
     try clients[1].send(Self.get)
@@ -155,7 +159,7 @@ import Testing
     let request = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
     try client.send(request)
     #expect(try client.response()?.text == "done")
-    server.waitForConnections(1) { $0.isResting && $0.request == nil }
+    server.waitForConnections(1) { $0.state.isResting && $0.exchange.request == nil }
     // Enough for a connection, not for what waits.
     filler.force(to: memory.limit - memory.used - 10_000)
     let second = try server.connect()
@@ -217,12 +221,12 @@ import Testing
       let content = "Content-Length: 5\r\n"
       try client.send(isContent ? Self.long("POST /content", content, "hell") : Self.long("GET /wait"))
       if isContent {
-        server.waitForConnections(1) { $0.isResting && $0.pendingContent != nil }
+        server.waitForConnections(1) { $0.state.isResting && $0.exchange.content != nil }
       } else {
         try begun.wait()
-        server.waitForConnections(1) { $0.isWorking }
+        server.waitForConnections(1) { $0.state.isWorking }
       }
-      let kept = server.workers { $0.connections.values.map { $0.request.map { $0.heldBytes } } }
+      let kept = server.workers { $0.connections.values.map { $0.exchange.request.map { $0.heldBytes } } }
       // What the handler may have taken along is charged, the head itself is not there.
       #expect(kept.joined().allSatisfy { ($0 ?? 0) > 30_000 && ($0 ?? 0) < 31_000 })
       #expect(Self.isCharged(server))
@@ -244,7 +248,7 @@ import Testing
     let client = try server.connect()
     try client.send(Self.long("POST /upload/", "Content-Length: 14000\r\n", String(Self.padding.prefix(14_000))))
     try begun.wait()
-    server.waitForConnections(1) { $0.isWorking && $0.input.capacity < 1024 }
+    server.waitForConnections(1) { $0.state.isWorking && $0.transport.input.capacity < 1024 }
     #expect(Self.isCharged(server))
     go.send(())
     #expect(try client.response()?.status == 200)
@@ -267,7 +271,7 @@ import Testing
       output.send(result?.stdout)
     }
     try begun.wait()
-    server.waitForConnections(1) { $0.isResting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
+    server.waitForConnections(1) { $0.state.isResting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
     #expect(Self.isCharged(server))
     go.send(())
     #expect(try output.wait() == "done")
@@ -286,7 +290,9 @@ import Testing
           : Self.long("POST /hello", "Content-Length: 70000\r\n", "a"))
       #expect(try client.response()?.status == (isMalformed ? 400 : 405))
     }
-    server.waitForConnections(20) { $0.lingering != nil && $0.isResting && $0.request == nil && $0.task == nil }
+    server.waitForConnections(20) {
+      $0.state.isLingering && $0.state.isResting && $0.exchange.request == nil && $0.task == nil
+    }
     #expect(memory.used == 20 * Connection.Cost.connection)
   }
 
@@ -322,7 +328,9 @@ import Testing
       let refusals = memory.refusals
       try client.send("GET /wait HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.\(address)\r\n\r\n")
       while memory.refusals == refusals {
-        if server.workers({ $0.connections.values.count { $0.isWorking } }) == [waiting + 1] { return (client, false) }
+        if server.workers({ $0.connections.values.count { $0.state.isWorking } }) == [waiting + 1] {
+          return (client, false)
+        }
         sched_yield()
       }
       return (client, true)

@@ -204,9 +204,11 @@ struct ProxyProtocolTests {
     let server = try Self.server(variant)
     let client = try RawClient(port: server.port)
     try client.sendUnencrypted(Array("PROXY ".utf8))
-    server.waitForConnections(1) { $0.input.count == 6 && $0.isResting }
+    server.waitForConnections(1) { $0.transport.input.count == 6 && $0.state.isResting }
     let held = server.workers { worker in
-      worker.connections.values.map { $0.input.capacity + $0.output.capacity + $0.outgoing.capacity }
+      worker.connections.values.map {
+        $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
+      }
     }
     #expect(held.joined().allSatisfy { $0 < 1024 })
   }
@@ -215,7 +217,7 @@ struct ProxyProtocolTests {
   func drain(_ variant: Variant) throws {
     let server = try Self.server(variant)
     let client = try Self.connect(server, variant, Array(Self.header.utf8))
-    server.waitForConnections(1) { $0.peer.ipAddress == IPAddress("192.0.2.1") }
+    server.waitForConnections(1) { $0.peer.address.ipAddress == IPAddress("192.0.2.1") }
     server.server.beginDrain()
     try client.send(Self.get)
     let response = try #require(try client.response())

@@ -12,9 +12,8 @@ final class HTTP2Connection {
   let session: HTTP2Session
   unowned let connection: Connection
   private(set) var exchanges: [HTTP2StreamID: HTTP2Exchange] = [:]
-  private var hasSentGoAway = false
-  /// When the GOAWAY that names the last stream is due; `never` unless the end has been announced.
-  private(set) var goAwayDeadline = Deadline.never
+  /// Whether the session is at work: what it has to say goes out at the end of that.
+  var isServing = false
   /// Bytes that its exchanges hold: content that has come, and short responses that have not gone.
   var contentBytes = 0
 
@@ -33,7 +32,7 @@ final class HTTP2Connection {
 
   /// Tells the observer that memory was refused.
   func noteRefusal() {
-    connection.worker.observer.noticed(.memoryRefused(connection.peer))
+    connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
   }
 
   /// Takes what has arrived. False if that ended the session.
@@ -52,22 +51,15 @@ final class HTTP2Connection {
     session.collectOutput(into: &output, limit: limit, delegate: self)
   }
 
-  /// Whether the GOAWAY that names the last stream is due.
-  var mustSendGoAway: Bool { connection.now >= goAwayDeadline }
-
-  /// Asks the client to open no more streams, and takes those that it opens for so much longer.
-  func announceEnd(after grace: Duration) {
-    guard !hasSentGoAway, goAwayDeadline == .never else { return }
-    goAwayDeadline = connection.now.advanced(by: grace)
+  /// Asks the client to open no more streams. Those that it opens before it hears of that are still served: the GOAWAY
+  /// that names the last one follows when they have had the time to arrive (RFC 9113 §6.8).
+  func announceGoAway() {
     session.announceGoAway()
   }
 
   /// Takes no new streams; those that are open go on.
   func sendGoAway() {
-    goAwayDeadline = .never
-    guard !hasSentGoAway else { return }
-    hasSentGoAway = true
-    session.goAway()
+    if connection.state.goAwaySent() { session.goAway() }
   }
 
   /// The connection is gone.

@@ -40,10 +40,10 @@ final class HTTP2Exchange: @unchecked Sendable {
     router = connection.worker.router
     request = connection.worker.lendRequest()
     request.isHTTP2 = true
-    request.clientAddress = connection.clientAddress
-    request.rateLimitPrefix = connection.rateLimitPrefix
-    request.holder = connection.holder
-    request.clientCertificate = connection.clientCertificate
+    request.clientAddress = connection.peer.name
+    request.rateLimitPrefix = connection.peer.rateLimitPrefix
+    request.holder = connection.peer.holder
+    request.clientCertificate = connection.peer.certificate
     request.received = connection.now
     content = HTTP2Content(stream, owner.session)
     content.wasRead = { [weak owner] count in owner?.contentBytes -= count }
