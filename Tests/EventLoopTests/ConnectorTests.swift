@@ -60,7 +60,7 @@ struct ConnectorTests {
     let deaf = try Peer(.v4, isDeaf: true)
     let gate = DispatchSemaphore(value: 0)
     let attempt = try Attempt(to: "a.example", patience: .milliseconds(300)) { _, _ in
-      if !isResolved { gate.wait() }
+      if !isResolved { gate.wait(for: "the test's permission to resolve the name") }
       return [deaf.address]
     }
     let error = attempt.failure()
@@ -87,7 +87,7 @@ struct ConnectorTests {
     let resolver = NameResolver(loop: loop.loop) { _, _ in
       responses.add(1)
       if responses.all.count == 1 { return [old.address] }
-      gate.wait()
+      gate.wait(for: "the test's permission to resolve the name")
       return [new.address]
     }
     #expect(Attempt(on: loop, resolver, to: "a.example").connects())
@@ -109,7 +109,7 @@ struct ConnectorTests {
     let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
       responses.add(1)
       if responses.all.count == 1 { return [peer.address] }
-      if resolverHangs { gate.wait() }
+      if resolverHangs { gate.wait(for: "the test's permission to resolve the name") }
       throw ResolutionError(reason: "the resolver is gone")
     }
     #expect(Attempt(on: loop, resolver, to: "a.example").connects())
@@ -126,7 +126,7 @@ struct ConnectorTests {
     let loop = try IOLoop.forTest(.platformDefault)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
       responses.add(1)
-      gate.wait()
+      gate.wait(for: "the test's permission to resolve the name")
       return [peer.address]
     }
     let attempts = (0..<3).map { _ in Attempt(on: loop, resolver, to: "a.example") }

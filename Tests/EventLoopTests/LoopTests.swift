@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import TestSupport
 import Testing
 
 @testable import EventLoop
@@ -33,7 +34,7 @@ import Testing
       }
     }
     let all = notes.wait(for: 8000)
-    threads.wait()
+    threads.wait(for: "the threads that post")
     #expect(all.allSatisfy { $0.isCurrent })
     for thread in 0..<8 { #expect(all.filter { $0.thread == thread }.map(\.number) == Array(0..<1000)) }
     #expect(!loop.loop.isCurrent)
@@ -93,7 +94,7 @@ import Testing
   func afterTheEnd(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     loop.loop.stop()
-    while loop.loop.post({}) { sched_yield() }
+    wait(for: "the end of the loop") { !loop.loop.post({}) }
     loop.loop.performAndWait { Issue.record("It ran.") }
     weak let notes: Notes<Bool>?
     do {

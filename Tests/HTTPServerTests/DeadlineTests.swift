@@ -33,8 +33,10 @@ import Testing
     let server = try TestServer(variant, limits: limits)
     let client = try server.connect()
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\nA: ")
-    // Until the server has had enough: a drip that it never refuses would go on for ever.
-    while server.recorder.statuses.isEmpty { try? client.send("b") }
+    wait(for: "the refusal of a head that drips") {
+      try? client.send("b")
+      return !server.recorder.statuses.isEmpty
+    }
     #expect(server.recorder.statuses == [408])
   }
 
@@ -51,7 +53,10 @@ import Testing
     let server = try TestServer(variant, limits: Self.limits { $0.body = .milliseconds(100) })
     let client = try server.connect()
     try client.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while server.recorder.statuses.isEmpty { try? client.send("1\r\na\r\n") }
+    wait(for: "the refusal of content that drips") {
+      try? client.send("1\r\na\r\n")
+      return !server.recorder.statuses.isEmpty
+    }
     #expect([408, 413].contains(server.recorder.statuses[0]))
   }
 
@@ -67,7 +72,7 @@ import Testing
     let server = try TestServer(variant, limits: Self.limits { $0.writeProgress = .milliseconds(50) })
     let client = try server.connect(receiveBuffer: 4096)
     try client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-    while server.recorder.statuses.isEmpty { sched_yield() }
+    wait(for: "the record of the response") { !server.recorder.statuses.isEmpty }
     server.waitForConnections(0)
     let received = try client.restUndecrypted()
     #expect(received.count < Router.large.count)
@@ -125,6 +130,9 @@ import Testing
     try client.send("GET / HTTP/1.1\nHost: a\r\n\r\n")
     #expect(try client.response()?.status == 400)
     let more = [UInt8](repeating: 0x61, count: 10_000)
-    while server.connections > 0 { try? client.sendUnencrypted(more) }
+    wait(for: "the end of a connection whose client sends on") {
+      try? client.sendUnencrypted(more)
+      return server.connections == 0
+    }
   }
 }

@@ -119,7 +119,7 @@ import Testing
     server.waitForConnections(2) { $0.exchange.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .seconds(1000)) }
-    while server.workers({ $0.stage == .closing }) != [true] { sched_yield() }
+    wait(for: "the server's last stage") { server.workers { $0.stage == .closing } == [true] }
     try head.send("Host: a\r\n\r\n")
     try body.send("llo")
     for (client, text) in [(head, "hello"), (body, "hello")] {
@@ -128,7 +128,7 @@ import Testing
       #expect(response.isLast)
       #expect(try client.response() == nil)
     }
-    drained.wait()
+    drained.wait(for: "the end of the drain")
   }
 
   @Test("what is under way when the timeout has passed is told so", arguments: Variant.all)
@@ -150,7 +150,7 @@ import Testing
       #expect(try client.response() == nil)
       client.finishSending()
     }
-    drained.wait()
+    drained.wait(for: "the end of the drain")
     #expect(server.connections == 0)
   }
 
@@ -195,7 +195,7 @@ private final class Load: Sendable {
     }
   }
 
-  func join() { threads.wait() }
+  func join() { threads.wait(for: "the end of all clients") }
 
   /// Waits for so many responses. Fewer within a minute fail the test.
   func waitForResponses(_ count: Int) throws {

@@ -41,7 +41,7 @@ import Testing
     for byte in [0x17, 3, 3, 0x40, 0] + [UInt8](repeating: 0, count: 20) {
       let turn = server.workers { $0.loop.turns }
       try client.sendUnencrypted([byte])
-      while server.workers({ $0.loop.turns }) == turn { sched_yield() }
+      wait(for: "a turn of the loop") { server.workers { $0.loop.turns } != turn }
       #expect(server.workers { $0.connections.values.first?.idleDeadline } == deadline)
     }
   }

@@ -327,7 +327,11 @@ import Testing
       let client = try server.connect()
       let refusals = memory.refusals
       try client.send("GET /wait HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.\(address)\r\n\r\n")
+      let end = ContinuousClock.now.advanced(by: .seconds(60))
       while memory.refusals == refusals {
+        guard ContinuousClock.now < end else {
+          throw TestFailure("No request waits, and none is refused, within 60 s.")
+        }
         if server.workers({ $0.connections.values.count { $0.state.isWorking } }) == [waiting + 1] {
           return (client, false)
         }

@@ -67,7 +67,7 @@ struct ProxyProtocolTests {
     for byte in `case`.header {
       let turn = server.workers { $0.loop.turns }
       try client.sendUnencrypted([byte])
-      while server.workers({ $0.loop.turns }) == turn { sched_yield() }
+      wait(for: "a turn of the loop") { server.workers { $0.loop.turns } != turn }
     }
     if variant.isTLS { try client.startTLS() }
     try client.send(Self.get)

@@ -4,6 +4,7 @@ import HTTPTypes
 import Memory
 import TLS
 import TestSupport
+import Testing
 
 @testable import HTTPServer
 
@@ -70,9 +71,14 @@ final class TestServer: Sendable {
   /// How many connections there are.
   var connections: Int { workers { $0.connections.count }.reduce(0, +) }
 
-  /// Waits until so many connections are there of which `condition` is true.
-  func waitForConnections(_ count: Int, where condition: @escaping @Sendable (Connection) -> Bool = { _ in true }) {
-    while workers({ $0.connections.values.count(where: condition) }).reduce(0, +) != count { sched_yield() }
+  /// Waits until so many connections are there of which `condition` is true. A minute without them fails the test.
+  func waitForConnections(
+    _ count: Int, sourceLocation: SourceLocation = #_sourceLocation,
+    where condition: @escaping @Sendable (Connection) -> Bool = { _ in true }
+  ) {
+    wait(for: "\(count) connections in the state that the test needs", sourceLocation: sourceLocation) {
+      workers { $0.connections.values.count(where: condition) }.reduce(0, +) == count
+    }
   }
 
   /// Keeps every loop from doing anything from now on until `gate` opens.

@@ -229,7 +229,7 @@ import Testing
     }
     released.send(())
     #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
-    while server.recorder.statuses.count < 2 { sched_yield() }
+    wait(for: "two recorded responses") { server.recorder.statuses.count >= 2 }
     #expect(server.recorder.statuses.sorted() == [200, 499])
   }
 

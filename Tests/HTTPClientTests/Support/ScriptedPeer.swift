@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import TestSupport
+import Testing
 
 /// A server of loopback that does what a test says, one step after the other.
 final class ScriptedPeer: Sendable {
@@ -46,10 +47,12 @@ final class ScriptedPeer: Sendable {
     shutdown(listener, Int32(SHUT_RDWR))
   }
 
-  /// The next connection, which it waits for.
+  /// The next connection, which it waits for, a minute at most.
   func accept() throws -> PeerConnection {
+    var patience = timeval(tv_sec: 60, tv_usec: 0)
+    unsafe setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     let descriptor = Glibc.accept(listener, nil, nil)
-    guard descriptor >= 0 else { throw TestFailure("There is no connection to accept.") }
+    guard descriptor >= 0 else { throw TestFailure("There was no connection to accept within 60 s.") }
     return PeerConnection(descriptor)
   }
 }
@@ -148,10 +151,13 @@ final class PeerConnection: @unchecked Sendable {
     return sent
   }
 
-  /// Whether the client has closed, which it waits for.
-  func waitForEnd() -> Bool {
+  /// Whether the client has closed, which it waits for. A minute without bytes and without an end fails the test.
+  func waitForEnd(sourceLocation: SourceLocation = #_sourceLocation) -> Bool {
     var byte: UInt8 = 0
-    return unsafe recv(descriptor, &byte, 1, 0) <= 0
+    let count = unsafe recv(descriptor, &byte, 1, 0)
+    guard count < 0, errno == EAGAIN || errno == EWOULDBLOCK else { return count <= 0 }
+    Issue.record("The client has not closed its connection within 60 s.", sourceLocation: sourceLocation)
+    return false
   }
 
   /// Closes in good order.

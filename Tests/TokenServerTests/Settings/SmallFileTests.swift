@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ServerSettings
@@ -23,7 +24,7 @@ struct SmallFileTests {
     defer { close(reading) }
     let isEmpty = DispatchSemaphore(value: 0)
     DispatchQueue(label: "writer").async {
-      isEmpty.wait()
+      isEmpty.wait(for: "the look into the empty pipe")
       for byte in "late".utf8 {
         var byte = byte
         _ = unsafe write(writing, &byte, 1)
