@@ -60,6 +60,7 @@ public final class Channel: @unchecked Sendable {
   /// The round trip to the peer as the kernel has measured it (TCP_INFO); nil if it has not. A relay hides what is behind
   /// it.
   public var roundTrip: Duration? {
+    loop.assertCurrent()
     let microseconds = cplatform_round_trip(raw)
     return microseconds > 0 ? .microseconds(microseconds) : nil
   }
@@ -106,6 +107,7 @@ public final class Channel: @unchecked Sendable {
 
   /// Forgets the delegate that waits: it hears no more. A task that waits keeps its deadline.
   public func unwatch() {
+    loop.assertCurrent()
     guard case .delegate = waiter else { return }
     waiter = .none
     deadline = .never
@@ -138,12 +140,14 @@ public final class Channel: @unchecked Sendable {
 
   /// Called by the loop when the poller reports the descriptor.
   func becameReady() {
+    loop.assertCurrent()
     guard case .none = waiter else { return end(.ready) }
     // No task waits at present. The descriptor is not watched until the next wait; otherwise the loop would spin.
     _ = register([])
   }
 
   func end(_ readiness: Readiness) {
+    loop.assertCurrent()
     let waiter = self.waiter
     self.waiter = .none
     deadline = .never
@@ -168,6 +172,7 @@ public final class Channel: @unchecked Sendable {
 
   /// Appends what can be read at once to `bytes`, at most `limit` of it.
   public func receive(into bytes: inout [UInt8], atMost limit: Int) throws(SocketError) -> Reading {
+    loop.assertCurrent()
     guard let raw = descriptor?.raw else { return .end }
     var count = 0
     bytes.append(addingCapacity: limit) { (output: inout OutputSpan<UInt8>) in
@@ -199,6 +204,7 @@ public final class Channel: @unchecked Sendable {
   }
 
   private func peek() -> Int {
+    loop.assertCurrent()
     guard let raw = descriptor?.raw else { return 0 }
     var byte: UInt8 = 0
     return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
@@ -206,6 +212,7 @@ public final class Channel: @unchecked Sendable {
 
   /// Sends what the kernel takes at once of `bytes`; returns how many it took, 0 if it takes none at present.
   public func send(_ bytes: Span<UInt8>) throws(SocketError) -> Int {
+    loop.assertCurrent()
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }
     let count = unsafe bytes.withUnsafeBufferPointer { buffer in
       var count = 0
@@ -221,6 +228,7 @@ public final class Channel: @unchecked Sendable {
 
   /// Sends what the kernel takes at once of `head` and, behind it, `body`, in one system call.
   public func send(_ head: Span<UInt8>, _ body: Span<UInt8>) throws(SocketError) -> Int {
+    loop.assertCurrent()
     guard !body.isEmpty else { return try send(head) }
     guard !head.isEmpty else { return try send(body) }
     guard let raw = descriptor?.raw else { throw SocketError(call: "sendmsg", code: EPIPE) }
@@ -255,6 +263,7 @@ public final class Channel: @unchecked Sendable {
 
   /// Bytes that were sent and that the peer has not acknowledged; 0 where the system does not tell.
   public var unacknowledged: Int {
+    loop.assertCurrent()
     var count: Int32 = 0
     guard let raw = descriptor?.raw, unsafe ioctl(raw, UInt(TIOCOUTQ), &count) == 0 else { return 0 }
     return Int(count)
@@ -262,6 +271,7 @@ public final class Channel: @unchecked Sendable {
 
   /// Says that no more will be sent; reading goes on.
   public func shutdownWriting() {
+    loop.assertCurrent()
     guard let raw = descriptor?.raw else { return }
     shutdown(raw, Int32(SHUT_WR))
   }
@@ -269,6 +279,7 @@ public final class Channel: @unchecked Sendable {
   /// Lets `close` reset the connection rather than end it in good order, so that the peer knows that something is
   /// missing.
   public func resetOnClose() {
+    loop.assertCurrent()
     guard let raw = descriptor?.raw else { return }
     var option = linger(l_onoff: 1, l_linger: 0)
     unsafe setsockopt(raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))

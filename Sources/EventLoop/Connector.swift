@@ -72,6 +72,7 @@ public final class Connector: ChannelDelegate {
 
   /// Gives up, without a report.
   public func cancel() {
+    loop.assertCurrent()
     report = nil
     close()
   }
@@ -139,6 +140,7 @@ public final class Connector: ChannelDelegate {
 
   /// Called by the loop: an attempt has come to an end, or it is time for the next.
   public func channel(_ channel: Channel, became readiness: Readiness) {
+    loop.assertCurrent()
     guard report != nil else { return }
     if channel === timer {
       timerEnded(readiness)

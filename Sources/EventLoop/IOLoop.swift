@@ -186,14 +186,17 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   }
 
   func noteDeadline(from old: Deadline, to new: Deadline) {
+    assertCurrent()
     deadlineCount.changed(from: old, to: new)
   }
 
   func noteClose(at deadline: Deadline) {
+    assertCurrent()
     deadlineCount.closed(at: deadline)
   }
 
   func free(_ channel: Channel) {
+    assertCurrent()
     let index = Int(channel.token.index)
     slots[index] = nil
     generations[index] &+= 1
@@ -203,6 +206,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Sees to it that the channel hears of its deadline. Most deadlines are moved before they come: an entry that is
   /// early enough already is left alone, and put right when it comes up.
   func schedule(_ channel: Channel) {
+    assertCurrent()
     guard channel.deadline < channel.queuedDeadline else { return }
     // Short connections leave entries that come up long after them: more of those than of others are thrown out.
     if timers.count > 2 * slots.count + 64 { discardStaleTimers() }

@@ -37,6 +37,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   /// Begins to accept, on `loop`'s thread.
   public func start(on loop: IOLoop, for owner: any Owner) {
+    loop.assertCurrent()
     guard let descriptor = descriptor.take() else { return }
     self.owner = owner
     let channel = loop.open(descriptor)
@@ -46,6 +47,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   /// Called by the loop when connections are waiting, or the back-off is over.
   public func channel(_ channel: Channel, became readiness: Readiness) {
+    channel.loop.assertCurrent()
     if readiness == .cancelled {
       // Closed; or the poller could not take it for want of memory, and may later.
       if channel.raw >= 0 { channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self) }
@@ -62,6 +64,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// handshakes under way, and `acceptRestAndClose`.
   public func refuseConnectionRequests() {
     guard let channel else { return }
+    channel.loop.assertCurrent()
     switch address {
     case .ip: _ = cplatform_drop_connection_requests(channel.raw)
     case .unix: file?.remove()
@@ -70,6 +73,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   /// Accepts all that wait, and closes.
   public func acceptRestAndClose() {
+    channel?.loop.assertCurrent()
     _ = accept(atMost: .max)
     channel?.close()
     channel = nil

@@ -49,16 +49,19 @@ public final class NameResolver: @unchecked Sendable {
 
   /// What is remembered of a name.
   func memory(of host: String, port: UInt16) -> Memory? {
-    memories[Name(host: host, port: port)]
+    loop.assertCurrent()
+    return memories[Name(host: host, port: port)]
   }
 
   /// Notes that no address of a name leads anywhere: it is to be looked up before those are tried again.
   func doubt(_ host: String, port: UInt16) {
+    loop.assertCurrent()
     memories[Name(host: host, port: port)]?.isDoubtful = true
   }
 
   /// Looks a name up and tells `completion` on the loop, later; a failure leaves what is remembered as it is.
   func find(_ host: String, port: UInt16, _ completion: @escaping (Outcome) -> Void) {
+    loop.assertCurrent()
     let name = Name(host: host, port: port)
     let isUnderWay = waiting[name] != nil
     waiting[name, default: []].append(completion)
@@ -76,6 +79,7 @@ public final class NameResolver: @unchecked Sendable {
   }
 
   private func finish(_ name: Name, _ outcome: Outcome) {
+    loop.assertCurrent()
     if case .success(let addresses) = outcome { memories[name] = Memory(addresses: addresses, found: loop.now) }
     for tell in waiting.removeValue(forKey: name) ?? [] { tell(outcome) }
   }

@@ -103,6 +103,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Begins to wait for events.
   func start() {
+    channel.loop.assertCurrent()
     account()
     watch()
   }
@@ -114,6 +115,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Removes so many bytes from the front of `unread`.
   func consume(_ count: Int) {
+    channel.loop.assertCurrent()
     consumed += count
     guard consumed == input.count else { return }
     consumed = 0
@@ -165,12 +167,14 @@ final class ByteTransport: ChannelDelegate {
 
   /// Lets `body` append to what is sent at the end of the turn.
   func write(_ body: (inout [UInt8]) -> Void) {
+    channel.loop.assertCurrent()
     body(&output)
     flushSoon()
   }
 
   /// Sends at the end of the turn what there is then.
   func flushSoon() {
+    channel.loop.assertCurrent()
     guard !isFlushDue, isOpen else { return }
     isFlushDue = true
     channel.loop.atEndOfTurn { [self] in
@@ -182,6 +186,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Sends at once what there is.
   func flushNow() {
+    channel.loop.assertCurrent()
     guard isOpen else { return }
     perform { () throws(ByteTransportEnd) in try flush() }
   }
@@ -240,6 +245,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Begins a handshake; what is written from now on is encrypted.
   func secure(with session: TLSSession) {
+    channel.loop.assertCurrent()
     tls = session
     perform { () throws(ByteTransportEnd) in
       do throws(TLSError) { try session.start(outgoing: &outgoing) } catch { throw .failedTLS(error) }
@@ -250,6 +256,7 @@ final class ByteTransport: ChannelDelegate {
   // MARK: Events
 
   func channel(_ channel: Channel, became readiness: Readiness) {
+    channel.loop.assertCurrent()
     guard isOpen else { return }
     // Without an owner, no object would handle what arrives.
     guard owner != nil else { return end(.ended) }
@@ -292,6 +299,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Sends what the socket takes at once, and closes the link. The owner is not told.
   func close() {
+    channel.loop.assertCurrent()
     owner = nil
     if isOpen { try? flush() }
     end(.ended)
@@ -299,6 +307,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Closes it without sending what waits to be sent. The owner is not told.
   func abort() {
+    channel.loop.assertCurrent()
     owner = nil
     (output, outgoing, sent) = ([], [], 0)
     end(.ended)
@@ -306,6 +315,7 @@ final class ByteTransport: ChannelDelegate {
 
   /// Closes it and tells the owner why.
   func end(_ end: ByteTransportEnd) {
+    channel.loop.assertCurrent()
     guard isOpen else { return }
     isOpen = false
     if outgoing.isEmpty { tls?.close(outgoing: &outgoing) }

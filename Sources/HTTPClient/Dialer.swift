@@ -13,6 +13,7 @@ final class Dialer: ByteTransportOwner {
   typealias Outcome = Result<ByteTransport, UpstreamError>
 
   private let configuration: UpstreamClient.Configuration
+  private let loop: IOLoop
   private let deadline: Deadline
   private var report: ((Outcome) -> Void)?
   private var connector: Connector?
@@ -27,6 +28,7 @@ final class Dialer: ByteTransportOwner {
     report: @escaping (Outcome) -> Void
   ) {
     self.configuration = configuration
+    self.loop = loop
     self.report = report
     self.hold = hold
     deadline = loop.now.advanced(by: configuration.limits.attempt)
@@ -41,6 +43,7 @@ final class Dialer: ByteTransportOwner {
 
   /// Gives up, without a report.
   func cancel() {
+    loop.assertCurrent()
     report = nil
     connector?.cancel()
     connector = nil
@@ -89,10 +92,12 @@ final class Dialer: ByteTransportOwner {
   // MARK: Events
 
   func linkBecameSecure(_ link: ByteTransport) {
+    loop.assertCurrent()
     finish(.success(link))
   }
 
   func linkReceived(_ link: ByteTransport) {
+    loop.assertCurrent()
     guard var parser = tunnelParser else { return }
     do throws(ResponseError) {
       let bytes = link.unread
@@ -114,11 +119,13 @@ final class Dialer: ByteTransportOwner {
   }
 
   func linkTimedOut(_ link: ByteTransport) {
+    loop.assertCurrent()
     let stage = tunnelParser != nil ? "\(proxyName) did not answer" : "\(configuration.endpoint) did not finish TLS"
     fail(.connectionTimeout, "\(stage) in time.")
   }
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
+    loop.assertCurrent()
     if case .failedTLS(let error) = end { return finish(.failure(UpstreamError(error, .unprocessed))) }
     let error = UpstreamError(end, .unprocessed, with: tunnelParser != nil ? proxyName : configuration.endpoint)
     guard case .closed = end else { return finish(.failure(error)) }

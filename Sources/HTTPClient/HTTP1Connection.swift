@@ -50,6 +50,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   /// take it for its own (RFC 9112 §9.2), so any byte closes the connection. Before the first request only bytes in clear
   /// count: over TLS they may be tickets, and an end is reported to the request.
   func prepare() -> Bool {
+    link.channel.loop.assertCurrent()
     let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasUnread
     if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return link.isOpen }
     // Over TLS the bytes may as well be an alert.
@@ -63,6 +64,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   func drain() {}
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
+    link.channel.loop.assertCurrent()
     let request = exchange.request
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
@@ -94,6 +96,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   // MARK: The response
 
   func linkReceived(_ link: ByteTransport) {
+    link.channel.loop.assertCurrent()
     do {
       while try advance() {}
     } catch {
@@ -149,6 +152,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
+    link.channel.loop.assertCurrent()
     guard exchange === self.exchange else { return }
     holdBack(exchange)
   }
@@ -171,6 +175,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   // MARK: The end
 
   func abandon(_ exchange: UpstreamExchange) {
+    link.channel.loop.assertCurrent()
     guard exchange === self.exchange else { return }
     end(nil)
   }
@@ -178,6 +183,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   func close() { link.end(.ended) }
 
   func linkTimedOut(_ link: ByteTransport) {
+    link.channel.loop.assertCurrent()
     end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not whole in time."))
   }
 
@@ -185,6 +191,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private static let margin = Duration.seconds(1)
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
+    link.channel.loop.assertCurrent()
     let exchange = leave(wasUseless: hasCarried && !hasAnswered)
     guard let exchange, !exchange.isOver else { return }
     if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
@@ -227,6 +234,7 @@ extension HTTP1Connection: RequestContent.Sink {
   private static let enough = 65_536
 
   func send(_ part: [UInt8]) -> Bool {
+    link.channel.loop.assertCurrent()
     link.write { output in
       if isChunked { RequestSerializer.appendChunk(part.span, to: &output) } else { output += part }
     }
@@ -234,11 +242,13 @@ extension HTTP1Connection: RequestContent.Sink {
   }
 
   func sendEnd() {
+    link.channel.loop.assertCurrent()
     if isChunked { link.write { RequestSerializer.appendLastChunk(to: &$0) } }
     exchange?.contentWasSent()
   }
 
   func contentBroke(_ error: UpstreamError) {
+    link.channel.loop.assertCurrent()
     // A response that came early stands: the upstream does not need the rest of the content. The connection is not
     // used again.
     guard exchange?.isAnswered != true else { return }

@@ -65,6 +65,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   func prepare() -> Bool { link.isOpen }
 
   func drain() {
+    link.channel.loop.assertCurrent()
     guard !isDraining else { return }
     isDraining = true
     pool?.connectionDrains(self)
@@ -72,6 +73,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
+    link.channel.loop.assertCurrent()
     let request = exchange.request
     let id: HTTP2StreamID
     do {
@@ -103,6 +105,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   // MARK: Exchanges
 
   func abandon(_ exchange: UpstreamExchange) {
+    link.channel.loop.assertCurrent()
     guard exchanges[exchange.stream] === exchange else { return }
     reset(exchange.stream)
   }
@@ -115,6 +118,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
+    link.channel.loop.assertCurrent()
     session.consume(count, on: exchange.stream)
     if session.wantsWrite { link.flushSoon() }
   }
@@ -122,6 +126,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   // MARK: Bytes
 
   func linkReceived(_ link: ByteTransport) {
+    link.channel.loop.assertCurrent()
     watch { $0.heard(at: link.now) }
     let bytes = link.unread
     do {
@@ -155,6 +160,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   // MARK: Life and end
 
   func linkTimedOut(_ link: ByteTransport) {
+    link.channel.loop.assertCurrent()
     switch liveness.due(at: link.now) {
     case .nothing: break
     case .ping(let payload):
@@ -172,6 +178,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func close() {
+    link.channel.loop.assertCurrent()
     linkEnd = .ended
     session.goAway()
     leave()
@@ -188,6 +195,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
+    link.channel.loop.assertCurrent()
     linkEnd = end
     self.end()
   }
@@ -208,6 +216,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   }
 
   func receivedResponse(_ head: HTTP2ResponseHead, on id: HTTP2StreamID) {
+    link.channel.loop.assertCurrent()
     guard let exchange = exchanges[id] else { return }
     guard (200...599).contains(head.status) else {
       // RFC 9110 §15: no such status code is valid.

@@ -32,6 +32,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   // MARK: The reader's side
 
   func read() async throws(ContentError) -> [UInt8]? {
+    loop.assertCurrent()
     if let result = next() { return try result.get() }
     let result = await withTaskCancellationHandler {
       await unsafe withUnsafeContinuation { continuation in unsafe reader.take(continuation) }
@@ -64,6 +65,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   /// Takes what has come.
   func append(_ part: [UInt8]) {
+    loop.assertCurrent()
     guard ending == nil, !part.isEmpty else { return }
     if let last = parts.last, last.count + part.count <= Self.joined {
       parts[parts.count - 1] += part
@@ -76,6 +78,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   /// Says that it is whole, or broken off: told behind what has come.
   func end(_ ending: Result<Void, ContentError>) {
+    loop.assertCurrent()
     guard self.ending == nil else { return }
     self.ending = ending
     if reader.isWaiting, let result = next() { reader.resume(returning: result) }

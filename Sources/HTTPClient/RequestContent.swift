@@ -21,6 +21,7 @@ final class RequestContent: @unchecked Sendable {
   /// Whether all of it has been sent.
   private(set) var isComplete = false
 
+  private let loop: IOLoop
   private weak var sink: (any Sink)?
   private var left: Int?
   private var task: Task<Void, Never>?
@@ -29,6 +30,7 @@ final class RequestContent: @unchecked Sendable {
   /// Begins to send.
   /// - Parameter length: How long the content was said to be.
   init(_ content: any ContentReader, length: Int?, to sink: any Sink, on loop: IOLoop) {
+    self.loop = loop
     self.sink = sink
     left = length
     // An unstructured task does not inherit the preference: without it, it would run on the global pool.
@@ -37,17 +39,20 @@ final class RequestContent: @unchecked Sendable {
 
   /// Says that more can be sent.
   func hasRoom() {
+    loop.assertCurrent()
     waiter.resume(returning: ())
   }
 
   /// Sends no more.
   func cancel() {
+    loop.assertCurrent()
     sink = nil
     task?.cancel()
     hasRoom()
   }
 
   private func run(_ content: any ContentReader) async {
+    loop.assertCurrent()
     do throws(ContentError) {
       while let part = try await content.read() {
         guard let sink else { return }

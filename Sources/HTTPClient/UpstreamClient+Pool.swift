@@ -8,6 +8,7 @@ extension UpstreamClient {
   // MARK: Requests
 
   func submit(_ exchange: UpstreamExchange) {
+    loop.assertCurrent()
     guard exchange.request.hasSoundTarget else {
       let words = "The request's target is not a path of visible ASCII characters."
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
@@ -23,6 +24,7 @@ extension UpstreamClient {
 
   /// Gives waiting requests to connections that have room, and opens connections for the others.
   func dispatch() {
+    loop.assertCurrent()
     while let oldest = waiting.oldest, let connection = connection(for: oldest) {
       // Else it has ended, and is in the pool no more.
       guard connection.prepare() else { continue }
@@ -149,12 +151,14 @@ extension UpstreamClient {
   }
 
   func failWaiting(_ error: UpstreamError) {
+    loop.assertCurrent()
     // A caller that is told may submit another request at once. The count is fixed, so that one does not fail as well.
     for _ in 0..<waiting.count { waiting.popFirst()?.failed(error) }
     count { $0.requestsWaiting = waiting.count }
   }
 
   func shutDown() {
+    loop.assertCurrent()
     isClosed = true
     for dialer in dialers.values { dialer.cancel() }
     dialers = [:]
@@ -170,6 +174,7 @@ extension UpstreamClient {
 
 extension UpstreamClient: ConnectionPool {
   func connectionHasRoom(_ connection: any UpstreamConnection) {
+    loop.assertCurrent()
     // The one used last is used next: the others may come to their end of idleness.
     if let index = connections.lastIndex(where: { $0 === connection }), connections.count > 1 {
       connections.append(connections.remove(at: index))
@@ -182,12 +187,14 @@ extension UpstreamClient: ConnectionPool {
   }
 
   func connectionDrains(_ connection: any UpstreamConnection) {
+    loop.assertCurrent()
     guard let index = connections.firstIndex(where: { $0 === connection }) else { return }
     draining.append(connections.remove(at: index))
     dispatch()
   }
 
   func connectionEnded(_ connection: any UpstreamConnection, wasUseless: Bool) {
+    loop.assertCurrent()
     if wasUseless { backOff.failed(at: loop.now, jitter: .random(in: 0...1)) }
     connections.removeAll { $0 === connection }
     draining.removeAll { $0 === connection }
@@ -214,6 +221,7 @@ extension UpstreamClient: ConnectionPool {
 
 extension UpstreamClient: ExchangeQueue {
   func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket) {
+    loop.assertCurrent()
     waiting.remove(ticket)
     count { $0.requestsWaiting = waiting.count }
   }
@@ -241,6 +249,7 @@ extension UpstreamClient: ExchangeQueue {
 extension UpstreamClient: ChannelDelegate {
   /// Called by the loop when the back-off is over.
   public func channel(_ channel: Channel, became readiness: Readiness) {
+    loop.assertCurrent()
     if readiness == .timedOut { dispatch() }
   }
 }

@@ -97,34 +97,40 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   /// Takes the continuation to resume with the outcome. Must be called first.
   func start(_ continuation: UnsafeContinuation<Outcome, Never>) {
+    loop.assertCurrent()
     unsafe waiter.take(continuation)
   }
 
   /// Waits for a connection.
   func wait(_ ticket: WaitingList<UpstreamExchange>.Ticket, in queue: any ExchangeQueue) {
+    loop.assertCurrent()
     phase = .waiting(ticket, queue)
     sleep(limits.connect)
   }
 
   /// The request has been handed to the transport, or its content has: the response is due.
   func sent(by carrier: any UpstreamConnection) {
+    loop.assertCurrent()
     phase = .sent(carrier)
     sleep(limits.firstByte)
   }
 
   /// The request's content, which may take its time, is being sent.
   func isSending(by carrier: any UpstreamConnection) {
+    loop.assertCurrent()
     phase = .sent(carrier)
     sleep(nil)
   }
 
   /// All content of the request has been handed over; unless the response was there before.
   func contentWasSent() {
+    loop.assertCurrent()
     if case .sent = phase { sleep(limits.firstByte) }
   }
 
   /// The head of the response has come.
   func answered(_ status: Int, _ fields: HTTPFields, contentLength: Int?) {
+    loop.assertCurrent()
     guard case .sent(let carrier) = phase else { return }
     phase = .answered(carrier)
     sleep(nil)
@@ -138,6 +144,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   /// The response is whole.
   func finished() {
+    loop.assertCurrent()
     guard case .answered = phase else { return }
     end()
     content?.end(.success(()))
@@ -145,6 +152,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   /// It will come to nothing.
   func failed(_ error: UpstreamError) {
+    loop.assertCurrent()
     guard !isOver else { return }
     end()
     content?.end(.failure(error.contentError))
@@ -153,10 +161,12 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   /// Ends the exchange, because the caller no longer waits for it.
   func cancel() {
+    loop.assertCurrent()
     abandon(UpstreamError(.cancelled, progress, "The request was cancelled."))
   }
 
   func contentWasRead(_ count: Int) {
+    loop.assertCurrent()
     guard case .answered(let carrier) = phase else { return }
     carrier.contentWasRead(count, of: self)
   }
@@ -169,6 +179,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
   }
 
   func channel(_ channel: Channel, became readiness: Readiness) {
+    loop.assertCurrent()
     guard !isOver else { return }
     guard readiness == .timedOut else { return abandon(UpstreamError(.cancelled, progress, "The loop is ending.")) }
     let isWhole = loop.now >= wholeDeadline

@@ -8,6 +8,7 @@ extension Connection {
 
   /// Reads what is there, once.
   func receive() throws(CloseReason) {
+    channel.loop.assertCurrent()
     do {
       if state.awaitsProxyHeader {
         try receiveProxyHeader()
@@ -24,6 +25,7 @@ extension Connection {
 
   /// All that comes before the first request is there.
   func finishHandshake() {
+    channel.loop.assertCurrent()
     guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
   }
@@ -66,6 +68,7 @@ extension Connection {
 
   /// Writes what there is, however long the peer takes, as long as it takes some.
   func transmit() async throws(CloseReason) {
+    channel.loop.assertCurrent()
     while try !transport.transmitAtOnce() {
       transport.releaseBuffers()
       guard account() else { throw .brokenOff }
@@ -78,6 +81,7 @@ extension Connection {
 
   /// Ends a connection whose TLS session failed: with the alert, or in plain words for a client that spoke plain HTTP.
   func endTLS(_ error: TLSError) {
+    channel.loop.assertCurrent()
     worker.observer.noticed(.tlsFailed(peer.address, error))
     transport.abandonTLS()
     if error.cause == .plaintextHTTP {
@@ -89,6 +93,7 @@ extension Connection {
 
   /// Ends a connection whose TLS handshake takes too long.
   func expireHandshake() {
+    channel.loop.assertCurrent()
     if let error = transport.expireHandshake() { worker.observer.noticed(.tlsFailed(peer.address, error)) }
     close()
   }

@@ -7,6 +7,7 @@ import Telemetry
 extension Connection {
   /// Gives the request its ID and its client: those that trusted proxies name, else a fresh ID and the peer.
   func identify(_ request: Request) {
+    channel.loop.assertCurrent()
     request.comesByTrustedProxy = peer.comesByTrustedProxy
     let fields = request.head.forwarding
     guard !fields.isEmpty else { return request.id = worker.freshID() }
@@ -77,6 +78,7 @@ extension Connection {
 extension Connection {
   /// Reads what is there. Once the header is complete, what follows it is dealt with as on any connection.
   func receiveProxyHeader() throws {
+    channel.loop.assertCurrent()
     try transport.receivePlaintext()
     let bytes = transport.input
     let header: ProxyHeader?

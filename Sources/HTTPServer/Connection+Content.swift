@@ -5,6 +5,7 @@ import HTTP1
 extension Connection {
   /// Begins to read the content of `request`.
   func beginContent(of request: Request, _ use: PendingContent.Use) throws(CloseReason) {
+    channel.loop.assertCurrent()
     let framing = request.head.framing
     switch use {
     case .reply(let limit, _, let router):
@@ -22,6 +23,7 @@ extension Connection {
 
   /// Takes what has come of the content. Returns what is left to do when it is whole; nil if more has to come.
   func continueContent() throws(CloseReason) -> PendingStep? {
+    channel.loop.assertCurrent()
     guard exchange.content != nil else { return .nothing }
     let complete: PendingContent?
     do throws(CloseReason) {
@@ -46,12 +48,14 @@ extension Connection {
 
   /// Refuses the request if the framing of content that has arrived is malformed.
   func checkArrivedBody(of request: Request) throws(CloseReason) {
+    channel.loop.assertCurrent()
     _ = try lengthOfArrivedBody(of: request)
   }
 
   /// Passes over content that has arrived as a whole. False, and nothing is passed over, if some of it is missing,
   /// malformed or beyond the limit.
   func skipArrivedBody(of request: Request) -> Bool {
+    channel.loop.assertCurrent()
     guard let length = try? lengthOfArrivedBody(of: request) else { return false }
     transport.consumed += length
     return true

@@ -9,6 +9,7 @@ extension Connection {
 
   /// Goes on with the content that is read, or else with the next request; nil if more bytes have to come.
   func respondToNext() throws(CloseReason) -> PendingStep? {
+    channel.loop.assertCurrent()
     if exchange.content != nil { return try continueContent() }
     guard try parseHead() else { return nil }
     let remainder = try respondImmediately()
@@ -51,6 +52,7 @@ extension Connection {
   }
 
   func returnRequest() {
+    channel.loop.assertCurrent()
     if let request = exchange.request.take() { worker.takeBack(request) }
   }
 
@@ -78,6 +80,7 @@ extension Connection {
 
   /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
   func respondImmediately() throws(CloseReason) -> PendingStep {
+    channel.loop.assertCurrent()
     guard let request = exchange.request else { return .nothing }
     identify(request)
     // The one that it begins with, whatever is swapped in meanwhile.
@@ -111,6 +114,7 @@ extension Connection {
 
   /// Does what `respondImmediately` left.
   func finish(_ remainder: PendingStep) async throws(CloseReason) {
+    channel.loop.assertCurrent()
     switch remainder {
     case .nothing: break
     case .turn:
@@ -134,6 +138,7 @@ extension Connection {
   }
 
   func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
+    channel.loop.assertCurrent()
     let bodyIsRead = bodyIsRead || (!response.closesConnection && skipArrivedBody(of: request))
     if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
     let response = affordable(response, for: request)
@@ -150,6 +155,7 @@ extension Connection {
 
   /// What is left to do when the response stands.
   func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
+    channel.loop.assertCurrent()
     switch state.responded(to: facts(of: request, bodyIsRead: bodyIsRead), goesOn: keepAlive) {
     case .end(let reason): throw reason
     case .unreadContent: return .unreadBody
@@ -185,6 +191,7 @@ extension Connection {
 
   /// Answers with a refusal; the connection is to be closed behind it.
   func refuse(_ refusal: Refusal) {
+    channel.loop.assertCurrent()
     let request = exchange.request ?? borrowRequest()
     exchange.request = nil
     defer { worker.takeBack(request) }

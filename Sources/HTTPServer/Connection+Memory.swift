@@ -70,6 +70,7 @@ extension Connection {
 
   /// The response, or a refusal if there is no memory to hold it for a slow reader.
   func affordable(_ response: Response, for request: Request) -> Response {
+    channel.loop.assertCurrent()
     guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else {
       return response
     }
@@ -85,6 +86,7 @@ extension Connection {
   /// closed connection as well, and no limit and no budget counts them there. Without this wait, a peer that closes its
   /// side and does not read could make the kernel keep them for connection after connection.
   func waitForReader() async {
+    channel.loop.assertCurrent()
     guard channel.unacknowledged > Self.freeOfCharge else { return }
     transport.releaseBuffers()
     let end = state.unreadBegan(at: now)
@@ -103,6 +105,7 @@ extension Connection {
   /// Ends a connection for which there is no memory: sends what the socket takes of a refusal at once, and closes. A
   /// task for the rest would take more memory than there is.
   func turnAway() {
+    channel.loop.assertCurrent()
     if state.takesRefusal, !transport.isPending {
       transport.borrowBuffers()
       if case .refused(let refusal) = state.reason(for: .overMemory) { refuse(refusal) }

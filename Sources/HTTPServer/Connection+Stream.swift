@@ -9,6 +9,7 @@ extension Connection {
   func stream(
     _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
   ) async throws(CloseReason) -> PendingStep {
+    channel.loop.assertCurrent()
     // The responses to earlier requests must not wait for this one.
     try await flush()
     let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)

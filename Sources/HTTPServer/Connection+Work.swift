@@ -12,6 +12,7 @@ extension Connection {
   func perform(
     _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(CloseReason) -> (Response, bodyIsRead: Bool) {
+    channel.loop.assertCurrent()
     // The responses to earlier requests must not wait for this one.
     try await flush()
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
@@ -56,12 +57,14 @@ extension Connection {
   }
 
   func stopWatching() {
+    channel.loop.assertCurrent()
     state.watchEnded()
     channel.unwatch()
   }
 
   /// Bytes have arrived, a pipelined request or bytes of TLS: they wait. Only the end is of interest now.
   func watchForHangup(until deadline: Deadline) {
+    channel.loop.assertCurrent()
     guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
     channel.watch(for: .hangup, until: deadline, self)
   }
@@ -104,12 +107,14 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   }
 
   func cancel() {
+    connection.channel.loop.assertCurrent()
     guard !isFinished, !isCancelled else { return }
     isCancelled = true
     connection.channel.cancel()
   }
 
   func read() async throws(ContentError) -> [UInt8]? {
+    connection.channel.loop.assertCurrent()
     guard !isFinished else { return nil }
     // The work is over, and the connection waits for something else: an upload may outlive its response (RFC 9113 §8.1).
     guard !isCancelled else { throw .cancelled }

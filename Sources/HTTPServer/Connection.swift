@@ -65,6 +65,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Does what the state says.
   func perform(_ action: ConnectionState.Action) {
+    channel.loop.assertCurrent()
     switch action {
     case .nothing: break
     case .read: serve()
@@ -95,6 +96,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Gives back what was borrowed, and waits for bytes without a task.
   func rest() {
+    channel.loop.assertCurrent()
     if !state.keepsRequest { returnRequest() }
     transport.releaseBuffers()
     guard account() else { return turnAway() }
@@ -116,6 +118,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Ends whatever it waits for; for a server that has waited long enough.
   func abandon() {
+    channel.loop.assertCurrent()
     channel.cancel()
   }
 
@@ -124,6 +127,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Reads, and handles all that needs no wait. If more has arrived than one read takes, the loop reports it again,
   /// after the other connections have had their turn.
   private func serve() {
+    channel.loop.assertCurrent()
     transport.borrowBuffers()
     do throws(CloseReason) {
       try receive()
@@ -222,6 +226,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   ///
   /// The connection rests meanwhile, without the request, which refused peers could otherwise make the server keep.
   func linger() {
+    channel.loop.assertCurrent()
     channel.shutdownWriting()
     state.lingerBegan(at: now)
     transport.dropInput()

@@ -75,6 +75,7 @@ final class Transport {
 
   /// Lets go of a shared body, sent or not.
   func dropBody() {
+    channel.loop.assertCurrent()
     guard !body.isEmpty else { return }
     memory.release(shared: body)
     body = []
@@ -85,6 +86,7 @@ final class Transport {
 
   /// Reads what is there, once. Returns the state of the TLS session if bytes of it have come.
   func receive() throws -> TLSSession.State? {
+    channel.loop.assertCurrent()
     guard tls != nil else {
       try receivePlaintext()
       return nil
@@ -113,6 +115,7 @@ final class Transport {
 
   /// Takes the input behind a PROXY header of `length` bytes for what it is: bytes of TLS if there is a session.
   func skipProxyHeader(length: Int) throws -> TLSSession.State? {
+    channel.loop.assertCurrent()
     consumed = length
     guard tls != nil else { return nil }
     let ciphertext = Array(input[length...])
@@ -138,17 +141,20 @@ final class Transport {
 
   /// Moves the unread input to the front: without a wait, nothing else makes room for what comes.
   func compactInput() {
+    channel.loop.assertCurrent()
     input.removeSubrange(..<consumed)
     consumed = 0
   }
 
   /// Forgets the input: nothing more is read of it.
   func dropInput() {
+    channel.loop.assertCurrent()
     consumed = input.count
   }
 
   /// Reads what is there, once, and discards it. Returns how many bytes that was; nil if the peer sends no more.
   func discard() -> Int? {
+    channel.loop.assertCurrent()
     var scratch = buffers.lend()
     defer { buffers.takeBack(scratch) }
     switch try? channel.receive(into: &scratch, atMost: buffers.size) {
@@ -164,6 +170,7 @@ final class Transport {
 extension Transport {
   /// Writes of the responses what the socket takes at once; false if something is left.
   func flushAtOnce() throws(CloseReason) -> Bool {
+    channel.loop.assertCurrent()
     if let tls {
       if !output.isEmpty {
         try encrypt(output, 0..<output.count, with: tls)
@@ -236,6 +243,7 @@ extension Transport {
 
   /// Drops the TLS session after a failure. Responses that were not encrypted must not go out in clear.
   func abandonTLS() {
+    channel.loop.assertCurrent()
     tls = nil
     output.removeAll(keepingCapacity: true)
     dropBody()
@@ -243,16 +251,19 @@ extension Transport {
 
   /// Puts a response in clear in the place of what is left of TLS.
   func putInClear() {
+    channel.loop.assertCurrent()
     swap(&output, &outgoing)
   }
 
   /// Puts the end of the TLS session behind what is to be sent.
   func announceEndOfTLS() {
+    channel.loop.assertCurrent()
     tls?.close(outgoing: &outgoing)
   }
 
   /// Ends a handshake that takes too long, and sends what the socket takes of an alert at once.
   func expireHandshake() -> TLSError? {
+    channel.loop.assertCurrent()
     guard let error = tls?.expireHandshake(outgoing: &outgoing) else { return nil }
     tls = nil
     _ = sendAtOnce()
@@ -261,6 +272,7 @@ extension Transport {
 
   /// Sends what the socket takes at once of `outgoing`, and forgets the rest. False if there was nothing.
   func sendAtOnce() -> Bool {
+    channel.loop.assertCurrent()
     let bytes = outgoing
     outgoing = []
     guard !bytes.isEmpty else { return false }
@@ -271,6 +283,7 @@ extension Transport {
 
   /// Closes the socket, with a close_notify if that can go out at once.
   func close() {
+    channel.loop.assertCurrent()
     // Behind half a record it would be garbage.
     if let tls, !isPending {
       tls.close(outgoing: &outgoing)

@@ -74,11 +74,13 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // MARK: Connections
 
   func start(_ listeners: [Listener]) {
+    loop.assertCurrent()
     self.listeners = listeners
     for listener in listeners { listener.start(on: loop, for: self) }
   }
 
   func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
+    loop.assertCurrent()
     let trusted = peer.ipAddress.map(isTrusted) ?? true
     let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
     switch count.admit(counted) {
@@ -104,6 +106,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   func listener(_ listener: Listener, pausedAfter error: SocketError) {
+    loop.assertCurrent()
     observer.noticed(.acceptPaused(error))
   }
 
@@ -127,6 +130,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   func forget(_ connection: Connection, counted: IPAddress?) {
+    loop.assertCurrent()
     connections[ObjectIdentifier(connection)] = nil
     count.release(counted)
   }
@@ -134,26 +138,31 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // MARK: Drain
 
   func beginDrain() {
+    loop.assertCurrent()
     stage = .draining
   }
 
   func refuseConnectionRequests() {
+    loop.assertCurrent()
     for listener in listeners { listener.refuseConnectionRequests() }
   }
 
   func acceptRestAndCloseListeners() {
+    loop.assertCurrent()
     for listener in listeners { listener.acceptRestAndClose() }
     listeners = []
   }
 
   /// Closes what rests once no request can be on its way to it; what is busy closes when it is done.
   func closeIdleConnections() {
+    loop.assertCurrent()
     stage = .closing
     for connection in Array(connections.values) { connection.closeIfIdle() }
   }
 
   /// Ends what is still busy: a request under way is told that the server is going.
   func abandonConnections() {
+    loop.assertCurrent()
     for connection in Array(connections.values) { connection.abandon() }
   }
 
@@ -164,6 +173,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   func takeBack(_ request: Request) {
+    loop.assertCurrent()
     guard requests.count < BufferPool.spares else { return }
     request.reset()
     requests.append(request)
@@ -181,6 +191,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8],
     sharing body: inout [UInt8]
   ) -> Int {
+    loop.assertCurrent()
     appendHead(
       response, contentLength: response.body.count, isChunked: false, id: id, version: version, keepAlive: keepAlive,
       to: &output)
@@ -195,6 +206,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   /// The header fields of a response, for HTTP/2.
   func fields(of response: Response, contentLength: Int?, id: RequestID) -> HTTPFields {
+    loop.assertCurrent()
     self.date.update()
     var fields = response.prepared.fields + response.fields
     if fields[.date] == nil { fields[.date] = String(decoding: date.value, as: UTF8.self) }
@@ -214,6 +226,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     _ response: Response, framing: StreamFraming, id: RequestID, version: HTTPVersion, keepAlive: Bool,
     to output: inout [UInt8]
   ) {
+    loop.assertCurrent()
     appendHead(
       response, contentLength: framing.contentLength, isChunked: framing == .chunked, id: id, version: version,
       keepAlive: keepAlive, to: &output)

@@ -9,6 +9,7 @@ import HTTP2
 extension Connection {
   /// Deals with what has come, if the connection speaks HTTP/2; false if it does not.
   func serveHTTP2() throws(CloseReason) -> Bool {
+    channel.loop.assertCurrent()
     guard http2 != nil || worker.speaksHTTP2 else { return false }
     if http2 == nil {
       switch startsWithPreface() {

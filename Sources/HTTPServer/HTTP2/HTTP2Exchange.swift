@@ -55,6 +55,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   /// The head is here. What follows it says whether there is content; with a declared length, that does.
   func begin(_ head: HTTP2RequestHead) {
+    owner.connection.channel.loop.assertCurrent()
     declaredLength = head.contentLength
     var bytes: [UInt8] = []
     bytes.append(head)
@@ -78,12 +79,14 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   func received(_ bytes: Span<UInt8>) {
+    owner.connection.channel.loop.assertCurrent()
     owner.contentBytes += bytes.count
     content.append(bytes)
     if !hasBegun { respond() }
   }
 
   func receivedEnd() {
+    owner.connection.channel.loop.assertCurrent()
     content.finish()
     if !hasBegun {
       declaredLength = 0
@@ -92,6 +95,7 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   func refuse(_ refusal: Refusal) {
+    owner.connection.channel.loop.assertCurrent()
     hasBegun = true
     respond(refusal.response(id: request.id))
   }
@@ -191,6 +195,7 @@ final class HTTP2Exchange: @unchecked Sendable {
   // MARK: The response
 
   private func finish(_ response: Response) {
+    owner.connection.channel.loop.assertCurrent()
     respond(router.finished(response, for: request))
   }
 
@@ -280,11 +285,13 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   func hasRoom() {
+    owner.connection.channel.loop.assertCurrent()
     room.take()?.resume()
   }
 
   /// The stream is over.
   func closed() {
+    owner.connection.channel.loop.assertCurrent()
     isClosed = true
     releaseBody()
     owner.contentBytes -= content.discardHeld()
