@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-readme bench fuzz lint format release install uninstall clean toolchain
+.PHONY: help run test test-readme bench fuzz docs lint format release install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
@@ -66,7 +66,10 @@ bench: toolchain ## Measure against nginx and OpenSSL, side by side
 fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 	Fuzz/run $(FUZZ_SECONDS)
 
-lint: toolchain ## Check format, layers, hash tables, words and scripts, and build with warnings as errors
+docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
+	swift run $(QUIET) ReferenceTables
+
+lint: toolchain ## Check format, layers, hash tables, words, scripts and tables, and build with warnings as errors
 	@.ci/need shellcheck python3
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
@@ -74,6 +77,7 @@ lint: toolchain ## Check format, layers, hash tables, words and scripts, and bui
 	Tests/words
 	shellcheck $(SCRIPTS)
 	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
+	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
 
 format: toolchain ## Format the sources in place
 	swift format --in-place --parallel --recursive $(SOURCES)

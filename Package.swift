@@ -118,6 +118,12 @@ let package = Package(
         "Access", "Bytes", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache",
         "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict),
+    // Writes the tables of the documents, and the example configuration.
+    .executableTarget(
+      name: "ReferenceTables",
+      dependencies: [
+        "DeveloperToken", "HTTPServer", "Memory", "ServerSettings", "Telemetry", "TokenServer", httpTypes, logging,
+      ], path: "Tests/ReferenceTables", swiftSettings: strict),
     tests("LocksTests", ["Locks"]),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["HTTP1", httpTypes]),

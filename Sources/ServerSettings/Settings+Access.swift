@@ -20,28 +20,45 @@ extension Settings.Access {
     .structure(
       { if case .array = $0 { true } else { false } },
       remedy: "write a list of objects such as [{ id: \"android\", … }]"),
-    default: .array([]))
-  static let token = Setting("access.anonymous.token", .bool, default: false)
-  static let catalog = Setting("access.anonymous.catalog", .bool, default: false)
-  static let me = Setting("access.anonymous.me", .bool, default: false)
+    default: .array([]), example: #"[{ id: "web", origins: ["https://app.example.com"] }]"#,
+    "[Which client may have what](clients.md#access).")
+  static let token = Setting(
+    "access.anonymous.token", .bool, default: false,
+    "Whether callers without credentials get tokens; `true` if the whole object is empty. At least one of "
+      + "`token`, `catalog` and `me` has to be on.")
+  static let catalog = Setting(
+    "access.anonymous.catalog", .bool, default: false,
+    "Whether they get Apple's catalog.")
+  static let me = Setting(
+    "access.anonymous.me", .bool, default: false,
+    "Whether they may use `/v1/me/…` if `catalog.me` is on.")
   static let origins = Setting<[OriginPattern]>(
     "access.anonymous.origins",
-    .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"))
-  static let ttl = Setting("access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap))
+    .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"),
+    example: #"["https://app.example.com"]"#,
+    "The web origins that may have tokens: with a list, they get tokens for a listed origin only. An empty list "
+      + "is an error.")
+  static let ttl = Setting(
+    "access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap), example: #""1h""#,
+    "The lifetime of their tokens, and the longest that they may request. Default: `token.ttl` and "
+      + "`token.maxTTL`.")
   static let storefronts = Setting<[String]>(
-    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"))
+    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"),
+    example: #"["us", "gb"]"#,
+    "The storefronts whose catalog they get. Default: all.")
   static let rateLimit = Setting<JSON5Value>(
     "access.anonymous.rateLimit",
     .structure(
-      { if case .object = $0 { true } else { false } }, remedy: "write an object such as { perSecond: 5, burst: 20 }"))
-  static let share = Setting("access.anonymous.share", .share)
+      { if case .object = $0 { true } else { false } }, remedy: "write an object such as { perSecond: 5, burst: 20 }"),
+    example: "{ perSecond: 5, burst: 20, total: { perSecond: 100, burst: 500 } }",
+    "`{ perSecond, burst, total: { perSecond, burst } }` for each address and for all together. Default: no "
+      + "limit.")
+  static let share = Setting(
+    "access.anonymous.share", .share, example: "0.25",
+    "The part of the concurrent requests to Apple that they may have.")
 
-  static var known: [KnownSetting] {
-    [
-      KnownSetting(clients), KnownSetting(token), KnownSetting(catalog), KnownSetting(me), KnownSetting(origins),
-      KnownSetting(ttl), KnownSetting(storefronts), KnownSetting(rateLimit), KnownSetting(share),
-    ]
-  }
+  static let known: [any SettingRow] =
+    [clients, token, catalog, me, origins, ttl, storefronts, rateLimit, share]
 
   /// What of the other settings bears on who may have what.
   struct ValidationContext {

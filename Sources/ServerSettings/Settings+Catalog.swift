@@ -48,19 +48,29 @@ extension Settings {
 }
 
 extension Settings.Catalog {
-  static let enabled = Setting("catalog.enabled", .bool, default: true)
-  static let upstream = Setting("catalog.upstream", .origin, default: .appleMusic)
-  static let caFile = Setting("catalog.caFile", .path)
-  static let me = Setting("catalog.me", .bool, default: false)
-  static let proxy = Setting("catalog.proxy", .upstreamProxy, isSecret: true)
-  static let concurrency = Setting("catalog.concurrency", .integer(1...10_000), default: 400)
+  static let enabled = Setting(
+    "catalog.enabled", .bool, default: true,
+    "Whether the server serves paths below `/v1/`.")
+  static let upstream = Setting(
+    "catalog.upstream", .origin, default: .appleMusic,
+    "Where the server sends requests; `http://` only to this machine, or with `--unsafe-plain-upstream`.")
+  static let caFile = Setting(
+    "catalog.caFile", .path, example: #""/etc/ssl/certs/ca-certificates.crt""#,
+    "PEM, the CAs that the server trusts for the upstream. Default: the system's store.")
+  static let me = Setting(
+    "catalog.me", .bool, default: false,
+    "Whether the server forwards `/v1/me/…`, with the caller's `Music-User-Token`.")
+  static let proxy = Setting(
+    "catalog.proxy", .upstreamProxy, isSecret: true, example: #""http://proxy.example.com:3128""#,
+    "`http://[user:password@]host:port` of a proxy that tunnels to the upstream. Default: `HTTPS_PROXY`, unless "
+      + "`NO_PROXY` names the upstream.")
+  static let concurrency = Setting(
+    "catalog.concurrency", .integer(1...10_000), default: 400,
+    "The most requests at Apple at once. The server learns by itself how many requests a second the quota "
+      + "allows.")
 
-  static var known: [KnownSetting] {
-    [
-      KnownSetting(enabled), KnownSetting(upstream), KnownSetting(caFile), KnownSetting(me), KnownSetting(proxy),
-      KnownSetting(concurrency),
-    ] + Cache.known + Timeouts.known
-  }
+  static let known: [any SettingRow] =
+    [enabled, upstream, caFile, me, proxy, concurrency] + Cache.known + Timeouts.known
 
   /// Nil if it is turned off, or invalid.
   ///
@@ -94,21 +104,24 @@ extension Settings.Catalog {
 }
 
 extension Settings.Catalog.Cache {
-  static let maxBytes = Setting("catalog.cache.maxBytes", .size(0...64 << 30), default: 64 << 20)
-  static let lifetime = Setting("catalog.cache.lifetime", .duration(seconds: 0...86_400), default: .seconds(300))
+  static let maxBytes = Setting(
+    "catalog.cache.maxBytes", .size(0...64 << 30), default: 64 << 20,
+    "The memory that the cache may use; 0 turns it off.")
+  static let lifetime = Setting(
+    "catalog.cache.lifetime", .duration(seconds: 0...86_400), default: .seconds(300),
+    "How long a response is fresh if Apple does not say.")
   static let notFoundLifetime = Setting(
-    "catalog.cache.notFoundLifetime", .duration(seconds: 0...86_400), default: .seconds(60))
+    "catalog.cache.notFoundLifetime", .duration(seconds: 0...86_400), default: .seconds(60),
+    "The same for a 404.")
   static let staleWhileRevalidate = Setting(
-    "catalog.cache.staleWhileRevalidate", .duration(seconds: 0...86_400), default: .seconds(60))
+    "catalog.cache.staleWhileRevalidate", .duration(seconds: 0...86_400), default: .seconds(60),
+    "How long after that the server still serves it while it fetches a new one.")
   static let staleIfError = Setting(
-    "catalog.cache.staleIfError", .duration(seconds: 0...2_592_000), default: .seconds(86_400))
+    "catalog.cache.staleIfError", .duration(seconds: 0...2_592_000), default: .seconds(86_400),
+    "How long after that the server serves it if Apple cannot be reached, fails or has a 429.")
 
-  static var known: [KnownSetting] {
-    [
-      KnownSetting(maxBytes), KnownSetting(lifetime), KnownSetting(notFoundLifetime),
-      KnownSetting(staleWhileRevalidate), KnownSetting(staleIfError),
-    ]
-  }
+  static let known: [any SettingRow] =
+    [maxBytes, lifetime, notFoundLifetime, staleWhileRevalidate, staleIfError]
 
   init?(_ reader: inout SettingsReader) {
     let maxBytes = reader.read(Self.maxBytes)
@@ -124,15 +137,22 @@ extension Settings.Catalog.Cache {
 }
 
 extension Settings.Catalog.Timeouts {
-  static let connect = Setting("catalog.timeouts.connect", .duration(seconds: 1...60), default: .seconds(5))
-  static let firstByte = Setting("catalog.timeouts.firstByte", .duration(seconds: 1...300), default: .seconds(10))
-  static let whole = Setting("catalog.timeouts.whole", .duration(seconds: 1...600), default: .seconds(30))
+  static let connect = Setting(
+    "catalog.timeouts.connect", .duration(seconds: 1...60), default: .seconds(5),
+    "For a connection to Apple: name, address, TLS.")
+  static let firstByte = Setting(
+    "catalog.timeouts.firstByte", .duration(seconds: 1...300), default: .seconds(10),
+    "From the request to the head of Apple's response.")
+  static let whole = Setting(
+    "catalog.timeouts.whole", .duration(seconds: 1...600), default: .seconds(30),
+    "For the whole request, retries included.")
   static let staleAfter = Setting(
-    "catalog.timeouts.staleAfter", .duration(milliseconds: 0...600_000), default: .milliseconds(500))
+    "catalog.timeouts.staleAfter", .duration(milliseconds: 0...600_000), default: .milliseconds(500),
+    "How long a caller waits for Apple when a usable stale response exists. Then the caller gets that one, and "
+      + "the request to Apple continues.")
 
-  static var known: [KnownSetting] {
-    [KnownSetting(connect), KnownSetting(firstByte), KnownSetting(whole), KnownSetting(staleAfter)]
-  }
+  static let known: [any SettingRow] =
+    [connect, firstByte, whole, staleAfter]
 
   init?(_ reader: inout SettingsReader) {
     let connect = reader.read(Self.connect)

@@ -12,10 +12,15 @@ extension Settings {
 }
 
 extension Settings.Log {
-  static let level = Setting<Logger.Level>("log.level", .word, default: .info)
-  static let format = Setting<LogFormat>("log.format", .word, default: .json)
+  static let level = Setting<Logger.Level>(
+    "log.level", .word, default: .info,
+    "The least severe lines that the log has; above `info` it has no access lines.")
+  static let format = Setting<LogFormat>(
+    "log.format", .word, default: .json,
+    "The form of a line. Default on a terminal: `text`.")
 
-  static var known: [KnownSetting] { [KnownSetting(level), KnownSetting(format)] }
+  static let known: [any SettingRow] =
+    [level, format]
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
     let format = reader.isSet(Self.format.path) ? reader.read(Self.format) : host.logsToTerminal ? .text : .json
@@ -33,9 +38,13 @@ extension Settings {
 }
 
 extension Settings.Audit {
-  static let file = Setting("audit.file", .path)
+  static let file = Setting(
+    "audit.file", .path, example: #""/var/log/musickit-token-server/audit.log""#,
+    "The file of the [audit log](operations.md#audit-log), which may be rotated by moving it away. Default: the "
+      + "log.")
 
-  static var known: [KnownSetting] { [KnownSetting(file)] }
+  static let known: [any SettingRow] =
+    [file]
 
   /// Nil if it is invalid.
   init?(_ reader: inout SettingsReader) {
@@ -61,14 +70,21 @@ extension Settings {
 }
 
 extension Settings.Admin {
-  static let enabled = Setting("admin.enabled", .bool, default: true)
-  static let host = Setting("admin.host", .listenHost, default: .address("127.0.0.1"))
-  static let port = Setting("admin.port", .integer(0...65_535), default: 8081)
-  static let hosts = Setting<[String]>("admin.hosts", .hostNames)
+  static let enabled = Setting(
+    "admin.enabled", .bool, default: true,
+    "The listener for operators.")
+  static let host = Setting(
+    "admin.host", .listenHost, default: .address("127.0.0.1"),
+    "As `server.host`.")
+  static let port = Setting(
+    "admin.port", .integer(0...65_535), default: 8081,
+    "0 picks a free port.")
+  static let hosts = Setting<[String]>(
+    "admin.hosts", .hostNames, example: #"["metrics.internal"]"#,
+    "As `server.hosts`. Default: none on loopback, else any.")
 
-  static var known: [KnownSetting] {
-    [KnownSetting(enabled), KnownSetting(host), KnownSetting(port), KnownSetting(hosts)]
-  }
+  static let known: [any SettingRow] =
+    [enabled, host, port, hosts]
 
   /// Nil if it is turned off, or invalid.
   init?(_ reader: inout SettingsReader) {

@@ -24,18 +24,26 @@ extension Settings.MusicKit {
     "musickit.teamID",
     .identifier("write the Team ID from the membership details of your Apple developer account") {
       (text) throws(IdentifierError) in try TeamID(text)
-    })
+    }, example: #""TEAM123456""#,
+    "The 10-character Team ID of your Apple developer account. Required.")
   static let keyID = Setting<KeyID>(
     "musickit.keyID",
     .identifier("write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8") {
       (text) throws(IdentifierError) in try KeyID(text)
-    })
-  static let keyFile = Setting("musickit.keyFile", .path)
-  static let key = Setting<SecretBytes>("musickit.key", .secret("write the text of the .p8 file"), isSecret: true)
+    }, example: #""ABC1234567""#,
+    "The key's 10-character ID. Default: the one in the file name `AuthKey_<KEYID>.p8`. Required with "
+      + "`musickit.key`.")
+  static let keyFile = Setting(
+    "musickit.keyFile", .path, example: #""AuthKey_ABC1234567.p8""#,
+    "The MusicKit private key, the `.p8` file from Apple. This or `musickit.key` is required.")
+  static let key = Setting<SecretBytes>(
+    "musickit.key", .secret("write the text of the .p8 file"), isSecret: true,
+    example: #""-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n""#,
+    "The key itself, for places that have secrets only in variables. No flag sets it, because other users can "
+      + "see flags.")
 
-  static var known: [KnownSetting] {
-    [KnownSetting(teamID), KnownSetting(keyID), KnownSetting(keyFile), KnownSetting(key)]
-  }
+  static let known: [any SettingRow] =
+    [teamID, keyID, keyFile, key]
 
   init?(_ reader: inout SettingsReader) {
     let teamID = reader.read(Self.teamID)
@@ -89,11 +97,19 @@ extension Settings.Token {
   /// Apple's six months: no token may live longer.
   static let cap = 15_777_000
 
-  static let ttl = Setting("token.ttl", .duration(seconds: 60...cap), default: .seconds(12 * 3600))
-  static let maxTTL = Setting("token.maxTTL", .duration(seconds: 60...cap), default: .seconds(24 * 3600))
-  static let backdate = Setting("token.backdate", .duration(seconds: 0...3600), default: .seconds(60))
+  static let ttl = Setting(
+    "token.ttl", .duration(seconds: 60...cap), default: .seconds(12 * 3600),
+    "The lifetime of a token from now. A token in a browser should outlive a listening session, because MusicKit "
+      + "JS takes no new token while it plays.")
+  static let maxTTL = Setting(
+    "token.maxTTL", .duration(seconds: 60...cap), default: .seconds(24 * 3600),
+    "The longest lifetime that a request may have; `token.ttl` if that is longer.")
+  static let backdate = Setting(
+    "token.backdate", .duration(seconds: 0...3600), default: .seconds(60),
+    "How far `iat` lies in the past, for verifiers whose clock is slow.")
 
-  static var known: [KnownSetting] { [KnownSetting(ttl), KnownSetting(maxTTL), KnownSetting(backdate)] }
+  static let known: [any SettingRow] =
+    [ttl, maxTTL, backdate]
 
   init?(_ reader: inout SettingsReader) {
     let backdate = reader.read(Self.backdate)

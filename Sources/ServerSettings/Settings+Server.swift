@@ -59,31 +59,62 @@ extension Settings {
 }
 
 extension Settings.Server {
-  static let host = Setting("server.host", .listenHost, default: .address("127.0.0.1"))
-  static let port = Setting("server.port", .integer(0...65_535), default: 8080)
-  static let unixSocket = Setting("server.unixSocket", .socketPath)
-  static let certificateFile = Setting("server.tls.certificateFile", .path)
-  static let keyFile = Setting("server.tls.keyFile", .path)
-  static let clientCAFile = Setting("server.tls.clientCAFile", .path)
-  static let hsts = Setting("server.tls.hsts", .duration(seconds: 0...63_072_000))
+  static let host = Setting(
+    "server.host", .listenHost, default: .address("127.0.0.1"),
+    "An IP address, `localhost`, or `*` for every address of IPv6 and IPv4.")
+  static let port = Setting(
+    "server.port", .integer(0...65_535), default: 8080,
+    "0 picks a free port.")
+  static let unixSocket = Setting(
+    "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#,
+    "A Unix-domain socket instead of host and port.")
+  static let certificateFile = Setting(
+    "server.tls.certificateFile", .path, example: #""/etc/musickit-token-server/tls.crt""#,
+    "PEM, the leaf first and then its chain. Certificate and key turn on HTTPS.")
+  static let keyFile = Setting(
+    "server.tls.keyFile", .path, example: #""/etc/musickit-token-server/tls.key""#,
+    "PEM, not encrypted.")
+  static let clientCAFile = Setting(
+    "server.tls.clientCAFile", .path, example: #""/etc/musickit-token-server/client-ca.pem""#,
+    "PEM, the CAs that the server trusts for client certificates. The server requests a certificate, and a "
+      + "client may send none. A certificate that does not verify ends the handshake.")
+  static let hsts = Setting(
+    "server.tls.hsts", .duration(seconds: 0...63_072_000), example: #""1h""#,
+    "Responses over TLS, errors included, have `Strict-Transport-Security: max-age=…`, and browsers then use "
+      + "only HTTPS for that time. Begin with a short time: only browsers that return see a change. `0s` revokes it.")
   static let trustedProxies = Setting(
     "server.trustedProxies",
-    .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [])
-  static let proxyProtocol = Setting("server.proxyProtocol", .bool, default: false)
-  static let hosts = Setting<[String]>("server.hosts", .hostNames)
-  static let drainDelay = Setting("server.drain.delay", .duration(seconds: 0...3600), default: .zero)
-  static let drainTimeout = Setting("server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30))
-  static let loops = Setting("server.loops", .integer(1...256))
-  static let poller = Setting<Poller>("server.poller", .word, default: .epoll)
+    .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [],
+    "Addresses or CIDR ranges whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and which are "
+      + "exempt from the limit per address; see [behind a proxy](operations.md#behind-a-proxy).")
+  static let proxyProtocol = Setting(
+    "server.proxyProtocol", .bool, default: false,
+    "Whether trusted proxies begin each connection with a PROXY header, version 1 or 2; a connection without one "
+      + "closes. Needs `server.trustedProxies`; never on the admin listener.")
+  static let hosts = Setting<[String]>(
+    "server.hosts", .hostNames, example: #"["tokens.example.com"]"#,
+    "The host names that requests may name, beside IP addresses and `localhost`; others get 421. Default: any "
+      + "name, and none on a loopback listener that serves callers without credentials; see [host "
+      + "names](operations.md#host-names).")
+  static let drainDelay = Setting(
+    "server.drain.delay", .duration(seconds: 0...3600), default: .zero,
+    "How long after `SIGTERM` the server still serves everything while `/readyz` has 503, for load balancers to "
+      + "notice.")
+  static let drainTimeout = Setting(
+    "server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30),
+    "How long requests may take after the delay.")
+  static let loops = Setting(
+    "server.loops", .integer(1...256), example: "2",
+    "Event loops, a thread each. Default: as many as the cores that affinity and cgroup quota allow.")
+  static let poller = Setting<Poller>(
+    "server.poller", .word, default: .epoll,
+    "How event loops wait; `poll` excludes epoll while you look for a fault.")
 
-  static var known: [KnownSetting] {
+  static let known: [any SettingRow] =
     [
-      KnownSetting(host), KnownSetting(port), KnownSetting(unixSocket), KnownSetting(certificateFile),
-      KnownSetting(keyFile), KnownSetting(clientCAFile), KnownSetting(hsts), KnownSetting(trustedProxies),
-      KnownSetting(proxyProtocol), KnownSetting(hosts), KnownSetting(drainDelay), KnownSetting(drainTimeout),
-      KnownSetting(loops), KnownSetting(poller),
+      host, port, unixSocket, certificateFile, keyFile, clientCAFile, hsts, trustedProxies, proxyProtocol, hosts,
+      drainDelay, drainTimeout, loops, poller,
     ] + ServerLimits.table.map(\.known)
-  }
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
     let address = Self.readAddress(&reader)

@@ -39,8 +39,8 @@ extension Settings {
     package let proxies: ProxyEnvironment
   }
 
-  /// Every known setting, in the order of the documentation.
-  static let known: [KnownSetting] =
+  /// Every setting, in the order of the documents.
+  static let known: [any SettingRow] =
     MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Audit.known
     + Log.known
 

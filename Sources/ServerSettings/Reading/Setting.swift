@@ -1,21 +1,60 @@
 package import Cryptography
 
-/// One known setting.
-struct Setting<Value: Sendable>: Sendable {
-  /// Its path in the file, the components joined by dots.
+/// A setting: one row, which is all that the reader, the errors, the environment, the documents and the example
+/// configuration know of it.
+struct Setting<Value: Sendable>: SettingRow {
   let path: String
   let type: SettingType<Value>
   /// The value if the setting is not written; nil if it has no fixed default.
   let fallback: Value?
-  /// Whether errors must not quote the value and flags must not carry it.
   let isSecret: Bool
+  let example: String?
+  let text: String
 
-  init(_ path: String, _ type: SettingType<Value>, default fallback: Value? = nil, isSecret: Bool = false) {
+  init(
+    _ path: String, _ type: SettingType<Value>, default fallback: Value? = nil, isSecret: Bool = false,
+    example: String? = nil, _ text: String
+  ) {
     self.path = path
     self.type = type
     self.fallback = fallback
     self.isSecret = isSecret
+    self.example = example
+    self.text = text
   }
+}
+
+/// What is known of a setting without its value's type: enough to find it, and to document it.
+protocol SettingRow: Sendable {
+  /// Its path in the file, the components joined by dots.
+  var path: String { get }
+  /// What it is for, in sentences of Markdown on one line.
+  var text: String { get }
+  /// A value for the example configuration, in JSON5, if the setting has no fixed default.
+  var example: String? { get }
+  /// Whether errors must not quote the value and flags must not carry it.
+  var isSecret: Bool { get }
+  /// Whether a variable or flag holds it as JSON5 rather than as bare text.
+  var isList: Bool { get }
+  /// Its values in a few words; nil if ``text`` says it.
+  var values: String? { get }
+  /// Its default as one writes it in JSON5; nil if it has no fixed one.
+  var defaultText: String? { get }
+  /// What `content` is as one writes it in JSON5; nil if the setting refuses it.
+  func canonical(_ content: RawSetting.Content) -> String?
+}
+
+extension SettingRow {
+  /// The environment variable that holds it.
+  var variable: String { variableName(of: path) }
+}
+
+extension Setting {
+  var isList: Bool { type.isList }
+  var values: String? { type.values }
+  var defaultText: String? { fallback.map(type.write) }
+
+  func canonical(_ content: RawSetting.Content) -> String? { (try? type.parse(content)).map(type.write) }
 }
 
 /// A setting as it was written, not yet understood.
@@ -51,28 +90,6 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// What is known of a setting without its value's type: enough to find it, and to document it.
-struct KnownSetting: Sendable {
-  let path: String
-  let isList: Bool
-  let isSecret: Bool
-  /// Its default as one writes it in JSON5; nil if it has no fixed one.
-  let fallback: String?
-  /// What `content` is as one writes it in JSON5; nil if the setting refuses it.
-  let canonical: @Sendable (RawSetting.Content) -> String?
-
-  init<Value>(_ setting: Setting<Value>) {
-    path = setting.path
-    isList = setting.type.isList
-    isSecret = setting.isSecret
-    fallback = setting.fallback.map(setting.type.write)
-    canonical = { content in (try? setting.type.parse(content)).map(setting.type.write) }
-  }
-
-  /// The environment variable that holds it.
-  var variable: String { variableName(of: path) }
-}
-
 /// The environment variable of a path: `server.tls.certificateFile` is `SERVER_TLS_CERTIFICATE_FILE`.
 ///
 /// A word begins at a capital after a small letter. A run of capitals is one word. If a small letter follows the run,
@@ -92,11 +109,11 @@ func variableName(of path: String) -> String {
 
 /// Which settings there are, and in which sections.
 struct SettingsSchema: Sendable {
-  let settings: [String: KnownSetting]
+  let settings: [String: any SettingRow]
   /// The paths of the objects that hold settings; the whole file's is empty.
   let sections: Set<String>
 
-  init(_ known: [KnownSetting]) {
+  init(_ known: [any SettingRow]) {
     settings = Dictionary(known.map { ($0.path, $0) }) { first, _ in first }
     var sections: Set<String> = [""]
     for setting in known {

@@ -7,7 +7,7 @@ extension SettingType where Value == JSON5Value {
   /// A list or an object that is read member by member, with errors of its own for each.
   static func structure(_ isRight: @escaping @Sendable (JSON5Value) -> Bool, remedy: String) -> SettingType {
     SettingType(
-      isList: true,
+      isList: true, values: nil,
       parse: { (content) throws(InvalidValue) in
         guard case .json(let value) = content else { throw InvalidValue(problem: "is text", remedy: remedy) }
         guard isRight(value) else { throw .wrongType(value, remedy: remedy) }
@@ -71,7 +71,7 @@ extension SettingType where Value == SubjectName {
 extension SettingType where Value == Double {
   /// A number within `range`, whole or not.
   static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
-    scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
+    scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) { (content) throws(InvalidValue) in
       let text: String
       switch content {
       case .json(.integer(let value)): text = "\(value)"
@@ -200,7 +200,7 @@ extension SettingType where Value == [String] {
     let remedy = "write a list such as [\"tokens.example.com\"]; IP addresses and localhost are always answered"
     let names = list(of: .hostName, remedy: remedy)
     return SettingType(
-      isList: true,
+      isList: true, values: nil,
       parse: { (content) throws(InvalidValue) in
         let hosts = try names.parse(content)
         guard !hosts.isEmpty else { throw InvalidValue(problem: "is empty", remedy: "name some, or leave it out") }

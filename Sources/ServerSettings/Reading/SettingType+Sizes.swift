@@ -1,10 +1,9 @@
 extension SettingType where Value == Int {
   /// A number of bytes within `range`: `"64KB"`, `"64MB"`, or bare. A kilobyte here has 1024 bytes, as in nginx.
   static func size(_ range: ClosedRange<Int>) -> SettingType {
-    let remedy =
-      "write a size such as \"64KB\" or \"1MB\", from \(sizeText(range.lowerBound)) to "
-      + sizeText(range.upperBound)
-    return scalar(write: { "\"\(sizeText($0))\"" }) { (content) throws(InvalidValue) in
+    let values = "\(sizeText(range.lowerBound)) to \(sizeText(range.upperBound))"
+    let remedy = "write a size such as \"64KB\" or \"1MB\", from \(values)"
+    return scalar(values: values, write: { "\"\(sizeText($0))\"" }) { (content) throws(InvalidValue) in
       let size: Int?
       switch content {
       case .json(.integer(let value)): size = value

@@ -6,6 +6,8 @@ import HTTPMessages
 package struct SettingType<Value: Sendable>: Sendable {
   /// Whether a variable or flag holds it as JSON5 rather than as bare text.
   let isList: Bool
+  /// Its values in a few words, for the documents: `1s to 5m`; nil if the setting's sentence says it.
+  let values: String?
   /// Understands a value, or says what would be right.
   package let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   /// The value as one writes it in JSON5.
@@ -13,19 +15,21 @@ package struct SettingType<Value: Sendable>: Sendable {
 
   /// A type that is written as one word, number or string.
   static func scalar(
+    values: String? = nil,
     write: @escaping @Sendable (Value) -> String,
     parse: @escaping @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   ) -> SettingType {
-    SettingType(isList: false, parse: parse, write: write)
+    SettingType(isList: false, values: values, parse: parse, write: write)
   }
 
   /// A type that is written as a string.
   static func string(
     _ remedy: String,
+    values: String? = nil,
     write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" },
     parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
   ) -> SettingType {
-    scalar(write: write) { (content) throws(InvalidValue) in
+    scalar(values: values, write: write) { (content) throws(InvalidValue) in
       switch content {
       case .text(let text), .json(.string(let text)): return try parse(text)
       case .json(let other): throw .wrongType(other, remedy: remedy)
@@ -40,7 +44,7 @@ extension SettingType {
   static func list<Element: Sendable>(of element: SettingType<Element>, remedy: String) -> SettingType
   where Value == [Element] {
     SettingType(
-      isList: true,
+      isList: true, values: nil,
       parse: { (content) throws(InvalidValue) in
         guard case .json(.array(let values)) = content else {
           guard case .json(let other) = content else { throw InvalidValue(problem: "is text", remedy: remedy) }
@@ -71,7 +75,9 @@ extension SettingType where Value == Duration {
   ) -> SettingType {
     let bounds = "\(durationWords(milliseconds: range.lowerBound)) to \(durationWords(milliseconds: range.upperBound))"
     let remedy = "write a duration such as \"\(example)\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
-    return scalar(write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
+    let values =
+      "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
+    return scalar(values: values, write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
       (content) throws(InvalidValue) in
       let text: String
       switch content {
@@ -182,7 +188,7 @@ extension SettingType where Value == SecretBytes {
 
 extension SettingType where Value == Bool {
   /// `true` or `false`.
-  static let bool = SettingType.scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
+  static let bool = SettingType.scalar(values: "true, false", write: { "\($0)" }) { (content) throws(InvalidValue) in
     let remedy = "write true or false"
     switch content {
     case .json(.bool(let value)): return value
@@ -199,7 +205,8 @@ extension SettingType where Value == Int {
   /// A whole number within `range`.
   static func integer(_ range: ClosedRange<Int>) -> SettingType {
     let remedy = "write a whole number from \(range.lowerBound) to \(range.upperBound)"
-    return scalar(write: { "\($0)" }) { (content) throws(InvalidValue) in
+    return scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) {
+      (content) throws(InvalidValue) in
       let number: Int
       switch content {
       case .json(.integer(let value)): number = value
@@ -224,7 +231,8 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
   static var word: SettingType {
     let words = Value.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
     let remedy = "write one of \(words)"
-    return string(remedy, write: { "\"\($0.rawValue)\"" }) { (text) throws(InvalidValue) in
+    let values = words.replacing("\"", with: "")
+    return string(remedy, values: values, write: { "\"\($0.rawValue)\"" }) { (text) throws(InvalidValue) in
       guard let value = Value(rawValue: text) else {
         throw InvalidValue(problem: "\(quoted(text)) is not among its values", remedy: remedy)
       }

@@ -84,6 +84,8 @@ struct SettingsReader {
 
   /// The setting's value, else its default; nil if it has neither or is invalid, which is then noted.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
+    // A row outside of the list would be an unknown name in the file, and no document would have it.
+    assert(Settings.schema.settings[setting.path] != nil, "\(setting.path) is not among the known settings")
     guard let raw = layers.values[setting.path] else { return setting.fallback }
     do throws(InvalidValue) {
       return try setting.type.parse(raw.content)

@@ -65,21 +65,25 @@ extension OpenAPI {
     switch (method, path) {
     case ("get", "/token"):
       Operation(
-        summary: "A developer token", query: [tokenTTL, tokenOrigin], responses: ["200": "Token"],
+        summary: "A developer token, as JSON or bare as Accept prefers", query: [tokenTTL, tokenOrigin],
+        responses: ["200": "Token"],
         refusals: tokenRefusals)
     case ("post", "/token"):
       Operation(
-        summary: "A developer token; for pages on this server's own origin, whose GET bears no Origin",
+        summary: "The same for parameters in the content, and for pages on this server's own origin, whose GET has no "
+          + "Origin",
         content: "TokenRequest", responses: ["200": "Token"], refusals: tokenRefusals + ["413"])
     case ("get", "/healthz"):
       Operation(
-        summary: "Whether the process can answer", responses: ["200": "Status"], isForEverybody: true)
+        summary: "Whether the process can respond", responses: ["200": "Status"], isForEverybody: true)
     case ("get", "/readyz"):
       Operation(
         summary: "Whether the server can do its job now", responses: ["200": "Status", "503": "Status"],
         isForEverybody: true)
     case ("get", "/openapi.json"):
       Operation(summary: "This document", responses: ["200": "Resource"], isForEverybody: true)
+    case ("get", "/metrics"):
+      Operation(summary: "Metrics in the text format of Prometheus", isForEverybody: true)
     case ("get", "/v1/test"):
       Operation(
         summary: "Whether Apple takes the server's developer token", responses: ["200": "Accepted"],

@@ -70,7 +70,7 @@ struct ExampleConfigTests {
       value = try #require(members[String(name)], "config/example.json5 does not show it")
     }
     let canonical = try #require(setting.canonical(.json(value)))
-    if let fallback = setting.fallback, !Self.own.contains(path) { #expect(canonical == fallback) }
+    if let fallback = setting.defaultText, !Self.own.contains(path) { #expect(canonical == fallback) }
   }
 
   @Test("shows nothing that is no setting")

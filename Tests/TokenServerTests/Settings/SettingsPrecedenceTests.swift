@@ -63,13 +63,17 @@ struct SettingsPrecedenceTests {
       "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
       "log.format": ["\"json\"", "\"text\"", "\"json\""],
     ]
-    for row in ServerLimits.table {
-      values["server.limits.\(row.name)"] =
-        switch row.unit {
-        case .count: ["8", "9", "10"]
-        case .bytes where row.range.lowerBound > 3072: ["\"17MB\"", "\"18MB\"", "\"19MB\""]
-        case .bytes: ["\"1025B\"", "\"2KB\"", "\"3KB\""]
-        case .time: ["\"7s\"", "\"8s\"", "\"2m\""]
+    for limit in ServerLimits.table.map(\.known) {
+      let text = limit.defaultText ?? ""
+      values[limit.path] =
+        if !text.hasPrefix("\"") {
+          ["8", "9", "10"]
+        } else if text.hasSuffix("MB\"") {
+          ["\"17MB\"", "\"18MB\"", "\"19MB\""]
+        } else if text.hasSuffix("B\"") {
+          ["\"1025B\"", "\"2KB\"", "\"3KB\""]
+        } else {
+          ["\"7s\"", "\"8s\"", "\"2m\""]
         }
     }
     return values

@@ -1,0 +1,94 @@
+#if DEBUG
+  import DeveloperToken
+  import Glibc
+  import HTTPServer
+  import HTTPTypes
+  import Logging
+  import Memory
+  @testable import ServerSettings
+  import Telemetry
+  @testable import TokenServer
+
+  /// The tables of the endpoints: the routers' own routes, as `/openapi.json` describes them.
+  struct EndpointTables {
+    let `public`: String
+    let admin: String
+
+    init() throws {
+      let snapshot = try Self.snapshot()
+      // The router's last pattern is the description itself.
+      `public` = Self.table(of: snapshot.publicRouter.patterns)
+      admin = Self.table(of: snapshot.adminRouter.patterns)
+    }
+
+    private static func table(of patterns: [RoutePattern]) -> String {
+      var table = MarkdownTable("request", "response", "statuses")
+      for pattern in patterns {
+        var rows: [(methods: [String], operation: OpenAPI.Operation)] = []
+        for method in pattern.methods.map({ "\($0)".uppercased() }) {
+          let operation = OpenAPI.description(of: method.lowercased(), at: pattern.path)
+          if let last = rows.last, last.operation.summary == operation.summary {
+            rows[rows.count - 1].methods.append(method)
+          } else {
+            rows.append(([method], operation))
+          }
+        }
+        for (methods, operation) in rows {
+          let statuses = Set(operation.responses.keys).union(operation.refusals).sorted()
+          table.add(
+            "\(methods.joined(separator: ", ")) \(pattern.path)".code, operation.summary,
+            statuses.joined(separator: ", "))
+        }
+      }
+      return table.text
+    }
+
+    /// A server's routes with everything on, without listeners and loops.
+    private static func snapshot() throws -> RuntimeSnapshot {
+      let input = SettingsInput(
+        environment: [
+          "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "AuthKey_ABC1234567.p8", "CATALOG_ME": "true",
+          "ACCESS_ANONYMOUS": "{ token: true }",
+        ], host: HostFacts(openFiles: 10_000, cores: 1, logsToTerminal: false))
+      let loaded = try Settings.load(input)
+      let settings = loaded.settings
+      let logger = Logger(label: "tables") { _ in SwiftLogNoOpLogHandler() }
+      let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
+      let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
+      let memory = MemoryBudget(limit: settings.server.limits.memory)
+      let catalog = try settings.catalog.map {
+        try CatalogService($0, connectionsPerLoop: 1, loops: [], memory: memory, logger: logger)
+      }
+      let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
+      return try RuntimeSnapshot(
+        RuntimeSnapshot.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
+        health: Health(),
+        metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory),
+        catalog: catalog)
+    }
+  }
+
+  /// The table of the error codes, by status.
+  enum ErrorTable {
+    static var text: String {
+      var table = MarkdownTable("`code`", "status", "when")
+      let codes = ErrorCode.allCases.enumerated().sorted {
+        ($0.element.status.code, $0.offset) < ($1.element.status.code, $1.offset)
+      }
+      for (_, code) in codes { table.add(code.rawValue.code, "\(code.status)", code.meaning) }
+      return table.text
+    }
+  }
+
+  /// The table of the metrics.
+  enum MetricTable {
+    static var text: String {
+      var table = MarkdownTable("metric", "type", "labels", "meaning")
+      for metric in ServerMetrics.all {
+        let labels = metric.labels.isEmpty ? "–" : metric.labels.map(\.code).joined(separator: ", ")
+        table.add(metric.name.code, metric.kind.rawValue, labels, metric.help)
+      }
+      return table.text
+    }
+  }
+#endif
