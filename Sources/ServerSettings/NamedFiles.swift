@@ -1,9 +1,10 @@
 import Access
+import DeveloperToken
 import Glibc
-import TLS
+package import TLS
 
-/// The files that settings name. A start and a reload look at all of them before anything of the settings is in use, and
-/// so does `check-config`: what one of them finds wrong, the others do.
+/// The files that settings name. `check-config`, a start and a reload all read them by ``load(resumingTicketsOf:)``: what
+/// one of them finds wrong, the others do.
 package struct NamedFiles: Sendable {
   var musickit: Settings.MusicKit?
   var tls: Settings.Server.TLSFiles?
@@ -11,80 +12,42 @@ package struct NamedFiles: Sendable {
   var clients: [ClientCandidate]
   var audit: Settings.Audit?
 
-  /// Opens them: what a start would fail on, and what it would warn of. Blocks: not for an event loop.
-  package func check() -> (errors: [SettingsError], warnings: [String]) {
-    let key = musickit?.checkKey() ?? (errors: [], warnings: [])
-    let tls = tls?.check() ?? (errors: [], warnings: [])
-    let catalog = catalog?.check() ?? []
-    let clients = clients.enumerated().map { $1.check(at: "\(Settings.Access.clients.path)[\($0)]") }
-    let audit = audit?.check() ?? []
-    return (
-      key.errors + tls.errors + catalog + clients.flatMap(\.errors) + audit,
-      key.warnings + tls.warnings + clients.flatMap(\.warnings)
-    )
+  /// Reads each file once, and checks what it holds. Blocks: not for an event loop.
+  ///
+  /// - Parameter previous: The TLS context in use, whose clients may resume their sessions.
+  /// - Returns: What the files hold, nil if anything is wrong; all that is wrong; and what there is to warn of.
+  package func load(
+    resumingTicketsOf previous: TLSContext? = nil
+  ) -> (files: LoadedFiles?, errors: [SettingsError], warnings: [String]) {
+    var loader = FileLoader()
+    let key = musickit.flatMap { loader.key(of: $0) }
+    let context = tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) }
+    let upstream = loader.authorities(catalog?.caFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
+    for (index, client) in clients.enumerated() {
+      loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
+    }
+    loader.errors += audit?.check() ?? []
+    guard loader.errors.isEmpty, let key, let upstream else { return (nil, loader.errors, loader.warnings) }
+    let files = LoadedFiles(
+      key: key, tls: context, upstreamAuthorities: upstream, keySets: loader.keySets, warnings: loader.warnings)
+    return (files, [], loader.warnings)
   }
 
-  /// These files, without the fixed ones that `running` uses and that a reload does not change. A changed or missing
-  /// fixed file must not prevent the server from loading a new key or a new list of clients.
-  package func leavingOutFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
+  /// The files that a reload reads: these, without fixed ones that `running` uses already, and with the certificate that
+  /// `running` needs even if `settings` no longer name it. A changed or missing fixed file must not prevent the server
+  /// from loading a new key or a new list of clients.
+  package func keepingFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
     var files = self
     if settings.catalog == running.catalog { files.catalog = nil }
     if settings.audit == running.audit { files.audit = nil }
+    files.tls = files.tls ?? running.server.tls
     return files
-  }
-}
-
-extension Settings.Catalog {
-  /// Reads the certificates that the upstream is trusted by.
-  fileprivate func check() -> [SettingsError] {
-    do throws(TLSError) {
-      _ = try TLSClientContext(caFile: caFile)
-      return []
-    } catch {
-      return [SettingsError(Self.caFile.path, problem: "\(error)")]
-    }
-  }
-}
-
-extension ClientCandidate {
-  /// Reads the keys of its identity provider, if they are in a file, and whom to trust for them, if they are not.
-  fileprivate func check(at path: String) -> (errors: [SettingsError], warnings: [String]) {
-    var errors: [SettingsError] = []
-    var warnings: [String] = []
-    if let keySetFile, let (problem, remedy) = Self.problem(ofKeySet: keySetFile, &warnings) {
-      errors.append(SettingsError("\(path).jwt.jwksFile", problem: problem, remedy: remedy))
-    }
-    if fetchesKeySet {
-      do throws(TLSError) { _ = try TLSClientContext(caFile: caFile) } catch {
-        errors.append(SettingsError("\(path).jwt.caFile", problem: "\(error)"))
-      }
-    }
-    return (errors, warnings)
-  }
-
-  private static func problem(
-    ofKeySet file: String, _ warnings: inout [String]
-  ) -> (problem: String, remedy: String?)? {
-    let json: [UInt8]
-    do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
-      return ("the file \(quotedPath(file)) \(error)", "write the path of a readable JWK Set")
-    }
-    if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
-      return (
-        "the file \(quotedPath(file)) holds a web page",
-        "write the path of a JWK Set, JSON of the form {\"keys\": […]}"
-      )
-    }
-    do { warnings += try JSONWebKeySet(json).findings.map { "The key set \(quotedPath(file)): \($0)" } } catch {
-      return ("\(quotedPath(file)) is no JWK Set that can be used. \(error)", nil)
-    }
-    return nil
   }
 }
 
 extension Settings.Audit {
   /// Looks whether the file could be opened, and leaves it as it is.
-  fileprivate func check() -> [SettingsError] {
+  func check() -> [SettingsError] {
     guard let file else { return [] }
     guard let reason = Self.obstacle(file) else { return [] }
     return [

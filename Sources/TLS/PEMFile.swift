@@ -1,8 +1,20 @@
 import COpenSSL
 import Glibc
 
-/// The bytes of a certificate or key file, wiped when let go.
-@safe struct PEMFile: ~Copyable {
+/// A certificate or key file as it was when it was read, once; its bytes are wiped when the last reference goes.
+///
+/// `@unchecked Sendable`: the bytes are only read, and nothing but ``deinit`` frees them.
+@safe public final class PEMFile: @unchecked Sendable {
+  /// Why a file cannot be read, or is no file of PEM's size.
+  public enum Failure: Error, Equatable {
+    /// The system's error number.
+    case system(Int32)
+    case isDirectory
+    case isNotRegular
+    case isEmpty
+    case isTooLarge
+  }
+
   /// More than any chain or CA bundle, and little enough to read at once.
   static let maximumBytes = 4 * 1024 * 1024
 
@@ -14,23 +26,28 @@ import Glibc
   private let bytes: UnsafeMutableRawBufferPointer
 
   /// Reads all of the file.
-  /// - Throws: `configuration`, with a sentence that names the file, if it cannot be read or is no file of PEM's size.
-  init(_ path: String) throws(TLSError) {
+  public init(reading path: String) throws(Failure) {
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-    guard descriptor >= 0 else { throw Self.unreadable(path, errno) }
+    guard descriptor >= 0 else { throw .system(errno) }
     defer { close(descriptor) }
 
     var status = stat()
     var mount = statvfs()
     guard unsafe fstat(descriptor, &status) == 0, unsafe fstatvfs(descriptor, &mount) == 0 else {
-      throw Self.unreadable(path, errno)
+      throw .system(errno)
     }
-    try Self.check(status, path)
+    try Self.check(status)
 
-    unsafe bytes = try Self.read(descriptor, Int(status.st_size), path)
+    unsafe bytes = try Self.read(descriptor, Int(status.st_size))
     self.path = path
     mode = status.st_mode
     isOnReadOnlyMount = mount.f_flag & UInt(ST_RDONLY) != 0
+  }
+
+  /// The same.
+  /// - Throws: `configuration`, with a sentence that names the file.
+  convenience init(_ path: String) throws(TLSError) {
+    do throws(Failure) { try self.init(reading: path) } catch { throw error.of(path) }
   }
 
   deinit { unsafe Self.wipe(bytes) }
@@ -61,20 +78,19 @@ import Glibc
     return unsafe String(decoding: label, as: UTF8.self)
   }
 
-  private static func check(_ status: stat, _ path: String) throws(TLSError) {
-    guard status.st_mode & S_IFMT == S_IFREG else {
-      let kind = status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "not a regular file"
-      throw TLSError(.configuration, "'\(path)' is \(kind); name the PEM file itself.")
+  private static func check(_ status: stat) throws(Failure) {
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: break
+    case S_IFDIR: throw .isDirectory
+    default: throw .isNotRegular
     }
-    guard status.st_size > 0 else { throw TLSError(.configuration, "'\(path)' is empty; put the PEM into it.") }
-    guard status.st_size <= maximumBytes else {
-      throw TLSError(.configuration, "'\(path)' is larger than \(maximumBytes) bytes, so it is no PEM file of ours.")
-    }
+    guard status.st_size > 0 else { throw .isEmpty }
+    guard status.st_size <= maximumBytes else { throw .isTooLarge }
   }
 
   private static func read(
-    _ descriptor: Int32, _ size: Int, _ path: String
-  ) throws(TLSError) -> UnsafeMutableRawBufferPointer {
+    _ descriptor: Int32, _ size: Int
+  ) throws(Failure) -> UnsafeMutableRawBufferPointer {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 1)
     var filled = 0
     while filled < size {
@@ -83,7 +99,7 @@ import Glibc
       if count < 0, errno == EINTR { continue }
       guard count > 0 else {
         // The file is shorter than before: another process is rewriting it.
-        let error = unreadable(path, count == 0 ? EAGAIN : errno)
+        let error = Failure.system(count == 0 ? EAGAIN : errno)
         unsafe wipe(buffer)
         throw error
       }
@@ -97,9 +113,22 @@ import Glibc
     unsafe buffer.deallocate()
   }
 
-  private static func unreadable(_ path: String, _ code: Int32) -> TLSError {
-    let why = unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
-    return TLSError(.configuration, "'\(path)' cannot be read: \(why). Check the path and its permissions.")
+}
+
+extension PEMFile.Failure {
+  /// The error with a sentence that names the file and the fix; its cause is `configuration`.
+  public func of(_ path: String) -> TLSError {
+    let sentence =
+      switch self {
+      case .system(let code):
+        "cannot be read: \(unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"). Check the path "
+          + "and its permissions."
+      case .isDirectory: "is a directory; name the PEM file itself."
+      case .isNotRegular: "is not a regular file; name the PEM file itself."
+      case .isEmpty: "is empty; put the PEM into it."
+      case .isTooLarge: "is larger than \(PEMFile.maximumBytes) bytes, so it is no PEM file of ours."
+      }
+    return TLSError(.configuration, "'\(path)' \(sentence)")
   }
 }
 

@@ -21,25 +21,34 @@ public final class TLSClientContext: @unchecked Sendable {
   let tickets: SessionTickets
   private let lacksSystemStore: Locked<Bool>
 
-  /// Loads the certification authorities of `caFile`; the system's are left to ``loadSystemStore()``.
+  /// Loads these certification authorities; the system's are left to ``loadSystemStore()``.
   /// - Parameters:
-  ///   - caFile: PEM: the CAs to trust in place of the system's; nil for the system's, where OpenSSL looks for them.
-  ///   - caSetting: The setting that `caFile` is from, which errors name.
+  ///   - authorities: The CAs to trust in place of the system's; nil for the system's, where OpenSSL looks for them.
+  ///   - caSetting: The setting that names their file, which errors name.
   ///   - limits: What a server may cost.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
-    caFile: String? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
+    authorities: PEMFile?, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
   ) throws(TLSError) {
     let handle = try TLSContext.Handle(.client)
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
-    findings = if let caFile { unsafe try Self.trust(caFile, handle.pointer) } else { [] }
+    findings = if let authorities { unsafe try Self.trust(authorities, handle.pointer) } else { [] }
     self.caSetting = caSetting
-    lacksSystemStore = Locked(caFile == nil)
+    lacksSystemStore = Locked(authorities == nil)
     unsafe ServerIdentity.verify(on: handle.pointer)
     unsafe SessionTickets.keep(on: handle.pointer)
     self.handle = handle
     self.limits = limits
     tickets = SessionTickets()
+  }
+
+  /// Reads the file of this path, and loads its authorities.
+  public convenience init(
+    caFile: String? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
+  ) throws(TLSError) {
+    var authorities: PEMFile?
+    if let caFile { authorities = try PEMFile(caFile) }
+    try self.init(authorities: authorities, caSetting: caSetting, limits: limits)
   }
 
   /// Reads the system's certification authorities, if they are trusted and have not been read yet. The first session
@@ -55,14 +64,14 @@ public final class TLSClientContext: @unchecked Sendable {
     }
   }
 
-  private static func trust(_ caFile: String, _ context: OpaquePointer) throws(TLSError) -> [String] {
+  private static func trust(_ file: PEMFile, _ context: OpaquePointer) throws(TLSError) -> [String] {
     var lifetimes = AuthorityLifetimes()
-    try PEMFile(caFile).forEachCertificate { place, authority throws(TLSError) in
+    try file.forEachCertificate { place, authority throws(TLSError) in
       lifetimes.note(authority, place)
       guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1 else {
-        throw .configuration("Certificate \(place + 1) in '\(caFile)' cannot be used as a CA.")
+        throw .configuration("Certificate \(place + 1) in '\(file.path)' cannot be used as a CA.")
       }
     }
-    return lifetimes.findings(caFile)
+    return lifetimes.findings(file.path)
   }
 }

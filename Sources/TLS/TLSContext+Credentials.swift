@@ -4,11 +4,12 @@ import Glibc
 extension TLSContext {
   /// Loads the certificate and its chain, and returns when the certificate ends.
   static func loadChain(
-    _ path: String, into context: OpaquePointer, _ findings: inout [String]
+    _ file: PEMFile, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) -> Int {
+    let path = file.path
     var notAfter: Int?
     var below: Certificate?
-    try PEMFile(path).forEachCertificate { place, certificate throws(TLSError) in
+    try file.forEachCertificate { place, certificate throws(TLSError) in
       if place == 0 {
         unsafe try use(certificate, of: path, on: context)
         notAfter = certificate.notAfter
@@ -30,9 +31,9 @@ extension TLSContext {
 
   /// Loads the private key and holds it against the certificate loaded before.
   static func loadKey(
-    _ path: String, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
+    _ file: PEMFile, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) {
-    let file = try PEMFile(path)
+    let path = file.path
     guard file.mode & (S_IWGRP | S_IWOTH) == 0 else {
       throw TLSError(
         .configuration, "Others than its owner can write the key file '\(path)'; run 'chmod 600 \(path)'.")
@@ -57,12 +58,13 @@ extension TLSContext {
   /// Asks clients for certificates of the CAs in the file, and ties session tickets to exactly these CAs. Returns what
   /// names them.
   static func acceptClientCertificates(
-    of path: String?, _ context: OpaquePointer, _ findings: inout [String]
+    of file: PEMFile?, _ context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) -> [UInt8] {
     var identity = SessionIdentity()
-    if let path {
+    if let file {
+      let path = file.path
       var lifetimes = AuthorityLifetimes()
-      try PEMFile(path).forEachCertificate { place, authority throws(TLSError) in
+      try file.forEachCertificate { place, authority throws(TLSError) in
         lifetimes.note(authority, place)
         guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
           unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, identity.add(authority)

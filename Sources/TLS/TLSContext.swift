@@ -30,9 +30,9 @@ public final class TLSContext: @unchecked Sendable {
 
   /// Loads and checks a certificate and its key.
   /// - Parameters:
-  ///   - certificateFile: PEM: the server's certificate, then each intermediate one that leads up to the root.
-  ///   - keyFile: PEM: the private key of the first certificate, not encrypted.
-  ///   - clientCAFile: PEM: the CAs whose client certificates are accepted. If given, the server requests one. A client
+  ///   - certificate: The server's certificate, then each intermediate one that leads up to the root.
+  ///   - key: The private key of the first certificate, not encrypted.
+  ///   - clientCA: The CAs whose client certificates are accepted. If given, the server requests one. A client
   ///     may send no certificate. A certificate that does not verify ends the handshake.
   ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
   ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
@@ -43,7 +43,7 @@ public final class TLSContext: @unchecked Sendable {
   ///   - now: The time in seconds since 1970, by which keys of session tickets are replaced.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
-    certificateFile: String, keyFile: String, clientCAFile: String? = nil,
+    certificate: PEMFile, key: PEMFile, clientCA: PEMFile? = nil,
     applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
     limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
   ) throws(TLSError) {
@@ -51,9 +51,9 @@ public final class TLSContext: @unchecked Sendable {
     let protocols = try ApplicationProtocols(applicationProtocols)
     var findings: [String] = []
     unsafe try Self.applyPolicy(to: handle.pointer)
-    certificateNotAfter = unsafe try Self.loadChain(certificateFile, into: handle.pointer, &findings)
-    unsafe try Self.loadKey(keyFile, of: certificateFile, into: handle.pointer, &findings)
-    clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCAFile, handle.pointer, &findings)
+    certificateNotAfter = unsafe try Self.loadChain(certificate, into: handle.pointer, &findings)
+    unsafe try Self.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
+    clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCA, handle.pointer, &findings)
     if let previous, unsafe Self.haveSameKey(previous.handle.pointer, handle.pointer) {
       ticketKeys = previous.ticketKeys
     } else {
@@ -65,6 +65,20 @@ public final class TLSContext: @unchecked Sendable {
     self.protocols = protocols
     self.findings = findings
     self.limits = limits
+  }
+
+  /// Reads the files of these paths, and loads and checks what they hold.
+  public convenience init(
+    certificateFile: String, keyFile: String, clientCAFile: String? = nil,
+    applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
+    limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
+  ) throws(TLSError) {
+    let (certificate, key) = (try PEMFile(certificateFile), try PEMFile(keyFile))
+    var clientCA: PEMFile?
+    if let clientCAFile { clientCA = try PEMFile(clientCAFile) }
+    try self.init(
+      certificate: certificate, key: key, clientCA: clientCA,
+      applicationProtocols: applicationProtocols, resumingTicketsOf: previous, limits: limits, now: now)
   }
 }
 

@@ -52,16 +52,19 @@
         ], host: HostFacts(openFiles: 10_000, cores: 1, logsToTerminal: false))
       let loaded = try Settings.load(input)
       let settings = loaded.settings
+      let source = try RuntimeSnapshot.Source(
+        settings: settings, key: .generate(keyID: try KeyID("ABC1234567")), warnings: [], proxies: loaded.proxies)
       let logger = Logger(label: "tables") { _ in SwiftLogNoOpLogHandler() }
       let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
       let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
       let memory = MemoryBudget(limit: settings.server.limits.memory)
       let catalog = try settings.catalog.map {
-        try CatalogService($0, connectionsPerLoop: 1, loops: [], memory: memory, logger: logger)
+        try CatalogService(
+          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1, loops: [], memory: memory,
+          logger: logger)
       }
-      let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
       return try RuntimeSnapshot(
-        RuntimeSnapshot.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
+        source, access: access,
         health: Health(),
         metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory),
         catalog: catalog)

@@ -13,7 +13,7 @@ public struct CheckConfigCommand: Sendable {
   /// One line of summary and one for each of those who may ask, on standard output; or every error, one a line, on standard error.
   public func run() -> CommandResult {
     let draft = SettingsDraft(input)
-    let files = draft.files.check()
+    let files = draft.files.load()
     let errors = (draft.errors + files.errors).lines
     let warnings = (draft.warnings + files.warnings).map { "Warning: \($0)" }
     guard errors.isEmpty, let loaded = try? draft.complete() else {

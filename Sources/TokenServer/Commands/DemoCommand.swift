@@ -33,7 +33,7 @@ public struct DemoCommand: Sendable {
         SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0, openFiles: share,
         observer: SilentObserver())
       defer { sandbox.stop() }
-      let source = RuntimeSnapshot.Source(
+      let source = try RuntimeSnapshot.Source(
         settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))

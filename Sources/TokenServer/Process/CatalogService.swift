@@ -19,14 +19,17 @@ final class CatalogService: Sendable {
   let tally = UpstreamTally()
   private let clients: [ObjectIdentifier: UpstreamClient]
 
-  /// Throws a sentence when the certificates that the upstream is to be trusted by cannot be read.
+  /// Throws a sentence when the proxy to the upstream cannot be used.
+  ///
+  /// - Parameter authorities: Those that the server trusts for the upstream.
   init(
-    _ settings: Settings.Catalog, connectionsPerLoop: Int, loops: [IOLoop], memory: MemoryBudget, logger: Logger
+    _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, loops: [IOLoop],
+    memory: MemoryBudget, logger: Logger
   ) throws {
     var proxy = CatalogGateway.Configuration(settings)
     proxy.memory = memory
     self.proxy = CatalogGateway(proxy, observer: CatalogEvents(logger: logger, tally: tally))
-    var configuration = try UpstreamClient.Configuration(settings)
+    var configuration = try UpstreamClient.Configuration(settings, authorities)
     configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
     configuration.memory = memory
@@ -84,11 +87,11 @@ extension CatalogGateway.Configuration {
 }
 
 extension UpstreamClient.Configuration {
-  fileprivate init(_ settings: Settings.Catalog) throws {
+  fileprivate init(_ settings: Settings.Catalog, _ authorities: TLSClientContext) throws {
     let upstream = settings.upstream
     self.init(
       upstream.isSecure ? .https : .http, host: upstream.hostToResolve, port: upstream.port,
-      tls: upstream.isSecure ? try TLSClientContext(caFile: settings.caFile) : nil,
+      tls: upstream.isSecure ? authorities : nil,
       proxy: try settings.proxy.map { try UpstreamProxy($0) })
   }
 }

@@ -82,7 +82,7 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.settings.files + named)
       // A file that waits for a restart is watched only as long as it keeps the rest from being taken.
       files.watch(named + [loaded.settings.catalog?.caFile].compactMap { $0 })
-      let source = try RuntimeSnapshot.Source(loaded, replacing: current.settings)
+      let source = try RuntimeSnapshot.Source(loaded, replacing: current)
       let next = try RuntimeSnapshot(
         source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {

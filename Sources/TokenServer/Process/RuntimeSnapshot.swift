@@ -25,29 +25,27 @@ struct RuntimeSnapshot: Sendable {
   /// What a generation is made of.
   struct Source: Sendable {
     let settings: Settings
-    let key: SigningKey
+    let files: LoadedFiles
     var warnings: [String]
     let proxies: ProxyEnvironment
 
-    init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) {
-      self.settings = settings
-      self.key = key
-      self.warnings = warnings
-      self.proxies = proxies
+    /// Settings that name no files.
+    init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
+      (self.settings, self.warnings, self.proxies) = (settings, warnings, proxies)
+      files = try LoadedFiles(key: key)
     }
 
-    /// Looks at the files that the settings name, and reads the key.
+    /// Reads the files that the settings name.
     ///
     /// - Parameter running: What is in use already, if anything is.
     /// - Throws: `InvalidSettings` with all that is wrong with the files.
-    init(_ loaded: Settings.Loaded, replacing running: Settings? = nil) throws {
-      let files = running.map { loaded.files.leavingOutFixed(of: $0, comparedWith: loaded.settings) } ?? loaded.files
-      // What there is to warn of is told when they are read to be used.
-      let errors = files.check().errors
-      guard errors.isEmpty else { throw InvalidSettings(errors: errors, warnings: loaded.warnings) }
-      self.init(
-        settings: loaded.settings, key: try loaded.settings.musickit.loadKey(), warnings: loaded.warnings,
-        proxies: loaded.proxies)
+    init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
+      let named =
+        running.map { loaded.files.keepingFixed(of: $0.settings, comparedWith: loaded.settings) } ?? loaded.files
+      let (files, errors, _) = named.load(resumingTicketsOf: running?.tls)
+      guard let files else { throw InvalidSettings(errors: errors, warnings: loaded.warnings) }
+      (settings, self.files) = (loaded.settings, files)
+      (warnings, proxies) = (loaded.warnings, loaded.proxies)
     }
   }
 
@@ -62,17 +60,17 @@ struct RuntimeSnapshot: Sendable {
     let named: NamedKeySets
     do {
       minter = try Self.minter(source, replacing: previous?.minter)
-      tls = try settings.server.tls.map { files in
-        try TLSContext(
-          certificateFile: files.certificateFile, keyFile: files.keyFile, clientCAFile: files.clientCAFile,
-          resumingTicketsOf: previous?.tls)
+      tls = settings.server.tls == nil ? nil : source.files.tls
+      guard (tls == nil) == (settings.server.tls == nil) else {
+        // Never plain HTTP where the settings say HTTPS.
+        throw StartError("The files of server.tls were not read.")
       }
       policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
-      named = try NamedKeySets(policy.keySources, proxies: source.proxies)
+      named = try NamedKeySets(policy.keySources, files: source.files.keySets, proxies: source.proxies)
     } catch {
       throw StartError("\(error)")
     }
-    notices = source.warnings + source.key.findings.map(\.description) + (tls?.findings ?? []) + named.notices
+    notices = source.warnings + source.files.warnings
     keys = access.keySets.table(of: named)
     let gate = AccessGate(
       policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, service: access)
@@ -94,7 +92,7 @@ struct RuntimeSnapshot: Sendable {
   private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {
     let team = source.settings.musickit.teamID
     let policy = try source.settings.token.policy()
-    let key = source.key
+    let key = source.files.key
     if let previous, previous.team == team, previous.policy == policy, previous.key.keyID == key.keyID,
       previous.key.publicKeyPEM == key.publicKeyPEM
     {

@@ -40,8 +40,8 @@ struct ServerProcess {
       let loops = try Self.startLoops(settings.server)
       catalog = try settings.catalog.map {
         try CatalogService(
-          $0, connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops, memory: memory,
-          logger: logger)
+          $0, authorities: source.files.upstreamAuthorities,
+          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops, memory: memory, logger: logger)
       }
       access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
       self.loops = loops

@@ -13,19 +13,31 @@ enum GenerationFixture {
   /// - Parameter environment: Settings beside the least that loads.
   static func make(_ environment: [String: String] = [:], unsafeAllow: Bool = false) throws -> RuntimeSnapshot {
     let loaded = try SettingsFixture().load(environment, unsafeAllow: unsafeAllow)
-    let settings = loaded.settings
+    let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
+    return try make(
+      RuntimeSnapshot.Source(settings: loaded.settings, key: key, warnings: [], proxies: loaded.proxies))
+  }
+
+  /// The same of a source, as a reload does if there is a previous one.
+  static func make(
+    _ source: RuntimeSnapshot.Source, replacing previous: RuntimeSnapshot? = nil
+  ) throws -> RuntimeSnapshot {
+    let settings = source.settings
     let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
     let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
     let memory = MemoryBudget(limit: settings.server.limits.memory)
-    let catalog = try settings.catalog.map {
-      try CatalogService($0, connectionsPerLoop: 1, loops: [], memory: memory, logger: logger)
-    }
-    let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
+    let catalog =
+      previous != nil
+      ? nil
+      : try settings.catalog.map {
+        try CatalogService(
+          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1, loops: [], memory: memory,
+          logger: logger)
+      }
     return try RuntimeSnapshot(
-      RuntimeSnapshot.Source(settings: settings, key: key, warnings: [], proxies: loaded.proxies), access: access,
-      health: Health(),
-      metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory),
-      catalog: catalog)
+      source, access: access, health: Health(),
+      metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory), catalog: catalog,
+      replacing: previous)
   }
 }

@@ -43,7 +43,9 @@ final class KeySetGround: Sendable {
   }
 
   func use(_ sources: Set<KeySetSource>, environment: [String: String] = [:]) throws {
-    keySets.use(keySets.table(of: try NamedKeySets(sources, proxies: ProxyEnvironment(environment))))
+    let files = FileLoader(reading: sources).keySets
+    keySets.use(
+      keySets.table(of: try NamedKeySets(sources, files: files, proxies: ProxyEnvironment(environment))))
   }
 
   /// Lets time pass, without more: what is due is fetched at `keySets.refreshDue()`.
@@ -82,5 +84,20 @@ final class KeySetGround: Sendable {
     }
 
     func log(event: LogEvent) { notes.note(event) }
+  }
+}
+
+extension FileLoader {
+  /// What a start reads of the files of key sets.
+  init(reading sources: Set<KeySetSource>) {
+    self.init()
+    for source in sources {
+      var client = ClientCandidate()
+      switch source {
+      case .file(let path): client.keySetFile = path
+      case .url(_, let caFile): (client.fetchesKeySet, client.caFile) = (true, caFile)
+      }
+      addKeySet(of: client, at: "client")
+    }
   }
 }

@@ -17,6 +17,9 @@ struct NamedKeySetsTests {
     #"{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","#
     + #""y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","use":"sig","kid":"1"}"#
 
+  /// A key set of one key.
+  static let keySet = #"{"keys":[\#(key)]}"#
+
   private func file(_ text: String, _ name: String = "jwks.json") throws -> KeySetSource {
     .file(try directory.write(text, to: name))
   }
@@ -24,10 +27,11 @@ struct NamedKeySetsTests {
   @Test("in files are read, with findings that name the file")
   func files() async throws {
     let source = try file(#"{"keys":[\#(Self.key),{"kty":"oct","k":"AQ"}]}"#)
-    let named = try NamedKeySets([source], proxies: ProxyEnvironment([:]))
-    #expect(named.notices.count == 1)
-    #expect(
-      named.notices.first?.hasPrefix("'\(directory.path)/jwks.json': Key 2 is left out: IT IS NOT PUBLIC.") == true)
+    let loader = FileLoader(reading: [source])
+    let named = try NamedKeySets([source], files: loader.keySets, proxies: ProxyEnvironment([:]))
+    let warning = "The key set \"\(directory.path)/jwks.json\": Key 2 is left out: IT IS NOT PUBLIC."
+    #expect(loader.warnings.count == 1)
+    #expect(loader.warnings.first?.hasPrefix(warning) == true)
     let ground = try KeySetGround()
     ground.keySets.use(ground.keySets.table(of: named))
     #expect(ground.keySets.table.present(source)?.count == 1)
@@ -55,12 +59,19 @@ struct NamedKeySetsTests {
       .url("http://id.example.com/jwks.json", caFile: nil),
       .url("https://id.example.com/jwks.json", caFile: directory.path(of: "missing.pem")),
     ]
-    let error = #expect(throws: StartError.self) { try NamedKeySets(sources, proxies: ProxyEnvironment([:])) }
-    let sentences = error?.description ?? ""
+    let loader = FileLoader(reading: sources)
+    let error = #expect(throws: StartError.self) {
+      try NamedKeySets(sources, files: loader.keySets, proxies: ProxyEnvironment([:]))
+    }
+    #expect(loader.errors.count == 5)
+    let sentences = (loader.errors.map(\.description) + [error?.description ?? ""]).joined(separator: " ")
     for words in [
-      "The key set '\(directory.path)/missing.json' does not exist.", "pem.json': The key set is PEM;",
-      "large.json' is too large.", "The key set '\(directory.path)' is a directory.",
-      "The key set's address 'http://id.example.com/jwks.json' does not begin with https://.", "missing.pem'",
+      "the file \"\(directory.path)/missing.json\" does not exist;",
+      "pem.json\" is no JWK Set that can be used. The key set is PEM;",
+      "large.json\" is too large;", "the file \"\(directory.path)\" is a directory;",
+      "The key set's address 'http://id.example.com/jwks.json' does not begin with https://.",
+      "missing.json' was not read.", "'\(directory.path)/missing.pem' cannot be read:",
+      "missing.pem' was not read.",
     ] {
       #expect(sentences.contains(words), "\(words) in \(sentences)")
     }
@@ -70,9 +81,10 @@ struct NamedKeySetsTests {
   func proxy() throws {
     let source = KeySetSource.url("https://id.example.com/", caFile: nil)
     #expect(throws: StartError.self) {
-      try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x"]))
+      try NamedKeySets([source], files: KeySetFiles(), proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x"]))
     }
-    _ = try NamedKeySets([source], proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x", "NO_PROXY": "example.com"]))
+    _ = try NamedKeySets(
+      [source], files: KeySetFiles(), proxies: ProxyEnvironment(["HTTPS_PROXY": "ftp://x", "NO_PROXY": "example.com"]))
   }
 
   static let addresses: [(text: String, address: String?)] = [

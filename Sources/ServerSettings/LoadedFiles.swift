@@ -1,0 +1,203 @@
+package import Access
+import Cryptography
+package import DeveloperToken
+package import TLS
+
+/// What the files that settings name hold: each was read once, and is used as it was checked.
+package struct LoadedFiles: Sendable {
+  package let key: SigningKey
+  /// The certificate of the public listener; nil if the settings name none.
+  package let tls: TLSContext?
+  /// The authorities that the server trusts for the catalog's upstream: the system's if the settings name no file.
+  package let upstreamAuthorities: TLSClientContext
+  package let keySets: KeySetFiles
+  /// What the operator should know about the files although they can be used, each a sentence.
+  package let warnings: [String]
+
+  package init(
+    key: SigningKey, tls: TLSContext?, upstreamAuthorities: TLSClientContext, keySets: KeySetFiles, warnings: [String]
+  ) {
+    self.key = key
+    self.tls = tls
+    self.upstreamAuthorities = upstreamAuthorities
+    self.keySets = keySets
+    self.warnings = warnings
+  }
+
+  /// A key without any file, and the system's authorities.
+  package init(key: SigningKey) throws(TLSError) {
+    self.init(
+      key: key, tls: nil, upstreamAuthorities: try TLSClientContext(), keySets: KeySetFiles(), warnings: [])
+  }
+}
+
+/// What the files of identity providers hold, by their paths.
+package struct KeySetFiles: Sendable {
+  package internal(set) var keys: [String: JSONWebKeySet] = [:]
+  /// The authorities that the server trusts for providers.
+  package internal(set) var authorities: [String: TLSClientContext] = [:]
+
+  package init() {}
+}
+
+/// Reads files, each once however many settings name it, and collects what is wrong with them.
+struct FileLoader {
+  var errors: [SettingsError] = []
+  private(set) var warnings: [String] = []
+  private(set) var keySets = KeySetFiles()
+  private var pemFiles: [String: Result<PEMFile, PEMFile.Failure>] = [:]
+  private var keySetErrors: [String: InvalidValue] = [:]
+
+  /// The signing key, which has signed a probe.
+  mutating func key(of settings: Settings.MusicKit) -> SigningKey? {
+    do throws(SigningKeyError) {
+      let key = try settings.loadKey()
+      guard key.keyID.description != settings.teamID.description else {
+        note(
+          settings.keyPath, "the key's ID is the same as musickit.teamID",
+          remedy: "write the key's own ID as musickit.keyID")
+        return nil
+      }
+      warnings += key.findings.map(\.description)
+      return key
+    } catch {
+      note(settings.keyPath, "\(error)")
+      return nil
+    }
+  }
+
+  /// The context of a TLS server. An error of one file does not hide one of another.
+  mutating func context(
+    of files: Settings.Server.TLSFiles, resumingTicketsOf previous: TLSContext?
+  ) -> TLSContext? {
+    let certificate = pem(files.certificateFile, of: Settings.Server.certificateFile.path)
+    let key = pem(files.keyFile, of: Settings.Server.keyFile.path)
+    let path = Settings.Server.clientCAFile.path
+    let clientCA = files.clientCAFile.flatMap { pem($0, of: path) }
+    // Whether each can be used as an authority, told apart from what is wrong with the certificate.
+    let trusted = clientCA.flatMap { authorities(in: $0, of: path, caSetting: path) }
+    var context: TLSContext?
+    if let certificate, let key {
+      do throws(TLSError) {
+        context = try TLSContext(
+          certificate: certificate, key: key, clientCA: trusted == nil ? nil : clientCA,
+          resumingTicketsOf: previous)
+      } catch {
+        note("server.tls", "\(error)")
+      }
+    }
+    warnings += context?.findings ?? trusted?.findings ?? []
+    return context
+  }
+
+  /// Whom to trust by the file at `path`, by the system's store without one; nil if the file cannot be used.
+  mutating func authorities(_ path: String?, of setting: String, caSetting: String) -> TLSClientContext? {
+    do throws(TLSError) {
+      guard let path else { return try TLSClientContext(caSetting: caSetting) }
+      do throws(PEMFile.Failure) {
+        return authorities(in: try read(path), of: setting, caSetting: caSetting)
+      } catch {
+        throw error.of(path)
+      }
+    } catch {
+      note(setting, "\(error)")
+      return nil
+    }
+  }
+
+  private mutating func authorities(in file: PEMFile, of setting: String, caSetting: String) -> TLSClientContext? {
+    do throws(TLSError) { return try TLSClientContext(authorities: file, caSetting: caSetting) } catch {
+      note(setting, "\(error)")
+      return nil
+    }
+  }
+
+  /// Reads the keys of the client's identity provider if they are in a file, and whom to trust for them otherwise.
+  mutating func addKeySet(of client: ClientCandidate, at place: String) {
+    if let file = client.keySetFile, let error = addKeys(file) {
+      note("\(place).jwt.jwksFile", error.problem, remedy: error.remedy)
+    }
+    if client.fetchesKeySet, let file = client.caFile, keySets.authorities[file] == nil {
+      keySets.authorities[file] = authorities(file, of: "\(place).jwt.caFile", caSetting: "jwt.caFile")
+    }
+  }
+
+  private mutating func addKeys(_ file: String) -> InvalidValue? {
+    guard keySets.keys[file] == nil else { return nil }
+    if let error = keySetErrors[file] { return error }
+    do throws(InvalidValue) {
+      let keys = try Self.keys(in: file)
+      warnings += keys.findings.map { "The key set \(quotedPath(file)): \($0)" }
+      keySets.keys[file] = keys
+      return nil
+    } catch {
+      keySetErrors[file] = error
+      return error
+    }
+  }
+
+  private static func keys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
+    let json: [UInt8]
+    do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
+      throw InvalidValue(
+        problem: "the file \(quotedPath(file)) \(error)", remedy: "write the path of a readable JWK Set")
+    }
+    if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
+      throw InvalidValue(
+        problem: "the file \(quotedPath(file)) holds a web page",
+        remedy: "write the path of a JWK Set, JSON of the form {\"keys\": […]}")
+    }
+    do { return try JSONWebKeySet(json) } catch {
+      throw InvalidValue(problem: "\(quotedPath(file)) is no JWK Set that can be used. \(error)", remedy: nil)
+    }
+  }
+
+  /// The file at `path`, which `setting` names; nil with an error if it cannot be read.
+  private mutating func pem(_ path: String, of setting: String) -> PEMFile? {
+    do throws(PEMFile.Failure) {
+      return try read(path)
+    } catch {
+      switch error {
+      case .system(let code): noteUnreadable(path, .system(code), of: setting)
+      case .isDirectory: noteUnreadable(path, .isDirectory, of: setting)
+      case .isEmpty, .isNotRegular, .isTooLarge: note(setting, "\(error.of(path))")
+      }
+      return nil
+    }
+  }
+
+  private mutating func read(_ path: String) throws(PEMFile.Failure) -> PEMFile {
+    if let file = pemFiles[path] { return try file.get() }
+    let file = Result { () throws(PEMFile.Failure) in try PEMFile(reading: path) }
+    pemFiles[path] = file
+    return try file.get()
+  }
+
+  private mutating func noteUnreadable(_ path: String, _ failure: SmallFile.Failure, of setting: String) {
+    note(setting, "the file \(quotedPath(path)) \(failure)", remedy: "write the path of a readable PEM file")
+  }
+
+  private mutating func note(_ path: String, _ problem: String, remedy: String? = nil) {
+    errors.append(SettingsError(path, problem: problem, remedy: remedy))
+  }
+}
+
+extension Settings.MusicKit {
+  /// Reads the key and signs a probe with it.
+  ///
+  /// - Throws: `SigningKeyError`, which says what is there instead of a key.
+  fileprivate func loadKey() throws(SigningKeyError) -> SigningKey {
+    switch key {
+    case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
+    case .text(let text, let keyID): try SigningKey(parsing: text, keyID: keyID)
+    }
+  }
+
+  /// The path of the setting that names the key.
+  fileprivate var keyPath: String {
+    switch key {
+    case .file: Self.keyFile.path
+    case .text: Self.key.path
+    }
+  }
+}
