@@ -9,7 +9,9 @@ struct ObjectReader {
   private(set) var errors: [SettingsError] = []
 
   /// Nil, with an error, if `value` is no object.
-  init?(_ value: JSON5Value, at path: String, source: SettingSource?, remedy: String, errors: inout [SettingsError]) {
+  private init?(
+    _ value: JSON5Value, at path: String, source: SettingSource?, remedy: String, errors: inout [SettingsError]
+  ) {
     guard case .object(let members) = value else {
       let error = InvalidValue.wrongType(value, remedy: remedy)
       errors.append(SettingsError(path, source: source, problem: error.problem, remedy: error.remedy))
@@ -82,8 +84,8 @@ struct ObjectReader {
     errors.append(SettingsError(place, source: source, problem: problem, remedy: remedy))
   }
 
-  /// Reports the members that no call has read. Call it last.
-  mutating func finish() {
+  /// Reports the members that no call has read.
+  private mutating func finish() {
     for name in members.keys.sorted() where !known.contains(name) {
       let nearest = nearest(to: name, among: known.sorted()).map { "the nearest is \(path(of: $0))" }
       let all = known.sorted().joined(separator: ", ")
@@ -105,6 +107,14 @@ struct ObjectReader {
 
   private mutating func object<Value>(
     _ value: JSON5Value, at path: String, remedy: String, _ body: (inout ObjectReader) -> Value?
+  ) -> Value? {
+    Self.read(value, at: path, source: source, remedy: remedy, errors: &errors, body)
+  }
+
+  /// What `body` makes of an object; nil, with every error in `errors`, if anything is wrong with it.
+  static func read<Value>(
+    _ value: JSON5Value, at path: String, source: SettingSource?, remedy: String, errors: inout [SettingsError],
+    _ body: (inout ObjectReader) -> Value?
   ) -> Value? {
     guard var reader = ObjectReader(value, at: path, source: source, remedy: remedy, errors: &errors) else {
       return nil

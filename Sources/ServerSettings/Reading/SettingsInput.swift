@@ -113,15 +113,8 @@ struct SettingsReader {
     _ value: JSON5Value, at path: String, _ body: (inout ObjectReader) -> Value?
   ) -> Value? {
     let setting = String(path.prefix { $0 != "[" })
-    let remedy = "write an object"
-    guard
-      var reader = ObjectReader(
-        value, at: path, source: layers.values[setting]?.source, remedy: remedy, errors: &errors)
-    else { return nil }
-    let result = body(&reader)
-    reader.finish()
-    errors += reader.errors
-    return reader.errors.isEmpty ? result : nil
+    return ObjectReader.read(
+      value, at: path, source: layers.values[setting]?.source, remedy: "write an object", errors: &errors, body)
   }
 
   /// Notes that a setting that must be written is missing.

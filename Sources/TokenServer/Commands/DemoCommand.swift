@@ -37,19 +37,18 @@ public struct DemoCommand: Sendable {
         settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
-      try ServerProcess(source).run(reload: nil) { addresses in
+      // The demo reads no settings but its flag.
+      let process = try ServerProcess(source, addressOrigin: "The flag --port N chooses the port.")
+      try process.run(reload: nil) { addresses in
         announce(Self.guide(addresses, key, sandbox: sandbox.url))
       }
       return CommandResult(.good)
     } catch {
-      // The demo reads no settings but its flag.
-      let sentence = "\(error)".replacing(Settings.Server.Address.tcp(.localhost, port: port).settings, with: Self.flag)
-      return CommandResult(.configuration, diagnostics: [sentence])
+      return CommandResult(.configuration, diagnostics: ["\(error)"])
     }
   }
 
   private static let team = "DEMOTEAM01"
-  private static let flag = "The flag --port N chooses the port."
 
   private func settings(upstream: String, openFiles: Int) throws -> Settings {
     var host = host

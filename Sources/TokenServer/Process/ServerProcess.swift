@@ -12,6 +12,8 @@ import Telemetry
 /// A server with its listeners, from start to drain: the composition root.
 struct ServerProcess {
   private let first: RuntimeSnapshot
+  /// A sentence that says what the public listener's address comes from.
+  private let addressOrigin: String
   private let loops: [IOLoop]
   /// Nil if the catalog is turned off.
   private let catalog: CatalogService?
@@ -25,8 +27,11 @@ struct ServerProcess {
   /// Makes ready what can be made ready without listening.
   ///
   /// Throws a sentence for the operator.
-  init(_ source: RuntimeSnapshot.Source) throws(StartError) {
+  ///
+  /// - Parameter addressOrigin: A sentence that says what the public listener's address comes from; nil for its settings.
+  init(_ source: RuntimeSnapshot.Source, addressOrigin: String? = nil) throws(StartError) {
     let settings = source.settings
+    self.addressOrigin = addressOrigin ?? settings.server.address.settings
     let sink = LogSink(
       descriptor: STDERR_FILENO, format: settings.log.format,
       isForPerson: settings.log.format == .text && Self.logsInColour())
@@ -183,7 +188,7 @@ struct ServerProcess {
     configuration.memory = memory
     configuration.isTrustedProxy = settings.isTrustedProxy
     configuration.requiresProxyHeader = settings.proxyProtocol
-    return try Self.opened(as: settings.address.settings) {
+    return try Self.opened(as: addressOrigin) {
       try Server(configuration, router: first.publicRouter, loops: loops)
     }
   }

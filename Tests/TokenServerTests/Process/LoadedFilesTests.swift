@@ -1,3 +1,4 @@
+import DeveloperToken
 import Glibc
 import TestSupport
 import Testing
@@ -50,6 +51,16 @@ struct LoadedFilesTests {
     let result = CheckConfigCommand(input).run()
     #expect(result.status == .good, "\(result.diagnostics)")
     #expect(opens.take() == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
+  }
+
+  @Test("of TLS are never left out, which would be plain HTTP instead of HTTPS")
+  func tls() throws {
+    let loaded = try Settings.load(input)
+    let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
+    let source = try RuntimeSnapshot.Source(
+      settings: loaded.settings, key: key, warnings: [], proxies: loaded.proxies)
+    let error = #expect(throws: StartError.self) { try GenerationFixture.make(source) }
+    #expect(error?.description == "The files of server.tls were not read.")
   }
 
   @Test("are opened once by a start, and once by a reload, which leaves out what it cannot change")
