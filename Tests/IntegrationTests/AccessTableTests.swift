@@ -1,5 +1,4 @@
 import Bytes
-import HTTPMessages
 import JSON
 import TestSupport
 import Testing

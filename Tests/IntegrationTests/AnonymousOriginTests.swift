@@ -1,4 +1,3 @@
-import HTTPMessages
 import JSON
 import TestSupport
 import Testing

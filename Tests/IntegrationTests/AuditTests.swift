@@ -1,6 +1,5 @@
 import Bytes
 import Glibc
-import HTTPMessages
 import JSON
 import TestSupport
 import Testing

@@ -1,5 +1,4 @@
 import Glibc
-import HTTPMessages
 import JSON
 import TestSupport
 import Testing

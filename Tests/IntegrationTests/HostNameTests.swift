@@ -1,5 +1,4 @@
 import Glibc
-import HTTPMessages
 import TestSupport
 import Testing
 
