@@ -16,10 +16,8 @@ VENV := .venv
 COMMIT = $(shell git log -1 --abbrev=12 --format='%h, %cs' 2>/dev/null)$(if \
   $(shell git status --porcelain -- Package.swift Sources 2>/dev/null),$(COMMA) with changes)
 COMMA := ,
-# The last flag leaves out run-time checks for overlapping accesses, a quarter of the instructions of a cached response;
-# they are on in debug builds, and so in every test (docs/decisions.md).
-RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' swift build -c release --static-swift-stdlib -Xlinker -s -Xswiftc -enforce-exclusivity=unchecked \
-  --product $(PRODUCT)
+RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
+  swift build -c release --static-swift-stdlib -Xlinker -s --product $(PRODUCT)
 
 # Where `make install` puts things: below PREFIX, in DESTDIR if that is set, as for a package.
 PREFIX ?= /usr/local

@@ -38,8 +38,8 @@ public struct DemoCommand: Sendable {
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
       // The demo reads no settings but its flag.
-      let process = try ServerProcess(source, addressOrigin: "The flag --port N chooses the port.")
-      try process.run(reload: nil) { addresses in
+      let application = try Application(source, addressOrigin: "The flag --port N chooses the port.")
+      try application.run(reload: nil) { addresses in
         announce(Self.guide(addresses, key, sandbox: sandbox.url))
       }
       return CommandResult(.good)
@@ -67,7 +67,7 @@ public struct DemoCommand: Sendable {
     return settings
   }
 
-  private static func guide(_ addresses: ServerProcess.Addresses, _ key: SigningKey, sandbox: String) -> [String] {
+  private static func guide(_ addresses: Application.Addresses, _ key: SigningKey, sandbox: String) -> [String] {
     guard let first = addresses.public.first(where: { $0.ipAddress?.isIPv4 ?? false }) ?? addresses.public.first else {
       return []
     }

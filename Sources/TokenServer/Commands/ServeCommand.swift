@@ -29,7 +29,7 @@ public struct ServeCommand: Sendable {
       files.watch(loaded.settings.files)
       var source = try RuntimeSnapshot.Source(loaded)
       source.warnings += findings.map(\.description)
-      try ServerProcess(source).run(reload: (load, files)) { announce($0.lines) }
+      try Application(source).run(reload: (load, files)) { announce($0.lines) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.errors.lines)
@@ -39,7 +39,7 @@ public struct ServeCommand: Sendable {
   }
 }
 
-extension ServerProcess.Addresses {
+extension Application.Addresses {
   /// One for each listener.
   var lines: [String] {
     `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }

@@ -1,5 +1,4 @@
 import Cryptography
-import Dispatch
 import EventLoop
 import Glibc
 import HTTPServer
@@ -9,8 +8,8 @@ import Memory
 import ServerSettings
 import Telemetry
 
-/// A server with its listeners, from start to drain: the composition root.
-struct ServerProcess {
+/// The serving program from top to bottom: settings, snapshot, listeners, run, drain. The composition root.
+struct Application {
   private let first: RuntimeSnapshot
   /// A sentence that says what the public listener's address comes from.
   private let addressOrigin: String
@@ -41,8 +40,8 @@ struct ServerProcess {
     let trimmer = HeapTrimmer()
     let memory = MemoryBudget(limit: settings.server.limits.memory) { trimmer.trimSoon() }
     do {
-      try Self.checkDescriptors(loops: settings.server.loops)
-      let loops = try Self.startLoops(settings.server)
+      try SystemResources.checkDescriptors(loops: settings.server.loops)
+      let loops = try SystemResources.startLoops(settings.server)
       catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
@@ -120,46 +119,6 @@ struct ServerProcess {
     let isRefused = unsafe refusal.map { unsafe $0.pointee != 0 } ?? false
     return isatty(STDERR_FILENO) == 1 && !isRefused
   }
-
-  // MARK: Descriptors and threads
-
-  /// Checks that the system grants the descriptors that the settings count on. The process may have been given open ones,
-  /// and Dispatch ends a process in which it finds none.
-  private static func checkDescriptors(loops: Int) throws(StartError) {
-    let least = DescriptorBudget.least(loops: loops)
-    guard Descriptor.areAvailable(least - Self.standardStreams) else {
-      throw StartError(
-        """
-        The server needs \(least) descriptors for server.loops = \(loops), and the system does not grant so many beside \
-        those that are open: \(DescriptorBudget.remedy), or fs.file-max, or write fewer loops.
-        """)
-    }
-  }
-
-  private static let standardStreams = 3
-
-  /// Starts a thread for each loop.
-  private static func startLoops(_ settings: Settings.Server) throws -> [IOLoop] {
-    var loops: [IOLoop] = []
-    do throws(SocketError) {
-      for index in 0..<settings.loops {
-        loops.append(try IOLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
-      }
-      guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
-    } catch {
-      guard error.call == "pthread_create" else { throw StartError("An event loop cannot be made: \(error).") }
-      throw StartError(
-        """
-        The system grants this process \(loops.count) of the \(settings.loops + Self.helpers) threads that it needs \
-        for server.loops = \(settings.loops): raise the limit of threads (ulimit -u, pids.max) or of memory (ulimit -v), \
-        or write fewer loops.
-        """)
-    }
-    return loops
-  }
-
-  /// Threads beside those of the loops: for the log, timers, reloads, and name look-ups.
-  private static let helpers = 4
 
   // MARK: Servers
 
@@ -261,108 +220,6 @@ extension Endpoint {
     switch address {
     case .tcp(let host, let port): self = .tcp(host: host.description, port: port)
     case .unix(let path): self = .unix(path: path)
-    }
-  }
-}
-
-extension IOLoop.PollerKind {
-  fileprivate init(_ poller: Settings.Server.Poller) {
-    switch poller {
-    case .epoll: self = .epoll
-    case .poll: self = .poll
-    }
-  }
-}
-
-/// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads.
-///
-/// They are blocked from the first moment of `main` on, so that one that comes early waits instead of ending the
-/// process. The main thread takes them by sigwait(3): that needs no other thread, which the system may not grant.
-public enum ProcessSignals {
-  /// Holds them back until `next` takes them. Threads inherit that: to be called before there are any.
-  public static func hold() { change(SIG_BLOCK) }
-
-  /// Gives them their usual effect again: for commands that do not serve.
-  public static func release() { change(SIG_UNBLOCK) }
-
-  /// Has SIGTERM and SIGINT end the process in good order: for as long as there is nothing to drain.
-  static func endAtOnce() {
-    // Not the default action: process 1 of a container has none.
-    setHandler { _ in _exit(0) }
-  }
-
-  /// Has SIGTERM and SIGINT end the process with 1: a second one does not wait for the drain.
-  static func abort() { setHandler { _ in _exit(1) } }
-
-  /// Waits for the next one.
-  static func next() -> Int32 {
-    var set = Self.set([SIGHUP, SIGTERM, SIGINT])
-    var number: Int32 = 0
-    while unsafe sigwait(&set, &number) != 0 {}
-    return number
-  }
-
-  private static func setHandler(_ handler: @escaping @convention(c) (Int32) -> Void) {
-    for number in [SIGTERM, SIGINT] { signal(number, handler) }
-    var set = Self.set([SIGTERM, SIGINT])
-    unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
-  }
-
-  private static func change(_ how: Int32) {
-    var set = Self.set([SIGHUP, SIGTERM, SIGINT])
-    unsafe pthread_sigmask(how, &set, nil)
-  }
-
-  private static func set(_ numbers: [Int32]) -> sigset_t {
-    var set = sigset_t()
-    unsafe sigemptyset(&set)
-    for number in numbers { unsafe sigaddset(&set, number) }
-    return set
-  }
-}
-
-/// Which release of the program this is.
-public enum Release {
-  /// Its version (semver.org).
-  public static let version: StaticString = "0.1.0"
-}
-
-/// Returns free memory to the system after a burst, on a thread of its own.
-final class HeapTrimmer: Sendable {
-  private struct State {
-    /// Which of ``delays`` runs; nil while none does.
-    var step: Int?
-    var generation = 0
-  }
-
-  private let state = Locked(State())
-  private let queue = DispatchQueue(label: "heap", qos: .utility)
-
-  /// Seconds before each trim, so that one walk through the heap serves a burst that ends in many steps: within the ten
-  /// seconds in which memory is to be back, and once more when callers that waited for Apple have gone as well.
-  private static let delays = [2, 6, 30]
-
-  /// Trims the heap a little later, and again, once for any number of calls until then.
-  func trimSoon() {
-    state.withLock { state in
-      guard state.step != 0 else { return }
-      schedule(0, &state)
-    }
-  }
-
-  private func schedule(_ step: Int, _ state: inout State) {
-    state.step = step
-    state.generation += 1
-    let generation = state.generation
-    queue.asyncAfter(deadline: .now() + .seconds(Self.delays[step])) { self.trim(generation) }
-  }
-
-  private func trim(_ generation: Int) {
-    guard state.withLock({ generation == $0.generation }) else { return }
-    Heap.trim()
-    state.withLock { state in
-      guard generation == state.generation, let step = state.step else { return }
-      if step + 1 < Self.delays.count { schedule(step + 1, &state) } else { state.step = nil }
     }
   }
 }
