@@ -1,3 +1,9 @@
+import Dispatch
+import EventLoop
+import HTTPClient
+import HTTPMessages
+import HTTPTypes
+import Locks
 public import ServerSettings
 
 /// Asks a server whether it is well, for images that carry no curl.
@@ -14,18 +20,50 @@ public struct HealthCheckCommand: Sendable {
   /// Good if the response is 200 within `timeout`.
   public func run(timeout: Duration = .seconds(5)) -> CommandResult {
     do {
-      let probe = try HTTPProbe(url: try url ?? adminURL())
-      let status = try probe.status(within: timeout)
-      guard status == 200 else { return CommandResult(.failed, diagnostics: ["\(probe.url) answered \(status)."]) }
+      let url = try HealthCheckURL(try url ?? adminURL())
+      let status = try Self.status(of: url, within: timeout)
+      guard status == 200 else { return CommandResult(.failed, diagnostics: ["\(url.text) answered \(status)."]) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.errors.lines)
-    } catch let error as HTTPProbe.InvalidURL {
+    } catch let error as HealthCheckURL.Invalid {
       return CommandResult(.usage, diagnostics: [error.description])
     } catch let error as NoAdminURL {
       return CommandResult(.configuration, diagnostics: [error.description])
     } catch {
       return CommandResult(.failed, diagnostics: ["\(error)"])
+    }
+  }
+
+  /// The status code of the response to one request, on a loop of its own.
+  ///
+  /// - Throws: `SocketError` if there is no loop, `NoResponse` if there is no response.
+  private static func status(of url: HealthCheckURL, within timeout: Duration) throws -> Int {
+    let loop = try IOLoop.start(label: "healthcheck")
+    defer { loop.stopAndWait() }
+    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
+    let outcome = Locked<Result<Int, UpstreamError>?>(nil)
+    let isDone = DispatchSemaphore(value: 0)
+    Task(executorPreference: loop) {
+      do throws(UpstreamError) {
+        let timeouts = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
+        let request = UpstreamRequest(
+          .get, url.target, fields: [.userAgent: "musickit-token-server/\(Release.version)"])
+        let response = try await client.send(request, limits: timeouts)
+        response.content.cancel()
+        outcome.withLock { $0 = .success(response.status.code) }
+      } catch {
+        outcome.withLock { $0 = .failure(error) }
+      }
+      client.close()
+      isDone.signal()
+    }
+    // The client's timeouts bound the wait.
+    isDone.wait()
+    switch outcome.withLock({ $0 }) {
+    case .success(let status)?: return status
+    case .failure(let error)?: throw NoResponse(description: "\(url.text) gave no response. \(error)")
+    case nil: throw NoResponse(description: "\(url.text) gave no response.")
     }
   }
 
@@ -42,5 +80,50 @@ public struct HealthCheckCommand: Sendable {
 
   private struct NoAdminURL: Error {
     let description: String
+  }
+
+  private struct NoResponse: Error, CustomStringConvertible {
+    let description: String
+  }
+}
+
+/// The `http` URL of a health check, taken apart.
+struct HealthCheckURL {
+  /// Why a text is no such URL.
+  struct Invalid: Error, Equatable {
+    let description: String
+  }
+
+  let text: String
+  /// The host without brackets.
+  let host: String
+  let port: UInt16
+  /// Path and query, in origin form (RFC 9112 §3.2.1).
+  let target: String
+
+  init(_ text: String) throws(Invalid) {
+    let isPlain = text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    guard isPlain, text.hasPrefix("http://") else {
+      let reason = text.hasPrefix("https://") ? "health checks speak plain HTTP only" : "it is no http:// URL"
+      throw Invalid(description: "The URL cannot be asked: \(reason).")
+    }
+    let rest = text.dropFirst("http://".count)
+    let authority = rest.prefix { !"/?#".contains($0) }
+    let target = rest.dropFirst(authority.count).prefix { $0 != "#" }
+    let portStart = Self.portStart(in: authority)
+    let host = authority[..<(portStart ?? authority.endIndex)]
+    let digits = portStart.map { authority[authority.index(after: $0)...] } ?? "80"
+    guard !host.isEmpty, !authority.contains("@"), let port = UInt16(digits), port > 0 else {
+      throw Invalid(description: "The URL cannot be asked: its host or port is malformed.")
+    }
+    self.text = text
+    self.host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : String(host)
+    self.port = port
+    self.target = target.hasPrefix("/") ? String(target) : "/" + target
+  }
+
+  private static func portStart(in authority: Substring) -> Substring.Index? {
+    let afterBrackets = authority.lastIndex(of: "]") ?? authority.startIndex
+    return authority[afterBrackets...].lastIndex(of: ":")
   }
 }

@@ -30,6 +30,9 @@ struct HealthCheckCommandTests {
       guard let response else { return }  // the connection stays in the backlog: nobody answers
       DispatchQueue.global().async {
         let peer = accept(descriptor, nil, nil)
+        // A client takes nothing for a response that comes before its request.
+        var request = [UInt8](repeating: 0, count: 1024)
+        unsafe recv(peer, &request, request.count, 0)
         let bytes = Array(response.utf8)
         unsafe send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         shutdown(peer, Int32(SHUT_WR))
@@ -74,7 +77,8 @@ struct HealthCheckCommandTests {
     let server = try OneResponse(nil)
     let result = Self.run("http://127.0.0.1:\(server.port)/", timeout: .milliseconds(1))
     #expect(result.status == .failed)
-    #expect(result.diagnostics == ["http://127.0.0.1:\(server.port)/ gave no response in time."])
+    let sentence = "http://127.0.0.1:\(server.port)/ gave no response. "
+    #expect(result.diagnostics.count == 1 && result.diagnostics[0].hasPrefix(sentence), "\(result.diagnostics)")
     withExtendedLifetime(server) {}
   }
 
@@ -98,12 +102,12 @@ struct HealthCheckCommandTests {
   @Test(
     "takes a URL apart",
     arguments: [
-      ("http://localhost", "localhost", "80", "localhost", "/"),
-      ("http://127.0.0.1:81/healthz?x#y", "127.0.0.1", "81", "127.0.0.1:81", "/healthz?x"),
-      ("http://[::1]:81/", "::1", "81", "[::1]:81", "/"), ("http://[::1]?x", "::1", "80", "[::1]", "/?x"),
+      ("http://localhost", "localhost", 80, "/"),
+      ("http://127.0.0.1:81/healthz?x#y", "127.0.0.1", 81, "/healthz?x"),
+      ("http://[::1]:81/", "::1", 81, "/"), ("http://[::1]?x", "::1", 80, "/?x"),
     ])
-  func urls(_ url: String, _ host: String, _ port: String, _ authority: String, _ target: String) throws {
-    let probe = try HTTPProbe(url: url)
-    #expect([probe.host, probe.port, probe.authority, probe.target] == [host, port, authority, target])
+  func urls(_ text: String, _ host: String, _ port: UInt16, _ target: String) throws {
+    let url = try HealthCheckURL(text)
+    #expect(url.host == host && url.port == port && url.target == target)
   }
 }
