@@ -51,7 +51,8 @@ struct Sandbox: ParsableCommand {
     help: ArgumentHelp("Seconds by which its clock is ahead; behind if negative.", valueName: "seconds"))
   var clockSkew = 0
 
-  @Option(help: ArgumentHelp("etag, max-age, both, none or mixed: what responses say about caching.", valueName: "kind"))
+  @Option(
+    help: ArgumentHelp("etag, max-age, both, none or mixed: what responses say about caching.", valueName: "kind"))
   var cacheFields = "mixed"
 
   func run() throws {
