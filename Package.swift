@@ -30,8 +30,8 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = [], _ more: [S
   .target(name: name, dependencies: dependencies, swiftSettings: strict + more)
 }
 
-// Where a release leaves out the run-time checks for overlapping accesses (docs/decisions.md, 17): in the modules of
-// confined connections, which make nearly all of them. Debug builds, and so all tests and fuzzers, have them everywhere.
+// Where a release leaves out the run-time checks for overlapping accesses (docs/decisions.md, 17): in the modules
+// that run for every request, which make nearly all of them. Debug builds, and so all tests and fuzzers, have them everywhere.
 let confined: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
@@ -96,7 +96,7 @@ let package = Package(
       ]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
-    module("Telemetry", ["Bytes", "Locks", logging]),
+    module("Telemetry", ["Bytes", "Locks", logging], confined),
     module(
       "ServerSettings",
       [
@@ -110,7 +110,7 @@ let package = Package(
         "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "ServerSettings", "TLS",
         "Telemetry",
         "UpstreamAdmission", httpTypes, logging,
-      ]),
+      ], confined),
     .executableTarget(
       name: "musickit-token-server",
       dependencies: ["CSourceRevision", "Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments],
