@@ -169,7 +169,7 @@ extension Connection {
     ConnectionState.Exchange(
       clientKeepsAlive: request.head.keepAlive, unreadContent: bodyIsRead ? .none : request.head.framing,
       expectsContinue: request.head.expectsContinue, bufferedBytes: transport.unread,
-      socketIsDry: transport.readWouldBlock, peerHasFinished: transport.peerHasFinished)
+      readWouldBlock: transport.readWouldBlock, peerHasFinished: transport.peerHasFinished)
   }
 
   private func write(_ response: Response, to request: Request, keepAlive: Bool) {

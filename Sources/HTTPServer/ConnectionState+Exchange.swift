@@ -50,7 +50,7 @@ extension ConnectionState {
     /// Bytes that have been read from the connection and not been used.
     var bufferedBytes: Int
     /// Whether the socket has nothing more at present.
-    var socketIsDry: Bool
+    var readWouldBlock: Bool
     /// Whether the peer has said that it sends no more.
     var peerHasFinished: Bool
   }
@@ -73,7 +73,7 @@ extension ConnectionState {
   /// Whether more may have arrived after the request. Behind unread content, only buffered bytes count.
   private func isFollowed(_ exchange: Exchange) -> Bool {
     switch exchange.unreadContent {
-    case .none: exchange.bufferedBytes > 0 || !exchange.socketIsDry
+    case .none: exchange.bufferedBytes > 0 || !exchange.readWouldBlock
     case .fixed(let length): exchange.bufferedBytes > length
     case .chunked: false
     }

@@ -30,11 +30,11 @@ import Testing
 
   private static func exchange(
     clientKeepsAlive: Bool = true, unreadContent: MessageFraming = .none, expectsContinue: Bool = false,
-    bufferedBytes: Int = 0, socketIsDry: Bool = true, peerHasFinished: Bool = false
+    bufferedBytes: Int = 0, readWouldBlock: Bool = true, peerHasFinished: Bool = false
   ) -> ConnectionState.Exchange {
     ConnectionState.Exchange(
       clientKeepsAlive: clientKeepsAlive, unreadContent: unreadContent, expectsContinue: expectsContinue,
-      bufferedBytes: bufferedBytes, socketIsDry: socketIsDry, peerHasFinished: peerHasFinished)
+      bufferedBytes: bufferedBytes, readWouldBlock: readWouldBlock, peerHasFinished: peerHasFinished)
   }
 
   // MARK: At rest
@@ -153,7 +153,7 @@ import Testing
     KeepAliveRow("a request alone", exchange(), true, draining: false),
     KeepAliveRow("the client closes", exchange(clientKeepsAlive: false, bufferedBytes: 9), false, draining: false),
     KeepAliveRow("a pipelined request", exchange(bufferedBytes: 1), true, draining: true),
-    KeepAliveRow("more in the socket", exchange(socketIsDry: false), true, draining: true),
+    KeepAliveRow("more in the socket", exchange(readWouldBlock: false), true, draining: true),
     KeepAliveRow("unread content", exchange(unreadContent: .fixed(100)), true, draining: false),
     KeepAliveRow(
       "unread content, all of it buffered", exchange(unreadContent: .fixed(100), bufferedBytes: 100), true,
@@ -161,7 +161,7 @@ import Testing
     KeepAliveRow(
       "a request behind unread content", exchange(unreadContent: .fixed(100), bufferedBytes: 101), true, draining: true),
     KeepAliveRow(
-      "unread content, more in the socket", exchange(unreadContent: .fixed(100), socketIsDry: false), true,
+      "unread content, more in the socket", exchange(unreadContent: .fixed(100), readWouldBlock: false), true,
       draining: false),
     KeepAliveRow("too much unread content", exchange(unreadContent: .fixed(101)), false, draining: false),
     KeepAliveRow("unread chunks", exchange(unreadContent: .chunked), false, draining: false),

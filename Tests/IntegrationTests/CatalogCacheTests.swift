@@ -7,7 +7,7 @@ struct CatalogCacheTests {
   private static let album = CatalogGround.album
   private static let searches = "/v1/catalog/us/search"
 
-  @Test("gives whoever has a response already 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
+  @Test("gives a caller that has the response already 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
   func notModified(_ target: String) throws {
     let ground = try CatalogGround()
     let tag = try #require(try ground.request(target)["ETag"])
@@ -116,7 +116,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.requests().map(\.status) == [200, 200])
   }
 
-  @Test("asks nobody if its caller wants a stored response or none")
+  @Test("sends no request if its caller wants a stored response or none")
   func onlyIfCached() throws {
     let ground = try CatalogGround()
     let control = "Cache-Control: only-if-cached"

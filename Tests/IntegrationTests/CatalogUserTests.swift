@@ -27,7 +27,7 @@ struct CatalogUserTests {
     #expect(try ground.emulator.requests().map(\.path) == [CatalogGround.album])
   }
 
-  @Test("the user's token goes along, and nobody keeps the response", arguments: [false, true])
+  @Test("the user's token goes along, and no cache keeps the response", arguments: [false, true])
   func forwarded(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
     for _ in 0..<2 {

@@ -110,7 +110,7 @@ struct InstallTests {
     for line in starts { #expect(line.contains("=/opt/music/bin/\(Self.name) "), "\(line)") }
   }
 
-  @Test("asks for the build if there is none")
+  @Test("says that the program must be built first")
   func unbuilt() throws {
     let directory = try TemporaryDirectory()
     let places = ["DESTDIR=\(directory.path)", "BINARY=\(directory.path(of: "missing"))"]

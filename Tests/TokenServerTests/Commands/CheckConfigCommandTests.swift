@@ -145,7 +145,7 @@ struct CheckConfigCommandTests {
     #expect(result.diagnostics.allSatisfy { !$0.contains("\n") })
   }
 
-  @Test("stops listing errors where nobody reads on, and says how many more there are")
+  @Test("lists one hundred errors at most, and says how many more there are")
   func manyFaults() throws {
     let members = (0..<500).map { "sever\($0): 1" }.joined(separator: ", ")
     let fixture = try SettingsFixture("{ \(SettingsFixture.minimal), \(members) }")

@@ -27,7 +27,7 @@ struct HealthCheckCommandTests {
       try #require(isBound)
       self.descriptor = descriptor
       port = UInt16(bigEndian: address.sin_port)
-      guard let response else { return }  // the connection stays in the backlog: nobody answers
+      guard let response else { return }  // The connection stays in the backlog, without a response.
       DispatchQueue.global().async {
         let peer = accept(descriptor, nil, nil)
         // A client takes nothing for a response that comes before its request.
