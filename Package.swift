@@ -75,7 +75,7 @@ let package = Package(
     module("EventLoop", ["CPlatform", "Locks", heap], confined),
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["Bytes", "COpenSSL", "Locks"]),
-    module("HTTPMessages", ["Bytes", httpTypes]),
+    module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
     module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
     module(
       "HTTPServer",
@@ -95,7 +95,7 @@ let package = Package(
         "JSON", "Locks", httpTypes,
       ]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
-    module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
+    module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
     module("Telemetry", ["Bytes", "Locks", logging], confined),
     module(
       "ServerSettings",

@@ -50,8 +50,8 @@ extension AccessPolicy {
 
   /// The caller cannot fix the cause.
   public static let providerUnavailable = Denial(
-    .unavailable(retryAfter: 5), "jwt_no_keys",
-    "The keys of the identity provider cannot be had at present, so that its tokens cannot be verified.")
+    .overloaded, "jwt_no_keys",
+    "The keys of the identity provider cannot be had at present, so that its tokens cannot be verified.", retryAfter: 5)
 
   // MARK: With a credential
 

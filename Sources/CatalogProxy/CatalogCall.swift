@@ -1,4 +1,4 @@
-public import HTTP1
+import HTTP1
 public import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
@@ -57,30 +57,14 @@ public struct CatalogCall: Sendable {
   var isCacheable: Bool { target.isStorable && (method == .get || method == .head) && !directives.noStore }
 }
 
-/// What a caller gets.
+/// The result of a call.
 public enum CatalogReply: Sendable {
-  /// A response of Apple's, from the cache or fresh.
-  case response(CatalogResponse)
-  /// None; and what the cache has to say about it.
-  case failure(UpstreamFailure, CacheStatus?)
+  /// Apple's response, from the cache or fresh.
+  case response(Response)
+  /// There is no response of Apple's.
+  case failure(ErrorResponse)
   /// The caller has gone away.
   case cancelled
-}
-
-/// A response to hand to the caller.
-public struct CatalogResponse: Sendable {
-  /// Its status.
-  public var status: HTTPResponse.Status
-  /// Fields that were written once for all who get it.
-  public var prepared: FieldSection = .empty
-  /// Its other fields.
-  public var fields: HTTPFields
-  /// Its content, if it is whole.
-  public var body: [UInt8] = []
-  /// Its content, if it comes in parts.
-  public var stream: (any ContentReader)?
-  /// The length of `stream`, if it is known.
-  public var streamLength: Int?
 }
 
 /// A request to the upstream, with who is charged for it and until when it may take.

@@ -16,7 +16,7 @@ extension CatalogGateway {
     switch await perform(exchange) {
     case .response(let response, let permit):
       return .response(passThrough(held(response, permit, until: end, route), to: call, status))
-    case .failure(let failure): return .failure(failure, status)
+    case .failure(let failure): return .failure(failure.response(status))
     case .cancelled: return .cancelled
     }
   }

@@ -27,7 +27,7 @@ extension CatalogGateway {
       if withState({ $0.revalidating.insert(call.key).inserted }) { revalidate() }
       return .response(fromCache(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
     case .unsatisfiable:
-      return .failure(.onlyIfCached, CacheStatus(.forwarded(.uriMiss)))
+      return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.forwarded(.uriMiss))))
     case .validate, .miss:
       return nil
     }
@@ -117,9 +117,9 @@ extension CatalogGateway {
   ) -> CatalogReply {
     var status = status
     status.forwardStatus = failure.proxyStatus.receivedStatus
-    guard let stored else { return .failure(failure, status) }
+    guard let stored else { return .failure(failure.response(status)) }
     guard Selection(stored.response, now: clock.now).mayServeOnError(call.directives) else {
-      return .failure(failure, status)
+      return .failure(failure.response(status))
     }
     withState { $0.counts.staleOnError += 1 }
     var response = stale(stored.response, to: call, status, "stale-if-error")
@@ -130,7 +130,7 @@ extension CatalogGateway {
   /// A stale response, marked so.
   private func stale(
     _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String
-  ) -> CatalogResponse {
+  ) -> Response {
     let selection = Selection(stored, now: clock.now)
     var status = status
     status.timeToLive = selection.timeToLive
@@ -142,26 +142,27 @@ extension CatalogGateway {
   }
 
   /// A whole response in the form that the caller likes best; 304 if it has it already.
-  private func fromCache(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> CatalogResponse {
+  private func fromCache(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> Response {
     var response = selection.response
     if call.coding == .gzip, response.awaitsCompression { response = cache.compress(response, for: call.key) }
     let representation = response.representation(call.coding)
     let fields = selection.fields(status)
     if response.isNotModified(call.preconditions, now: clock.now) {
-      return CatalogResponse(status: .notModified, prepared: representation.notModified, fields: fields)
+      return Response(.notModified, prepared: representation.notModified, fields: fields)
     }
-    return CatalogResponse(
-      status: response.status, prepared: representation.fields, fields: fields, body: representation.body)
+    return Response(
+      response.status, prepared: representation.fields, fields: fields, body: representation.body)
   }
 
   /// A response as it comes.
-  func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> CatalogResponse {
+  func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {
     var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
     fields[.xContentTypeOptions] = "nosniff"
-    return CatalogResponse(
-      status: response.status, fields: fields, stream: response.content, streamLength: response.contentLength)
+    var passed = Response(response.status, fields: fields)
+    (passed.stream, passed.streamLength) = (response.content, response.contentLength)
+    return passed
   }
 }
 

@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPMessages
 
 /// The host names under which a listener answers: a guard against DNS rebinding.
 ///
@@ -24,9 +25,9 @@ public struct AllowedHosts: Sendable {
   ///
   /// The host is that of the request target where it has one, else that of `Host` (RFC 9112 §3.2.2).
   /// `X-Forwarded-Host` counts for nothing, since any page can send it.
-  func refusal(of request: Request) -> Refusal? {
+  func refusal(of request: Request) -> ErrorResponse? {
     guard !request.comesByTrustedProxy, !allows(request.authority) else { return nil }
-    return Refusal(
+    return ErrorResponse(
       .misdirectedRequest,
       "This server does not answer for the host that the request names. Use an IP address or localhost, or list the "
         + "name in \(setting).", closesConnection: true)

@@ -1,3 +1,4 @@
+import HTTPMessages
 import TLS
 
 /// Why a connection ends.
@@ -9,7 +10,7 @@ enum CloseReason: Error, Equatable {
   /// A response has broken off: the peer must not treat it as whole.
   case brokenOff
   /// A request is refused in a way that leaves the connection's bytes without meaning.
-  case refused(Refusal)
+  case refused(ErrorResponse)
   /// The TLS session is over; what is left to send of it is in `outgoing`.
   case failedTLS(TLSError)
 }

@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPMessages
 import HTTPTypes
 import TLS
 

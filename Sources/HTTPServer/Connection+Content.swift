@@ -1,5 +1,6 @@
 import EventLoop
 import HTTP1
+import HTTPMessages
 
 /// Content of a request: what is read of it at rest, and what has arrived of it unread.
 extension Connection {

@@ -190,7 +190,7 @@ extension Connection {
   }
 
   /// Answers with a refusal; the connection is to be closed behind it.
-  func refuse(_ refusal: Refusal) {
+  func refuse(_ refusal: ErrorResponse) {
     channel.loop.assertCurrent()
     let request = exchange.request ?? borrowRequest()
     exchange.request = nil

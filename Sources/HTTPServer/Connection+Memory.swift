@@ -1,5 +1,6 @@
 import EventLoop
 import HTTP1
+import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
@@ -76,7 +77,7 @@ extension Connection {
     }
     guard worker.memory.charge(shared: response.body, to: peer.holder) else {
       worker.observer.noticed(.memoryRefused(peer.address))
-      return worker.router.finished(Refusal.overMemory.response(id: request.id), for: request)
+      return worker.router.finished(ErrorResponse.overMemory.response(id: request.id), for: request)
     }
     transport.body = response.body
     return response

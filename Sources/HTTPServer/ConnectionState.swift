@@ -1,4 +1,5 @@
 import EventLoop
+import HTTPMessages
 
 /// What a connection waits for, until when, and what it does then.
 ///
@@ -174,7 +175,7 @@ struct ConnectionState {
 
   /// How the connection ends for `refusal`. Once the response is given, the client would take a refusal for the response
   /// to its next request.
-  func reason(for refusal: Refusal) -> CloseReason {
+  func reason(for refusal: ErrorResponse) -> CloseReason {
     if case .content(_, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 

@@ -1,4 +1,5 @@
 import HTTP1
+import HTTPMessages
 
 /// One request of HTTP/1.1 and its content, taken from the bytes that have arrived. It knows no socket and no clock.
 struct HTTP1Exchange {
@@ -22,7 +23,7 @@ struct HTTP1Exchange {
       request.keep(bytes.extracting(..<length))
       return length
     } catch {
-      throw .refused(Refusal(error))
+      throw .refused(ErrorResponse(error))
     }
   }
 
@@ -147,7 +148,7 @@ enum MessageBody {
       return (count, count == 0 ? .needMore : .data(0..<count))
     case .chunked(var decoder):
       defer { self = .chunked(decoder) }
-      do { return try decoder.decode(bytes) } catch { throw .refused(Refusal(error)) }
+      do { return try decoder.decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
     }
   }
 }

@@ -1,4 +1,5 @@
 public import HTTP1
+public import HTTPMessages
 import HTTPTypes
 
 /// Which operation answers which request. An immutable value: a request is answered by the one it began with.
@@ -30,7 +31,7 @@ public struct Router: Sendable {
   public var patterns: [RoutePattern] { routes.flatMap(\.patterns) }
 
   /// The operation for a request. Throws if no operation matches, or if the host or the method is refused.
-  func operation(for request: Request) throws(Refusal) -> Operation {
+  func operation(for request: Request) throws(ErrorResponse) -> Operation {
     if let refusal = hosts?.refusal(of: request) ?? Self.refusal(of: request.method) { throw refusal }
     if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }
     for route in routes {
@@ -43,7 +44,7 @@ public struct Router: Sendable {
       request.route = route.path
       return try operation(of: route, for: request.method)
     }
-    throw Refusal(
+    throw ErrorResponse(
       .notFound, "There is nothing at this path. /openapi.json lists what there is.",
       closesConnection: request.method == .trace)
   }
@@ -55,22 +56,22 @@ public struct Router: Sendable {
     return response
   }
 
-  private func operation(of route: Route, for method: RequestHead.Method) throws(Refusal) -> Operation {
+  private func operation(of route: Route, for method: RequestHead.Method) throws(ErrorResponse) -> Operation {
     let wanted = method == .head ? .get : method
     if let operation = route.operations.first(where: { $0.method == wanted }) { return operation }
     if method == .options { return Self.options(allow: route.allow) }
-    throw Refusal(
+    throw ErrorResponse(
       .methodNotAllowed, "This path answers \(route.allow).", fields: [.allow: route.allow],
       closesConnection: method == .trace)
   }
 
   /// Methods that no route has: CONNECT would make a tunnel of the connection, so it closes.
-  private static func refusal(of method: RequestHead.Method) -> Refusal? {
+  private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
-      Refusal(.notImplemented, "This server is no proxy: CONNECT is not available.", closesConnection: true)
+      ErrorResponse(.notImplemented, "This server is no proxy: CONNECT is not available.", closesConnection: true)
     case .other:
-      Refusal(.notImplemented, "This server does not know the request's method.", closesConnection: true)
+      ErrorResponse(.notImplemented, "This server does not know the request's method.", closesConnection: true)
     default: nil
     }
   }

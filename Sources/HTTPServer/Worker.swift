@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import HTTP1
+import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
@@ -96,7 +97,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard hold.resize(to: Connection.Cost.new(isSecure: tls != nil), for: .connection) else {
       count.release(counted)
       observer.noticed(.memoryRefused(peer))
-      return turnAway(descriptor, Refusal.overMemory.detail)
+      return turnAway(descriptor, ErrorResponse.overMemory.detail)
     }
     let channel = loop.openConnection(descriptor)
     let connection = Connection(
@@ -117,7 +118,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     var output: [UInt8] = []
     var body: [UInt8] = []
     let id = ids.next()
-    let refusal = Refusal(.overloaded, detail, fields: [.retryAfter: "1"], closesConnection: true)
+    let refusal = ErrorResponse(.overloaded, detail, fields: [.retryAfter: "1"], closesConnection: true)
     append(
       refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output,
       sharing: &body)

@@ -1,5 +1,6 @@
 import EventLoop
 import Glibc
+import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS

@@ -1,3 +1,5 @@
+import HTTPMessages
+
 #if DEBUG
   import DeveloperToken
   import Glibc

@@ -1,4 +1,5 @@
 import Bytes
+public import HTTPMessages
 public import HTTPTypes
 
 /// What a request under `/v1` asks Apple for: its target, judged once, before anything of it leaves.
@@ -182,17 +183,12 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
   case storefront
   case meDisabled
 
-  /// The status: 404 for a valid path that the server does not serve, 400 for everything else.
-  public var status: HTTPResponse.Status {
+  /// The response to the caller: 404 for a valid path that the server does not serve, 400 for everything else.
+  public var response: ErrorResponse {
     switch self {
-    case .unknownPath, .storefront, .meDisabled: .notFound
-    default: .badRequest
+    case .unknownPath, .storefront, .meDisabled: ErrorResponse(.notFound, detail)
+    default: ErrorResponse(.malformedRequest, detail)
     }
-  }
-
-  /// The `code` of the error object: `not_found` or `malformed_request`.
-  public var code: String {
-    status == .notFound ? "not_found" : "malformed_request"
   }
 
   /// The `detail` of the error object: one sentence for the caller.

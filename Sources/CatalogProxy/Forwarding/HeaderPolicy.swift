@@ -1,5 +1,6 @@
 import Bytes
 import HTTPCache
+public import HTTPMessages
 public import HTTPTypes
 
 /// Which header fields pass through the proxy: an allow-list in each direction.
@@ -203,11 +204,8 @@ public enum FieldRefusal: Error, Sendable, Equatable {
   /// A field that would change what the request does, and is not forwarded.
   case unsupported(StaticString)
 
-  /// The status: always 400.
-  public var status: HTTPResponse.Status { .badRequest }
-
-  /// The `code` of the error object.
-  public var code: String { "malformed_request" }
+  /// The response to the caller.
+  public var response: ErrorResponse { ErrorResponse(.malformedRequest, detail) }
 
   /// The `detail` of the error object: one sentence for the caller, without the value.
   public var detail: String {

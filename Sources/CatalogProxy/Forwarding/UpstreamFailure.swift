@@ -1,49 +1,39 @@
-public import HTTPMessages
-public import HTTPTypes
-public import UpstreamAdmission
+import HTTPCache
+import HTTPMessages
+import HTTPTypes
+import UpstreamAdmission
 
 /// What a caller is told when there is no response of Apple's to hand on: the one place where causes become responses.
-public struct UpstreamFailure: Error, Sendable, Equatable {
+struct UpstreamFailure: Error, Sendable, Equatable {
   /// The `code` of the error object.
-  public enum Code: String, Sendable, CaseIterable {
-    case upstreamError = "upstream_error"
-    case upstreamTimeout = "upstream_timeout"
-    case overloaded = "overloaded"
-    case rateLimited = "upstream_rate_limited"
-    case tokenRejected = "developer_token_rejected"
-    case noSigningKey = "no_signing_key"
-
-    /// The status that goes with it.
-    public var status: HTTPResponse.Status {
-      switch self {
-      case .upstreamError, .tokenRejected: .badGateway
-      case .upstreamTimeout: .gatewayTimeout
-      case .overloaded, .noSigningKey: .serviceUnavailable
-      case .rateLimited: .tooManyRequests
-      }
-    }
-  }
-
-  /// Which kind.
-  public var code: Code
+  var code: ErrorCode
   /// What happened and what to do: a sentence or two for the caller, with nothing of this server's network in it.
-  public var detail: String
+  var detail: String
   /// When to come back, in seconds, for `Retry-After`.
-  public var retryAfter: Int?
+  var retryAfter: Int?
   /// For `Proxy-Status`.
-  public var proxyStatus: ProxyStatus
+  var proxyStatus: ProxyStatus
 
-  init(_ code: Code, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus) {
+  init(_ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus) {
     self.code = code
     self.detail = detail
     self.retryAfter = retryAfter
     self.proxyStatus = proxyStatus
   }
 
+  /// The response to the caller.
+  ///
+  /// - Parameter status: What the cache has to say; nil if the request is not for the cache.
+  func response(_ status: CacheStatus?) -> ErrorResponse {
+    var fields: HTTPFields = [.proxyStatus: proxyStatus.fieldValue]
+    if let status { fields[.cacheStatus] = status.fieldValue }
+    return ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter)
+  }
+
   /// An exchange failed.
   ///
   /// - Parameter nextHop: The upstream's host.
-  public init(_ error: UpstreamError, nextHop: String) {
+  init(_ error: UpstreamError, nextHop: String) {
     let status = ProxyStatus(error: Self.errorType(error.cause), nextHop: nextHop)
     switch error.cause {
     case .dnsTimeout, .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout:
@@ -63,7 +53,7 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
   }
 
   /// The upstream, or this resource of it, has failed too often of late, and is not asked for now.
-  public static func circuitOpen(_ refusal: UpstreamCircuit.Refusal, nextHop: String) -> UpstreamFailure {
+  static func circuitOpen(_ refusal: UpstreamCircuit.Refusal, nextHop: String) -> UpstreamFailure {
     let what = refusal.isOfResource ? "This resource of \(nextHop)" : nextHop
     return UpstreamFailure(
       .upstreamError, "\(what) has failed repeatedly and is given a moment. Send the request again after it.",
@@ -71,28 +61,28 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
   }
 
   /// Too many requests wait for their turn already.
-  public static func overloaded(retryAfter: Duration) -> UpstreamFailure {
+  static func overloaded(retryAfter: Duration) -> UpstreamFailure {
     UpstreamFailure(
       .overloaded, "Too many requests wait for their turn. Send the request again after a moment.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
   }
 
   /// There is no memory to collect the response in.
-  public static let overMemory = UpstreamFailure(
+  static let overMemory = UpstreamFailure(
     .overloaded, "This server holds as much for its clients as it can. Send the request again after a moment.",
     retryAfter: 1, ProxyStatus(error: "proxy_internal_error"))
 
   /// The upstream says that the team asks too often, and went on saying so.
-  public static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
+  static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
-      .rateLimited, "\(nextHop) limits how often the team may ask. Send the request again after a moment.",
+      .upstreamRateLimited, "\(nextHop) limits how often the team may ask. Send the request again after a moment.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(receivedStatus: 429, nextHop: nextHop))
   }
 
   /// The upstream refuses the developer token, and a fresh one too.
-  public static func tokenRejected(_ rejection: TokenRejection, nextHop: String) -> UpstreamFailure {
+  static func tokenRejected(_ rejection: TokenRejection, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
-      .tokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
+      .developerTokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
   }
 
   /// The request's turn did not come in time.
@@ -118,13 +108,13 @@ public struct UpstreamFailure: Error, Sendable, Equatable {
     ProxyStatus())
 
   /// The upstream failed in its own way: 5xx.
-  public static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {
+  static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamError, "\(nextHop) answered with the status \(status.code). \(whatToDo)",
       ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
   }
 
-  private static let whatToDo = "This is not the request's fault: send it again later."
+  private static let whatToDo = "The request is correct: send it again later."
 
   /// The registered type (RFC 9209 §2.3). No type exists for a request that its callers have given up, so it gets the
   /// one for an internal error.
@@ -142,18 +132,18 @@ extension Duration {
 }
 
 /// The value of `Proxy-Status` (RFC 9209): what went wrong on the way to the upstream, and who says so.
-public struct ProxyStatus: Sendable, Equatable {
+struct ProxyStatus: Sendable, Equatable {
   /// The proxy's name: a token (RFC 9110 §5.6.2).
-  public var proxy: String
+  var proxy: String
   /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the matter.
-  public var error: String?
+  var error: String?
   /// The status that the upstream answered with.
-  public var receivedStatus: Int?
+  var receivedStatus: Int?
   /// The host that was asked.
-  public var nextHop: String?
+  var nextHop: String?
 
   /// A status of this server.
-  public init(
+  init(
     error: String? = nil, receivedStatus: Int? = nil, nextHop: String? = nil,
     proxy: String = "musickit-token-server"
   ) {
@@ -164,7 +154,7 @@ public struct ProxyStatus: Sendable, Equatable {
   }
 
   /// The field value: a list of one item with parameters (RFC 9651 §3.3).
-  public var fieldValue: String {
+  var fieldValue: String {
     var value = proxy
     if let error { value += "; error=\(error)" }
     if let receivedStatus { value += "; received-status=\(receivedStatus)" }

@@ -61,12 +61,12 @@ final class HTTP2Exchange: @unchecked Sendable {
     bytes.append(head)
     do {
       guard let length = try request.parser.parse(bytes.span), length == bytes.count else {
-        return refuse(Refusal(.malformedRequest, "The request's head is not one of HTTP."))
+        return refuse(ErrorResponse(.malformedRequest, "The request's head is not one of HTTP."))
       }
       request.keep(bytes.span)
       owner.connection.identify(request)
     } catch {
-      return refuse(Refusal(error))
+      return refuse(ErrorResponse(error))
     }
     if declaredLength ?? 0 > 0 { respond() } else { noteHeld() }
   }
@@ -94,7 +94,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     }
   }
 
-  func refuse(_ refusal: Refusal) {
+  func refuse(_ refusal: ErrorResponse) {
     owner.connection.channel.loop.assertCurrent()
     hasBegun = true
     respond(refusal.response(id: request.id))
@@ -112,7 +112,7 @@ final class HTTP2Exchange: @unchecked Sendable {
         case .read(let next): reply = next
         }
         let context = context
-        start { () async throws(Refusal) in
+        start { () async throws(ErrorResponse) in
           let content = try await self.read(limit)
           // The stream may have closed while its content was read. Then the client waits for no response.
           guard !self.isClosed else { throw .draining }
@@ -127,9 +127,9 @@ final class HTTP2Exchange: @unchecked Sendable {
         switch reply(request) {
         case .immediate(let response): finish(response)
         case .deferred(let work):
-          guard mayWait() else { return finish(Refusal.overMemory.response(id: request.id)) }
+          guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id)) }
           let context = context
-          start { () async throws(Refusal) in await work(context) }
+          start { () async throws(ErrorResponse) in await work(context) }
         }
       }
     } catch {
@@ -149,7 +149,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     return isGranted
   }
 
-  private func read(_ limit: Int) async throws(Refusal) -> [UInt8] {
+  private func read(_ limit: Int) async throws(ErrorResponse) -> [UInt8] {
     var received: [UInt8] = []
     // What was taken out of the stream's window is held here until the end.
     defer { owner.contentBytes -= received.count }
@@ -166,14 +166,14 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   /// Does what has to wait in a task of the loop.
-  private func start(_ work: @escaping () async throws(Refusal) -> Response) {
+  private func start(_ work: @escaping () async throws(ErrorResponse) -> Response) {
     // The handler has taken along what it needs.
     request.forgetHead(except: router.lastingField)
     noteHeld()
     let work = Work(body: work)
     task = Task(executorPreference: owner.connection.channel.loop) {
       let response: Response
-      do throws(Refusal) {
+      do throws(ErrorResponse) {
         response = try await work.body()
       } catch {
         response = error.response(id: self.request.id)
@@ -189,7 +189,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private struct Work: @unchecked Sendable {
     // Sendable: run by the one task that it is handed to, on the loop that it was made on.
-    let body: () async throws(Refusal) -> Response
+    let body: () async throws(ErrorResponse) -> Response
   }
 
   // MARK: The response
@@ -242,7 +242,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     }
     guard memory.charge(shared: response.body, to: request.holder) else {
       owner.noteRefusal()
-      return router.finished(Refusal.overMemory.response(id: request.id), for: request)
+      return router.finished(ErrorResponse.overMemory.response(id: request.id), for: request)
     }
     sharedBody = response.body
     return response

@@ -82,8 +82,9 @@ struct AccessGate: Sendable {
     case .limited(let limit):
       let whose = limit.policy == .total ? "All callers of client \(client.id) together have" : "This caller has"
       let denial = Denial(
-        .rateLimited(retryAfter: limit.seconds), limit.policy == .total ? "client_rate" : "caller_rate",
-        "\(whose) asked too often; come back in \(limit.seconds) s.", client: client.id)
+        .rateLimited, limit.policy == .total ? "client_rate" : "caller_rate",
+        "\(whose) sent too many requests; come back in \(limit.seconds) s.", retryAfter: limit.seconds,
+        client: client.id)
       var response = refuse(denial, visit)
       AuthorizedCaller(caller: caller, visit: visit, limit: limit).mark(&response)
       return .refused(response)
@@ -100,19 +101,18 @@ struct AccessGate: Sendable {
   }
 
   /// Records that a caller did not get what it asked for, and says so.
-  func refuse(_ failure: RequestDenied, _ admitted: AuthorizedCaller) -> Response {
-    record(.refused, failure.reason, admitted.caller.client.id, admitted.visit, origin: failure.origin)
-    var response = Self.response(failure.refusal, failure.hint, admitted.visit)
+  func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
+    record(.refused, denial.reason, admitted.caller.client.id, admitted.visit, origin: denial.origin)
+    var response = Self.response(denial, admitted.visit)
     admitted.mark(&response)
     return response
   }
 
   private func refuse(_ denial: Denial, _ visit: AuditContext) -> Response {
     let denial = slowedDown(denial, visit)
-    record(denial.isLimit ? .limited : .refused, denial.reason, denial.client ?? "-", visit, origin: denial.origin)
-    var refusal = Refusal(denial)
-    refusal.closesConnection = denial.endsConnection
-    return Self.response(refusal, denial.hint, visit)
+    let outcome: AuditRecord.Outcome = denial.response.code == .rateLimited ? .limited : .refused
+    record(outcome, denial.reason, denial.client ?? "-", visit, origin: denial.origin)
+    return Self.response(denial, visit)
   }
 
   /// Writes down that a preflight request was refused: its page never sends the request itself. It counts as no decision,
@@ -124,11 +124,11 @@ struct AccessGate: Sendable {
         reason: "origin_not_allowed", origin: origin))
   }
 
-  private static func response(_ refusal: Refusal, _ hint: String?, _ visit: AuditContext) -> Response {
-    var refusal = refusal
-    if let hint, !visit.isOfApple { refusal.detail += " \(hint)" }
-    if visit.isOfApple, refusal.status == .forbidden { refusal.status = .notFound }
-    return refusal.response(id: visit.id)
+  private static func response(_ denial: Denial, _ visit: AuditContext) -> Response {
+    var response = denial.response
+    if let hint = denial.hint, !visit.isOfApple { response.detail += " \(hint)" }
+    if visit.isOfApple, response.status == .forbidden { response.status = .notFound }
+    return response.response(id: visit.id)
   }
 
   /// Tells an address with many bad credentials to slow down. Only failed attempts count, so a valid credential from
@@ -138,9 +138,9 @@ struct AccessGate: Sendable {
       let seconds = service.limiter.takeFailure(from: visit.rateLimitPrefix, now: Deadline.now.nanoseconds)
     else { return denial }
     return Denial(
-      .rateLimited(retryAfter: seconds), "failed_attempts",
-      "Too many credentials from this address have failed. \(denial.detail) Come back in \(seconds) s.",
-      client: denial.client, origin: denial.origin)
+      .rateLimited, "failed_attempts",
+      "Too many credentials from this address have failed. \(denial.response.detail) Come back in \(seconds) s.",
+      retryAfter: seconds, client: denial.client, origin: denial.origin)
   }
 
   private func record(
@@ -154,52 +154,6 @@ struct AccessGate: Sendable {
         requestID: visit.id, client: client, address: visit.address, route: visit.route, outcome: outcome,
         reason: reason, origin: origin, token: token()))
   }
-}
-
-/// Why a caller who was let in does not get what it asked for.
-struct RequestDenied: Error {
-  let refusal: Refusal
-  /// A word for records and metrics.
-  let reason: StaticString
-  /// A further sentence for a caller that requested a token.
-  let hint: String?
-  /// The origin that was refused; nil if the reason is another.
-  let origin: String?
-
-  init(_ refusal: Refusal, _ reason: StaticString) {
-    (self.refusal, self.reason, hint, origin) = (refusal, reason, nil, nil)
-  }
-
-  init(_ denial: Denial) {
-    (refusal, reason, hint, origin) = (Refusal(denial), denial.reason, denial.hint, denial.origin)
-  }
-}
-
-extension Denial {
-  fileprivate var isLimit: Bool {
-    if case .rateLimited = kind { true } else { false }
-  }
-}
-
-extension Refusal {
-  /// The response to a denial.
-  fileprivate init(_ denial: Denial) {
-    switch denial.kind {
-    case .missingCredentials:
-      self.init(.missingCredentials, denial.detail, fields: [.wwwAuthenticate: Self.challenge])
-    case .invalidCredentials:
-      // RFC 6750 §3.1
-      self.init(
-        .invalidCredentials, denial.detail, fields: [.wwwAuthenticate: "\(Self.challenge), error=\"invalid_token\""])
-    case .originNotAllowed: self.init(.originNotAllowed, denial.detail)
-    case .notPermitted: self.init(.notPermitted, denial.detail)
-    case .invalidParameter: self.init(.invalidParameter, denial.detail)
-    case .rateLimited(let seconds): self.init(.rateLimited, denial.detail, fields: [.retryAfter: "\(seconds)"])
-    case .unavailable(let seconds): self.init(.overloaded, denial.detail, fields: [.retryAfter: "\(seconds)"])
-    }
-  }
-
-  private static let challenge = "Bearer realm=\"musickit-token-server\""
 }
 
 extension HTTPField.Name {

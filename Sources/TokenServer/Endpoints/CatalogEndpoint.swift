@@ -4,6 +4,7 @@ import CatalogProxy
 import EventLoop
 import HTTP1
 import HTTPCache
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Telemetry
@@ -28,14 +29,14 @@ struct CatalogEndpoint: Sendable {
   /// Path and method come first, whose cost is bounded; then identity, rate and permission; and only for a caller who
   /// has them the query and the fields.
   private func reply(to request: Request) -> Reply {
-    do throws(Refusal) {
+    do throws(ErrorResponse) {
       let path = try path(of: request)
       request.route = path.route
       guard request.method != .options else {
         return .immediate(Response(.noContent, fields: [.allow: "\(path.allow)"]))
       }
       guard let method = request.method.forwarded, path.allows(method) else {
-        throw Refusal(.methodNotAllowed, "This path answers \(path.allow).", fields: [.allow: "\(path.allow)"])
+        throw ErrorResponse(.methodNotAllowed, "This path answers \(path.allow).", fields: [.allow: "\(path.allow)"])
       }
       return reply(to: request, method, path)
     } catch {
@@ -43,11 +44,11 @@ struct CatalogEndpoint: Sendable {
     }
   }
 
-  private func path(of request: Request) throws(Refusal) -> CatalogPath {
+  private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
     do throws(TargetRefusal) {
       return try CatalogPath(Array(request.path).span, allowsMe: allowsMe)
     } catch {
-      throw Refusal(error)
+      throw error.response
     }
   }
 
@@ -55,13 +56,15 @@ struct CatalogEndpoint: Sendable {
     let visit = AuditContext(request)
     switch gate.admit(request, visit) {
     case .immediate(let verdict):
-      return reply(to: verdict, path, on: request.loop) { () throws(Refusal) in try call(method, path, of: request) }
+      return reply(to: verdict, path, on: request.loop) { () throws(ErrorResponse) in
+        try call(method, path, of: request)
+      }
     case .deferred(let sources, let presented):
       // The request is not there any more when the keys have come.
-      let parsed = Result { () throws(Refusal) in try call(method, path, of: request) }
+      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       return .deferred { context in
         let verdict = await gate.admit(presented, visit, afterKeysOf: sources)
-        switch reply(to: verdict, path, on: context.loop, { () throws(Refusal) in try parsed.get() }) {
+        switch reply(to: verdict, path, on: context.loop, { () throws(ErrorResponse) in try parsed.get() }) {
         case .immediate(let response): return response
         case .deferred(let work): return await work(context)
         }
@@ -71,7 +74,7 @@ struct CatalogEndpoint: Sendable {
 
   private func call(
     _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request
-  ) throws(Refusal) -> CatalogCall {
+  ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     do throws(TargetRefusal) {
       if let query = request.query {
@@ -79,13 +82,13 @@ struct CatalogEndpoint: Sendable {
       } else {
         target = try CatalogTarget(path, query: nil)
       }
-    } catch { throw Refusal(error) }
+    } catch { throw error.response }
     return try CatalogCall(method, target, of: request, policy: service.proxy.policy)
   }
 
   private func reply(
     to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
-    _ call: () throws(Refusal) -> CatalogCall
+    _ call: () throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
     let admitted: AccessGate.AuthorizedCaller
     switch verdict {
@@ -93,7 +96,7 @@ struct CatalogEndpoint: Sendable {
     case .refused(let response): return .immediate(response)
     }
     let permitted: CatalogCall
-    do throws(RequestDenied) {
+    do throws(Denial) {
       permitted = try permit(path, admitted, call)
     } catch {
       return .immediate(gate.refuse(error, admitted))
@@ -110,18 +113,16 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func permit(
-    _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller, _ parse: () throws(Refusal) -> CatalogCall
-  ) throws(RequestDenied) -> CatalogCall {
+    _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller, _ parse: () throws(ErrorResponse) -> CatalogCall
+  ) throws(Denial) -> CatalogCall {
     let caller = admitted.caller
-    do throws(Denial) {
-      if path.kind == .me {
-        try caller.mayUseMe()
-      } else {
-        try caller.mayHaveCatalog(storefront: path.storefront)
-      }
-    } catch { throw RequestDenied(error) }
+    if path.kind == .me {
+      try caller.mayUseMe()
+    } else {
+      try caller.mayHaveCatalog(storefront: path.storefront)
+    }
     var call: CatalogCall
-    do throws(Refusal) { call = try parse() } catch { throw RequestDenied(error, "invalid_request") }
+    do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
     if !caller.client.me { call.withholdUserToken() }
     call.caller = QuotaCaller(
       client: caller.client.id,
@@ -131,25 +132,18 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func response(_ reply: CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
-    var response = Self.response(reply, id: admitted.visit.id)
-    // A response that anybody may keep must not tell everybody what is left to one.
+    var response =
+      switch reply {
+      case .response(let response): response
+      case .failure(let error): error.response(id: admitted.visit.id)
+      case .cancelled:
+        // The caller is gone, so it does not read this response.
+        ErrorResponse(.internalError, "The request was given up.", closesConnection: true).response(
+          id: admitted.visit.id)
+      }
+    // A response that any cache may keep must not tell everyone one caller's limit.
     if !gate.policy.catalogIsPublic { admitted.mark(&response) }
     return response
-  }
-
-  private static func response(_ reply: CatalogReply, id: RequestID) -> Response {
-    switch reply {
-    case .response(let catalog):
-      var response = Response(catalog.status, prepared: catalog.prepared, fields: catalog.fields, body: catalog.body)
-      response.stream = catalog.stream
-      response.streamLength = catalog.streamLength
-      return response
-    case .failure(let failure, let status):
-      return Refusal(failure, status).response(id: id)
-    case .cancelled:
-      // The caller is gone, so it does not read this response.
-      return Refusal(.internalError, "The request was given up.", closesConnection: true).response(id: id)
-    }
   }
 }
 
@@ -157,7 +151,7 @@ extension CatalogCall {
   /// Takes from a request what may go along.
   fileprivate init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy
-  ) throws(Refusal) {
+  ) throws(ErrorResponse) {
     var directives = RequestDirectives()
     var preconditions = Preconditions()
     var coding = ContentCoding.identity
@@ -177,7 +171,7 @@ extension CatalogCall {
         caller: QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields)
     } catch {
-      throw Refusal(.malformedRequest, error.detail)
+      throw error.response
     }
   }
 }
@@ -207,32 +201,5 @@ extension RequestHead.Method {
     case .delete: .delete
     case .connect, .options, .trace, .other: nil
     }
-  }
-}
-
-extension Refusal {
-  fileprivate init(_ refusal: TargetRefusal) {
-    self.init(refusal.status == .notFound ? .notFound : .malformedRequest, refusal.detail)
-  }
-
-  fileprivate init(_ failure: UpstreamFailure, _ status: CacheStatus?) {
-    var fields: HTTPFields = [.proxyStatus: failure.proxyStatus.fieldValue]
-    if let retryAfter = failure.retryAfter { fields[.retryAfter] = "\(retryAfter)" }
-    if let status { fields[.cacheStatus] = status.fieldValue }
-    self.init(ErrorCode(failure.code), failure.detail, fields: fields)
-  }
-}
-
-extension ErrorCode {
-  fileprivate init(_ code: UpstreamFailure.Code) {
-    self =
-      switch code {
-      case .upstreamError: .upstreamError
-      case .upstreamTimeout: .upstreamTimeout
-      case .overloaded: .overloaded
-      case .rateLimited: .upstreamRateLimited
-      case .tokenRejected: .developerTokenRejected
-      case .noSigningKey: .noSigningKey
-      }
   }
 }

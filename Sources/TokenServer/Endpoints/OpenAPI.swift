@@ -1,5 +1,6 @@
 import Access
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import ServerSettings

@@ -61,7 +61,7 @@ struct TokenEndpoint: Sendable {
   }
 
   private func respond(to admitted: AccessGate.AuthorizedCaller, _ wish: Wish, _ content: [UInt8]) -> Response {
-    do throws(RequestDenied) {
+    do throws(Denial) {
       let now = Glibc.time(nil)
       let token = try token(for: admitted.caller, wish, content, now: now)
       gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
@@ -75,24 +75,21 @@ struct TokenEndpoint: Sendable {
 
   private func token(
     for caller: Principal, _ wish: Wish, _ content: [UInt8], now: Int
-  ) throws(RequestDenied) -> MintedToken {
-    do throws(Denial) { try caller.mayHaveTokens() } catch { throw RequestDenied(error) }
+  ) throws(Denial) -> MintedToken {
+    try caller.mayHaveTokens()
     let parameters: TokenParameters
     let origins: [Origin]
-    do throws(Refusal) {
+    do throws(ErrorResponse) {
       parameters = try TokenParameters(query: wish.query, body: content)
       origins = try Self.origins(parameters)
-    } catch { throw RequestDenied(error, "invalid_request") }
-    let grant: Principal.TokenGrant
-    do throws(Denial) { grant = try caller.token(ttl: parameters.ttl, origins: origins) } catch {
-      throw RequestDenied(error)
-    }
+    } catch { throw Denial(error, "invalid_request") }
+    let grant = try caller.token(ttl: parameters.ttl, origins: origins)
     do throws(TokenError) {
       return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
     } catch {
-      let refusal = Refusal(error)
-      if refusal.code == .internalError { gate.service.warn(ofFailedToken: error) }
-      throw RequestDenied(refusal, refusal.code == .invalidParameter ? "invalid_request" : "not_minted")
+      let response = ErrorResponse(error)
+      if response.code == .internalError { gate.service.warn(ofFailedToken: error) }
+      throw Denial(response, response.code == .invalidParameter ? "invalid_request" : "not_minted")
     }
   }
 
@@ -114,21 +111,21 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  private static func origins(_ parameters: TokenParameters) throws(Refusal) -> [Origin] {
+  private static func origins(_ parameters: TokenParameters) throws(ErrorResponse) -> [Origin] {
     // Before any of them is parsed: a body may hold tens of thousands.
     guard parameters.origins.count <= TokenMinter.maximumOrigins else {
-      throw Refusal(.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins))
+      throw ErrorResponse(.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins))
     }
     var origins: [Origin] = []
     for text in parameters.origins {
-      do { origins.append(try Origin(text.text)) } catch { throw Refusal(.invalidParameter, "\(error)") }
+      do { origins.append(try Origin(text.text)) } catch { throw ErrorResponse(.invalidParameter, "\(error)") }
     }
     return origins
   }
 }
 
-extension Refusal {
-  /// A token that cannot be minted: the caller's fault where it asked for what there is not, else ours.
+extension ErrorResponse {
+  /// A token that cannot be minted: the caller's error or the server's.
   fileprivate init(_ error: TokenError) {
     switch error {
     case .ttlTooShort, .ttlTooLong, .tooManyOrigins: self.init(.invalidParameter, "\(error)")

@@ -3,6 +3,7 @@ import DeveloperToken
 import Dispatch
 import Glibc
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Locks
@@ -65,7 +66,7 @@ final class ServerMetrics: Sendable {
                 continuation.resume(returning: Response(.ok, prepared: Self.fields, body: body))
               }
               guard thread == nil else { return }
-              let refusal = Refusal(.overloaded, "The system grants no thread.", fields: [.retryAfter: "1"])
+              let refusal = ErrorResponse(.overloaded, "The system grants no thread.", fields: [.retryAfter: "1"])
               continuation.resume(returning: refusal.response(id: id))
             }
           }

@@ -154,9 +154,9 @@ struct PolicyTableTests {
       Issue.record("not denied")
       return
     }
-    #expect(denial.kind == .missingCredentials)
+    #expect(denial.response.code == .missingCredentials)
     #expect(denial.hint?.contains("POST /token") == true)
-    #expect(denial.detail.contains("Authorization: Bearer"))
+    #expect(denial.response.detail.contains("Authorization: Bearer"))
   }
 
   @Test("tells a caller with a developer token of Apple's what to send instead", arguments: [false, true])
@@ -171,7 +171,7 @@ struct PolicyTableTests {
     }
     #expect(denial.reason.description == "unknown_api_key")
     #expect(
-      denial.detail == """
+      denial.response.detail == """
         This is a developer token for Apple Music, which is not a credential of this server. Leave it out: this server \
         adds its own to requests to Apple. To be known to this server, send an API key as Authorization: Bearer KEY, or \
         a TLS client certificate.

@@ -90,19 +90,19 @@ extension CatalogReply {
   var status: Int? {
     switch self {
     case .response(let response): response.status.code
-    case .failure(let failure, _): failure.code.status.code
+    case .failure(let error): error.status.code
     case .cancelled: nil
     }
   }
 
-  var failure: UpstreamFailure? {
-    if case .failure(let failure, _) = self { failure } else { nil }
+  var failure: ErrorResponse? {
+    if case .failure(let error) = self { error } else { nil }
   }
 
   var cacheStatus: String? {
     switch self {
     case .response(let response): response.fields[.cacheStatus]
-    case .failure(_, let status): status?.fieldValue
+    case .failure(let error): error.fields[.cacheStatus]
     case .cancelled: nil
     }
   }

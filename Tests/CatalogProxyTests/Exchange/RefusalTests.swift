@@ -26,7 +26,7 @@ struct RefusalTests {
   func counts() async throws {
     let ground = ProxyGround { $0.target == Self.song ? .scripted(.tooManyRequests, [.retryAfter: "90"]) : .scripted() }
     _ = try await ground.ask("/v1/catalog/us/songs/2", by: "modest")
-    #expect(try await ground.ask(Self.song, by: "greedy").failure?.code == .rateLimited)
+    #expect(try await ground.ask(Self.song, by: "greedy").failure?.code == .upstreamRateLimited)
     let status = ground.proxy.status
     #expect(status.clients["greedy"] == ClientCounts(attempts: 1, limited: 1))
     #expect(status.clients["modest"] == ClientCounts(attempts: 1, limited: 0))

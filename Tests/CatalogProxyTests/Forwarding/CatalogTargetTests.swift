@@ -1,3 +1,4 @@
+import HTTPMessages
 import HTTPTypes
 import Testing
 
@@ -15,8 +16,9 @@ import Testing
     #expect(Set(reasons.map(\.detail)).count == reasons.count)
     for reason in reasons {
       #expect(reason.detail.hasSuffix(".") || reason.detail.hasSuffix("case."), "\(reason)")
-      #expect(reason.code == (reason.status == .notFound ? "not_found" : "malformed_request"))
-      #expect(reason.status == .notFound || reason.status == .badRequest)
+      let notFound: [TargetRefusal] = [.unknownPath, .storefront, .meDisabled]
+      #expect(
+        reason.response == ErrorResponse(notFound.contains(reason) ? .notFound : .malformedRequest, reason.detail))
     }
     let provoked = Set(RefusedTarget.all.map(\.reason)).union([.meDisabled])
     #expect(provoked == Set(reasons))

@@ -78,7 +78,7 @@ import Testing
   func refused(_ refused: RefusedFields) throws {
     let reason = refused.reason
     #expect(throws: reason) { try fields("/v1/me/library", refused.lines, hasContent: true) }
-    #expect(reason.status == .badRequest && reason.code == "malformed_request")
+    #expect(reason.response == ErrorResponse(.malformedRequest, reason.detail))
     #expect(!reason.detail.contains("bytes 0-1/2"))
   }
 

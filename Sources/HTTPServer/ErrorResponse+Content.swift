@@ -1,0 +1,77 @@
+import Bytes
+import HTTP1
+public import HTTPMessages
+import HTTPTypes
+public import Telemetry
+
+extension ErrorResponse {
+  /// The response, with an `errors` array of one object.
+  ///
+  /// - Parameter id: The request's ID.
+  public func response(id: RequestID) -> Response {
+    var fields = self.fields
+    fields[.contentType] = "application/json"
+    fields[.cacheControl] = "no-store"
+    fields[.xContentTypeOptions] = "nosniff"
+    var body: [UInt8] = []
+    body.append(contentsOf: #"{"errors":[{"id":""#.utf8)
+    body.append(id)
+    body.append(contentsOf: #"","status":"\#(status.code)","code":"\#(code.rawValue)","title":"#.utf8)
+    body.append(jsonString: code.title)
+    body.append(contentsOf: #","detail":"#.utf8)
+    body.append(jsonString: detail)
+    body.append(contentsOf: "}]}\n".utf8)
+    var response = Response(status, fields: fields, body: body)
+    response.closesConnection = closesConnection
+    return response
+  }
+}
+
+/// What ends a connection, in words and codes: the one place where causes below the routes become responses.
+extension ErrorResponse {
+  /// The codec refused a head or a chunked body. What follows on the connection has no meaning any more.
+  init(_ error: RequestError) {
+    self.init(ErrorCode(codecStatus: error.status), error.reason, closesConnection: true)
+  }
+
+  static let headTimeout = ErrorResponse(
+    .requestTimeout, "The header section did not arrive in time.", closesConnection: true)
+
+  static let bodyTimeout = ErrorResponse(
+    .requestTimeout, "The content did not arrive in time.", closesConnection: true)
+
+  static let workTimeout = ErrorResponse(
+    .upstreamTimeout, "The response took longer than this server waits for one.", closesConnection: true)
+
+  static let draining = ErrorResponse(
+    .draining, "This server is shutting down; send the request again.", fields: [.retryAfter: "1"],
+    closesConnection: true)
+
+  static let overMemory = ErrorResponse(
+    .overloaded, "This server holds as much for its clients as it can; send the request again shortly.",
+    fields: [.retryAfter: "1"], closesConnection: true)
+
+  static let plaintextOnTLS = ErrorResponse(
+    .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", closesConnection: true)
+
+  static func contentTooLarge(_ limit: Int) -> ErrorResponse {
+    ErrorResponse(
+      .contentTooLarge, "The content is longer than the \(limit) bytes that this path takes.", closesConnection: true)
+  }
+}
+
+extension ErrorCode {
+  /// The code for an error of the HTTP/1.1 codec, which knows statuses only.
+  init(codecStatus status: HTTPResponse.Status) {
+    self =
+      switch status {
+      case .uriTooLong: .uriTooLong
+      case .requestHeaderFieldsTooLarge: .headerFieldsTooLarge
+      case .contentTooLarge: .contentTooLarge
+      case .expectationFailed: .expectationFailed
+      case .notImplemented: .notImplemented
+      case .httpVersionNotSupported: .httpVersionNotSupported
+      default: .malformedRequest
+      }
+  }
+}
