@@ -15,12 +15,13 @@ extension Settings {
 }
 
 extension Settings.Access {
-  static let clients = Setting<JSON5Value>(
+  /// Each client costs a few hundred bytes, and labels in the metrics.
+  static let clients = Setting(
     "access.clients",
-    .structure(
-      { if case .array = $0 { true } else { false } },
+    .elements(
+      of: .object(of: ClientCandidate.known, remedy: "write an object"), atMost: 1000,
       remedy: "write a list of objects such as [{ id: \"android\", … }]"),
-    default: .array([]), example: #"[{ id: "web", origins: ["https://app.example.com"] }]"#,
+    default: SettingElements(), example: #"[{ id: "web", origins: ["https://app.example.com"] }]"#,
     "[Which client may have what](clients.md#access).")
   static let token = Setting(
     "access.anonymous.token", .bool, default: false,
@@ -34,7 +35,9 @@ extension Settings.Access {
     "Whether they may use `/v1/me/…` if `catalog.me` is on.")
   static let origins = Setting<[OriginPattern]>(
     "access.anonymous.origins",
-    .list(of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]"),
+    .list(
+      of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]",
+      ifEmpty: "name some, or leave it out for all"),
     example: #"["https://app.example.com"]"#,
     "The web origins that may have tokens: with a list, they get tokens for a listed origin only. An empty list "
       + "is an error.")
@@ -43,13 +46,13 @@ extension Settings.Access {
     "The lifetime of their tokens, and the longest that they may request. Default: `token.ttl` and "
       + "`token.maxTTL`.")
   static let storefronts = Setting<[String]>(
-    "access.anonymous.storefronts", .list(of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]"),
+    "access.anonymous.storefronts",
+    .list(
+      of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]", ifEmpty: "name some, or leave it out for all"),
     example: #"["us", "gb"]"#,
     "The storefronts whose catalog they get. Default: all.")
-  static let rateLimit = Setting<JSON5Value>(
-    "access.anonymous.rateLimit",
-    .structure(
-      { if case .object = $0 { true } else { false } }, remedy: "write an object such as { perSecond: 5, burst: 20 }"),
+  static let rateLimit = Setting(
+    "access.anonymous.rateLimit", Rates.type,
     example: "{ perSecond: 5, burst: 20, total: { perSecond: 100, burst: 500 } }",
     "`{ perSecond, burst, total: { perSecond, burst } }` for each address and for all together. Default: no "
       + "limit.")
@@ -69,28 +72,39 @@ extension Settings.Access {
     let allowsAnonymous: Bool
   }
 
-  /// - Parameter clients: What ``readClients(_:within:)`` made of them.
-  init?(_ reader: inout SettingsReader, clients read: ReadClients, within surroundings: ValidationContext) {
-    let clients = read.whole
-    var rates = read.rates
-    let anonymous = Self.readAnonymous(&reader, noting: &rates, within: surroundings)
-    if surroundings.allowsAnonymous {
-      let everything = Client(
-        id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
-      guard let clients else { return nil }
-      self.init(clients: clients, anonymous: everything, rates: read.rates, servesEverybody: true)
+  /// What could be read of each client; nil if there is no list.
+  static func readClients(_ reader: inout SettingsReader, within context: ValidationContext) -> [ClientCandidate]? {
+    let read = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }
+    let candidates = read?.map { $0 ?? ClientCandidate() }
+    for clash in ClientConflict.all(in: candidates ?? []) {
+      reader.reject(clients.path + clash.place, problem: clash.problem, remedy: clash.remedy)
+    }
+    return candidates
+  }
+
+  /// - Parameter candidates: What ``readClients(_:within:)`` made of the clients.
+  init?(_ reader: inout SettingsReader, clients candidates: [ClientCandidate]?, within context: ValidationContext) {
+    var rates: [String: Rates] = [:]
+    for client in candidates ?? [] {
+      if let id = client.id { rates[id] = client.rates }
+    }
+    let anonymous = Self.readAnonymous(&reader, within: context)
+    if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false {
+      reader.missing(
+        "access", problem: "no client may have anything",
+        remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
+          + "instead of origins for callers that are no web pages (new-api-key makes one), "
+          + "ACCESS_ANONYMOUS='{ token: true }' for programs that need none, or start with --unsafe-allow-anonymous to "
+          + "serve everybody")
+      return nil
+    }
+    guard let clients = candidates?.map(\.client).whole() else { return nil }
+    if context.allowsAnonymous {
+      let everything = Client(id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
+      self.init(clients: clients, anonymous: everything, rates: rates, servesEverybody: true)
     } else {
-      if !reader.isSet(Self.anonymousPath), clients?.isEmpty ?? false {
-        reader.missing(
-          "access", problem: "no client may have anything",
-          remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
-            + "instead of origins for callers that are no web pages (new-api-key makes one), "
-            + "ACCESS_ANONYMOUS='{ token: true }' for programs that need none, or start with --unsafe-allow-anonymous to serve everybody"
-        )
-        return nil
-      }
-      guard let clients else { return nil }
-      self.init(clients: clients, anonymous: anonymous, rates: rates)
+      rates[Client.anonymousID] = anonymous?.rates
+      self.init(clients: clients, anonymous: anonymous?.client, rates: rates)
     }
   }
 }
@@ -117,46 +131,33 @@ extension Settings.Access {
     ]
   }
 
-  /// The policy; nil if it is absent or invalid.
+  /// The policy, and its rates as they were written; nil if it is absent or invalid.
   static func readAnonymous(
-    _ reader: inout SettingsReader, noting allRates: inout [String: Rates], within surroundings: ValidationContext
-  ) -> Client? {
+    _ reader: inout SettingsReader, within context: ValidationContext
+  ) -> (client: Client, rates: Rates?)? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
       refuseSingleSettings(&reader)
       return nil
     }
-    let origins = readNonEmpty(origins, &reader)
+    let origins = reader.read(origins)
     let ttl = reader.read(ttl)
-    if let ttl, let token = surroundings.token, ttl > token.maxTTL {
+    if let ttl, let token = context.token, ttl > token.maxTTL {
       reader.reject(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
     }
-    let storefronts = readNonEmpty(storefronts, &reader)
+    let storefronts = reader.read(storefronts)
     // The object that says nothing at all stands for tokens; one that says anything has to say that, too.
     let token = reader.isSet(token.path) ? reader.read(token) : isEmpty
     let catalog = reader.read(catalog)
     let me = reader.read(me)
     let share = reader.read(share)
-    let rates = reader.read(rateLimit).flatMap { value in
-      reader.readObject(value, at: rateLimit.path) { Rates(&$0) }
-    }
+    let rates = reader.readObject(rateLimit) { Rates(&$0) }
     guard let token, let catalog, let me else { return nil }
-    refuseWorthless(&reader, token: token, catalog: catalog, me: me, within: surroundings)
-    allRates[Client.anonymousID] = rates
-    return Client(
+    refuseWorthless(&reader, token: token, catalog: catalog, me: me, within: context)
+    let client = Client(
       id: Client.anonymousID, credential: .anonymous, origins: .only(origins ?? []), token: token, catalog: catalog,
       me: me, ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
       totalRate: rates?.total, share: share)
-  }
-
-  /// The list, if it was written. An empty one is an error: it would lift a restriction instead of making one.
-  private static func readNonEmpty<Element>(
-    _ setting: Setting<[Element]>, _ reader: inout SettingsReader
-  ) -> [Element]? {
-    let list = reader.read(setting)
-    if list?.isEmpty ?? false {
-      reader.reject(setting.path, problem: "is empty", remedy: "name some, or leave it out for all")
-    }
-    return list
+    return (client, rates)
   }
 
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {
@@ -169,49 +170,14 @@ extension Settings.Access {
 
   /// A policy that grants nothing is a mistake: the operator wanted something else.
   private static func refuseWorthless(
-    _ reader: inout SettingsReader, token: Bool, catalog: Bool, me: Bool, within surroundings: ValidationContext
+    _ reader: inout SettingsReader, token: Bool, catalog: Bool, me: Bool, within context: ValidationContext
   ) {
-    let settings = surroundings.catalog
+    let settings = context.catalog
     guard !token, !(catalog && settings != nil), !(me && settings?.me == true) else { return }
     let cause =
       !catalog && !me ? "" : settings == nil ? ", because catalog.enabled is false" : ", because catalog.me is false"
     reader.reject(
       anonymousPath, problem: "grants nothing\(cause)",
       remedy: "write token: true, catalog: true or me: true, or remove it")
-  }
-}
-
-/// `rateLimit`: how often callers may ask.
-struct Rates: Sendable, Equatable {
-  /// Whom `perSecond` and `burst` count by themselves.
-  enum Unit: String, Sendable, CaseIterable {
-    /// Each address.
-    case address
-    /// Each `sub` of a JWT; the address for a caller without one.
-    case sub
-  }
-
-  var each: Rate?
-  var total: Rate?
-  var unit: Unit
-
-  /// Nil if it is invalid.
-  init?(_ object: inout ObjectReader) {
-    let isEach = object.has("perSecond") || object.has("burst")
-    let each = isEach || !object.has("total") ? Self.rate(&object) : nil
-    let total = object.object("total", remedy: "write { perSecond: 50, burst: 200 }") { Self.rate(&$0) }
-    guard let unit = object.read("per", SettingType<Unit>.word, default: .sub) else { return nil }
-    (self.each, self.total, self.unit) = (each, total, unit)
-  }
-
-  private static func rate(_ object: inout ObjectReader) -> Rate? {
-    if !object.has("perSecond") {
-      object.reject("perSecond", problem: "is not set", remedy: "write how many requests a second, such as 5")
-    }
-    let perSecond = object.read(
-      "perSecond", .number(Rate.perSecondRange, remedy: "write requests per second, from 0.01 to 1000000"))
-    let burst = object.read("burst", .integer(Rate.burstRange))
-    guard let perSecond else { return nil }
-    return Rate(perSecond: perSecond, burst: burst ?? max(1, Int(perSecond.rounded(.up))))
   }
 }

@@ -48,9 +48,7 @@ extension Settings.MusicKit {
   init?(_ reader: inout SettingsReader) {
     let teamID = reader.read(Self.teamID)
     let keyID = reader.read(Self.keyID)
-    if !reader.isSet(Self.teamID.path) {
-      reader.missing(Self.teamID.path, remedy: "write the 10-character Team ID of your Apple developer account")
-    }
+    reader.require(Self.teamID.path, remedy: "write the 10-character Team ID of your Apple developer account")
     if let teamID, teamID.description == keyID?.description {
       reader.reject(
         Self.keyID.path, problem: "is the same as musickit.teamID",
@@ -73,9 +71,7 @@ extension Settings.MusicKit {
       return file.map { .file($0, keyID: id) }
     case (false, true):
       if let id { return text.map { .text($0, keyID: id) } }
-      if !reader.isSet(keyID.path) {
-        reader.missing(keyID.path, remedy: "write the key's 10-character ID, which a key without a file name lacks")
-      }
+      reader.require(keyID.path, remedy: "write the key's 10-character ID, which a key without a file name lacks")
     }
     return nil
   }

@@ -40,6 +40,8 @@ protocol SettingRow: Sendable {
   var values: String? { get }
   /// Its default as one writes it in JSON5; nil if it has no fixed one.
   var defaultText: String? { get }
+  /// The rows of the object that it is, or of each object of the list.
+  var members: [any SettingRow] { get }
   /// What `content` is as one writes it in JSON5; nil if the setting refuses it.
   func canonical(_ content: RawSetting.Content) -> String?
 }
@@ -47,12 +49,20 @@ protocol SettingRow: Sendable {
 extension SettingRow {
   /// The environment variable that holds it.
   var variable: String { variableName(of: path) }
+
+  /// Its members and theirs, each with its path from here, in the order of the documents.
+  var descendants: [(path: String, row: any SettingRow)] {
+    members.flatMap { member in
+      [(member.path, member)] + member.descendants.map { ("\(member.path).\($0.path)", $0.row) }
+    }
+  }
 }
 
 extension Setting {
   var isList: Bool { type.isList }
   var values: String? { type.values }
   var defaultText: String? { fallback.map(type.write) }
+  var members: [any SettingRow] { type.members }
 
   func canonical(_ content: RawSetting.Content) -> String? { (try? type.parse(content)).map(type.write) }
 }
@@ -123,6 +133,9 @@ struct SettingsSchema: Sendable {
     self.sections = sections
   }
 
+  /// Whether there is a setting of this path. An object without rows has members of any name.
+  func knows(_ path: String) -> Bool { settings.isEmpty || settings[path] != nil }
+
   /// The sections that have a variable of their own. The outermost have none: `TOKEN` and `SERVER` are anybody's.
   var variableSections: [String] {
     sections.filter { $0.contains(".") }.sorted()
@@ -150,6 +163,12 @@ struct SettingsSchema: Sendable {
     }
     let all = siblings.map { prefix + $0 }.joined(separator: ", ")
     return "the nearest is \(prefix)\(near ?? ""), of \(all)"
+  }
+
+  /// What to write instead of an unknown member `name` of the object at `path`.
+  func remedy(unknown name: String, inObjectAt path: String) -> String {
+    let names = settings.keys.sorted()
+    return "the nearest is \(path).\(nearest(to: name, among: names) ?? ""), of \(names.joined(separator: ", "))"
   }
 
   /// The known variable that is nearest to `name`.

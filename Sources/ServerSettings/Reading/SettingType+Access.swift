@@ -3,20 +3,6 @@ import Bytes
 import EventLoop
 import HTTPClient
 
-extension SettingType where Value == JSON5Value {
-  /// A list or an object that is read member by member, with errors of its own for each.
-  static func structure(_ isRight: @escaping @Sendable (JSON5Value) -> Bool, remedy: String) -> SettingType {
-    SettingType(
-      isList: true, values: nil,
-      parse: { (content) throws(InvalidValue) in
-        guard case .json(let value) = content else { throw InvalidValue(problem: "is text", remedy: remedy) }
-        guard isRight(value) else { throw .wrongType(value, remedy: remedy) }
-        return value
-      },
-      write: { $0.text })
-  }
-}
-
 extension SettingType where Value == OriginPattern {
   /// A web origin, or one with a star for its first label.
   static let originPattern: SettingType = {
@@ -71,7 +57,8 @@ extension SettingType where Value == SubjectName {
 extension SettingType where Value == Double {
   /// A number within `range`, whole or not.
   static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
-    scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) { (content) throws(InvalidValue) in
+    let values = "\(numberText(range.lowerBound)) to \(numberText(range.upperBound))"
+    return scalar(values: values, write: { "\($0)" }) { (content) throws(InvalidValue) in
       let text: String
       switch content {
       case .json(.integer(let value)): text = "\(value)"
@@ -91,11 +78,14 @@ extension SettingType where Value == Double {
   }
 }
 
+/// `number` without a fraction if it is whole.
+func numberText(_ number: Double) -> String { Int(exactly: number).map { "\($0)" } ?? "\(number)" }
+
 extension SettingType where Value == String {
-  /// A short text of printable characters.
-  static func label(atMost limit: Int, _ remedy: String) -> SettingType {
+  /// A text of at most 1024 printable characters.
+  static func label(_ remedy: String) -> SettingType {
     string(remedy) { (text) throws(InvalidValue) in
-      guard (1...limit).contains(text.utf8.count),
+      guard (1...1024).contains(text.utf8.count),
         text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" })
       else { throw InvalidValue(problem: "is empty, or too long", remedy: remedy) }
       return text
@@ -198,15 +188,7 @@ extension SettingType where Value == [String] {
   /// Names of hosts, one at least: an empty list would say that a listener answers for no name, or for any.
   static let hostNames: SettingType = {
     let remedy = "write a list such as [\"tokens.example.com\"]; IP addresses and localhost are always answered"
-    let names = list(of: .hostName, remedy: remedy)
-    return SettingType(
-      isList: true, values: nil,
-      parse: { (content) throws(InvalidValue) in
-        let hosts = try names.parse(content)
-        guard !hosts.isEmpty else { throw InvalidValue(problem: "is empty", remedy: "name some, or leave it out") }
-        return hosts
-      },
-      write: names.write)
+    return list(of: .hostName, remedy: remedy, ifEmpty: "name some, or leave it out")
   }()
 }
 

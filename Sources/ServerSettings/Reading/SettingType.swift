@@ -12,6 +12,9 @@ package struct SettingType<Value: Sendable>: Sendable {
   package let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   /// The value as one writes it in JSON5.
   let write: @Sendable (Value) -> String
+  /// The rows of the object that it is, or of each object of the list; none if it is no object, or has members of any
+  /// name.
+  var members: [any SettingRow] = []
 
   /// A type that is written as one word, number or string.
   static func scalar(
@@ -40,21 +43,74 @@ package struct SettingType<Value: Sendable>: Sendable {
 }
 
 extension SettingType {
-  /// A list of what `element` takes.
-  static func list<Element: Sendable>(of element: SettingType<Element>, remedy: String) -> SettingType
-  where Value == [Element] {
+  /// A list of what `element` takes, invalid as a whole if one element is.
+  ///
+  /// - Parameter ifEmpty: What to write instead of an empty list; nil if that is allowed.
+  static func list<Element: Sendable>(
+    of element: SettingType<Element>, remedy: String, ifEmpty: String? = nil
+  ) -> SettingType where Value == [Element] {
     SettingType(
       isList: true, values: nil,
       parse: { (content) throws(InvalidValue) in
-        guard case .json(.array(let values)) = content else {
-          guard case .json(let other) = content else { throw InvalidValue(problem: "is text", remedy: remedy) }
-          throw .wrongType(other, remedy: remedy)
-        }
+        guard case .json(.array(let values)) = content else { throw .wrongType(content, remedy: remedy) }
+        if values.isEmpty, let ifEmpty { throw InvalidValue(problem: "is empty", remedy: ifEmpty) }
         var elements: [Element] = []
         for value in values { elements.append(try element.parse(.json(value))) }
         return elements
       },
       write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" })
+  }
+
+  /// A list of what `element` takes, each valid or invalid by itself.
+  ///
+  /// - Parameters:
+  ///   - remedy: What to write instead of a value without brackets; nil if one stands for a list of one.
+  ///   - ifEmpty: What to write instead of an empty list; nil if that is allowed.
+  static func elements<Element: Sendable>(
+    of element: SettingType<Element>, atMost most: Int, remedy: String? = nil, ifEmpty: String? = nil
+  ) -> SettingType where Value == SettingElements<Element> {
+    SettingType(
+      isList: true, values: element.values,
+      parse: { (content) throws(InvalidValue) in
+        guard case .json(.array(let values)) = content else {
+          if let remedy { throw .wrongType(content, remedy: remedy) }
+          return SettingElements(results: [.success(try element.parse(content))], hasBrackets: false)
+        }
+        if values.isEmpty, let ifEmpty { throw InvalidValue(problem: "is empty", remedy: ifEmpty) }
+        guard values.count <= most else {
+          throw InvalidValue(problem: "has \(values.count) elements", remedy: "write \(most) at most")
+        }
+        return SettingElements(
+          results: values.map { value in Result { () throws(InvalidValue) in try element.parse(.json(value)) } })
+      },
+      write: { list in
+        let text = list.results.map { (try? $0.get()).map(element.write) ?? "…" }.joined(separator: ", ")
+        return list.hasBrackets ? "[\(text)]" : text
+      },
+      members: element.members)
+  }
+}
+
+/// The elements of a list, each valid or invalid by itself.
+struct SettingElements<Element: Sendable>: Sendable {
+  var results: [Result<Element, InvalidValue>] = []
+  /// Whether it is a list, rather than the one value without brackets.
+  var hasBrackets = true
+}
+
+/// An object whose members have rows of their own: ``SettingsReader/readObject(_:_:)`` reads them.
+typealias SettingObject = [String: JSON5Value]
+
+extension SettingType where Value == SettingObject {
+  /// An object with these members; with members of any name if there are none.
+  static func object(of members: [any SettingRow], remedy: String) -> SettingType {
+    SettingType(
+      isList: true, values: nil,
+      parse: { (content) throws(InvalidValue) in
+        guard case .json(.object(let object)) = content else { throw .wrongType(content, remedy: remedy) }
+        return object
+      },
+      write: { JSON5Value.object($0).text }, members: members)
   }
 }
 

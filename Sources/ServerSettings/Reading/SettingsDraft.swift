@@ -29,11 +29,11 @@ package struct SettingsDraft {
     admin = Settings.Admin(&reader)
     catalog = Settings.Catalog(
       &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
-    let surroundings = Settings.Access.ValidationContext(
+    let context = Settings.Access.ValidationContext(
       token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous)
-    let read = Settings.Access.readClients(&reader, within: surroundings)
-    clients = read.candidates
-    access = Settings.Access(&reader, clients: read, within: surroundings)
+    let candidates = Settings.Access.readClients(&reader, within: context)
+    clients = candidates ?? []
+    access = Settings.Access(&reader, clients: candidates, within: context)
     audit = Settings.Audit(&reader)
     log = Settings.Log(&reader, host: input.host)
     Self.checkPorts(server, admin, &reader)
@@ -195,6 +195,12 @@ extension InvalidValue {
   /// A value of another type than the wanted one.
   static func wrongType(_ value: JSON5Value, remedy: String) -> InvalidValue {
     InvalidValue(problem: value == .null ? "is null" : "is \(value.kind)", remedy: remedy)
+  }
+
+  /// Bare text, or a value of another type than the wanted one.
+  static func wrongType(_ content: RawSetting.Content, remedy: String) -> InvalidValue {
+    guard case .json(let value) = content else { return InvalidValue(problem: "is text", remedy: remedy) }
+    return wrongType(value, remedy: remedy)
   }
 }
 

@@ -3,9 +3,14 @@ import Cryptography
 import DeveloperToken
 import Glibc
 
-/// The settings as they were written, layer upon layer: the file, then the environment, then the flags.
+/// The settings as they were written, layer upon layer: the file, then the environment, then the flags. Or the members
+/// of one object within a setting, all of one source.
 struct SettingsLayers {
-  private let schema: SettingsSchema
+  let schema: SettingsSchema
+  /// The path of the object; empty for all settings.
+  let scope: String
+  /// Where the object was written.
+  private var source: SettingSource?
   /// The settings that were written, by path.
   private(set) var values: [String: RawSetting] = [:]
   /// The sections that were written, with the place of the first; an empty object counts too.
@@ -24,6 +29,7 @@ struct SettingsLayers {
   /// Reads every layer of `input`.
   init(_ input: SettingsInput, schema: SettingsSchema) {
     self.schema = schema
+    scope = ""
     if let path = input.configurationFile { addFile(path) }
     addEnvironment(input.environment)
     if let key = input.environmentKey {
@@ -31,6 +37,32 @@ struct SettingsLayers {
       set(path, RawSetting(content: .secret(key), source: .environment(variableName(of: path))))
     }
     for flag in input.flags { addFlag(flag) }
+  }
+
+  /// The members of `object`, which `source` has at the path `scope`.
+  init(_ object: SettingObject, at scope: String, source: SettingSource, members: [any SettingRow]) {
+    schema = SettingsSchema(members)
+    (self.scope, self.source) = (scope, source)
+    for (name, value) in object.sorted(by: { $0.key < $1.key }) {
+      if schema.knows(name) {
+        values[name] = RawSetting(content: .json(value), source: source)
+      } else {
+        let remedy = mayBeSuggested() ? schema.remedy(unknown: name, inObjectAt: scope) : nil
+        errors.append(
+          SettingsError(scope, source: source, problem: "there is no field \(quoted(name))", remedy: remedy))
+      }
+    }
+  }
+
+  /// The path of one of its settings, from the root. The names of some objects come from the file.
+  func path(_ name: String) -> String {
+    scope.isEmpty ? name : name.isEmpty ? scope : "\(scope).\(shown(name))"
+  }
+
+  /// Where a setting was written, or the section or object that it belongs to.
+  func source(of name: String) -> SettingSource? {
+    let setting = String(name.prefix { $0 != "[" })
+    return values[setting]?.source ?? sections[setting] ?? source
   }
 
   private mutating func addFile(_ path: String) {

@@ -1,0 +1,158 @@
+import Access
+
+/// How a client is identified: by its origins, if it has none of the credentials.
+extension ClientCandidate {
+  static let apiKey = Setting(
+    "apiKey",
+    .elements(of: .object(of: [digest], remedy: "write { sha256: \"…\" }"), atMost: 100),
+    example: #"{ sha256: "\#(exampleDigest)" }"#,
+    "An API key, or a list of several.")
+  static let digest = Setting(
+    "sha256", .elements(of: .apiKeyDigest, atMost: 100), example: #""\#(exampleDigest)""#,
+    "The SHA-256 of the key, as `new-api-key` prints it, or a list of several. Required.")
+  static let jwt = Setting(
+    "jwt", .object(of: JWT.known, remedy: "write { issuer: …, audience: …, jwksURL: … }"),
+    example: #"{ issuer: "https://id.example.com/", audience: "music", jwksFile: "jwks.json" }"#,
+    "The JWTs of an identity provider.")
+  static let clientCertificate = Setting(
+    "clientCertificate", .object(of: [name], remedy: "write { san: \"spiffe://example.com/partner\" }"),
+    example: #"{ san: "spiffe://example.com/partner" }"#,
+    "A TLS client certificate; needs `server.tls.clientCAFile`.")
+  static let name = Setting(
+    "san", .elements(of: .subjectName, atMost: 100, ifEmpty: "name one"), example: #""spiffe://example.com/partner""#,
+    "A subject alternative name of the certificate, or a list of several, of which it has one: a URI, a DNS name or an "
+      + "e-mail address. Required.")
+
+  /// At most one of these is allowed.
+  static let credentials = [apiKey.path, jwt.path, clientCertificate.path]
+
+  /// No key has it.
+  private static let exampleDigest = String(repeating: "0123456789abcdef", count: 4)
+
+  /// The members of `jwt`.
+  enum JWT {
+    static let issuer = Setting(
+      "issuer", .label("write the token's iss, \(text)"), example: #""https://id.example.com/""#,
+      "The `iss` of the JWT. Required.")
+    static let audience = Setting(
+      "audience", .elements(of: .label("write the token's aud, \(text)"), atMost: 100, ifEmpty: "name one"),
+      example: #""music""#,
+      "A value that `aud` has, or a list of which it has one. Required.")
+    static let jwksURL = Setting(
+      "jwksURL", .secureURL, example: #""https://id.example.com/.well-known/jwks.json""#,
+      "Where the provider publishes its [keys](#keys-of-identity-providers). This or `jwksFile` is required.")
+    static let jwksFile = Setting(
+      "jwksFile", .path, example: #""jwks.json""#,
+      "A file with a copy of the keys.")
+    static let caFile = Setting(
+      "caFile", .path, example: #""internal-ca.pem""#,
+      "PEM, the CAs that the server trusts for `jwksURL`. Default: the system's store.")
+    static let algorithms = Setting(
+      "algorithms", .elements(of: SettingType<JWTAlgorithm>.word, atMost: 10, ifEmpty: "leave it out for all"),
+      example: #"["ES256", "EdDSA"]"#,
+      "The algorithms of signatures that the server accepts. Default: all.")
+    static let requiredClaims = Setting(
+      "requiredClaims", .object(of: [], remedy: "write { scope: \"music\" }"), example: #"{ scope: "music" }"#,
+      "More claims that the JWT has, each with its value, or with a list of which it has one.")
+
+    static let known: [any SettingRow] =
+      [issuer, audience, jwksURL, jwksFile, caFile, algorithms, requiredClaims]
+
+    /// A member of `requiredClaims`.
+    static func claim(_ name: String) -> Setting<SettingElements<String>> {
+      let type = SettingType.elements(
+        of: .label("write \(text)"), atMost: 100, ifEmpty: "write \(text), or leave it out")
+      return Setting(name, type, "")
+    }
+
+    private static let text = "a text of at most 1024 characters"
+  }
+
+  /// Reads what the client is identified by; nil if that is invalid.
+  mutating func readCredential(_ reader: inout SettingsReader, hasOrigins: Bool) -> Client.Credential? {
+    let present = Self.credentials.filter(reader.isSet)
+    let keys = readKeys(&reader)
+    let jwt = reader.readObject(Self.jwt) { readJWT(&$0) }
+    let names = readNames(&reader)
+    guard present.count < 2 else {
+      reader.reject(
+        present[1], problem: "is a second kind of credential beside \(present[0])",
+        remedy: "write a client for each, with an id of its own")
+      return nil
+    }
+    if present.isEmpty, !hasOrigins {
+      reader.reject(
+        "", problem: "has neither a credential nor origins, so that no request can come from this client",
+        remedy: "write apiKey, jwt or clientCertificate, or origins for web pages")
+      return nil
+    }
+    return keys.map(Client.Credential.apiKeys) ?? jwt ?? names.map(Client.Credential.certificate)
+      ?? (present.isEmpty ? .origin : nil)
+  }
+
+  private mutating func readKeys(_ reader: inout SettingsReader) -> [APIKeyDigest]? {
+    let keys = reader.readObjects(Self.apiKey) { key -> [APIKeyDigest]? in
+      key.require(Self.digest.path, remedy: "write what new-api-key prints as SHA-256")
+      let read = key.readElements(Self.digest)
+      digests += read?.compactMap { $0 } ?? []
+      return read?.whole()
+    }
+    let whole = keys?.whole()?.flatMap { $0 }
+    if whole?.isEmpty == true {
+      reader.reject(Self.apiKey.path, problem: "has no key", remedy: "write { sha256: \"…\" }")
+    }
+    return whole
+  }
+
+  private mutating func readNames(_ reader: inout SettingsReader) -> [SubjectName]? {
+    reader.readObject(Self.clientCertificate) { certificate in
+      certificate.require(Self.name.path, remedy: "write a subject alternative name of its certificate")
+      let read = certificate.readElements(Self.name)
+      names = read?.compactMap { $0 } ?? []
+      return read?.whole()
+    }
+  }
+
+  private mutating func readJWT(_ reader: inout SettingsReader) -> Client.Credential? {
+    reader.require(JWT.issuer.path, remedy: "write the token's iss")
+    reader.require(JWT.audience.path, remedy: "write the token's aud")
+    let issuer = reader.read(JWT.issuer)
+    let audiences = reader.readList(JWT.audience)
+    let algorithms = reader.readList(JWT.algorithms)
+    let claims = reader.readObject(JWT.requiredClaims) { claims in
+      claims.names.map { name in
+        claims.readList(JWT.claim(name)).map { JWTRules.RequiredClaim(name: name, values: $0) }
+      }.whole()
+    }
+    let source = readKeySource(&reader)
+    guard let issuer, let audiences, claims != nil || !reader.isSet(JWT.requiredClaims.path) else { return nil }
+    let rules = JWTRules(
+      issuer: issuer, audiences: audiences, requiredClaims: claims ?? [],
+      algorithms: algorithms.map(Set.init) ?? Set(JWTAlgorithm.allCases))
+    self.rules = rules
+    return source.map { .jwt(rules, $0) }
+  }
+
+  private mutating func readKeySource(_ reader: inout SettingsReader) -> KeySetSource? {
+    let url = reader.read(JWT.jwksURL)
+    (keySetFile, caFile) = (reader.read(JWT.jwksFile), reader.read(JWT.caFile))
+    fetchesKeySet = reader.isSet(JWT.jwksURL.path)
+    switch (reader.isSet(JWT.jwksFile.path), fetchesKeySet) {
+    case (true, true):
+      reader.reject(JWT.jwksURL.path, problem: "is set, and so is jwksFile", remedy: "keep one of the two")
+      return nil
+    case (false, false):
+      reader.require(
+        JWT.jwksURL.path,
+        remedy: "write where the provider publishes its keys, an https URL, or jwksFile for a copy of them")
+      return nil
+    case (true, false):
+      if reader.isSet(JWT.caFile.path) {
+        reader.reject(JWT.caFile.path, problem: "has no effect beside jwksFile", remedy: "leave it out")
+      }
+      return keySetFile.map(KeySetSource.file)
+    case (false, true):
+      return url.map { .url($0, caFile: caFile) }
+    }
+  }
+}

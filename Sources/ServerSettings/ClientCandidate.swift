@@ -1,0 +1,183 @@
+import Access
+
+/// What could be read of one element of `access.clients`, be the rest of it invalid or not: enough to see which others it
+/// clashes with, and to open the files that it names. So one error does not hide another.
+struct ClientCandidate {
+  var id: String?
+  /// Of its API keys.
+  var digests: [APIKeyDigest] = []
+  /// Of its certificate.
+  var names: [SubjectName] = []
+  /// What it is known by; those that restrict another credential are not among them.
+  var knownOrigins: [OriginPattern] = []
+  /// The JWTs that it takes, if all that tells them from another client's could be read.
+  var rules: JWTRules?
+  /// The file with the keys of its identity provider.
+  var keySetFile: String?
+  /// Whether the keys of its identity provider are to be fetched.
+  var fetchesKeySet = false
+  /// The authorities by which the provider is known; nil for the system's.
+  var caFile: String?
+  /// How often it may send requests.
+  var rates: Rates?
+  /// The client; nil if anything is wrong with it.
+  var client: Client?
+}
+
+/// The members of a client.
+extension ClientCandidate {
+  static let id = Setting(
+    "id", .clientID, example: #""android""#,
+    "Its name, in logs and metrics. Required.")
+  static let origins = Setting(
+    "origins", .elements(of: .originPattern, atMost: 1000), example: #"["https://app.example.com"]"#,
+    "Its web origins, exact or with a star as the first label of the host. They identify the client, or restrict it "
+      + "if it has a credential.")
+  static let token = Setting(
+    "token", .bool, default: true,
+    "Whether it gets tokens.")
+  static let catalog = Setting(
+    "catalog", .bool, default: false,
+    "Whether it gets Apple's catalog.")
+  static let me = Setting(
+    "me", .bool, default: false,
+    "Whether it may use `/v1/me/…`; needs `catalog.me`.")
+  static let ttl = Setting(
+    "ttl", .duration(seconds: 60...Settings.Token.cap), example: #""12h""#,
+    "The lifetime of its tokens, and the longest that it may request. Default: `token.ttl` and `token.maxTTL`.")
+  static let storefronts = Setting(
+    "storefronts",
+    .elements(of: .storefront, atMost: 300, ifEmpty: "name some, or leave it out for all"), example: #"["us", "gb"]"#,
+    "The storefronts whose catalog it gets. Default: all.")
+  static let share = Setting(
+    "share", .share, example: "0.5",
+    "The part of the [concurrent requests to Apple](catalog.md#shares) that it may have. Default: seven eighths.")
+  static let rateLimit = Setting(
+    "rateLimit", Rates.type, example: "{ perSecond: 5, burst: 20 }",
+    "How often each of its callers may send requests; see [rates](#rates). Default: no limit.")
+
+  static let known: [any SettingRow] =
+    [id, apiKey, jwt, clientCertificate, origins, token, catalog, me, ttl, storefronts, share, rateLimit]
+
+  init(_ reader: inout SettingsReader, within context: Settings.Access.ValidationContext) {
+    reader.require(Self.id.path, remedy: "write a name such as \"android\"")
+    id = reader.read(Self.id)
+    let origins = readOrigins(&reader)
+    // Invalid ones are errors already.
+    let hasOrigins = origins.map { !$0.isEmpty } ?? reader.isSet(Self.origins.path)
+    let credential = readCredential(&reader, hasOrigins: hasOrigins)
+    let token = reader.read(Self.token)
+    let catalog = reader.read(Self.catalog)
+    let me = reader.read(Self.me)
+    let ttl = reader.read(Self.ttl)
+    if let ttl, let most = context.token?.maxTTL, ttl > most {
+      reader.reject(
+        Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most, or raise that")
+    }
+    let storefronts = reader.readList(Self.storefronts)
+    let share = reader.read(Self.share)
+    rates = reader.readObject(Self.rateLimit) { Rates(&$0) }
+    Self.checkWorth(&reader, token: token, catalog: catalog, me: me, within: context)
+    Self.checkCertificate(&reader, credential, within: context)
+    guard reader.errors.isEmpty, let id, let credential, let token, let catalog, let me else { return }
+    client = Client(
+      id: id, credential: credential, origins: .only(origins?.whole() ?? []), token: token, catalog: catalog, me: me,
+      ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
+      totalRate: rates?.total, countsAddresses: rates?.unit == .address, share: share)
+  }
+
+  private mutating func readOrigins(_ reader: inout SettingsReader) -> [OriginPattern?]? {
+    let origins = reader.readElements(Self.origins)
+    if !Self.credentials.contains(where: reader.isSet) {
+      knownOrigins = origins?.compactMap { $0 } ?? []
+    } else if origins?.isEmpty ?? false {
+      // Taken at its word it would lift the restriction to web origins.
+      reader.reject(
+        Self.origins.path, problem: "is empty", remedy: "name some, or leave it out for callers from anywhere")
+    }
+    return origins
+  }
+
+  /// Notes what a client may not have although it looks so, and one that may have nothing.
+  private static func checkWorth(
+    _ reader: inout SettingsReader, token: Bool?, catalog: Bool?, me: Bool?,
+    within context: Settings.Access.ValidationContext
+  ) {
+    guard let token, let catalog, let me else { return }
+    if !token, !catalog, !me {
+      reader.reject(
+        "", problem: "is a client that may do nothing", remedy: "turn token, catalog or me on, or remove it")
+    }
+    guard let settings = context.catalog else {
+      if catalog || me, !token {
+        reader.reject(
+          "", problem: "is a client that may do nothing, because catalog.enabled is false",
+          remedy: "turn that on, or token")
+      }
+      return
+    }
+    if me, !settings.me {
+      reader.reject(
+        Self.me.path, problem: "has no effect while catalog.me is false", remedy: "turn that on, or leave it out")
+    }
+  }
+
+  private static func checkCertificate(
+    _ reader: inout SettingsReader, _ credential: Client.Credential?, within context: Settings.Access.ValidationContext
+  ) {
+    guard case .certificate = credential, let server = context.server, server.tls?.clientCAFile == nil else { return }
+    reader.reject(
+      clientCertificate.path, problem: "can never be shown, because no client is asked for a certificate",
+      remedy: "name the CAs that sign them in server.tls.clientCAFile")
+  }
+}
+
+/// `rateLimit`: how often callers may send requests.
+struct Rates: Sendable, Equatable {
+  /// What `perSecond` and `burst` count by itself.
+  enum Unit: String, Sendable, CaseIterable {
+    /// Each address.
+    case address
+    /// Each `sub` of a JWT; the address for a caller without one.
+    case sub
+  }
+
+  var each: Rate?
+  var total: Rate?
+  var unit: Unit
+}
+
+extension Rates {
+  static let perSecond = Setting(
+    "perSecond", .number(Rate.perSecondRange, remedy: "write requests per second, from 0.01 to 1000000"), example: "5",
+    "Requests per second.")
+  static let burst = Setting(
+    "burst", .integer(Rate.burstRange), example: "20",
+    "Requests at once, after a pause. Default: `perSecond`, rounded up.")
+  static let total = Setting(
+    "total", .object(of: [perSecond, burst], remedy: "write { perSecond: 50, burst: 200 }"),
+    example: "{ perSecond: 200, burst: 1000 }",
+    "The same for all callers of the client together.")
+  static let unit = Setting<Unit>(
+    "per", .word, default: .sub,
+    "What counts as one caller of a client with `jwt`: each user, by `sub`, or each address.")
+
+  static let type = SettingType.object(
+    of: [perSecond, burst, unit, total], remedy: "write { perSecond: 5, burst: 20 }")
+
+  /// Nil if it is invalid.
+  init?(_ reader: inout SettingsReader) {
+    let isEach = reader.isSet(Self.perSecond.path) || reader.isSet(Self.burst.path)
+    let each = isEach || !reader.isSet(Self.total.path) ? Self.rate(&reader) : nil
+    let total = reader.readObject(Self.total) { Self.rate(&$0) }
+    guard let unit = reader.read(Self.unit) else { return nil }
+    self.init(each: each, total: total, unit: unit)
+  }
+
+  private static func rate(_ reader: inout SettingsReader) -> Rate? {
+    reader.require(perSecond.path, remedy: "write how many requests a second, such as 5")
+    let perSecond = reader.read(perSecond)
+    let burst = reader.read(burst)
+    return perSecond.map { Rate(perSecond: $0, burst: burst ?? max(1, Int($0.rounded(.up)))) }
+  }
+}
