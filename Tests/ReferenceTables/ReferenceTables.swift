@@ -34,6 +34,7 @@
           "docs/configuration.md",
           ["settings": SettingTables.settings, "limits": SettingTables.limits]
         ),
+        ("docs/clients.md", ["client": SettingTables.client]),
         (
           "docs/endpoints.md",
           ["endpoints": endpoints.public, "admin": endpoints.admin, "errors": ErrorTable.text]

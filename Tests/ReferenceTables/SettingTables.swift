@@ -8,6 +8,16 @@
     static var settings: String { table(of: Settings.known.filter { !$0.path.hasPrefix(limitsPath) }) }
     static var limits: String { table(of: Settings.known.filter { $0.path.hasPrefix(limitsPath) }) }
 
+    /// The members of a client in `access.clients`.
+    static var client: String {
+      var table = MarkdownTable("member", "default", "values", "meaning")
+      for (path, row) in Settings.Access.clients.descendants {
+        let values = row.values ?? row.example.map { "such as \($0.code)" } ?? "–"
+        table.add(path.code, row.defaultText?.code ?? "–", values, row.text)
+      }
+      return table.text
+    }
+
     private static func table(of rows: [any SettingRow]) -> String {
       var table = MarkdownTable("path", "variable", "default", "values", "meaning")
       for row in rows {
