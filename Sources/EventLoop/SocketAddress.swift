@@ -132,3 +132,128 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
     }
   }
 }
+
+/// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2) equals the IPv4 one, so that a
+/// rule about one cannot be evaded by the other.
+public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
+  /// The 128 bits of an IPv6 address, an IPv4 one as `::ffff:a.b.c.d`.
+  public let bits: UInt128
+
+  /// The IPv6 address of these 128 bits, most significant first; an IPv4 address if it is one mapped into IPv6.
+  public init(bits: UInt128) {
+    self.bits = bits
+  }
+
+  /// The IPv4 address of these 32 bits, most significant first.
+  public init(v4: UInt32) {
+    bits = 0xffff_0000_0000 | UInt128(v4)
+  }
+
+  /// The address that `text` writes (`192.0.2.1`, `2001:db8::1`, without brackets or zone); nil if it is no address.
+  public init?(_ text: String) {
+    guard let address = Self(Array(text.utf8).span) else { return nil }
+    self = address
+  }
+
+  /// The address that `text` writes in ASCII; nil if it is not an address. Allocates nothing.
+  public init?(_ text: Span<UInt8>) {
+    // The longest address leaves one byte for the final NUL. inet_pton stops at a NUL, so text with one is refused.
+    guard text.count < Self.textRoom else { return nil }
+    var characters = InlineArray<46, CChar>(repeating: 0)
+    for index in text.indices {
+      guard text[index] != 0 else { return nil }
+      characters[index] = CChar(bitPattern: text[index])
+    }
+    var v4 = in_addr()
+    var v6 = in6_addr()
+    let (isV4, isV6) = unsafe characters.span.withUnsafeBufferPointer { characters in
+      let isV4 = unsafe inet_pton(AF_INET, characters.baseAddress, &v4) == 1
+      return unsafe (isV4, !isV4 && inet_pton(AF_INET6, characters.baseAddress, &v6) == 1)
+    }
+    guard isV4 || isV6 else { return nil }
+    self = isV4 ? Self(v4) : Self(v6)
+  }
+
+  /// INET6_ADDRSTRLEN: an IPv6 address with an IPv4 one at its end, and the NUL.
+  private static let textRoom = 46
+
+  init(_ address: in_addr) {
+    self.init(v4: UInt32(bigEndian: address.s_addr))
+  }
+
+  init(_ address: in6_addr) {
+    bits = unsafe withUnsafeBytes(of: address) { bytes in unsafe bytes.reduce(0) { $0 << 8 | UInt128($1) } }
+  }
+
+  /// Whether this is an IPv4 address.
+  public var isIPv4: Bool { bits >> 32 == 0xffff }
+
+  /// Whether only this machine can be behind it: `127.0.0.0/8` or `::1`.
+  public var isLoopback: Bool {
+    isIPv4 ? UInt8(truncatingIfNeeded: bits >> 24) == 127 : bits == 1
+  }
+
+  /// What one customer of a provider holds at least: an IPv4 address, or the /64 of an IPv6 one.
+  public var rateLimitPrefix: IPAddress {
+    isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64)
+  }
+
+  /// As the kernel wants an IPv4 address; meaningless for others.
+  var v4: in_addr { in_addr(s_addr: UInt32(truncatingIfNeeded: bits).bigEndian) }
+
+  /// As the kernel wants an IPv6 address.
+  var v6: in6_addr { unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self) }
+
+  /// As `inet_ntop` writes it, IPv4 in dotted form, which fits into a string without memory of its own.
+  public var description: String {
+    var characters = InlineArray<46, CChar>(repeating: 0)
+    var span = characters.mutableSpan
+    return unsafe span.withUnsafeMutableBufferPointer { characters in
+      let room = socklen_t(characters.count)
+      var (v4, v6) = (self.v4, self.v6)
+      let text =
+        isIPv4
+        ? unsafe inet_ntop(AF_INET, &v4, characters.baseAddress, room)
+        : unsafe inet_ntop(AF_INET6, &v6, characters.baseAddress, room)
+      return unsafe text.map { unsafe String(cString: $0) } ?? "unknown"
+    }
+  }
+}
+
+/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or one address
+/// alone.
+public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
+  /// As it was written.
+  public let description: String
+
+  private let first: IPAddress
+  /// How many leading bits of 128 count.
+  private let prefixLength: Int
+
+  /// The range that `text` writes; nil if it writes none, or has bits set beyond its prefix.
+  public init?(_ text: String) {
+    let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+    guard let address = parts.first, let first = IPAddress(String(address)) else { return nil }
+    let width = address.utf8.contains(UInt8(ascii: ":")) ? 128 : 32
+    var length = width
+    if parts.count == 2 {
+      guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let written = Int(parts[1]), written <= width
+      else { return nil }
+      length = written
+    }
+    self.first = first
+    prefixLength = length + 128 - width
+    description = text
+    guard first.bits & ~mask == 0 else { return nil }
+  }
+
+  /// Whether `address` lies within.
+  public func contains(_ address: IPAddress) -> Bool {
+    address.bits & mask == first.bits
+  }
+
+  private var mask: UInt128 {
+    // A shift by the full width gives 0 in Swift, which is the mask of length 0.
+    UInt128.max << UInt128(128 - prefixLength)
+  }
+}

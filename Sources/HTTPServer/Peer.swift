@@ -1,6 +1,8 @@
 import EventLoop
+import HTTP1
 import Memory
 import TLS
+import Telemetry
 
 /// The other end of a connection, and whether what it says about others counts.
 struct Peer {
@@ -45,5 +47,107 @@ struct Peer {
     guard let address = address.ipAddress else { return ("unix", "unix") }
     let name = address.description
     return (name, address.isIPv4 ? name : address.rateLimitPrefix.description)
+  }
+}
+
+/// The client of a request, behind the proxies that are trusted to name it.
+extension Connection {
+  /// Gives the request its ID and its client: those that trusted proxies name, else a fresh ID and the peer.
+  func identify(_ request: Request) {
+    channel.loop.assertCurrent()
+    request.comesByTrustedProxy = peer.comesByTrustedProxy
+    let fields = request.head.forwarding
+    guard !fields.isEmpty else { return request.id = worker.freshID() }
+    guard peer.isTrusted else {
+      worker.observer.noticed(.forwardingIgnored(peer.address))
+      return request.id = worker.freshID()
+    }
+    request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
+    guard let client = forwardedClient(of: request, fields) else { return }
+    request.holder = client.rateLimitPrefix.bits
+    request.clientAddress = client.description
+    request.rateLimitPrefix = client.isIPv4 ? request.clientAddress : client.rateLimitPrefix.description
+  }
+
+  private func proxysID(of request: Request) -> RequestID? {
+    guard case .single(let id) = request.field("x-request-id") else { return nil }
+    return RequestID(String(decoding: id, as: UTF8.self))
+  }
+
+  /// The client that the fields name; nil if there are none, or the peer is all that is known.
+  ///
+  /// A proxy that writes one of the two fields may well pass on the other as a client made it up, and which one is which
+  /// cannot be told. So if they name different clients, neither is believed.
+  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> IPAddress? {
+    switch (fields.contains(.forwarded), fields.contains(.forwardedFor)) {
+    case (false, false): return nil
+    case (true, false): return farthestHop(.forwarded, of: request)
+    case (false, true): return farthestHop(.forwardedFor, of: request)
+    case (true, true):
+      let client = farthestHop(.forwarded, of: request)
+      if client == farthestHop(.forwardedFor, of: request) { return client }
+      worker.observer.noticed(.forwardingContradictory(peer.address))
+      return nil
+    }
+  }
+
+  /// The farthest address that a trusted peer names: read from the end of the list, the first address that is not a
+  /// trusted proxy's. The client may have invented everything before that one. If the list ends first, or continues
+  /// with something that is no address, the result is the farthest trusted proxy: a client without an address would
+  /// escape every limit.
+  private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
+    let (head, bytes) = (request.head, request.bytes)
+    let span = bytes.span
+    var farthest = peer.address.ipAddress
+    var left = Self.maximumHops
+    // The field lines of one name are one list (RFC 9110 §5.3), so the last of them has its end.
+    for line in head.fields.reversed() where head.isNamed(line, field.name, in: span) {
+      var hops = ForwardedHops(field, line.value)
+      while let text = hops.next(in: span) {
+        guard left > 0, let hop = IPAddress(span.extracting(text)) else { return farthest }
+        left -= 1
+        farthest = hop
+        guard worker.isTrusted(hop) else { return farthest }
+      }
+    }
+    return farthest
+  }
+
+  /// More trusted proxies than any deployment puts one behind the other.
+  private static let maximumHops = 32
+}
+
+/// The PROXY header that a trusted proxy begins each connection with, where the server requires one.
+///
+/// It comes before everything else, TLS included, and is read like everything else: without a task, and with no more
+/// memory than its bytes take. The server closes a connection without a valid header and sends nothing, because it
+/// cannot know what the bytes mean.
+extension Connection {
+  /// Reads what is there. Once the header is complete, what follows it is dealt with as on any connection.
+  func receiveProxyHeader() throws {
+    channel.loop.assertCurrent()
+    try transport.receivePlaintext()
+    let bytes = transport.input
+    let header: ProxyHeader?
+    do throws(ProxyHeaderError) {
+      header = try ProxyHeader.parse(bytes.span)
+    } catch {
+      throw refused(error)
+    }
+    guard let header else {
+      // A connection that ends without a byte is a load balancer's health check.
+      if transport.peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }
+      return
+    }
+    peer.relay(for: header.source, trusts: worker.isTrusted)
+    state.proxyHeaderCompleted()
+    let progress = try transport.skipProxyHeader(length: header.length)
+    if transport.tls == nil || progress == .established { finishHandshake() }
+  }
+
+  /// Tells the observer why the connection closes.
+  func refused(_ error: ProxyHeaderError) -> CloseReason {
+    worker.observer.noticed(.proxyHeaderRefused(peer.address, error))
+    return .gone
   }
 }

@@ -2,6 +2,8 @@ import ArgumentParser
 import Cryptography
 import DeveloperToken
 import Glibc
+// For `environ`, a C variable that Swift takes for a data race: it is read while there is one thread.
+@unsafe @preconcurrency import Glibc
 import ServerSettings
 import TokenServer
 
@@ -60,5 +62,71 @@ struct CheckConfig: ParsableCommand {
   func run() throws {
     _ = SecureMemory.protect()
     try CheckConfigCommand(settings.input()).run().finish()
+  }
+}
+
+/// The flags of every command that reads the server's settings.
+struct SettingsOptions: ParsableArguments {
+  @Option(help: ArgumentHelp("The configuration file, JSON5. Default: $MUSICKIT_CONFIG.", valueName: "file"))
+  var config: String?
+
+  @Option(help: ArgumentHelp("The address to listen on: an IP address, localhost, or *.", valueName: "address"))
+  var host: String?
+
+  @Option(help: ArgumentHelp("The port to listen on; 0 picks a free one.", valueName: "port"))
+  var port: String?
+
+  @Option(help: ArgumentHelp("The Unix-domain socket to listen on instead.", valueName: "path"))
+  var unixSocket: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "Any setting by its path, such as token.ttl=6h; may be repeated.", valueName: "path=value"))
+  var set: [String] = []
+
+  @Flag(help: "Serve everybody, for any web origin. Anyone who reaches the server then spends your quota.")
+  var unsafeAllowAnonymous = false
+
+  @Flag(help: "Take an http:// catalog.upstream that is not this machine. Developer tokens then travel in clear.")
+  var unsafePlainUpstream = false
+
+  func validate() throws {
+    for setting in set where !setting.contains("=") {
+      throw ValidationError("--set takes a setting's path and its value, as in token.ttl=6h.")
+    }
+  }
+
+  /// What the settings are read from. It takes the key out of the environment, so call it while there is one thread.
+  func input() -> SettingsInput {
+    let key = SecretBytes.take(environmentVariable: "MUSICKIT_KEY")
+    return SettingsInput(
+      file: config, environment: Self.environment(), environmentKey: key, flags: flags,
+      allowsAnonymous: unsafeAllowAnonymous, allowsPlainUpstream: unsafePlainUpstream, host: .current())
+  }
+
+  private var flags: [SettingsInput.Flag] {
+    let named = [
+      ("--host", "server.host", host), ("--port", "server.port", port),
+      ("--unix-socket", "server.unixSocket", unixSocket),
+    ]
+    return set.map { setting in
+      let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      return SettingsInput.Flag(name: "--set", path: String(parts[0]), value: String(parts[1]))
+    } + named.compactMap { name, path, value in value.map { SettingsInput.Flag(name: name, path: path, value: $0) } }
+  }
+
+  /// The process's environment; of two entries of one name the first counts, as getenv(3) has it.
+  private static func environment() -> [String: String] {
+    var variables: [String: String] = [:]
+    var next = unsafe environ
+    while let entry = unsafe next.pointee {
+      let text = unsafe String(cString: entry)
+      if let equals = text.firstIndex(of: "=") {
+        let name = String(text[..<equals])
+        variables[name] = variables[name] ?? String(text[text.index(after: equals)...])
+      }
+      unsafe next += 1
+    }
+    return variables
   }
 }

@@ -6,6 +6,7 @@ import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
+import JSON
 import Telemetry
 
 /// `GET` and `POST /token`: a developer token for a caller that may have one.
@@ -139,5 +140,98 @@ extension AuditRecord.Token {
     guard let digest = TokenDigest(hexadecimal: token.sha256) else { return nil }
     self.init(
       keyID: key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt, digest: digest)
+  }
+}
+
+/// What a request for a token asks for: the same as a query and as a JSON object.
+struct TokenParameters: Equatable {
+  /// Lifetime in seconds; nil for the default.
+  var ttl: Int?
+  /// Origins that the token is to be bound to, as they were written.
+  var origins: [ByteString] = []
+
+  /// Most values in the content: a few times as many as there may be origins.
+  private static let mostValues = 256
+
+  private static let hint = "The parameters are ttl (seconds) and origin."
+
+  /// Reads `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated.
+  ///
+  /// Throws for an unknown parameter: a misspelt `origin` would give a token that works everywhere.
+  init(query: some Collection<UInt8>) throws(ErrorResponse) {
+    for pair in query.split(separator: UInt8(ascii: "&")) {
+      let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+      // A name alone has an empty value.
+      guard let name = PercentEncoding.decode(parts[0]), let value = PercentEncoding.decode(parts.dropFirst().joined())
+      else { throw ErrorResponse(.malformedRequest, "The query has a percent sign without two hexadecimal digits.") }
+      if name.elementsEqual("ttl".utf8) {
+        try setTTL(value)
+      } else if name.elementsEqual("origin".utf8) {
+        origins.append(try Self.text(value))
+      } else {
+        throw Self.unknown(try Self.text(name))
+      }
+    }
+  }
+
+  /// Reads the query, and in its place or beside it a JSON object, which may be left out.
+  init(query: some Collection<UInt8>, body: [UInt8]) throws(ErrorResponse) {
+    try self.init(query: query)
+    guard !body.isEmpty else { return }
+    guard let object = JSONReader.read(body, values: Self.mostValues), object.isObject else {
+      throw ErrorResponse(
+        .malformedRequest,
+        "The content is not a JSON object such as {\"ttl\": 3600}, or has more than \(Self.mostValues) values. \(Self.hint)"
+      )
+    }
+    guard object.repeatedNames.isEmpty else {
+      throw ErrorResponse(.invalidParameter, "A parameter occurs twice in the content.")
+    }
+    for member in object.members { try set(member.name, to: member.value) }
+  }
+
+  private mutating func set(_ name: ByteString, to value: JSONValue) throws(ErrorResponse) {
+    switch (name, value) {
+    case ("ttl", .number(let text)): try setTTL(Array((Self.wholeNumber(text) ?? text).utf8))
+    case ("ttl", _): throw ErrorResponse(.invalidParameter, "ttl must be a number of seconds.")
+    case ("origin", .string(let origin)): origins.append(origin)
+    case ("origin", .array(let list)):
+      // A token without the claim works everywhere: an empty list must not ask for that.
+      guard !list.isEmpty else { throw ErrorResponse(.invalidParameter, "origin is empty; leave it out instead.") }
+      for element in list {
+        guard case .string(let origin) = element else { throw Self.originShape }
+        origins.append(origin)
+      }
+    case ("origin", _): throw Self.originShape
+    default: throw Self.unknown(name)
+    }
+  }
+
+  /// A JSON number without its empty fraction: 3600.0 is an integer too (JSON Schema 2020-12 §6.1.1), and languages
+  /// with one kind of number write it so.
+  private static func wholeNumber(_ text: String) -> String? {
+    Double(text).flatMap { Int(exactly: $0) }.map(String.init)
+  }
+
+  private static let originShape = ErrorResponse(.invalidParameter, "origin must be a string or an array of strings.")
+
+  private mutating func setTTL(_ digits: [UInt8]) throws(ErrorResponse) {
+    guard ttl == nil else { throw ErrorResponse(.invalidParameter, "ttl occurs twice.") }
+    guard (1...9).contains(digits.count), digits.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      throw ErrorResponse(.invalidParameter, "ttl must be a whole number of seconds, such as 3600.")
+    }
+    ttl = digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+  }
+
+  private static func unknown(_ name: ByteString) -> ErrorResponse {
+    // What came from outside goes back only as JSON text, and not at length.
+    ErrorResponse(.invalidParameter, "There is no parameter named \(Printable.quote(name, limit: 40)). \(hint)")
+  }
+
+  private static func text(_ bytes: [UInt8]) throws(ErrorResponse) -> ByteString {
+    guard (try? UTF8Span(validating: bytes.span)) != nil else {
+      throw ErrorResponse(.invalidParameter, "The query is not UTF-8.")
+    }
+    return ByteString(bytes)
   }
 }
