@@ -4,12 +4,12 @@ import HTTPTypes
 import Locks
 import UpstreamAdmission
 
-/// Whose turn it is: the quota is shared fairly, and what does not fit waits.
+/// Turns at the upstream: clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
   /// Waits for a turn, no longer than the exchange may take.
   ///
-  /// - Parameter isRetry: Whether the request was refused with 429 before.
-  func admit(_ exchange: CatalogExchange, isRetry: Bool) async -> Admission {
+  /// - Parameter isRetry: Whether the response to the last attempt was 429.
+  func waitForTurn(_ exchange: CatalogExchange, isRetry: Bool) async -> Admission {
     let waiting = OneShot<Admission>()
     let now = clock.elapsed
     var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
@@ -25,7 +25,7 @@ extension CatalogGateway {
     case .granted(let permit): return .granted(permit)
     case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
     case .queued(let ticket):
-      // One that is left with less would not be sent, and its turn would be lost.
+      // A request with less time left is not sent, and its turn would be lost.
       expire(.wait(ticket), at: exchange.end - leastTime, exchange.route)
       return await withTaskCancellationHandler {
         await waiting.get()
@@ -35,7 +35,7 @@ extension CatalogGateway {
     }
   }
 
-  /// Gives a turn back, and tells those whose turn it is now.
+  /// Returns a turn, and resumes the requests whose turn it is now.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
     let (grants, route) = withState { state in
@@ -48,7 +48,7 @@ extension CatalogGateway {
 
   private func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
     for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
-      // It had been told something else in the same moment.
+      // The request was cancelled or timed out at the same moment.
       release(grant.permit, .inconclusive)
     }
   }
@@ -59,7 +59,7 @@ extension CatalogGateway {
     Task(executorPreference: route.executor) { await self.pace(route.upstream) }
   }
 
-  /// Lets requests go at the pacer's times, until none waits for it.
+  /// Grants turns at the pacer's times, until no request waits for the pacer.
   private func pace(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
@@ -71,7 +71,7 @@ extension CatalogGateway {
       hand(grants)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
-        // The loop is on its way out, and this with it.
+        // The loop is ending.
         return withState { $0.isPacing = false }
       }
     }
@@ -79,7 +79,7 @@ extension CatalogGateway {
 
   // MARK: Ends
 
-  /// Sees to it that something ends at its time, though nothing else should happen.
+  /// Ends a wait or a turn at its deadline, even if no other event happens until then.
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
     let isUnwatched = withState { state in
       state.expiries.insert(item, until: end)
@@ -110,7 +110,7 @@ extension CatalogGateway {
       for permit in turns { permit.release(.inconclusive) }
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
-        // The loop is on its way out, and this with it.
+        // The loop is ending.
         return withState { $0.expiries.isWatched = false }
       }
     }
@@ -118,9 +118,9 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway.State {
-  /// Whether a task that lets requests go at the pacer's times is needed and not there. The caller starts it.
+  /// Whether a pacing task is needed and does not run yet. The function's caller starts it.
   ///
-  /// - Parameter route: A way to the upstream, for a task that is needed later.
+  /// - Parameter route: The route that a task takes that is needed later.
   mutating func startsPacing(by route: UpstreamRoute? = nil) -> Bool {
     guard limit.opening != nil, !isPacing else { return false }
     if let route { pacingRoute = route }
@@ -129,7 +129,7 @@ extension CatalogGateway.State {
   }
 }
 
-/// One's turn at the upstream, given back when the response is whole or given up: exactly once.
+/// A turn at the upstream, returned exactly once, when the response is whole or given up.
 final class HeldPermit: Sendable {
   private let permit: Locked<ConcurrencyPermit?>
   private let proxy: CatalogGateway
@@ -141,7 +141,7 @@ final class HeldPermit: Sendable {
 
   deinit { release(.inconclusive) }
 
-  /// Gives it back, with how the upstream took it. Does nothing a second time.
+  /// Returns the turn, with the upstream's outcome. A second call does nothing.
   func release(_ outcome: ConcurrencyOutcome) {
     let permit = permit.withLock { permit in
       defer { permit = nil }
@@ -151,7 +151,7 @@ final class HeldPermit: Sendable {
   }
 }
 
-/// Content that gives the turn back at its end.
+/// Content that returns the turn at its end.
 final class PermittedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, as the content itself.
   private let reader: any ContentReader
@@ -179,7 +179,7 @@ final class PermittedContent: ContentReader, @unchecked Sendable {
   }
 }
 
-/// What has to end at its moment, whatever happens: waits for a turn, and turns that a slow reader holds.
+/// Waits for a turn, and turns that a slow reader holds, by their deadlines.
 struct DeadlineQueue {
   enum Item {
     case wait(QueueTicket)
@@ -191,7 +191,7 @@ struct DeadlineQueue {
   /// Whether a task or timer watches for the next end.
   var isWatched = false
 
-  /// Takes one in. Nearly all have the same time left, so that it belongs at the end, or near it.
+  /// Adds an item. Nearly all have the same time left, so the place of a new one is at the end or near it.
   mutating func insert(_ item: Item, until end: Duration) {
     if first > 64, first > entries.count / 2 {
       entries.removeFirst(first)
@@ -202,7 +202,7 @@ struct DeadlineQueue {
     entries.insert((end, item), at: index)
   }
 
-  /// Takes out those whose time is up.
+  /// Removes the items whose deadline has passed, and returns them.
   mutating func removeExpired(now: Duration) -> [Item] {
     var items: [Item] = []
     while first < entries.count, entries[first].end <= now {
@@ -216,17 +216,17 @@ struct DeadlineQueue {
   var next: Duration? { first < entries.count ? entries[first].end : nil }
 }
 
-/// A value that a task waits for, and that any thread may give, once: the first one counts.
+/// A value that one task waits for, and that any thread may set. The first value counts.
 final class OneShot<Value: Sendable>: Sendable {
   @safe private struct State {
     var value: Value?
-    // Safe: it is taken out before it is resumed.
+    // Safe: the continuation is removed before it is resumed.
     var continuation: UnsafeContinuation<Value, Never>?
   }
 
   private let state = Locked(State())
 
-  /// Gives the value. False if there was one already.
+  /// Sets the value, and resumes the waiting task. Returns false if the value was set already.
   @discardableResult
   func resume(_ value: Value) -> Bool {
     let (isFirst, continuation) = unsafe state.withLock { state in
@@ -252,8 +252,8 @@ final class OneShot<Value: Sendable>: Sendable {
 }
 
 extension CircuitSubject {
-  /// The subject of a call. What is stored for all is one resource for all; anything else is its caller's own, because
-  /// its method, its content and its music user token may be what makes it fail.
+  /// The subject of a call. All callers share a storable resource. Any other resource belongs to one caller, because the
+  /// method, the content or the music user token may be the cause of a failure.
   init(_ call: CatalogCall) {
     let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
     let caller = Self.hash { hasher in

@@ -4,13 +4,13 @@ import HTTPTypes
 import Memory
 import UpstreamAdmission
 
-/// Collapsing: many requests for the same become one upstream request, which belongs to none of them.
+/// Phases 4 and 9: concurrent requests for the same resource share one upstream request, which belongs to none of them.
 extension CatalogGateway {
   /// Waits for the result of the request's flight, and starts the flight if it does not exist. If the caller may have a
   /// stale response, it waits no longer than `staleAfter`, and the flight continues.
   ///
   /// - Parameter waitsForAll: Whether it waits to the end all the same.
-  func share(
+  func coalesce(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, waitsForAll: Bool = false,
     by route: UpstreamRoute, end: Duration
   ) async -> (Outcome, isCollapsed: Bool) {
@@ -64,7 +64,7 @@ extension CatalogGateway {
     waiter?.resume(.cancelled)
   }
 
-  /// Asks upstream and tells all who wait.
+  /// Fetches the response and gives it to all waiting callers.
   private func runCoalesced(
     _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
     leader: OneShot<Outcome>, by route: UpstreamRoute, end: Duration
@@ -88,7 +88,7 @@ extension CatalogGateway {
     for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
   }
 
-  /// Asks upstream for a storable response and stores it.
+  /// Sends the upstream request of a storable resource, and stores the response.
   func fetch(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> Outcome {
@@ -97,7 +97,7 @@ extension CatalogGateway {
     let requestedAt = clock.now
     let exchange = CatalogExchange(
       UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end, route: route)
-    switch await perform(exchange) {
+    switch await self.exchange(exchange) {
     case .failure(let failure): return .failure(failure)
     case .cancelled: return .cancelled
     case .response(let response, let permit) where response.status == .notModified:
@@ -145,7 +145,7 @@ extension CatalogGateway {
       let isStored = cache.store(response, for: call.key)
       let now = clock.elapsed
       withState { $0.unshared.note(call.key, isShareable: response.isShareable, now: now) }
-      // Those who may have it have changed meanwhile.
+      // The policy changed meanwhile: other callers may have the response.
       if settings != cacheSettings { cache.remove(call.key) }
       return .response(response, isStored: isStored, forwardStatus: nil)
     } catch .tooLarge where call.coding == .gzip {

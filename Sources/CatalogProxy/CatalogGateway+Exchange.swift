@@ -3,29 +3,14 @@ import HTTPMessages
 import HTTPTypes
 import UpstreamAdmission
 
-/// Going upstream: in one's turn, with a token, again where that is safe and of use.
+/// Phases 5 to 8 of a request: one upstream request, and further attempts where they are safe and useful.
 extension CatalogGateway {
-  /// Sends a request until there is a response worth having, or no more to be tried.
-  func perform(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
+  /// Sends a request until there is a final response, or no further attempt is allowed.
+  func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
     withState { $0.budget.requested() }
     var progress = Progress()
     while true {
-      // Before one's turn: what would be refused need not wait for it.
-      let now = clock.elapsed
-      if let refusal = withState({ $0.circuit.refusal(for: exchange.subject, now: now) }) {
-        return .failure(.circuitOpen(refusal, nextHop: configuration.nextHop))
-      }
-      let permit: HeldPermit
-      switch await admit(exchange, isRetry: progress.isLimited) {
-      case .granted(let granted): permit = HeldPermit(granted, of: self)
-      case .refused(let retryAfter) where progress.isLimited:
-        return .failure(.rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop))
-      case .refused(let retryAfter): return .failure(.overloaded(retryAfter: retryAfter))
-      case .timedOut: return .failure(.waitedTooLong(nextHop: configuration.nextHop))
-      case .cancelled: return .cancelled
-      }
-      progress.isLimited = false
-      switch await attempt(exchange, permit, &progress) {
+      switch await attempt(exchange, &progress) {
       case .done(let result): return result
       case .again(let delay):
         progress.number += 1
@@ -37,57 +22,105 @@ extension CatalogGateway {
     }
   }
 
-  /// How far a request has come over its attempts.
+  /// What is known of a request after some attempts.
   struct Progress {
     var number = 1
-    /// Whether the last attempt was refused with 429.
+    /// Whether the response to the last attempt was 429.
     var isLimited = false
-    /// Whether a token was made for it after a 401.
+    /// Whether a token was made for the request after a 401.
     var hasFreshToken = false
   }
 
-  enum Step {
+  /// The result of an attempt.
+  enum Step: Error {
     case done(CatalogExchange.Result)
     case again(after: Duration)
   }
 
-  private func attempt(_ exchange: CatalogExchange, _ permit: HeldPermit, _ progress: inout Progress) async -> Step {
-    guard exchange.end - clock.elapsed >= leastTime else {
-      permit.release(.inconclusive)
-      return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+  private func attempt(_ exchange: CatalogExchange, _ progress: inout Progress) async -> Step {
+    do throws(Step) {
+      let turn = try await admit(exchange, &progress)
+      let token = try authorize(exchange, turn)
+      let response = try await send(exchange, token, turn, progress)
+      return await evaluate(response, to: exchange, turn.permit, token, &progress)
+    } catch {
+      return error
     }
-    let now = clock.elapsed
+  }
+
+  // MARK: 5 Admit
+
+  /// The permission to send one request.
+  struct Turn {
+    let permit: HeldPermit
     let pass: UpstreamCircuit.Pass
+  }
+
+  private func admit(_ exchange: CatalogExchange, _ progress: inout Progress) async throws(Step) -> Turn {
+    // A request that the circuit refuses need not wait for its turn.
+    let start = clock.elapsed
+    if let refusal = withState({ $0.circuit.refusal(for: exchange.subject, now: start) }) {
+      throw .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
+    }
+    let permit: HeldPermit
+    switch await waitForTurn(exchange, isRetry: progress.isLimited) {
+    case .granted(let granted): permit = HeldPermit(granted, of: self)
+    case .refused(let retryAfter) where progress.isLimited:
+      throw .done(.failure(.rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop)))
+    case .refused(let retryAfter): throw .done(.failure(.overloaded(retryAfter: retryAfter)))
+    case .timedOut: throw .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+    case .cancelled: throw .done(.cancelled)
+    }
+    progress.isLimited = false
+    let now = clock.elapsed
+    guard exchange.end - now >= leastTime else {
+      permit.release(.inconclusive)
+      throw .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+    }
     switch withState({ $0.circuit.admit(exchange.subject, now: now) }) {
-    case .pass(let granted): pass = granted
+    case .pass(let pass): return Turn(permit: permit, pass: pass)
     case .refused(let refusal):
       permit.release(.inconclusive)
-      return .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
+      throw .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
     }
-    guard let token = currentToken() else {
-      permit.release(.inconclusive)
-      record(.neutral, of: pass)
-      return .done(.failure(.noToken))
-    }
+  }
+
+  /// The server does not send a request with less time left than this: a response would hardly arrive in time.
+  var leastTime: Duration { min(.seconds(1), configuration.timeouts.whole / 4) }
+
+  // MARK: 6 Authorize
+
+  private func authorize(_ exchange: CatalogExchange, _ turn: Turn) throws(Step) -> ProxyToken {
+    if let token = currentToken() { return token }
+    turn.permit.release(.inconclusive)
+    record(.neutral, of: turn.pass)
+    throw .done(.failure(.noToken))
+  }
+
+  // MARK: 7 Send
+
+  private func send(
+    _ exchange: CatalogExchange, _ token: ProxyToken, _ turn: Turn, _ progress: Progress
+  ) async throws(Step) -> UpstreamResponse {
     var request = exchange.request
     HeaderPolicy.authorize(&request.fields, with: token.credential)
     withState { state in
       state.counts.attempts += 1
       state.clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
     }
-    var timeouts = configuration.timeouts
-    timeouts.whole = exchange.end - now
     let start = clock.now
+    var timeouts = configuration.timeouts
+    timeouts.whole = exchange.end - .nanoseconds(Int64(start.monotonic))
     do throws(UpstreamError) {
       let response = try await exchange.route.upstream.send(request, limits: timeouts)
       note(response, since: start)
-      record(CircuitOutcome(response.status), of: pass)
-      return await judge(response, to: exchange, permit, token, &progress)
+      record(CircuitOutcome(response.status), of: turn.pass)
+      return response
     } catch {
-      // What ran out of time because it had waited for its turn, or for its caller's content, says nothing of Apple.
+      // A timeout after a long wait for a turn, or for the caller's content, says nothing about Apple.
       let isOurs = error.isTimeout && (timeouts.whole < timeouts.firstByte || !exchange.isUntouched)
-      record(isOurs ? .neutral : CircuitOutcome(error), of: pass)
-      return judge(error, of: exchange, permit, progress)
+      record(isOurs ? .neutral : CircuitOutcome(error), of: turn.pass)
+      throw evaluate(error, of: exchange, turn.permit, progress)
     }
   }
 
@@ -103,24 +136,21 @@ extension CatalogGateway {
     withState { $0.skew.note(date: date, sentAt: start.wall, receivedAt: end.wall, now: now) }
   }
 
-  /// With less time left than this, a request is not sent: it would hardly be answered.
-  var leastTime: Duration { min(.seconds(1), configuration.timeouts.whole / 4) }
+  // MARK: 8 Evaluate
 
-  // MARK: Judging
-
-  private func judge(
+  private func evaluate(
     _ response: UpstreamResponse, to exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
     _ progress: inout Progress
   ) async -> Step {
     switch response.status.code {
     case 206,
       304 where !exchange.request.isConditional:
-      return judgeUnsolicited(response, permit)
+      return evaluateUnsolicited(response, permit)
     case 401:
-      return await judgeRefusedToken(response, exchange, permit, token, &progress)
+      return await evaluateUnauthorized(response, exchange, permit, token, &progress)
     case 429:
       response.content.cancel()
-      return judgeLimit(response, exchange, permit, &progress)
+      return evaluateLimit(response, exchange, permit, &progress)
     case 500...:
       response.content.cancel()
       permit.release(.inconclusive)
@@ -134,9 +164,9 @@ extension CatalogGateway {
     }
   }
 
-  /// A response that no request of ours asks for: 206, since `Range` is never sent, or 304 to a request without
-  /// preconditions. To hand it on would give the caller a part for the whole (RFC 9110 §15.3.7, §15.4.5).
-  private func judgeUnsolicited(_ response: UpstreamResponse, _ permit: HeldPermit) -> Step {
+  /// A response that does not match the request: 206, though the server never sends `Range`, or 304 to a request without
+  /// preconditions. The caller would take a part for the whole (RFC 9110 §15.3.7, §15.4.5).
+  private func evaluateUnsolicited(_ response: UpstreamResponse, _ permit: HeldPermit) -> Step {
     response.content.cancel()
     permit.release(.answered)
     withState { $0.counts.failures += 1 }
@@ -144,7 +174,7 @@ extension CatalogGateway {
     return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
   }
 
-  private func judge(
+  private func evaluate(
     _ error: UpstreamError, of exchange: CatalogExchange, _ permit: HeldPermit, _ progress: Progress
   ) -> Step {
     permit.release(.inconclusive)
@@ -157,14 +187,14 @@ extension CatalogGateway {
     }
   }
 
-  /// What an exchange comes to that was given up on this side. Its caller has gone if the task is cancelled or the
-  /// request's content broke off. Otherwise the caller is still there, because the server ends, and gets an error.
+  /// The result of an exchange that this side gave up. Its caller has gone if the task is cancelled or the request's
+  /// content broke off. Otherwise the server is ending, and the caller, still there, gets an error.
   func givenUp(_ exchange: CatalogExchange) -> CatalogExchange.Result {
     if Task.isCancelled || exchange.content?.isBroken == true { return .cancelled }
     return .failure(.givenUp(nextHop: configuration.nextHop))
   }
 
-  private func judgeLimit(
+  private func evaluateLimit(
     _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ progress: inout Progress
   ) -> Step {
     let now = clock.elapsed
@@ -203,7 +233,7 @@ extension CatalogGateway {
       state.circuit.record(outcome, of: pass, now: now)
       return (before, !state.circuit.isClosed)
     }
-    // Also told of a probe that failed: the log holds lines back, and must not end with one that is not true any more.
+    // A failed probe is a notice too: the log holds lines back, and its last line must be true.
     if before != after || after && pass.isProbe { observer.noticed(after ? .circuitOpened : .circuitClosed) }
   }
 
@@ -228,7 +258,7 @@ extension Duration {
   /// `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3); nil for anything else.
   init?(retryAfter text: String, now: Int) {
     if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-      // What does not fit is as long as what does.
+      // A number that does not fit counts as the longest time.
       self = .seconds(min(Int(text) ?? .max, 86_400))
     } else if let date = FieldDate.seconds(text, now: now) {
       let (seconds, overflow) = date.subtractingReportingOverflow(now)

@@ -1,22 +1,27 @@
+import Glibc
 import HTTP1
 public import HTTPCache
 public import HTTPMessages
 import HTTPTypes
 import Locks
 public import Memory
+import SwiftOverlayShims
 public import UpstreamAdmission
 
-/// Apple's catalog for callers who hold no developer token: one for the process, shared by its event loops.
+/// Apple's catalog for callers without a developer token. The process has one gateway, which its event loops share.
 ///
-/// A request passes through these phases, each in a file of its own:
+/// A request passes ten phases (docs/architecture.md). ``respond(_:content:contentLength:by:)`` calls them by these names:
 ///
-///     judged (CatalogTarget) ─ cached? (ResponseCache) ─ collapsed (RequestCoalescer) ─ admitted (ConcurrencyLimit, UpstreamCircuit)
-///     ─ authorized (ProxyToken) ─ sent (Upstream) ─ judged again (RetryPolicy, TokenRefreshPolicy) ─ stored ─ answered
+///     1 identify (AccessGate), 2 parse (CatalogTarget, HeaderPolicy): before the request becomes a CatalogCall
+///     3 lookUp (ResponseCache) ─ 4 coalesce (RequestCoalescer)
+///     5 admit (ConcurrencyLimit, UpstreamCircuit) ─ 6 authorize (ProxyToken) ─ 7 send (Upstream)
+///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
+///     9 store (ResponseCache) ─ 10 reply
 ///
-/// Everything that decides is a value that is given the time; this object holds those values behind a lock and does the
-/// waiting between them.
+/// Every decision is made by a value that takes the time as an argument. The gateway holds these values behind a lock,
+/// and waits between them.
 public final class CatalogGateway: Sendable {
-  /// What a proxy is made with.
+  /// The settings of a gateway.
   public struct Configuration: Sendable {
     /// Scheme and authority of the upstream: `https://api.music.apple.com`.
     public var upstream: String
@@ -24,13 +29,13 @@ public final class CatalogGateway: Sendable {
     public var nextHop: String
     /// How long one request may take.
     public var timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(30))
-    /// How long a caller waits for whom there is a usable stale response.
+    /// How long a caller waits if the cache has a usable stale response.
     public var staleAfter: Duration = .milliseconds(500)
-    /// What is kept, and for how long.
+    /// What the cache stores, and for how long.
     public var cache = CacheSettings()
-    /// How many requests may be at the upstream, and wait for that.
+    /// How many requests may be at the upstream, and how many may wait.
     public var concurrency = ConcurrencyLimits()
-    /// What is charged for responses that are being collected.
+    /// The budget that pays for responses while they are collected.
     public var memory = MemoryBudget.unlimited()
 
     /// A configuration with the defaults.
@@ -41,24 +46,24 @@ public final class CatalogGateway: Sendable {
   }
 
   let configuration: Configuration
-  /// What passes between callers and the upstream.
+  /// Which header fields pass between callers and the upstream.
   public let policy: HeaderPolicy
   let observer: any CatalogObserver
   let clock: CatalogClock
-  /// What is kept of responses.
+  /// The stored responses.
   public let cache: ResponseCache
 
   /// Held while a developer token is signed.
   let minting = Locked(())
   private let state: Locked<State>
 
-  /// All that decides, and all who wait.
+  /// The values that decide, and the requests that wait.
   struct State {
     var flights = RequestCoalescer<OneShot<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var unshared = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
-    /// Whether a task lets requests go at the pacer's times, and by which way it waits.
+    /// Whether a task grants turns at the pacer's times, and the route by which it waits.
     var isPacing = false
     var pacingRoute: UpstreamRoute?
     var expiries = DeadlineQueue()
@@ -73,20 +78,20 @@ public final class CatalogGateway: Sendable {
     var tokens: (any TokenSource)?
     /// Counts the changes of `tokens`.
     var tokensSerial = 0
-    /// The tokens that come now are signed with another key than the last one was.
+    /// Whether the next token is signed with another key than the last one.
     var hasNewKey = true
     var isPublic = false
     var skew = ClockSkew()
     var counts = CatalogCounts()
-    /// For each client; their names are the operator's.
+    /// Counts for each client, by its id in the settings.
     var clientCounts: [String: ClientCounts] = [:]
     var recentRefusals = RecentRefusals()
   }
 
-  /// A proxy that has asked for nothing yet.
+  /// A gateway that has not sent a request yet.
   ///
   /// - Parameters:
-  ///   - observer: Who hears of what the operator should know.
+  ///   - observer: Receives what the operator should know.
   public init(
     _ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system
   ) {
@@ -104,7 +109,7 @@ public final class CatalogGateway: Sendable {
     state.withLock(body)
   }
 
-  /// From now on developer tokens come from `tokens`. Without any, nothing goes upstream.
+  /// Takes developer tokens from `tokens` from now on. Without a source, the gateway sends no request.
   public func use(_ tokens: any TokenSource) {
     withState { state in
       state.tokens = tokens
@@ -114,7 +119,7 @@ public final class CatalogGateway: Sendable {
     }
   }
 
-  /// From now on the responses are for anybody, or are not: those that are kept say otherwise, and are forgotten.
+  /// Marks responses as public or private from now on. Stored responses have the other mark, so the cache drops them.
   public func share(publicly isPublic: Bool) {
     let hasChanged = withState { state in
       defer { state.isPublic = isPublic }
@@ -123,14 +128,14 @@ public final class CatalogGateway: Sendable {
     if hasChanged { cache.removeAll() }
   }
 
-  /// How responses that come now are kept.
+  /// The cache settings for the next response.
   var cacheSettings: CacheSettings {
     var settings = configuration.cache
     settings.isPublic = withState { $0.isPublic }
     return settings
   }
 
-  /// How it is, for readiness and metrics.
+  /// The present status, for readiness and metrics.
   public var status: CatalogStatus {
     let now = clock.elapsed
     return withState { state in
@@ -144,121 +149,105 @@ public final class CatalogGateway: Sendable {
   }
 }
 
-/// Hears of what the operator should know. Called on an event loop: it must not block.
-public protocol CatalogObserver: Sendable {
-  /// Something happened.
-  func noticed(_ notice: CatalogNotice)
-}
-
-/// Something about the upstream that the operator should know. There is no secret in it.
-public enum CatalogNotice: Sendable {
-  /// Apple refuses the developer token, and also a fresh one. A sentence says the likely reason.
-  case tokenRejected(TokenRejection)
-  /// Apple takes our tokens again.
-  case tokenAccepted
-  /// No developer token can be made; a sentence says why.
-  case tokenFailed(String)
-  /// The head of a response came, so long after the attempt began.
-  case responded(after: Duration)
-  /// An exchange failed; a sentence says how.
-  case exchangeFailed(UpstreamError)
-  /// The upstream answered 5xx.
-  case upstreamStatus(Int)
-  /// The upstream answered 429: the team's quota is used up for the moment.
+/// The life of a call.
+extension CatalogGateway {
+  /// Returns the response if it needs no request to Apple.
   ///
-  /// - Parameter rate: The estimated rate that the quota allows, in requests a second.
-  case limited(rate: Double)
-  /// The upstream has failed repeatedly, and is asked only now and then.
-  case circuitOpened
-  /// The upstream is back.
-  case circuitClosed
-}
-
-/// How the proxy is at a moment.
-public struct CatalogStatus: Sendable {
-  /// Apple refuses our developer token.
-  public let isTokenRejected: Bool
-  /// The upstream has failed repeatedly and is not asked for now.
-  public let isCircuitOpen: Bool
-  /// How many requests may be at the upstream at once.
-  public let limit: Int
-  /// How many are.
-  public let inFlight: Int
-  /// How many wait for their turn.
-  public let waiting: Int
-  /// Seconds by which the upstream's clock is ahead, as little as its latest responses allow.
-  public let clockSkew: Int
-  /// The requests a second that Apple's quota allows, estimated from 429s; nil before the first one.
-  public let rate: Double?
-  /// Whether nothing is sent for a moment, after a 429.
-  public let isPaused: Bool
-  /// 429s of the last minute.
-  public let recentRefusals: Int
-  /// Sums since the start.
-  public let counts: CatalogCounts
-  /// The same for each client that has sent anything, by its id in the settings.
-  public let clients: [String: ClientCounts]
-  /// What the cache holds.
-  public let cache: CacheStatistics
-
-  /// The part of the limit that is in use, from 0 to 1; a limit that has just fallen may be exceeded.
-  public var saturation: Double { limit > 0 ? min(Double(inFlight) / Double(limit), 1) : 1 }
-}
-
-/// What has happened since the start.
-public struct CatalogCounts: Sendable, Equatable {
-  /// Requests sent to the upstream, retries among them.
-  public var attempts = 0
-  /// Attempts behind the first one of a request.
-  public var retries = 0
-  /// 401 to a developer token.
-  public var tokenRejections = 0
-  /// Developer tokens minted for the upstream.
-  public var tokensMinted = 0
-  /// 429.
-  public var limited = 0
-  /// 5xx, and exchanges that failed.
-  public var failures = 0
-  /// Responses from the cache, fresh or stale.
-  public var hits = 0
-  /// Cacheable requests that the cache could not answer.
-  public var misses = 0
-  /// Requests that shared another's response.
-  public var collapsed = 0
-  /// Stale responses in place of a failure.
-  public var staleOnError = 0
-  /// Stale responses because the upstream took long.
-  public var staleWhileWaiting = 0
-}
-
-/// What a client has cost the team since the start.
-public struct ClientCounts: Sendable, Equatable {
-  /// Its requests that were sent to the upstream, retries among them.
-  public var attempts = 0
-  /// 429 to those.
-  public var limited = 0
-}
-
-/// 429s of the last minute, to ten seconds.
-struct RecentRefusals: Sendable {
-  private static let slots = 6
-  private var counts = [Int](repeating: 0, count: slots)
-  private var newest: Int64 = 0
-
-  mutating func record(now: Duration) {
-    advance(to: now)
-    counts[Int(newest % Int64(Self.slots))] += 1
+  /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
+  ///   ``revalidate(_:by:)``. It is called once, however many callers request the same resource meanwhile.
+  public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
+    guard call.isCacheable else { return nil }
+    return reply(to: call, from: lookUp(call), revalidate: revalidate)
   }
 
-  mutating func count(now: Duration) -> Int {
-    advance(to: now)
-    return counts.reduce(0, +)
+  /// Handles a request for which ``respondImmediately(_:revalidate:)`` had no response. The task's cancellation ends it.
+  ///
+  /// - Parameters:
+  ///   - content: The request's content; nil if it has none.
+  ///   - route: The route to the upstream from the caller's loop.
+  public func respond(
+    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, by route: UpstreamRoute
+  ) async -> CatalogReply {
+    let end = clock.elapsed + configuration.timeouts.whole
+    guard call.isCacheable else {
+      return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
+    }
+    // Another request may have stored the response since the first lookup.
+    let lookup = lookUp(call, isRepeated: true)
+    let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
+    if let reply = reply(to: call, from: lookup, revalidate: forget) { return reply }
+    let (stored, reason) = Self.stored(lookup)
+    withState { $0.counts.misses += 1 }
+    var (outcome, isCollapsed) = await coalesce(call, validating: stored, reason, by: route, end: end)
+    if case .unshared = outcome {
+      outcome = await fetch(call, validating: stored, reason, by: route, end: end)
+      isCollapsed = false
+    }
+    if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, by: route, end: end) }
+    return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
   }
 
-  private mutating func advance(to now: Duration) {
-    let slot = now.components.seconds / 10
-    guard slot > newest else { return }
-    for stale in max(newest + 1, slot - Int64(Self.slots) + 1)...slot { counts[Int(stale % Int64(Self.slots))] = 0 }
-    newest = slot
+  /// Refreshes a stale response in the background.
+  public func revalidate(_ call: CatalogCall, by route: UpstreamRoute) async {
+    defer { withState { _ = $0.revalidating.remove(call.key) } }
+    let lookup = lookUp(call, isRepeated: true)
+    // Another request has refreshed it already.
+    if case .hit = lookup { return }
+    let (stored, reason) = Self.stored(lookup)
+    let end = clock.elapsed + configuration.timeouts.whole
+    let (outcome, _) = await coalesce(call, validating: stored, reason, waitsForAll: true, by: route, end: end)
+    if case .stream(let response) = outcome { response.content.cancel() }
   }
+}
+
+/// Requests without the cache: a user's, `/v1/test`, and those with `no-store`.
+extension CatalogGateway {
+  /// Forwards a request, and its response as it arrives.
+  private func forward(
+    _ call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, by route: UpstreamRoute, end: Duration
+  ) async -> CatalogReply {
+    let request = UpstreamRequest(
+      call.method, call.target.target, fields: call.fields, content: content, contentLength: contentLength)
+    let forwarded = CatalogExchange(request, for: call, end: end, route: route)
+    let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
+    switch await exchange(forwarded) {
+    case .response(let response, let permit):
+      return .response(passThrough(held(response, permit, until: end, route), to: call, status))
+    case .failure(let failure): return .failure(failure.response(status))
+    case .cancelled: return .cancelled
+    }
+  }
+
+  /// A response whose content returns the turn at its end or at its deadline, because the caller may read slowly.
+  func held(
+    _ response: UpstreamResponse, _ permit: HeldPermit, until end: Duration, _ route: UpstreamRoute
+  ) -> UpstreamResponse {
+    var response = response
+    response.content = PermittedContent(response.content, permit)
+    expire(.turn(permit), at: end, route)
+    return response
+  }
+}
+
+/// The clocks of the gateway.
+public struct CatalogClock: Sendable {
+  private let read: @Sendable () -> CacheTime
+
+  /// A clock that calls `read`.
+  public init(_ read: @escaping @Sendable () -> CacheTime) {
+    self.read = read
+  }
+
+  /// The system's clocks.
+  public static let system = CatalogClock {
+    var monotonic = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &monotonic)
+    return CacheTime(monotonic: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec, wall: Glibc.time(nil))
+  }
+
+  /// The present on both clocks.
+  var now: CacheTime { read() }
+
+  /// The present on the clock that never jumps.
+  var elapsed: Duration { .nanoseconds(Int64(read().monotonic)) }
 }

@@ -1,23 +1,16 @@
 import HTTPCache
-public import HTTPMessages
+import HTTPMessages
 public import HTTPTypes
 
-/// The first phases and the last one: what is answered from the cache, and how outcomes become responses.
+/// Phases 3 and 10: the lookup in the cache, and the reply to the caller.
 extension CatalogGateway {
-  /// Returns the response if it needs no request to Apple.
-  ///
-  /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
-  ///   ``revalidate(_:by:)``. It is called once, however many callers request the same resource meanwhile.
-  public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
-    guard call.isCacheable else { return nil }
-    return reply(to: call, from: lookup(call), revalidate: revalidate)
-  }
+  // MARK: 3 Look up
 
-  private func lookup(_ call: CatalogCall, isRepeated: Bool = false) -> Lookup {
+  func lookUp(_ call: CatalogCall, isRepeated: Bool = false) -> Lookup {
     cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now, isRepeated: isRepeated)
   }
 
-  private func reply(to call: CatalogCall, from lookup: Lookup, revalidate: () -> Void) -> CatalogReply? {
+  func reply(to call: CatalogCall, from lookup: Lookup, revalidate: () -> Void) -> CatalogReply? {
     switch lookup {
     case .hit(let selection):
       withState { $0.counts.hits += 1 }
@@ -33,49 +26,8 @@ extension CatalogGateway {
     }
   }
 
-  /// The response, by way of Apple if need be, after ``respondImmediately(_:revalidate:)`` had none. Cancelled with its
-  /// task.
-  ///
-  /// - Parameters:
-  ///   - content: The request's content, for what has some.
-  ///   - route: The way to the upstream from the caller's loop.
-  public func respond(
-    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, by route: UpstreamRoute
-  ) async -> CatalogReply {
-    let end = clock.elapsed + configuration.timeouts.whole
-    guard call.isCacheable else {
-      return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
-    }
-    // Another request may have stored the response since the first lookup.
-    let lookup = lookup(call, isRepeated: true)
-    let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
-    if let reply = reply(to: call, from: lookup, revalidate: forget) { return reply }
-    let (stored, reason) = Self.stored(lookup)
-    withState { $0.counts.misses += 1 }
-    var (outcome, isCollapsed) = await share(call, validating: stored, reason, by: route, end: end)
-    if case .unshared = outcome {
-      outcome = await fetch(call, validating: stored, reason, by: route, end: end)
-      isCollapsed = false
-    }
-    if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, by: route, end: end) }
-    return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
-  }
-
-  /// Refreshes a stale response in the background.
-  public func revalidate(_ call: CatalogCall, by route: UpstreamRoute) async {
-    defer { withState { _ = $0.revalidating.remove(call.key) } }
-    let lookup = lookup(call, isRepeated: true)
-    // Another request has refreshed it already.
-    if case .hit = lookup { return }
-    let (stored, reason) = Self.stored(lookup)
-    let end = clock.elapsed + configuration.timeouts.whole
-    // To the end of it, so that it is asked for once only.
-    let (outcome, _) = await share(call, validating: stored, reason, waitsForAll: true, by: route, end: end)
-    if case .stream(let response) = outcome { response.content.cancel() }
-  }
-
-  /// What there is to validate, and why the request goes upstream.
-  private static func stored(_ lookup: Lookup) -> (Selection?, ForwardReason) {
+  /// The stored response to validate, and why the request goes upstream.
+  static func stored(_ lookup: Lookup) -> (Selection?, ForwardReason) {
     switch lookup {
     case .validate(let selection, let reason): (selection, reason)
     case .hit(let selection), .staleWhileRevalidate(let selection): (selection, .stale)
@@ -84,9 +36,9 @@ extension CatalogGateway {
     }
   }
 
-  // MARK: Responses
+  // MARK: 10 Reply
 
-  private func reply(
+  func reply(
     to call: CatalogCall, _ outcome: Outcome, instead stored: Selection?, _ reason: ForwardReason, isCollapsed: Bool
   ) -> CatalogReply {
     var status = CacheStatus(.forwarded(reason))

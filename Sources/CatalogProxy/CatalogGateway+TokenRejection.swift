@@ -3,43 +3,15 @@ import HTTPMessages
 import HTTPTypes
 import UpstreamAdmission
 
-/// Requests that the cache is not for: a user's, `/v1/test`, and what its caller wants unstored.
+/// Phase 8 for a 401: Apple refuses the developer token, or the user's token.
 extension CatalogGateway {
-  /// Hands a request on, and its response as it comes.
-  func forward(
-    _ call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, by route: UpstreamRoute, end: Duration
-  ) async -> CatalogReply {
-    let request = UpstreamRequest(
-      call.method, call.target.target, fields: call.fields, content: content, contentLength: contentLength)
-    let exchange = CatalogExchange(request, for: call, end: end, route: route)
-    let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
-    switch await perform(exchange) {
-    case .response(let response, let permit):
-      return .response(passThrough(held(response, permit, until: end, route), to: call, status))
-    case .failure(let failure): return .failure(failure.response(status))
-    case .cancelled: return .cancelled
-    }
-  }
-
-  /// A response whose content gives the turn back at its end, or when its time is up: the caller may be slow to read it.
-  func held(
-    _ response: UpstreamResponse, _ permit: HeldPermit, until end: Duration, _ route: UpstreamRoute
-  ) -> UpstreamResponse {
-    var response = response
-    response.content = PermittedContent(response.content, permit)
-    expire(.turn(permit), at: end, route)
-    return response
-  }
-}
-
-/// 401: whether it is about the developer token, and what can be done about it.
-extension CatalogGateway {
-  /// Tries once more with another token, says why that is in vain, or passes the 401 through if it is about the user.
-  func judgeRefusedToken(
+  /// Sends the request again with another developer token, responds with the likely reason, or passes a 401 about the
+  /// user's token through.
+  func evaluateUnauthorized(
     _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
     _ progress: inout Progress
   ) async -> Step {
-    // A token from before the clock was set is refused for a reason that has passed: the current one is another.
+    // The clock was set since this token was made, which may be why Apple refuses it. The current token is another.
     if token.isFromAnotherClock(at: clock.now) {
       _ = currentToken()
       progress.hasFreshToken = false
@@ -89,7 +61,7 @@ extension CatalogGateway {
     return .tokenRejected(rejection, nextHop: configuration.nextHop)
   }
 
-  /// Whether there is another token to try with.
+  /// Whether there is another token to send.
   private func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
     let now = clock.elapsed
     guard let version = token.version else { return false }
@@ -100,7 +72,7 @@ extension CatalogGateway {
     }
   }
 
-  /// Asks `/v1/test` whether Apple accepts the developer token of a request that got 401.
+  /// Finds out by `/v1/test` whether Apple accepts the developer token of a request that got 401.
   private func verdict(on token: ProxyToken, _ exchange: CatalogExchange) async -> TokenRefreshPolicy.Verdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {
@@ -145,7 +117,7 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway {
-  /// Apple has refused a request that had no turn: the quota is the same.
+  /// Notes a 429 to a request without a turn, which counts against the same quota.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
     let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
@@ -160,7 +132,7 @@ extension CatalogGateway {
 }
 
 extension HTTPResponse.Status {
-  /// Whether Apple gives it only after it has accepted the developer token. 429 and 5xx may come before that is looked
-  /// at, and so may what is wrong with the request itself, which the caller wrote.
+  /// Whether Apple responds with it only after it has accepted the developer token. Apple may respond with 429, 5xx, or
+  /// 400 and other errors of the request, before it checks the token.
   var provesToken: Bool { (200..<400).contains(code) || code == 403 || code == 404 }
 }
