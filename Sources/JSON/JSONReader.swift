@@ -1,19 +1,19 @@
 public import Bytes
 
-/// Reads one JSON text (RFC 8259), strictly, in memory bounded by its input; nesting is bounded, since it recurses.
+/// A strict reader of one JSON text (RFC 8259). The input bounds its memory, and `maximumDepth` bounds its recursion.
 public struct JSONReader {
-  /// Deepest nesting that is read.
+  /// The deepest nesting that the reader accepts.
   public static let maximumDepth = 16
 
   private let bytes: [UInt8]
   private var index = 0
   private var depth = 0
-  /// How many values may still come.
+  /// The number of values that may still follow.
   private var rest: Int
 
-  /// The value, or nil if the bytes are not exactly one JSON text in UTF-8.
+  /// Returns the value, or nil if the bytes are not exactly one JSON text in UTF-8.
   ///
-  /// - Parameter limit: How many values there may be, nested ones included: each costs more than its bytes.
+  /// - Parameter limit: The most values, nested ones included, because a value costs more memory than its bytes.
   public static func read(_ bytes: [UInt8], values limit: Int = .max) -> JSONValue? {
     var reader = JSONReader(bytes: bytes, limit: limit)
     guard let value = reader.value() else { return nil }
@@ -29,7 +29,7 @@ public struct JSONReader {
     while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { index += 1 }
   }
 
-  /// Takes the byte if it is next.
+  /// Consumes the byte if it is next.
   private mutating func take(_ character: Unicode.Scalar) -> Bool {
     guard next == UInt8(ascii: character) else { return false }
     index += 1
@@ -38,7 +38,7 @@ public struct JSONReader {
 
   private mutating func take(word: StaticString) -> Bool {
     let length = word.utf8CodeUnitCount
-    // Safe: a static string is there for ever, and as long as it says.
+    // Safe: a static string lives as long as the program and has the length that it states.
     let expected = unsafe UnsafeBufferPointer(start: word.utf8Start, count: length)
     guard unsafe bytes[index...].starts(with: expected) else { return false }
     index += length
@@ -150,7 +150,7 @@ public struct JSONReader {
     }
   }
 
-  /// The scalar of `\uXXXX`, two of them for a surrogate pair (RFC 8259 §7); a lone surrogate is no scalar.
+  /// Parses the scalar of `\uXXXX`, or of a surrogate pair (RFC 8259 §7). Returns nil for a lone surrogate.
   private mutating func unicodeEscape() -> Unicode.Scalar? {
     guard let first = hexadecimal() else { return nil }
     guard (0xD800...0xDBFF).contains(first) else { return Unicode.Scalar(first) }
@@ -158,7 +158,7 @@ public struct JSONReader {
     return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
   }
 
-  /// Four hexadecimal digits.
+  /// Parses four hexadecimal digits.
   private mutating func hexadecimal() -> UInt32? {
     guard bytes.count - index >= 4 else { return nil }
     var value: UInt32 = 0
@@ -171,46 +171,46 @@ public struct JSONReader {
   }
 }
 
-/// A JSON value (RFC 8259) as it was written: numbers keep their text, objects their order and repetitions.
+/// A JSON value (RFC 8259) as the text spells it: numbers keep their text, objects keep order and repeated members.
 ///
-/// The reader is our own, because input from outside is checked by how it is written. `JSONDecoder` merges repeated
-/// members, takes 1.0e3 for a whole number, and brings a second module into every program that mints.
+/// The project has its own reader because it checks how external input is written. `JSONDecoder` merges repeated
+/// members, accepts 1.0e3 as a whole number, and links another module into every program that mints.
 ///
-/// Strings and names of members are bytes, because the author of the text may be hostile.
+/// Strings and member names are bytes, because the author of the text may be hostile.
 public enum JSONValue: Equatable, Sendable {
-  /// A JSON object, members in order.
+  /// A JSON object with its members in order.
   case object([Member])
   /// A JSON array.
   case array([JSONValue])
-  /// A JSON string, escapes undone, in UTF-8.
+  /// A JSON string in UTF-8, with escapes decoded.
   case string(ByteString)
-  /// A JSON number, as it was written: ASCII by its grammar.
+  /// A JSON number as the text spells it. The grammar allows only ASCII.
   case number(String)
   /// `true` or `false`.
   case bool(Bool)
   /// `null`.
   case null
 
-  /// A name and a value of an object.
+  /// A member of an object: a name and a value.
   public struct Member: Equatable, Sendable {
-    /// Its name, escapes undone, in UTF-8.
+    /// The name in UTF-8, with escapes decoded.
     public let name: ByteString
-    /// Its value.
+    /// The value.
     public let value: JSONValue
   }
 
-  /// The first member of that name, byte for byte, if this is an object that has one.
+  /// The value of the first member with this name (byte for byte). Nil if there is none or this is no object.
   public subscript(name: String) -> JSONValue? {
     members.first { $0.name == name }?.value
   }
 
-  /// The members, if this is an object.
+  /// The members of an object. Empty if this is not an object.
   public var members: [Member] {
     guard case .object(let members) = self else { return [] }
     return members
   }
 
-  /// The names that occur more than once, each once, sorted by bytes.
+  /// The names that occur more than once, each listed once, sorted by bytes.
   public var repeatedNames: [ByteString] {
     var seen: Set<ByteString> = []
     var repeated: Set<ByteString> = []
@@ -218,7 +218,7 @@ public enum JSONValue: Equatable, Sendable {
     return repeated.sorted()
   }
 
-  /// Whether this is an object.
+  /// Whether this value is an object.
   public var isObject: Bool {
     if case .object = self { true } else { false }
   }
