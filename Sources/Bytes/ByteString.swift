@@ -1,58 +1,58 @@
-/// Text from outside, kept as the bytes that came: compared, hashed and sorted byte by byte.
+/// Text from outside, kept as the received bytes. Comparison, hashing and sorting work byte by byte.
 ///
-/// `String` compares and hashes by canonical equivalence, for which it sorts each run of combining marks by insertion: a
-/// run of n marks costs O(n²). It also takes different bytes for the same text. So `String` is for text of the
-/// operator's and the program's own, and what a peer sends is looked up, compared and hashed as this type.
+/// `String` compares and hashes by canonical equivalence. For that it sorts each run of combining marks by insertion,
+/// so a run of n marks costs O(n²). It also treats different bytes as the same text. So `String` is for text of the
+/// operator and of the program. The server looks up, compares and hashes text of a peer as this type.
 public struct ByteString: Sendable {
-  /// The bytes; UTF-8 where the source says so.
+  /// The bytes. They are UTF-8 if the source guarantees it.
   public let bytes: [UInt8]
 
-  /// Takes bytes as they are.
+  /// Creates a value from bytes, unchanged.
   public init(_ bytes: [UInt8]) {
     self.bytes = bytes
   }
 
-  /// Takes the UTF-8 of a text.
+  /// Creates a value from the UTF-8 of a text.
   public init(_ text: some StringProtocol) {
     bytes = Array(text.utf8)
   }
 
-  /// The text, to be shown and never to be compared.
+  /// The text for display only. Never compare it.
   public var text: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// How many bytes there are.
+  /// The number of bytes.
   public var count: Int { bytes.count }
 
-  /// Whether all of it is ASCII, so that ``text`` has one normal form.
+  /// Whether all bytes are ASCII, so that ``text`` has one normal form.
   public var isASCII: Bool { bytes.allSatisfy { $0 < 0x80 } }
 
-  /// The same with ASCII letters in lower case, and all other bytes as they are.
+  /// The same bytes, with ASCII letters in lower case.
   public var lowercasedASCII: ByteString {
     ByteString(bytes.map { $0 &- UInt8(ascii: "A") < 26 ? $0 | 0x20 : $0 })
   }
 }
 
 extension ByteString: Hashable, Comparable {
-  /// Whether both are the same bytes.
+  /// Returns whether both values have the same bytes.
   public static func == (left: ByteString, right: ByteString) -> Bool { left.bytes == right.bytes }
 
-  /// Whether the bytes are the UTF-8 of `text`, without any normalization of either.
+  /// Returns whether the bytes are the UTF-8 of `text`, without any normalization.
   public static func == (left: ByteString, text: String) -> Bool {
     left.bytes.count == text.utf8.count && left.bytes.elementsEqual(text.utf8)
   }
 
-  /// Whether the bytes are other than the UTF-8 of `text`.
+  /// Returns whether the bytes differ from the UTF-8 of `text`.
   public static func != (left: ByteString, text: String) -> Bool { !(left == text) }
 
-  /// Lets a literal stand in a `case`.
+  /// Matches a string literal in a `case`.
   public static func ~= (text: String, value: ByteString) -> Bool { value == text }
 
-  /// Sorts by bytes, as UTF-8 is sorted.
+  /// Orders by bytes, like UTF-8.
   public static func < (left: ByteString, right: ByteString) -> Bool {
     left.bytes.lexicographicallyPrecedes(right.bytes)
   }
 
-  /// Feeds the bytes and how many there are.
+  /// Feeds the number of bytes and the bytes.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(bytes.count)
     // Safe: the buffer is read within the closure only.
@@ -61,7 +61,7 @@ extension ByteString: Hashable, Comparable {
 }
 
 extension ByteString: ExpressibleByStringInterpolation {
-  /// Takes the UTF-8 of a literal.
+  /// Creates a value from the UTF-8 of a literal.
   public init(stringLiteral text: String) {
     self.init(text)
   }
@@ -72,9 +72,9 @@ extension ByteString: CustomStringConvertible {
   public var description: String { text }
 }
 
-/// Bytes compared with literals, in place.
+/// In-place comparison of bytes with literals.
 extension Span<UInt8> {
-  /// Whether the bytes in `range` are exactly those of `literal`.
+  /// Returns whether the bytes in `range` are exactly those of `literal`.
   @inlinable @inline(__always)
   public func equals(_ range: Range<Int>, _ literal: StaticString) -> Bool {
     guard range.count == literal.utf8CodeUnitCount else { return false }
@@ -85,7 +85,7 @@ extension Span<UInt8> {
     return true
   }
 
-  /// Whether the bytes in `range` are those of `lowercase`. The case of ASCII letters does not matter.
+  /// Returns whether the bytes in `range` equal `lowercase`, ignoring the case of ASCII letters.
   @inlinable @inline(__always)
   public func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
     guard range.count == lowercase.utf8CodeUnitCount else { return false }
@@ -96,17 +96,17 @@ extension Span<UInt8> {
     return true
   }
 
-  /// Whether the bytes in `range` are those of `lowercase`, ASCII. The case of ASCII letters does not matter.
+  /// Returns whether the bytes in `range` equal `lowercase` (ASCII), ignoring the case of ASCII letters.
   public func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: String) -> Bool {
     guard range.count == lowercase.utf8.count else { return false }
     for (index, expected) in zip(range, lowercase.utf8) where self[index].lowercased != expected { return false }
     return true
   }
 
-  /// Whether `byte` occurs.
+  /// Returns whether `byte` occurs.
   public func contains(_ byte: UInt8) -> Bool { indices.contains { self[$0] == byte } }
 
-  /// `range` without the optional white space at both ends (RFC 9110 §5.6.3).
+  /// Returns `range` without the optional whitespace (OWS) at both ends (RFC 9110 §5.6.3).
   @inlinable @inline(__always)
   public func trimmingWhitespace(_ range: Range<Int>) -> Range<Int> {
     var (start, end) = (range.lowerBound, range.upperBound)
@@ -117,15 +117,15 @@ extension Span<UInt8> {
 }
 
 extension UInt8 {
-  /// `A`–`Z` in lower case, everything else as it is.
+  /// The byte, with `A`–`Z` converted to lower case.
   @inlinable @inline(__always)
   public var lowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
 
-  /// SP or HTAB: what OWS is made of (RFC 9110 §5.6.3).
+  /// Whether the byte is SP or HTAB, the two bytes of OWS (RFC 9110 §5.6.3).
   @inlinable @inline(__always)
   public var isWhitespace: Bool { self == 0x20 || self == 0x09 }
 
-  /// The value of a decimal digit, nil for anything else.
+  /// The value of a decimal digit. Nil otherwise.
   @inlinable @inline(__always)
   public var decimalDigit: UInt8? {
     let value = self &- 0x30

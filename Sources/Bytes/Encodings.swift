@@ -1,6 +1,6 @@
-/// Hexadecimal digits (RFC 4648 §8): the one reader of them, and the one writer.
+/// The only reader and writer of hexadecimal digits (RFC 4648 §8) in the project.
 extension UInt8 {
-  /// The value of a hexadecimal digit of either case; nil for anything else.
+  /// The value of a hexadecimal digit in either case. Nil otherwise.
   @inlinable @inline(__always)
   public var hexadecimalDigit: UInt8? {
     let decimal = self &- 0x30
@@ -11,7 +11,7 @@ extension UInt8 {
 }
 
 extension [UInt8] {
-  /// Appends the two digits of `byte`, letters in lower case unless `uppercase`.
+  /// Appends the two digits of `byte`, with lower-case letters unless `uppercase`.
   public mutating func append(hexadecimal byte: UInt8, uppercase: Bool = false) {
     let letter = uppercase ? UInt8(ascii: "A") : UInt8(ascii: "a")
     func digit(_ value: UInt8) -> UInt8 { value < 10 ? UInt8(ascii: "0") + value : letter + value - 10 }
@@ -19,7 +19,7 @@ extension [UInt8] {
     append(digit(byte & 15))
   }
 
-  /// Appends `number` in sixteen lower-case digits.
+  /// Appends `number` as sixteen lower-case digits.
   public mutating func append(hexadecimal number: UInt64) {
     for half in [number >> 32, number & 0xFFFF_FFFF] {
       let digits = Self.hexadecimalDigits(half).bigEndian
@@ -28,20 +28,20 @@ extension [UInt8] {
     }
   }
 
-  /// Eight digits of a 32-bit number, the first in the highest byte, all at once: its nibbles are spread over eight bytes,
-  /// and each becomes `0`…`9` or `a`…`f`.
+  /// Returns the eight digits of a 32-bit number, the first digit in the highest byte. The function converts all digits
+  /// at once: it spreads the nibbles over eight bytes and turns each into `0`…`9` or `a`…`f`.
   private static func hexadecimalDigits(_ number: UInt64) -> UInt64 {
     var nibbles = (number | number << 16) & 0x0000_FFFF_0000_FFFF
     nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
     nibbles = (nibbles | nibbles << 4) & 0x0F0F_0F0F_0F0F_0F0F
-    // 1 in each byte whose nibble is ten or more; no byte overflows into its neighbour.
+    // Sets 1 in each byte with a nibble of ten or more. No byte overflows into the next one.
     let letters = ((nibbles &+ 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101
     return nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
   }
 }
 
 extension String {
-  /// Two lower-case digits for each byte, as `sha256sum` prints a digest.
+  /// Creates text with two lower-case digits for each byte, in the format of `sha256sum`.
   public init(hexadecimal bytes: Span<UInt8>) {
     var digits: [UInt8] = []
     digits.reserveCapacity(2 * bytes.count)
@@ -50,13 +50,12 @@ extension String {
   }
 }
 
-/// Base64 as RFC 4648 has it: to encode and decode tokens (§5, no padding) to read what people paste (§4 or §5),
-/// and to write a proxy's credentials (§4).
+/// Base64 (RFC 4648): for tokens (§5, no padding), for pasted text (§4 or §5) and for a proxy's credentials (§4).
 ///
-/// It is ours because JWS compact serialization is what the project exists for, and because OpenSSL's decoder knows
-/// neither the URL alphabet nor how to write into memory of our choice.
+/// The project has its own codec because JWS compact serialization is its main purpose. The decoder of OpenSSL neither
+/// knows the URL alphabet nor writes into memory that the caller chooses.
 package enum Base64 {
-  /// How many characters `count` bytes take without padding.
+  /// Returns the number of characters for `count` bytes without padding.
   package static func encodedCount(_ count: Int) -> Int { (count * 4 + 2) / 3 }
 
   /// Appends the base64url form without padding (RFC 7515 §2).
@@ -64,7 +63,7 @@ package enum Base64 {
     append(bytes, urlAlphabet, to: &output)
   }
 
-  /// The base64 form with padding (RFC 4648 §4).
+  /// Returns the base64 form with padding (RFC 4648 §4).
   package static func encode(_ bytes: Span<UInt8>) -> String {
     var output: [UInt8] = []
     append(bytes, alphabet, to: &output)
@@ -90,9 +89,9 @@ package enum Base64 {
     }
   }
 
-  /// Decodes base64url without padding, as strictly as RFC 7515 wants it; nil for anything else.
+  /// Decodes base64url without padding, as strictly as RFC 7515 requires. Returns nil otherwise.
   ///
-  /// Bits beyond the last byte must be zero (RFC 4648 §3.5), or one token would have several spellings.
+  /// Bits beyond the last byte must be zero (RFC 4648 §3.5). Otherwise one token would have several spellings.
   package static func decodeURL(_ text: Span<UInt8>) -> [UInt8]? {
     var bytes: [UInt8] = []
     var isValid = true
@@ -102,10 +101,10 @@ package enum Base64 {
     return isValid ? bytes : nil
   }
 
-  /// Decodes what people paste: either alphabet, padded or not, without white space; false for anything else.
+  /// Decodes pasted text in either alphabet, with or without padding, without whitespace. Returns false otherwise.
   ///
-  /// A truncated text decodes up to its end: the DER inside shows more reliably than the last few bits that data is
-  /// missing.
+  /// The function decodes a truncated text up to its end. The DER inside shows missing data more reliably than the last
+  /// few bits of the text do.
   package static func decodePasted(_ text: Span<UInt8>, into output: inout OutputSpan<UInt8>) -> Bool {
     var count = text.count
     while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }
@@ -125,7 +124,7 @@ package enum Base64 {
       count -= 8
       output.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
     }
-    // Six bits left over are a lone character, which encodes nothing.
+    // Six remaining bits mean a single last character, which encodes no byte.
     return !isStrict || (count < 6 && bits & (1 << UInt32(count) - 1) == 0)
   }
 
@@ -154,7 +153,7 @@ package enum Base64 {
 
 /// Percent-encoding (RFC 3986 §2.1).
 public enum PercentEncoding {
-  /// The bytes with every escape undone; nil if a percent sign is not followed by two hexadecimal digits.
+  /// Decodes every escape. Returns nil if two hexadecimal digits do not follow a percent sign.
   public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)
@@ -172,7 +171,7 @@ public enum PercentEncoding {
 }
 
 extension Span<UInt8> {
-  /// The byte that the percent sign at `index` and the two digits behind it stand for; nil if they are no escape.
+  /// Returns the byte that the escape at `index` encodes. Returns nil if two hexadecimal digits do not follow.
   @inlinable @inline(__always)
   public func percentEncodedByte(at index: Int, before end: Int) -> UInt8? {
     guard end &- index >= 3, let high = self[index &+ 1].hexadecimalDigit, let low = self[index &+ 2].hexadecimalDigit
@@ -182,7 +181,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-  /// Appends the escape of `byte`, its letters in upper case (RFC 3986 §2.1).
+  /// Appends the escape of `byte` with upper-case letters (RFC 3986 §2.1).
   public mutating func append(percentEncoding byte: UInt8) {
     append(UInt8(ascii: "%"))
     append(hexadecimal: byte, uppercase: true)
@@ -190,7 +189,7 @@ extension [UInt8] {
 }
 
 extension UInt8 {
-  /// `unreserved` (RFC 3986 §2.3): a character that means the same percent-encoded and plain.
+  /// Whether the byte is `unreserved` (RFC 3986 §2.3): it means the same percent-encoded and plain.
   public var isUnreservedInURI: Bool {
     switch self {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

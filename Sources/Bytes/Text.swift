@@ -1,22 +1,22 @@
 import Glibc
 
-/// What every writer of bytes here is made of: literals, numbers and JSON strings, appended without a string on the way.
+/// The basic appends of every byte writer: literals, numbers and JSON strings, without an intermediate `String`.
 extension [UInt8] {
   /// Appends the bytes of a literal.
   @inlinable
   public mutating func append(_ literal: StaticString) {
-    // Safe: a literal's bytes live as long as the program. One that is spelled out has a pointer representation.
+    // Safe: the bytes of a literal live as long as the program. A string literal has a pointer representation.
     unsafe append(contentsOf: UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
   }
 
-  /// Appends bytes that live elsewhere.
+  /// Appends a copy of `bytes`.
   @inlinable
   public mutating func append(copying bytes: Span<UInt8>) {
     // Safe: the buffer is read within the closure only.
     unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
   }
 
-  /// Appends `number` in decimal, with zeros in front up to `width` digits, at most 20.
+  /// Appends `number` in decimal, with leading zeros up to `width` digits (at most 20).
   public mutating func append(decimal number: Int, width: Int = 1) {
     if number < 0 { append(UInt8(ascii: "-")) }
     var digits = InlineArray<20, UInt8>(repeating: UInt8(ascii: "0"))
@@ -33,7 +33,7 @@ extension [UInt8] {
     }
   }
 
-  /// Appends text as a JSON string (RFC 8259 §7), quotes included.
+  /// Appends text as a JSON string with its quotes (RFC 8259 §7).
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
     for byte in text.utf8 {
@@ -52,10 +52,10 @@ extension [UInt8] {
   }
 }
 
-/// Foreign text in sentences for people.
+/// Formats external text for messages to people.
 package enum Printable {
-  /// The text in quotes if it is short, harmless ASCII; else only its size, so that neither a terminal escape nor a
-  /// secret pasted into the wrong place gets into a log.
+  /// Returns the text in quotes if it is short printable ASCII, otherwise only its size. So neither a terminal escape
+  /// nor a secret that was pasted into the wrong place reaches a log.
   package static func quote(_ text: some StringProtocol, limit: Int = 80) -> String {
     let bytes = text.utf8
     guard bytes.count <= limit, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
@@ -64,7 +64,7 @@ package enum Printable {
     return "“\(text)”"
   }
 
-  /// A path as it is found from the root, also if it was written relative to the working directory.
+  /// Returns the absolute form of a path. A relative path is resolved against the working directory.
   package static func absolute(_ path: String) -> String {
     guard !path.hasPrefix("/"), let folder = unsafe getcwd(nil, 0) else { return path }
     defer { unsafe free(folder) }
@@ -72,23 +72,23 @@ package enum Printable {
     return root == "/" ? "/\(path)" : "\(root)/\(path)"
   }
 
-  /// ``quote(_:limit:)`` for bytes from outside.
+  /// Applies ``quote(_:limit:)`` to bytes from outside.
   package static func quote(_ bytes: ByteString, limit: Int = 80) -> String { quote(bytes.text, limit: limit) }
 }
 
 /// A date in the proleptic Gregorian calendar.
 public struct CivilDate: Sendable, Equatable {
-  /// The year; 0 is 1 BC.
+  /// The year. Year 0 is 1 BC.
   public let year: Int
-  /// 1 to 12.
+  /// The month, 1 to 12.
   public let month: Int
-  /// 1 to 31.
+  /// The day of the month, 1 to 31.
   public let day: Int
 
-  /// The date so many days after 1970-01-01, before it if negative.
+  /// Creates the date `daysSinceEpoch` days after 1970-01-01, or before it if negative.
   ///
-  /// Counts in eras of 400 years that begin on 1 March, so that the leap day is a year's last (Howard Hinnant,
-  /// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+  /// The algorithm counts in eras of 400 years that begin on 1 March, so that the leap day is the last day of a year
+  /// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
   public init(daysSinceEpoch: Int) {
     let shifted = daysSinceEpoch + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
