@@ -2,11 +2,11 @@ import Bytes
 import CNghttp2
 import HTTPTypes
 
-/// A header section to be sent, laid out as the library takes it. Kept from message to message for its storage.
+/// A header section to be sent, in the layout of nghttp2. A session reuses one block to keep its storage.
 ///
-/// Safe: its pointers are into its own bytes, and read only while `withPairs` holds those.
+/// Safe: the pointers refer to the bytes of this block, and are read only while `withPairs` holds those bytes.
 @safe struct FieldBlock {
-  /// Its size as RFC 9113 §6.5.2 counts it.
+  /// The size as RFC 9113 §6.5.2 counts it.
   private(set) var size = 0
   private var bytes: [UInt8] = []
   private var lines: [Line] = []
@@ -18,7 +18,7 @@ import HTTPTypes
     var flags: UInt8
   }
 
-  /// Begins a request. CONNECT has neither scheme nor path (RFC 9113 §8.5).
+  /// Starts a request. CONNECT has neither scheme nor path (RFC 9113 §8.5).
   mutating func begin(_ head: HTTP2RequestHead) {
     reset()
     append(":method", head.method)
@@ -28,20 +28,20 @@ import HTTPTypes
     append(head.fields)
   }
 
-  /// Begins a response.
+  /// Starts a response.
   mutating func begin(_ head: HTTP2ResponseHead) {
     reset()
     append(":status", "\(head.status)")
     append(head.fields)
   }
 
-  /// Calls `body` with the fields, which the library copies.
+  /// Calls `body` with the fields. The library copies them.
   mutating func withPairs<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
     unsafe pairs.removeAll(keepingCapacity: true)
     return unsafe bytes.withUnsafeMutableBufferPointer { buffer in
       guard var next = buffer.baseAddress else { return body(nil, 0) }
       for line in lines {
-        // Safe: the lines cover the bytes, in order.
+        // Safe: the lines cover the bytes in order.
         let value = unsafe next + line.name
         unsafe pairs.append(
           nghttp2_nv(name: next, value: value, namelen: line.name, valuelen: line.value, flags: line.flags))
@@ -83,7 +83,7 @@ import HTTPTypes
     lines.append(line)
   }
 
-  /// Fields that no HTTP/2 message may have (RFC 9113 §8.2.2), and Host, which `:authority` stands for (§8.3.1).
+  /// Returns whether HTTP/2 forbids the field (RFC 9113 §8.2.2), or it is Host, which `:authority` replaces (§8.3.1).
   private static func isOfConnection(_ name: String) -> Bool {
     switch name {
     case "connection", "host", "http2-settings", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade": true
@@ -92,9 +92,9 @@ import HTTPTypes
   }
 }
 
-/// The names of fields that are common in HTTP/2, made once: those longer than 15 bytes would each cost an allocation.
+/// The field names that are common in HTTP/2, created once: a new name of more than 15 bytes costs an allocation.
 enum FieldNames {
-  /// The name that `bytes` spell, if they are a token in lower case (RFC 9113 §8.2.1).
+  /// Returns the name with these bytes. Returns nil if the bytes are not a lower-case token (RFC 9113 §8.2.1).
   static func name(_ bytes: UnsafeBufferPointer<UInt8>) -> HTTPField.Name? {
     for name in unsafe table[bucket(of: bytes.count, bytes.first, bytes.last)]
     where unsafe name.canonicalName.utf8.elementsEqual(bytes) {
@@ -103,7 +103,7 @@ enum FieldNames {
     return HTTPField.Name(parsed: unsafe String(decoding: bytes, as: UTF8.self))
   }
 
-  /// Names by length and outer letters: most are alone in theirs.
+  /// Hash table of names by length, first and last byte. Most buckets have one name.
   private static let table: [[HTTPField.Name]] = {
     var table = Array(repeating: [HTTPField.Name](), count: 256)
     for text in common {
@@ -117,7 +117,7 @@ enum FieldNames {
     (count &* 11 &+ Int(first ?? 0) &* 3 &+ Int(last ?? 0)) & 0xff
   }
 
-  /// What requests and responses bear that pass through here; a name that is missing costs time, nothing else.
+  /// The common fields of requests and responses on this server. A missing name costs only time.
   private static let common = [
     "accept", "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "access-control-allow-headers",
     "access-control-allow-methods", "access-control-allow-origin", "access-control-expose-headers",

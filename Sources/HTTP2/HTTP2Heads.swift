@@ -1,25 +1,25 @@
 import Bytes
 public import HTTPTypes
 
-/// A request's control data and header section, as HTTP/2 carries them (RFC 9113 §8.3.1).
+/// The control data and header section of a request in HTTP/2 (RFC 9113 §8.3.1).
 ///
-/// One that was received is well-formed: lower-case tokens for names, field values as RFC 9110 §5.5 has them, no field
-/// of the connection. Nothing has judged what method, scheme, authority and path mean.
+/// A received head is well-formed: names are lower-case tokens, field values follow RFC 9110 §5.5, and there are no
+/// connection-specific fields. The meaning of method, scheme, authority and path is not checked.
 public struct HTTP2RequestHead: Sendable, Equatable {
   /// `:method`.
   public var method: String
-  /// `:scheme`; empty for CONNECT.
+  /// `:scheme`. Empty for CONNECT.
   public var scheme: String
-  /// `:authority`; in a received request without one, the value of its Host field. Those two never differ but in case.
+  /// `:authority`, or the value of Host if a received request has no `:authority`. The two can differ only in case.
   public var authority: String
-  /// `:path`, with its query; empty for CONNECT.
+  /// `:path` with its query. Empty for CONNECT.
   public var path: String
   /// The header fields, without Host.
   public var fields: HTTPFields
-  /// The value of Content-Length, in bytes, if a received request has one. To be sent, it must be among the fields.
+  /// The value of Content-Length in bytes, if a received request has one. To send Content-Length, put it into `fields`.
   public internal(set) var contentLength: Int?
 
-  /// A request to send.
+  /// Creates a request to send.
   public init(method: String, scheme: String, authority: String, path: String, fields: HTTPFields = [:]) {
     self.method = method
     self.scheme = scheme
@@ -29,32 +29,32 @@ public struct HTTP2RequestHead: Sendable, Equatable {
   }
 }
 
-/// A final response's status and header section, as HTTP/2 carries them (RFC 9113 §8.3.2).
+/// The status and header section of a final response in HTTP/2 (RFC 9113 §8.3.2).
 ///
-/// One that was received is well-formed: lower-case tokens for names, field values as RFC 9110 §5.5 has them, no field
-/// of the connection.
+/// A received head is well-formed: names are lower-case tokens, field values follow RFC 9110 §5.5, and there are no
+/// connection-specific fields.
 public struct HTTP2ResponseHead: Sendable, Equatable {
-  /// `:status`: 200…999 in a received one, since informational responses are left out.
+  /// `:status`. In a received response 200…999, because the session omits informational responses.
   public var status: Int
   /// The header fields.
   public var fields: HTTPFields
-  /// The value of Content-Length, in bytes, if a received response has one; of a response to HEAD and of a 304 it says
-  /// nothing about the content that follows (RFC 9110 §8.6). To be sent, it must be among the fields.
+  /// The value of Content-Length in bytes, if a received response has one. After HEAD or with a 304 it does not state
+  /// the length of the content that follows (RFC 9110 §8.6). To send Content-Length, put it into `fields`.
   public internal(set) var contentLength: Int?
 
-  /// A response to send.
+  /// Creates a response to send.
   public init(status: Int, fields: HTTPFields = [:]) {
     self.status = status
     self.fields = fields
   }
 }
 
-/// Puts together the header section that is being received; there is one at a time on a connection (RFC 9113 §4.3).
+/// Collects the header section that is being received. A connection has only one at a time (RFC 9113 §4.3).
 ///
-/// The library has checked each field (names, values, order and number of pseudo-header fields, fields of the
-/// connection); this bounds them and keeps them.
+/// The library has already checked each field: names, values, order and number of pseudo-header fields, and
+/// connection-specific fields. This type applies the limits and stores the fields.
 struct HeadBuilder {
-  /// Whether it went over a limit. From then on nothing is kept.
+  /// Whether the section exceeded a limit. After that the builder stores nothing.
   private(set) var isOversized = false
   /// `:status`, or 0 if it is absent.
   private(set) var status = 0
@@ -67,7 +67,7 @@ struct HeadBuilder {
   private var size = 0
   private var fields: [HTTPField] = []
 
-  /// Forgets the last section but keeps its storage.
+  /// Discards the last section but keeps its storage.
   mutating func reset() {
     isOversized = false
     status = 0
@@ -77,12 +77,12 @@ struct HeadBuilder {
     fields.removeAll(keepingCapacity: true)
   }
 
-  /// Takes a field line.
+  /// Adds a field line.
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limits: HTTP2Limits
   ) {
     guard !isOversized else { return }
-    // RFC 9113 §6.5.2 counts 32 for each field. Neither count is above what one frame or table entry holds.
+    // RFC 9113 §6.5.2 adds 32 for each field. A frame or a table entry bounds both counts.
     size += name.count + value.count + 32
     if unsafe name.first == UInt8(ascii: ":") {
       unsafe addControlData(name, value)
@@ -95,7 +95,7 @@ struct HeadBuilder {
     }
   }
 
-  /// The request; nil if its Host field contradicts `:authority` (RFC 9113 §8.3.1).
+  /// Returns the request, or nil if its Host field contradicts `:authority` (RFC 9113 §8.3.1).
   func request() -> HTTP2RequestHead? {
     if let authority, let host, ByteString(authority).lowercasedASCII != ByteString(host).lowercasedASCII { return nil }
     var head = HTTP2RequestHead(
@@ -104,7 +104,7 @@ struct HeadBuilder {
     return head
   }
 
-  /// The response.
+  /// Returns the response.
   func response() -> HTTP2ResponseHead {
     var head = HTTP2ResponseHead(status: status, fields: httpFields())
     head.contentLength = contentLength
@@ -113,7 +113,7 @@ struct HeadBuilder {
 
   private func httpFields() -> HTTPFields {
     var all = HTTPFields()
-    // All at once: to append one by one costs a generic call for each.
+    // One replacement, because each single append costs a generic call.
     all.replaceSubrange(0..<0, with: fields)
     return all
   }
@@ -134,7 +134,7 @@ struct HeadBuilder {
     guard let name = unsafe FieldNames.name(bytes) else { return }
     switch name.canonicalName {
     case "host": host = unsafe String(decoding: value, as: UTF8.self)
-    // The library takes digits only, once, no more of them than fit.
+    // The library accepts one Content-Length only, with digits only, within the range of its integer.
     case "content-length": contentLength = unsafe Int(String(decoding: value, as: UTF8.self))
     default: break
     }

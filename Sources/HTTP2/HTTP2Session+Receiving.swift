@@ -1,12 +1,12 @@
 import CNghttp2
 import HTTPTypes
 
-// What happens while the library works on received bytes: notes, and news put in line.
+// Callbacks while the library processes received bytes. They record state and queue events.
 extension HTTP2Session {
-  /// A header section begins.
-  /// - Returns: 0, or the library's word for resetting the stream.
+  /// Starts a header section.
+  /// - Returns: 0, or the library's code to reset the stream.
   func beginHeaders(_ frame: nghttp2_frame) -> CInt {
-    // A promise that crossed our setting against it (RFC 9113 §6.5.2).
+    // A PUSH_PROMISE that the server sent before it received our ENABLE_PUSH setting of 0 (RFC 9113 §6.5.2).
     guard unsafe frame.hd.type == UInt8(truncatingIfNeeded: NGHTTP2_HEADERS.rawValue) else {
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
     }
@@ -20,21 +20,21 @@ extension HTTP2Session {
     return 0
   }
 
-  /// A field line, which the library has checked.
-  /// - Returns: 0, or the library's word for resetting the stream.
+  /// Adds a field line that the library has checked.
+  /// - Returns: 0, or the library's code to reset the stream.
   func receive(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, on id: HTTP2StreamID
   ) -> CInt {
     guard let stream = streams[id] else { return 0 }
     unsafe builder.add(name, value, limits: limits)
-    // The owner gets to answer a request; the rest of its fields are decoded for the table's sake only.
+    // The owner may still respond to a request. Its other fields are decoded only to keep the HPACK table valid.
     guard builder.isOversized, role == .client || stream.hasHead else { return 0 }
     stream.cause = .fieldSectionTooLarge
     unsafe nghttp2_submit_rst_stream(session, 0, id, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
   }
 
-  /// Content, within the input.
+  /// Queues content as a range of the input.
   func receive(content: UnsafeBufferPointer<UInt8>, on id: HTTP2StreamID) {
     guard !content.isEmpty else { return }
     conduct.noteUse()
@@ -43,7 +43,7 @@ extension HTTP2Session {
     events.append(.content(stream, offset..<offset + content.count))
   }
 
-  /// A whole frame, found to be in order.
+  /// Handles a complete and valid frame.
   func receive(_ frame: nghttp2_frame) {
     switch unsafe nghttp2_frame_type(rawValue: UInt32(frame.hd.type)) {
     case NGHTTP2_HEADERS: unsafe receiveHeaders(frame.hd)
@@ -58,13 +58,13 @@ extension HTTP2Session {
     }
   }
 
-  /// The library is done with a stream.
+  /// Handles the library's close of a stream.
   func libraryClosed(_ id: HTTP2StreamID, code: UInt32) {
     guard let stream = streams[id] else { return }
     close(stream, HTTP2ErrorCode(rawValue: code))
   }
 
-  /// Notes a stream's end and puts it in line.
+  /// Records the end of a stream and queues the event.
   func close(_ stream: Stream, _ code: HTTP2ErrorCode) {
     let closure = stream.closure(code)
     stream.isClosed = true
@@ -76,7 +76,7 @@ extension HTTP2Session {
   private func receiveHeaders(_ header: nghttp2_frame_hd) {
     guard let stream = streams[header.stream_id] else { return }
     if !stream.hasHead {
-      // 1xx: another section follows (RFC 9113 §8.1).
+      // 1xx: another header section follows (RFC 9113 §8.1).
       if role == .client, builder.status < 200 { return }
       receiveHead(of: stream)
     }
@@ -109,7 +109,7 @@ extension HTTP2Session {
   private func receiveReset(_ frame: nghttp2_rst_stream) {
     guard let stream = streams[frame.hd.stream_id], stream.cause == nil else { return }
     let code = HTTP2ErrorCode(rawValue: frame.error_code)
-    // A server that has answered in whole may say in this way that it needs no more content (RFC 9113 §8.1).
+    // After a complete response, a server may reset the stream this way if it needs no more content (RFC 9113 §8.1).
     if code == .noError, stream.hasEnd { return }
     let isRefusal = code == .refusedStream && role == .client && !stream.hasHead
     stream.cause = isRefusal ? .unprocessed : .resetByPeer
@@ -117,14 +117,14 @@ extension HTTP2Session {
 }
 
 extension nghttp2_frame_hd {
-  /// Whether `flag` is set.
+  /// Returns whether `flag` is set.
   func has(_ flag: nghttp2_flag) -> Bool { UInt32(flags) & flag.rawValue != 0 }
 }
 
 extension nghttp2_ping {
-  /// The eight bytes as a number, in network order.
+  /// The eight bytes as a number in network byte order.
   var payload: UInt64 {
-    // Safe: eight bytes make a number, whatever they are.
+    // Safe: any eight bytes are a valid number.
     UInt64(bigEndian: unsafe withUnsafeBytes(of: opaque_data) { unsafe $0.loadUnaligned(as: UInt64.self) })
   }
 }
@@ -133,21 +133,21 @@ extension HTTP2GoAway {
   init(_ frame: nghttp2_goaway) {
     code = unsafe HTTP2ErrorCode(rawValue: frame.error_code)
     lastStreamID = unsafe frame.last_stream_id
-    // Safe: the library lends the bytes for the callback that this is called from.
+    // Safe: the library keeps the bytes valid during the callback that calls this initializer.
     let debugData = unsafe UnsafeBufferPointer(start: frame.opaque_data, count: frame.opaque_data_len)
     debugText = unsafe Self.printable(debugData)
   }
 
-  /// At most 128 of `bytes` as printable ASCII.
+  /// Returns at most 128 of `bytes` as printable ASCII.
   static func printable(_ bytes: UnsafeBufferPointer<UInt8>) -> String {
     String(decoding: unsafe bytes.prefix(128).map { 0x20..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
   }
 }
 
-// What the library calls. Each finds its session through the user data, and only takes notes there: nothing but that,
-// resets and the library's own `submit` functions may be done while the library is at work.
+// The callbacks of the library. Each finds its session through the user data and only records state there. While the
+// library works, only that, stream resets and the library's own `submit` functions are allowed.
 extension HTTP2Session {
-  // Made once, never changed and never freed, so any thread may read the pointer to it. Sessions copy its contents.
+  // Created once, never changed and never freed, so any thread may read the pointer. Each session copies the contents.
   nonisolated(unsafe) static let callbacks: OpaquePointer? = unsafe makeCallbacks()
 
   private static func makeCallbacks() -> OpaquePointer? {
@@ -174,7 +174,7 @@ extension HTTP2Session {
         UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount),
         on: frame.pointee.hd.stream_id)
     }
-    // Without this one the library would leave out such fields and go on.
+    // Without this callback the library would drop such fields and continue.
     unsafe nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
       NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
     }
@@ -203,7 +203,7 @@ extension HTTP2Session {
     }
   }
 
-  /// The session that the library's user data stand for. Safe: the library belongs to it, so it is alive.
+  /// Returns the session in the library's user data. Safe: the session owns the library's object, so it is alive.
   static func of(_ owner: UnsafeMutableRawPointer?) -> HTTP2Session? {
     guard let owner = unsafe owner else { return nil }
     return unsafe Unmanaged<HTTP2Session>.fromOpaque(owner).takeUnretainedValue()
@@ -211,9 +211,9 @@ extension HTTP2Session {
 }
 
 extension HTTP2Session {
-  /// Tells `delegate` all news, in order, also what comes up meanwhile. `bytes` are those that content is in.
+  /// Delivers all queued events in order, including events that arise meanwhile. `bytes` hold the content.
   func deliver(to delegate: some HTTP2SessionDelegate, _ bytes: Span<UInt8>) {
-    // A delegate may collect output: what comes of that is told by the call that is telling already.
+    // A delegate may collect output. The outer call delivers the events that result.
     guard !isDelivering, !events.isEmpty else { return }
     isDelivering = true
     defer { isDelivering = false }
@@ -234,7 +234,7 @@ extension HTTP2Session {
     case .response(let stream, let head):
       if !stream.isAbandoned { delegate.receivedResponse(head, on: stream.id) }
     case .content(let stream, let range):
-      // So that no stream holds up the others; its own window waits for `consume`.
+      // Credited at once, so that no stream blocks other streams. The stream's own window waits for `consume`.
       unsafe nghttp2_session_consume_connection(session, range.count)
       if !stream.isAbandoned { delegate.receivedContent(bytes.extracting(range), on: stream.id) }
     case .end(let stream):
@@ -243,7 +243,7 @@ extension HTTP2Session {
       if !stream.isAbandoned, !stream.isClosed { delegate.hasRoom(on: stream.id) }
     case .closed(let stream, let closure):
       streams[stream.id] = nil
-      // The delegate never heard of a request that was refused before its head was delivered.
+      // The session refused the request before it delivered the head, so the delegate does not know it.
       if role == .client || stream.hasHead { delegate.streamClosed(stream.id, closure) }
     case .goAway(let goAway): delegate.receivedGoAway(goAway)
     case .settings: delegate.settingsChanged()
@@ -252,14 +252,14 @@ extension HTTP2Session {
   }
 }
 
-/// News that waits to be told until the library is not at work.
+/// An event that waits until the library is not at work.
 ///
-/// It holds the stream itself, so that one closed later in the same bytes can still be told about.
+/// The event holds the stream itself, so that it can still be delivered if the stream closes later in the same bytes.
 enum SessionEvent {
   case request(Stream, HTTP2RequestHead)
   case oversizedRequest(Stream)
   case response(Stream, HTTP2ResponseHead)
-  /// Where the content is in the bytes being received: it is told before they go away.
+  /// The range of the content in the received bytes. The event is delivered while those bytes are valid.
   case content(Stream, Range<Int>)
   case end(Stream)
   case room(Stream)

@@ -1,13 +1,13 @@
 import CNghttp2
 public import HTTPTypes
 
-// What is sent. Each call only puts frames in line for `collectOutput`. Streams that are over, or never were, are passed
-// by in silence: the peer may have closed one before its owner has heard of it.
+// Sending. Each call only queues frames for `collectOutput`. Calls ignore streams that are closed or unknown, because
+// the peer may close a stream before the owner receives the event.
 extension HTTP2Session {
-  /// Opens a stream with a request. As a client only.
+  /// Opens a stream with a request. Only for a client.
   /// - Parameter hasContent: Whether `send` will follow.
   /// - Returns: The stream. It ends with the delegate's `streamClosed`.
-  /// - Throws: `noStreamAvailable`, `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` for want of memory.
+  /// - Throws: `noStreamAvailable`, `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` without memory.
   public func submitRequest(
     _ head: HTTP2RequestHead, hasContent: Bool = false
   ) throws(HTTP2Error) -> HTTP2StreamID {
@@ -26,9 +26,9 @@ extension HTTP2Session {
     return id
   }
 
-  /// Answers a request. As a server only, once for each stream.
+  /// Responds to a request. Only for a server, once for each stream.
   /// - Parameter hasContent: Whether `send` will follow.
-  /// - Throws: `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` for want of memory.
+  /// - Throws: `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` without memory.
   public func submitResponse(
     _ head: HTTP2ResponseHead, on id: HTTP2StreamID, hasContent: Bool = false
   ) throws(HTTP2Error) {
@@ -44,8 +44,8 @@ extension HTTP2Session {
     guard code == 0 else { throw .internalFailure(unsafe String(cString: nghttp2_strerror(code))) }
   }
 
-  /// Sends content of a message that was submitted with it. The array is kept, not copied, until it is sent.
-  /// - Parameter isLast: Whether the message is whole with this; it may be empty then.
+  /// Queues content of a submitted message. The session keeps the array, without a copy, until the content is sent.
+  /// - Parameter isLast: Whether this content completes the message. It may be empty then.
   /// - Returns: Whether there is room for more. If not, wait for the delegate's `hasRoom`.
   @discardableResult
   public func send(_ content: [UInt8], on id: HTTP2StreamID, isLast: Bool = false) -> Bool {
@@ -59,14 +59,14 @@ extension HTTP2Session {
     return !stream.awaitsRoom
   }
 
-  /// Says that `count` bytes of the content that came on a stream have been read, and the peer may send as many more.
+  /// Reports that the reader has consumed `count` bytes of content of a stream. The peer may then send as many more.
   public func consume(_ count: Int, on id: HTTP2StreamID) {
-    // Nothing more comes on a stream that has ended; the connection's window was credited before.
+    // No more content arrives on a stream that has ended. The connection's window was credited on delivery.
     guard count > 0, let stream = streams[id], !stream.isClosed, !stream.isAbandoned, !stream.hasEnd else { return }
     unsafe nghttp2_session_consume_stream(session, id, count)
   }
 
-  /// Ends a stream early. Its content in both directions is dropped; the delegate hears only that it is closed.
+  /// Resets a stream early and drops its content in both directions. The delegate receives only `streamClosed`.
   public func reset(_ id: HTTP2StreamID, _ code: HTTP2ErrorCode) {
     guard let stream = streams[id], !stream.isAbandoned else { return }
     stream.isAbandoned = true
@@ -75,22 +75,22 @@ extension HTTP2Session {
     unsafe nghttp2_submit_rst_stream(session, 0, id, code.rawValue)
   }
 
-  /// Says that the connection will end: streams that are open go on, new ones are refused (RFC 9113 §6.8).
+  /// Announces the end of the connection: open streams continue, new streams are refused (RFC 9113 §6.8).
   ///
-  /// Requests that are on their way meanwhile are refused as unprocessed. A server that would rather answer them calls
-  /// `announceGoAway` one round trip before.
+  /// Requests in flight at that moment are refused as unprocessed. A server that wants to answer them calls
+  /// `announceGoAway` one round trip earlier.
   public func goAway(_ code: HTTP2ErrorCode = .noError) {
     goAwayCode = code
     let last = unsafe nghttp2_session_get_last_proc_stream_id(session)
     unsafe nghttp2_submit_goaway(session, 0, last, code.rawValue, nil, 0)
   }
 
-  /// Asks the client to open no more streams, while those that it opens yet are still taken. As a server only.
+  /// Requests that the client open no more streams. The session still accepts streams that it opens. Only for a server.
   public func announceGoAway() {
     unsafe nghttp2_submit_shutdown_notice(session)
   }
 
-  /// Asks the peer for a sign of life: `receivedPong` bears the same payload.
+  /// Sends a ping to check that the peer is alive. `receivedPong` reports the same payload.
   public func ping(_ payload: UInt64) {
     // Safe: the library copies eight bytes.
     unsafe withUnsafeBytes(of: payload.bigEndian) { bytes in
@@ -98,7 +98,7 @@ extension HTTP2Session {
     }
   }
 
-  /// Holds the laid-out header section against what the peer takes (RFC 9113 §10.5.1) and the library sends.
+  /// Checks the size of the header section against the limits of the peer (RFC 9113 §10.5.1) and of the library.
   private func checkBlock() throws(HTTP2Error) {
     let peerLimit = unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE)
     let limit = min(Int(peerLimit), 61_440)
@@ -107,7 +107,7 @@ extension HTTP2Session {
 }
 
 extension HTTP2Session {
-  /// Where the library gets content from: the stream's own queue.
+  /// The library's source of content: the queue of the stream.
   private static var provider: nghttp2_data_provider {
     unsafe nghttp2_data_provider(source: nghttp2_data_source()) { _, id, buffer, count, flags, _, owner in
       guard let session = unsafe HTTP2Session.of(owner), let flags = unsafe flags else {
@@ -118,7 +118,7 @@ extension HTTP2Session {
     }
   }
 
-  /// Moves content from a stream's queue to a frame.
+  /// Moves content from the queue of a stream to a frame.
   private func moveContent(
     of id: HTTP2StreamID, to buffer: UnsafeMutableRawBufferPointer, flags: inout UInt32
   ) -> Int {
@@ -137,7 +137,7 @@ extension HTTP2Session {
     return count
   }
 
-  /// A frame has been handed out.
+  /// Records that the library has output a frame.
   func sent(_ frame: nghttp2_frame) {
     switch unsafe nghttp2_frame_type(rawValue: UInt32(frame.hd.type)) {
     case NGHTTP2_HEADERS:
@@ -149,8 +149,8 @@ extension HTTP2Session {
     }
   }
 
-  /// Notes a GOAWAY that the library sends on its own because the peer breaks the protocol. The library reports it only
-  /// to the peer.
+  /// Records a GOAWAY that the library sends by itself because the peer violates the protocol. The library reports it
+  /// only to the peer.
   private func noteGoAway(_ frame: nghttp2_goaway) {
     let goodbye = unsafe HTTP2GoAway(frame)
     guard failure == nil, goodbye.code != .noError, goodbye.code != goAwayCode else { return }
@@ -159,8 +159,8 @@ extension HTTP2Session {
 }
 
 extension HTTP2RequestHead {
-  /// Whether the control data may stand in a message: nothing in it could end a line or a field, and what must be there
-  /// is (RFC 9113 §8.3.1).
+  /// Whether the control data are valid in a message: they contain nothing that could end a line or a field, and the
+  /// required ones are present (RFC 9113 §8.3.1).
   fileprivate var isSendable: Bool {
     guard HTTPRequest.Method(method) != nil, [scheme, authority, path].allSatisfy(HTTPField.isValidValue) else {
       return false
@@ -169,19 +169,19 @@ extension HTTP2RequestHead {
   }
 }
 
-/// Parts of content in the order in which they are to be sent. Holds the arrays that it is given; nothing is copied
-/// before it is sent.
+/// A queue of parts of content, in the order of sending. It holds the arrays and copies nothing until the content is
+/// sent.
 struct ContentQueue {
-  /// Bytes that wait.
+  /// The number of queued bytes.
   private(set) var count = 0
-  /// Whether nothing comes after those.
+  /// Whether the queued bytes are the last of the message.
   private(set) var isComplete = false
   private var parts: [[UInt8]] = []
-  /// The first part that still has bytes, and how many of them are gone.
+  /// The index of the first part that still has bytes, and the number of its bytes already sent.
   private var first = 0
   private var offset = 0
 
-  /// Appends a part; after the last one, nothing.
+  /// Appends a part. Ignores parts after the last one.
   mutating func append(_ part: [UInt8], isLast: Bool) {
     guard !isComplete else { return }
     isComplete = isLast
@@ -190,14 +190,14 @@ struct ContentQueue {
     parts.append(part)
   }
 
-  /// Moves bytes to `buffer`: as many as it holds, or all that there are.
-  /// - Returns: How many.
+  /// Moves bytes to `buffer`, until it is full or the queue is empty.
+  /// - Returns: The number of bytes.
   mutating func move(to buffer: UnsafeMutableRawBufferPointer) -> Int {
     var moved = 0
     while moved < buffer.count, first < parts.count {
       let length = min(parts[first].count - offset, buffer.count - moved)
       unsafe parts[first].withUnsafeBytes { part in
-        // Safe: both ranges are within their buffers by the line above.
+        // Safe: the line above keeps both ranges within their buffers.
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[moved..<moved + length])
           .copyMemory(from: UnsafeRawBufferPointer(rebasing: part[offset..<offset + length]))
       }
@@ -209,7 +209,7 @@ struct ContentQueue {
     return moved
   }
 
-  /// Frees the first part, and the list once it is through, so that a long message does not lengthen it for ever.
+  /// Frees the first part. Also removes used parts from the list, so that a long message does not grow it forever.
   private mutating func dropFirst() {
     parts[first] = []
     first += 1

@@ -1,31 +1,31 @@
 import CNghttp2
 import HTTPTypes
 
-/// One connection's HTTP/2 (RFC 9113), as client or as server: bytes in, bytes out, with no socket, clock or thread of
-/// its own.
+/// The HTTP/2 protocol (RFC 9113) of one connection, as client or server: bytes in, bytes out. It has no socket, clock
+/// or thread.
 ///
-/// Confined to one event loop; not `Sendable`. Its owner passes what arrives to `receive`, sends what `collectOutput`
-/// gives after every call that may have made some (`wantsWrite`), and closes the connection once `isOver`.
+/// Confined to one event loop; not `Sendable`. The owner passes received bytes to `receive`. After every call that may
+/// produce output (`wantsWrite`) it sends the output of `collectOutput`. It closes the connection once `isOver`.
 ///
-/// **Events** go to the delegate that is passed to those two calls, while the library is not at work. So the owner may
-/// respond, reset or credit from there, no call is nested in another, and nothing is retained.
+/// **Events** go to the delegate that is passed to those two calls, while the library is not at work. So the delegate
+/// may respond, reset or credit, no library call is nested in another, and the session retains no delegate.
 ///
-/// **Flow control** belongs to the reader: content counts against its stream's window until it is passed to `consume`,
-/// so the peer can send at most one window more than the reader has taken. The session replenishes the window of the
-/// connection as soon as content has been delivered, even before it is read. So streams that stall, even all except
-/// one, do not starve the others. Each of them makes the session keep at most ``HTTP2Limits/streamWindow``.
+/// **Flow control** belongs to the reader: content counts against the window of its stream until the reader passes it
+/// to `consume`. So the peer can send at most one window more than the reader has consumed. The session replenishes the
+/// window of the connection when it delivers content, even before it is read. So stalled streams do not starve other
+/// streams, even if all except one stall. Each makes the session keep at most ``HTTP2Limits/streamWindow``.
 @safe public final class HTTP2Session {
-  /// Which end this is.
+  /// The end of the connection that this session is.
   public let role: HTTP2Role
-  /// Its limits.
+  /// The limits of the session.
   public let limits: HTTP2Limits
-  /// What ended the session, if it did not end in good order.
+  /// The error that ended the session. Nil if it is alive or ended without error.
   public internal(set) var failure: HTTP2Error?
-  /// Streams that are neither over nor waiting for the peer to allow them.
+  /// The number of open streams. A stream that waits for the peer's permission does not count.
   public internal(set) var openStreams = 0
 
   let session: OpaquePointer
-  /// All streams whose end the owner has not been told of.
+  /// All streams until the owner receives their `streamClosed`.
   var streams: [HTTP2StreamID: Stream] = [:]
   var events: [SessionEvent] = []
   var isDelivering = false
@@ -33,15 +33,15 @@ import HTTPTypes
   var block = FieldBlock()
   var conduct: PeerConduct
   private var scanner: FrameScanner
-  /// Where the bytes are that the library works on. Set only while it does.
+  /// The start of the bytes that the library processes. Set only during processing.
   var input: UnsafePointer<UInt8>? = nil
-  /// The code of the last GOAWAY that the owner asked for.
+  /// The code of the last GOAWAY that the owner requested.
   var goAwayCode = HTTP2ErrorCode.noError
-  /// Whether the library is in no state to go on.
+  /// Whether the library can no longer be used.
   var isBroken = false
 
-  /// A session at its beginning. Its preface and settings are the first output.
-  /// - Throws: `internalFailure` if there is no memory for it.
+  /// Creates a session. Its preface and settings are the first output.
+  /// - Throws: `internalFailure` if memory runs out.
   public init(_ role: HTTP2Role, limits: HTTP2Limits = HTTP2Limits()) throws(HTTP2Error) {
     guard let session = unsafe Self.makeSession(role) else {
       throw .internalFailure("There is no memory for an HTTP/2 session.")
@@ -51,42 +51,42 @@ import HTTPTypes
     unsafe self.session = session
     conduct = PeerConduct(limits)
     scanner = FrameScanner(from: role == .client ? .server : .client)
-    // Safe: the library uses it in callbacks only, which run during calls of this object's own methods.
+    // Safe: the library uses the pointer in callbacks only. They run during calls of this object's own methods.
     unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
     guard submitSettings() else { throw .internalFailure("There is no memory for an HTTP/2 session.") }
   }
 
   deinit { unsafe nghttp2_session_del(session) }
 
-  /// Whether `collectOutput` would give anything.
+  /// Whether `collectOutput` would produce output.
   public var wantsWrite: Bool {
     guard !isBroken else { return false }
     return unsafe nghttp2_session_want_write(session) != 0
   }
 
-  /// Whether nothing more will be sent or received: close the connection.
+  /// Whether nothing more will be sent or received, so that the owner must close the connection.
   public var isOver: Bool {
     guard !isBroken else { return true }
     return unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
   }
 
-  /// How many streams the peer lets us open (RFC 9113 §5.1.2): 100 until its settings are here.
+  /// The number of streams that the peer lets us open (RFC 9113 §5.1.2): 100 until its settings arrive.
   public var peerMaxConcurrentStreams: Int {
     Int(unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
   }
 
-  /// Whether `submitRequest` would find a stream now.
+  /// Whether `submitRequest` could open a stream now.
   public var canOpenStream: Bool {
     guard failure == nil, openStreams < min(limits.concurrentStreams, peerMaxConcurrentStreams) else { return false }
     return unsafe nghttp2_session_check_request_allowed(session) != 0
   }
 
-  /// Takes all of the bytes that arrived, cut anywhere, and tells the delegate what they mean.
+  /// Processes all received bytes, split at any point, and delivers their events to the delegate.
   ///
-  /// When the peer breaks the protocol, the GOAWAY that says so is output like any other: the session `isOver` when it
-  /// has been collected, and has its `failure`.
-  /// - Throws: What ended the session, after telling all that came before. Every later call throws the same. Send what
-  ///   `collectOutput` still gives, and close the connection.
+  /// If the peer violates the protocol, the GOAWAY for that is normal output. When it has been collected, the session
+  /// `isOver` and has its `failure`.
+  /// - Throws: The error that ended the session, after delivery of all earlier events. Every later call throws the same
+  ///   error. Send the remaining output of `collectOutput`, and close the connection.
   public func receive(_ bytes: Span<UInt8>, delegate: some HTTP2SessionDelegate) throws(HTTP2Error) {
     precondition(!isDelivering, "A delegate may not call receive.")
     var start = 0
@@ -101,11 +101,11 @@ import HTTPTypes
     if let failure { throw failure }
   }
 
-  /// Appends what is to be sent.
+  /// Appends the bytes to be sent.
   /// - Parameters:
-  ///   - output: Gets whole frames.
-  ///   - limit: Stops when this many bytes were appended, or up to a frame (16 393 bytes) more. The rest stays here.
-  ///   - delegate: Hears of streams that end thereby, and of queues that have room.
+  ///   - output: The buffer. It receives whole frames.
+  ///   - limit: The session stops after this many bytes, or up to a frame (16 393 bytes) more, and keeps the rest.
+  ///   - delegate: Receives the streams that end by this call, and the queues that have room.
   public func collectOutput(into output: inout [UInt8], limit: Int, delegate: some HTTP2SessionDelegate) {
     let end = output.count + limit
     while output.count < end, !isBroken {
@@ -116,14 +116,14 @@ import HTTPTypes
         break
       }
       guard count > 0, let frame = unsafe frame else { break }
-      // Safe: the frame is the library's until its next call.
+      // Safe: the frame stays valid until the next call of the library.
       unsafe output.append(contentsOf: UnsafeBufferPointer(start: frame, count: count))
     }
     deliver(to: delegate, Span())
   }
 
-  /// Reports every stream that is still open as closed: the connection is gone, or given up. What was never sent is
-  /// reported as unprocessed. `failure` is known by then, also if its GOAWAY was never collected.
+  /// Reports every open stream as closed, because the connection is lost or given up. A request that was never sent is
+  /// reported as unprocessed. `failure` is set by then, even if its GOAWAY was never collected.
   public func connectionLost(delegate: some HTTP2SessionDelegate) {
     let open = streams.values.sorted { $0.id < $1.id }.filter { !$0.isClosed }
     for stream in open where stream.cause == nil {
@@ -136,7 +136,7 @@ import HTTPTypes
     deliver(to: delegate, Span())
   }
 
-  /// Drops what waits to be sent, up to the GOAWAY, by which alone the library tells that the peer broke the protocol.
+  /// Drops the output up to the GOAWAY. Only by that frame the library tells that the peer violated the protocol.
   private func discardOutput() {
     while failure == nil, !isBroken {
       var frame: UnsafePointer<UInt8>?
@@ -144,7 +144,7 @@ import HTTPTypes
     }
   }
 
-  /// Has the library do what follows from `slice`, and judges the peer by it.
+  /// Lets the library process `slice`, and then checks the conduct of the peer.
   private func process(_ slice: Span<UInt8>) {
     conduct.noteFrames(scanner.count(slice))
     let result = unsafe slice.withUnsafeBufferPointer { buffer in
@@ -160,7 +160,7 @@ import HTTPTypes
     }
   }
 
-  /// Notes an error after which the library may not be used (those above a negative number leave it in order).
+  /// Records an error after which the library must not be used. Only negative results of the library are such errors.
   private func fail(_ code: Int) {
     isBroken = true
     failure =
@@ -171,22 +171,22 @@ import HTTPTypes
       }
   }
 
-  /// How much the library gets at once. The peer is judged after each: at most 1820 frames go unjudged.
+  /// The most bytes per call of the library. The peer is checked after each slice: at most 1820 frames go unchecked.
   private static let sliceLength = 16_384
 }
 
 extension HTTP2Session {
-  /// A session of the library, without its owner yet; nil if there is no memory.
+  /// Returns a library session without an owner, or nil if memory runs out.
   static func makeSession(_ role: HTTP2Role) -> OpaquePointer? {
     var options: OpaquePointer?
     guard let callbacks = unsafe callbacks, unsafe nghttp2_option_new(&options) == 0 else { return nil }
     defer { unsafe nghttp2_option_del(options) }
     unsafe nghttp2_option_set_no_auto_window_update(options, 1)
     unsafe nghttp2_option_set_no_closed_streams(options, 1)
-    // Acknowledgements that wait: more than one slice of input asks for, since exceeding it leaves the library broken.
-    // `PeerConduct` ends the session long before, in good order.
+    // The most queued acknowledgements. It exceeds what one slice of input can cause, because reaching it breaks the
+    // library. `PeerConduct` ends the session much earlier, with a GOAWAY.
     unsafe nghttp2_option_set_max_outbound_ack(options, 4096)
-    // The library's own bound counts by its own clock; `PeerConduct` counts by ratio.
+    // The library's own limit uses its own clock. `PeerConduct` uses a ratio.
     unsafe nghttp2_option_set_stream_reset_rate_limit(options, .max, .max)
 
     var session: OpaquePointer?
@@ -197,7 +197,7 @@ extension HTTP2Session {
     return code == 0 ? unsafe session : nil
   }
 
-  /// Says our settings (RFC 9113 §6.5.2) and opens the connection's window.
+  /// Submits our settings (RFC 9113 §6.5.2) and enlarges the window of the connection.
   func submitSettings() -> Bool {
     var settings = [
       Self.entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.streamWindow),
@@ -208,10 +208,10 @@ extension HTTP2Session {
       settings.append(Self.entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0))
     case .server:
       settings.append(Self.entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams))
-      // The old priorities are deprecated, and a peer can cause work by changing their tree (RFC 9218 §2.1).
+      // RFC 7540 priorities are deprecated, and a peer can cause work by changing their tree (RFC 9218 §2.1).
       settings.append(Self.entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1))
     }
-    // It begins at 65 535 and cannot be made smaller than that (RFC 9113 §6.9.2).
+    // The window starts at 65 535 and cannot be made smaller (RFC 9113 §6.9.2).
     let window = Int32(clamping: max(limits.connectionWindow, 65_535))
     let none = UInt8(truncatingIfNeeded: NGHTTP2_FLAG_NONE.rawValue)
     return unsafe nghttp2_submit_settings(session, none, settings, settings.count) == 0
@@ -224,50 +224,50 @@ extension HTTP2Session {
   }
 }
 
-/// Which end of a connection a session is.
+/// The end of a connection that a session is.
 public enum HTTP2Role: Sendable, Equatable {
-  /// Sends requests.
+  /// The end that sends requests.
   case client
-  /// Answers them.
+  /// The end that sends responses.
   case server
 }
 
-/// The number of a stream (RFC 9113 §5.1.1): odd, above 0, each used once on a connection.
+/// A stream number (RFC 9113 §5.1.1): odd, above 0, used once on a connection.
 public typealias HTTP2StreamID = Int32
 
-/// What a session knows of one stream.
+/// The state of one stream.
 final class Stream {
   let id: HTTP2StreamID
-  /// Content that waits to be sent.
+  /// The content to be sent.
   var queue = ContentQueue()
-  /// Whether the library waits for content and must be told of it.
+  /// Whether the library waits for content, so that the session must resume it.
   var isDeferred = false
-  /// Whether the owner was told that the queue is full, and not yet that it has room again.
+  /// Whether the owner knows that the queue is full, but not yet that it has room again.
   var awaitsRoom = false
-  /// Whether the head of the final message has arrived: what comes after it are trailers.
+  /// Whether the head of the final message has arrived. A later header section is a trailer section.
   var hasHead = false
-  /// Whether the peer's message is whole.
+  /// Whether the peer's message is complete.
   var hasEnd = false
-  /// Whether a client has sent the request.
+  /// Whether the client has sent the request.
   var isSent = false
-  /// Whether the owner has reset it: it wants to hear of nothing but its end.
+  /// Whether the owner has reset the stream. The owner then receives only its end.
   var isAbandoned = false
-  /// Whether it is over for the library. The owner may still have to be told.
+  /// Whether the library has closed the stream. The owner may not have received the event yet.
   var isClosed = false
-  /// What is known of its end before it ends.
+  /// The cause of the end, if it is known before the end.
   var cause: HTTP2StreamClosure.Cause?
 
   init(_ id: HTTP2StreamID) { self.id = id }
 
-  /// How it ended, with the library's `code`.
+  /// Returns the closure of the stream with the library's `code`.
   func closure(_ code: HTTP2ErrorCode) -> HTTP2StreamClosure {
     HTTP2StreamClosure(cause: isAbandoned ? .resetLocally : cause ?? likelyCause(code), code: code)
   }
 
   private func likelyCause(_ code: HTTP2ErrorCode) -> HTTP2StreamClosure.Cause {
     if code == .noError { return hasEnd ? .finished : .resetByPeer }
-    // The library closes with this what a GOAWAY left out and what it never sent. Once a response has begun, a peer that
-    // says so contradicts itself.
+    // The library uses this code for streams beyond a GOAWAY and for requests that it never sent. A peer that uses it
+    // after the start of a response contradicts itself.
     return code == .refusedStream && !hasHead ? .unprocessed : .malformed
   }
 }

@@ -1,125 +1,125 @@
 public import HTTPTypes
 
-/// What a session tells its owner, in the order in which it happened on the wire.
+/// The receiver of a session's events, in the order in which they happened on the wire.
 ///
-/// Each call that can have events takes the delegate; the session keeps no reference to it. The session calls the
+/// Each call that can produce events takes the delegate. The session keeps no reference to it. The session calls the
 /// delegate while the library is not at work. So the delegate may call every method of the session except `receive`.
 ///
-/// A stream's events are: its head, content, its end, and last `streamClosed`, once for every stream. After `reset`
-/// only that one comes; its cause is the older one if the stream was over by then.
+/// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream. After
+/// `reset` only `streamClosed` follows. If the stream was already closed before `reset`, the cause is the earlier one.
 public protocol HTTP2SessionDelegate: AnyObject {
-  /// A client asks. Content and end follow.
+  /// Receives a client's request. Content and end follow.
   func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID)
 
-  /// A client asks, with a header section beyond the limits, which is not kept: response 431 (RFC 6585 §5), or `reset`.
+  /// Receives a request. Its header section exceeds the limits and is dropped: respond 431 (RFC 6585 §5) or `reset`.
   func receivedOversizedRequest(on stream: HTTP2StreamID)
 
-  /// The server answers, finally: informational responses are left out. Content and end follow.
+  /// Receives the final response of the server. The session omits informational responses. Content and end follow.
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID)
 
-  /// Content arrived, never empty. It counts against the stream's window until it is passed to `consume`.
+  /// Receives content, never empty. It counts against the window of the stream until the reader passes it to `consume`.
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID)
 
-  /// The message that the peer sends on the stream is whole. Trailers are left out.
+  /// Receives the end of the peer's message on the stream. The session omits trailers.
   func receivedEnd(on stream: HTTP2StreamID)
 
-  /// The stream's queue, which was full, is at most half full.
+  /// Reports that the queue of the stream, which was full, is at most half full.
   func hasRoom(on stream: HTTP2StreamID)
 
-  /// The stream is over.
+  /// Reports that the stream is closed.
   func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure)
 
-  /// The peer takes no new streams. Streams that it left out are reported closed just after.
+  /// Reports that the peer accepts no new streams. The streams that the peer excluded are reported as closed next.
   func receivedGoAway(_ goAway: HTTP2GoAway)
 
-  /// The peer has sent its settings: at the start, and whenever they change.
+  /// Reports the settings of the peer: at the start, and whenever they change.
   func settingsChanged()
 
-  /// The peer has answered the ping with this payload.
+  /// Reports the peer's answer to the ping with this payload.
   func receivedPong(_ payload: UInt64)
 }
 
 extension HTTP2SessionDelegate {
-  /// Nothing: a client gets none.
+  /// Does nothing: a client receives no requests.
   public func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) {}
 
-  /// Nothing: a client gets none.
+  /// Does nothing: a client receives no requests.
   public func receivedOversizedRequest(on stream: HTTP2StreamID) {}
 
-  /// Nothing: a server gets none.
+  /// Does nothing: a server receives no responses.
   public func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) {}
 
-  /// Nothing: `canOpenStream` tells the same.
+  /// Does nothing: `canOpenStream` has the same information.
   public func receivedGoAway(_ goAway: HTTP2GoAway) {}
 
-  /// Nothing: `canOpenStream` tells the same.
+  /// Does nothing: `canOpenStream` has the same information.
   public func settingsChanged() {}
 
-  /// Nothing: for those who never ping.
+  /// Does nothing: for an owner that never sends a ping.
   public func receivedPong(_ payload: UInt64) {}
 }
 
-/// How a stream ended.
+/// The end of a stream.
 public struct HTTP2StreamClosure: Sendable, Equatable {
-  /// What ended it.
+  /// The cause of the end.
   public enum Cause: Sendable, Equatable {
-    /// Both sides said all that they had to say.
+    /// Both messages are complete.
     case finished
-    /// `reset` was called before the end.
+    /// The owner called `reset` before the end.
     case resetLocally
-    /// The peer cut it short.
+    /// The peer reset the stream.
     case resetByPeer
-    /// The peer provably did nothing with the request, so any method may be sent again (RFC 9113 §8.7): it refused the
-    /// stream, its GOAWAY left it out, or the request was never sent.
+    /// The peer provably did not process the request, so any method may be sent again (RFC 9113 §8.7): the peer refused
+    /// the stream, its GOAWAY excluded the stream, or the request was never sent.
     case unprocessed
-    /// What the peer sent on it breaks the protocol; it was reset (RFC 9113 §8.1.1).
+    /// The peer violated the protocol on this stream, and the session reset it (RFC 9113 §8.1.1).
     case malformed
-    /// The peer's header section exceeds a limit; it was reset. Only as a client: a server gets to answer.
+    /// The peer's header section exceeds a limit, and the stream was reset. Only for a client: a server can respond.
     case fieldSectionTooLarge
-    /// The connection is gone.
+    /// The connection is lost.
     case connectionLost
   }
 
-  /// What ended it.
+  /// The cause of the end.
   public let cause: Cause
   /// The error code that was received or sent (RFC 9113 §7).
   public let code: HTTP2ErrorCode
 }
 
-/// The peer takes no new streams on this connection (RFC 9113 §6.8).
+/// The peer's announcement that it accepts no new streams on this connection (RFC 9113 §6.8).
 public struct HTTP2GoAway: Sendable, Equatable {
-  /// Why; `noError` for a shutdown in good order.
+  /// The reason. `noError` means an orderly shutdown.
   public let code: HTTP2ErrorCode
-  /// The last stream that the peer has processed or may process yet. Those after it are closed as unprocessed.
+  /// The last stream that the peer has processed or may still process. Later streams are closed as unprocessed.
   public let lastStreamID: HTTP2StreamID
-  /// What the peer said besides, for the log: printable ASCII, anything else as `?`, at most 128 characters.
+  /// The peer's debug data for the log: printable ASCII, other bytes as `?`, at most 128 characters.
   public let debugText: String
 }
 
-/// Why a session ended, or would not do what it was asked to.
+/// The reason why a session ended or rejected a call.
 public enum HTTP2Error: Error, Sendable, Equatable {
-  /// The peer does not speak HTTP/2: it began with something else (RFC 9113 §3.4).
+  /// The peer does not speak HTTP/2: its first bytes are no connection preface (RFC 9113 §3.4).
   case notHTTP2
-  /// The peer broke the protocol; a GOAWAY with this code tells it so. The text is for the log.
+  /// The peer violated the protocol, and the session sends a GOAWAY with this code. The text is for the log.
   case connectionError(HTTP2ErrorCode, String)
-  /// The peer makes work without asking for anything, see ``HTTP2Limits``; GOAWAY with ENHANCE_YOUR_CALM.
+  /// The peer causes work without useful requests, see ``HTTP2Limits``. GOAWAY with ENHANCE_YOUR_CALM follows.
   case flood(Flood)
-  /// No stream can be opened now: the peer's limit or ours, a GOAWAY, or no numbers left.
+  /// No stream can be opened now: the peer's limit or ours, a GOAWAY, or no stream numbers left.
   case noStreamAvailable
-  /// The message to be sent has a header section larger than the peer or the library takes, in bytes.
+  /// The header section of the message to be sent exceeds `limit`, in bytes, of the peer or the library.
   case fieldSectionTooLarge(limit: Int)
-  /// The message to be sent has control data that no HTTP message may have.
+  /// The message to be sent has control data that are invalid in HTTP.
   case malformedMessage
-  /// The owner has said that the connection is gone.
+  /// The owner reported that the connection is lost.
   case connectionLost
-  /// The library gave up, because memory ran out or because of an error in this program. Its words.
+  /// The library failed, because memory ran out or because of an error in this program. The text is the library's.
   case internalFailure(String)
 
-  /// What there was too much of.
+  /// The kind of excess.
   public enum Flood: Sendable, Equatable {
-    /// Frames that neither ask nor carry anything.
+    /// Frames that neither request nor carry anything.
     case idleFrames
-    /// Streams that were opened and cut short.
+    /// Streams that the client opened and cut short.
     case resets
   }
 }

@@ -1,7 +1,7 @@
-/// Counts what a peer makes us do for nothing, against what it does that is of use.
+/// Counts the useless work that a peer causes, against its useful work.
 ///
-/// Ratios, not rates: there is no clock here, and what is cheap for its use may come as fast as it likes. The library
-/// bounds CONTINUATION frames and what waits to be acknowledged; this bounds the rest.
+/// The counts form ratios, not rates: there is no clock, and useful work may arrive at any speed. The library bounds
+/// CONTINUATION frames and queued acknowledgements. This type bounds the rest.
 struct PeerConduct {
   private let limits: HTTP2Limits
   private var idleFrames = 0
@@ -10,27 +10,27 @@ struct PeerConduct {
 
   init(_ limits: HTTP2Limits) { self.limits = limits }
 
-  /// So many frames arrived, of which nothing useful has been seen yet.
+  /// Adds `count` received frames, not yet known to be useful.
   mutating func noteFrames(_ count: Int) { idleFrames += count }
 
-  /// The library looks at the next one.
+  /// Starts the next frame that the library processes.
   mutating func beginFrame() { isFrameUseful = false }
 
-  /// The frame that began last turns out to be useful; said again of the same frame, this does nothing.
+  /// Records that the current frame is useful. A second call for the same frame does nothing.
   mutating func noteUse() {
     guard !isFrameUseful else { return }
     isFrameUseful = true
-    // The frame itself, too, was counted when it arrived.
+    // The 1 is for the frame itself, which was counted on arrival.
     forgive(1 + limits.framesPerUsefulFrame)
   }
 
-  /// We have sent something that the peer asked for, which it may have to acknowledge with window updates.
+  /// Records that we sent something useful, which the peer may have to acknowledge with window updates.
   mutating func noteSent() { forgive(limits.framesPerUsefulFrame) }
 
-  /// A client's stream ended, answered in whole or cut short by the client's doing.
+  /// Records the end of a client's stream: with a complete response, or cut short by the client.
   mutating func noteEnd(cutShort: Bool) { resets = max(0, resets + (cutShort ? 1 : -1)) }
 
-  /// What there is too much of.
+  /// The kind of excess, or nil if the peer is within the limits.
   var flood: HTTP2Error.Flood? {
     if idleFrames > limits.idleFrames { return .idleFrames }
     return resets > limits.resets ? .resets : nil
@@ -39,21 +39,21 @@ struct PeerConduct {
   private mutating func forgive(_ count: Int) { idleFrames = max(0, idleFrames - count) }
 }
 
-/// Counts the frames that begin in a stream of bytes, by their lengths alone (RFC 9113 §4.1).
+/// Counts the frames that start in a stream of bytes, by their lengths alone (RFC 9113 §4.1).
 ///
-/// The library says nothing of frames that it passes over, those of unknown types or for closed streams among them, but
-/// they cost as much to receive.
+/// The library does not report the frames that it ignores, for example of unknown types or for closed streams. They
+/// cost as much to receive as other frames.
 struct FrameScanner {
-  /// Bytes until the next header.
+  /// The number of bytes until the next frame header.
   private var skipped: Int
-  /// What has arrived of a header, and how many bytes of it.
+  /// The length field received so far, and the number of received bytes of the frame header.
   private var length = 0
   private var headerCount = 0
 
-  /// At the beginning of a connection: what a client sends has a preface of 24 bytes (RFC 9113 §3.4).
+  /// Starts at the beginning of a connection. The bytes of a client begin with a preface of 24 bytes (RFC 9113 §3.4).
   init(from role: HTTP2Role) { skipped = role == .client ? 24 : 0 }
 
-  /// How many frames begin in `bytes`, the next ones that arrived.
+  /// Returns the number of frames that start in `bytes`, the next received bytes.
   mutating func count(_ bytes: Span<UInt8>) -> Int {
     var frames = 0
     var next = 0
@@ -76,45 +76,45 @@ struct FrameScanner {
   }
 }
 
-/// Every limit of a session: name, default, unit and reason.
+/// The limits of a session: name, default, unit and reason.
 public struct HTTP2Limits: Sendable, Equatable {
-  /// Largest header section, in bytes as RFC 9113 §6.5.2 counts them (32 more for each field than its name and value
-  /// have): 32 KiB, like HTTP/1.1's. Told to the peer. A small block of HPACK can stand for megabytes, so it is counted
-  /// while it is decoded.
+  /// The largest header section, in bytes as RFC 9113 §6.5.2 counts them (name, value and 32 for each field): 32 KiB,
+  /// like HTTP/1.1's. The session sends it to the peer. The session counts during decoding, because a small block of
+  /// HPACK can expand to megabytes.
   public var fieldSection = 32_768
 
-  /// Most fields in a header section, and most in a trailer section: 100. Each costs more to keep than to send.
+  /// The most fields in a header section or trailer section: 100. A field costs more to store than to send.
   public var fieldLines = 100
 
-  /// Streams open at once: 100, the least that RFC 9113 §6.5.2 advises. For a server what it allows; for a client what
-  /// it uses at most, should the peer allow more.
+  /// The most streams open at once: 100, the minimum that RFC 9113 §6.5.2 recommends. A server allows this many. A
+  /// client uses at most this many, even if the peer allows more.
   public var concurrentStreams = 100
 
-  /// Content of one stream that is received before the reader takes it, in bytes: 65 535, the protocol's own default
-  /// (RFC 9113 §6.9.2). A reader that stalls makes the session keep at most this much.
+  /// The most unread content of one stream, in bytes: 65 535, the default of the protocol (RFC 9113 §6.9.2). If a
+  /// reader stalls, the session keeps at most this much.
   public var streamWindow = 65_535
 
-  /// Content of all streams on its way at once, in bytes: 1 MiB. The session replenishes it when content arrives, not
-  /// when it is read, so a stream whose reader stalls does not block the others. It bounds only what is on its way.
+  /// The most content of all streams in flight, in bytes: 1 MiB. The session replenishes this window when content
+  /// arrives, not when it is read. So a stalled reader does not block other streams. It bounds only content in flight.
   public var connectionWindow = 1_048_576
 
-  /// Content of one stream waiting to be sent beyond which `send` says that there is no room, in bytes: 64 KiB. What a
-  /// peer that does not read can make us keep, besides the part that went over it.
+  /// The most queued content of one stream before `send` reports that there is no room, in bytes: 64 KiB. A peer that
+  /// does not read can make us keep this much, plus the part that exceeded it.
   public var sendQueue = 65_536
 
-  /// Frames that neither ask nor carry anything (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA, unknown types,
-  /// informational responses, whatever is for closed streams): 1000 more than useful frames make up for. Each useful
-  /// frame, either way, makes up for ``framesPerUsefulFrame``.
+  /// The excess of idle frames (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA, unknown types, informational
+  /// responses, frames for closed streams) over what useful frames offset: 1000. Each useful frame, in either
+  /// direction, offsets ``framesPerUsefulFrame``.
   public var idleFrames = 1000
 
-  /// How many idle frames one useful frame makes up for: 8. A window update for its stream and one for the connection
-  /// go with each part of content that a reader takes, and some read in small parts.
+  /// The number of idle frames that one useful frame offsets: 8. A reader sends a window update for the stream and one
+  /// for the connection with each part of content that it reads, and some readers read small parts.
   public var framesPerUsefulFrame = 8
 
-  /// Streams that a client opens and cuts short, or has us cut short by breaking the protocol, beyond those that were
-  /// answered in whole: 200 (CVE-2023-44487, CVE-2025-8671). A list that scrolls cancels many requests at once.
+  /// The excess of streams that a client cuts short, or makes us reset by a protocol violation, over streams with a
+  /// complete response: 200 (CVE-2023-44487, CVE-2025-8671). A scrolling list cancels many requests at once.
   public var resets = 200
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }
