@@ -35,7 +35,11 @@ public final class Client: Sendable {
   public let ttl: Int?
   /// The storefronts whose catalog it may have, in lower case; nil for all.
   public let storefronts: Set<String>?
-  /// How often each of its callers may ask, and how often all of them together.
+  /// How often each of its callers may send requests; nil for no limit.
+  public let rate: Rate?
+  /// How often all of its callers together may; nil for no limit.
+  public let totalRate: Rate?
+  /// Both, compiled.
   public let rates: ClientRates
   /// Whether callers are told apart by their addresses even if they are known by a JWT: where its `sub` is no person, but
   /// an app, as in Firebase App Check.
@@ -57,6 +61,7 @@ public final class Client: Sendable {
     self.me = me
     self.ttl = ttl
     self.storefronts = storefronts
+    (self.rate, self.totalRate) = (rate, totalRate)
     rates = ClientRates(client: id, perCaller: rate, total: totalRate)
     self.countsAddresses = countsAddresses
     self.share = share

@@ -1,7 +1,7 @@
 import Access
 
-/// What could be read of one element of `access.clients`, be the rest of it invalid or not: enough to see which others it
-/// clashes with, and to open the files that it names. So one error does not hide another.
+/// What could be read of one element of `access.clients`, even if the rest of it is invalid: enough to compare it with the
+/// other clients, and to open the files that it names. So one error does not hide another.
 struct ClientCandidate {
   var id: String?
   /// Of its API keys.
@@ -18,8 +18,6 @@ struct ClientCandidate {
   var fetchesKeySet = false
   /// The authorities by which the provider is known; nil for the system's.
   var caFile: String?
-  /// How often it may send requests.
-  var rates: Rates?
   /// The client; nil if anything is wrong with it.
   var client: Client?
 }
@@ -76,7 +74,7 @@ extension ClientCandidate {
     }
     let storefronts = reader.readList(Self.storefronts)
     let share = reader.read(Self.share)
-    rates = reader.readObject(Self.rateLimit) { Rates(&$0) }
+    let rates = reader.readObject(Self.rateLimit) { Rates(&$0) }
     Self.checkWorth(&reader, token: token, catalog: catalog, me: me, within: context)
     Self.checkCertificate(&reader, credential, within: context)
     guard reader.errors.isEmpty, let id, let credential, let token, let catalog, let me else { return }

@@ -1,8 +1,4 @@
-import Bytes
-import EventLoop
 import Glibc
-import HTTPClient
-package import HTTPMessages
 
 /// The resources of the machine on which defaults and bounds depend.
 public struct HostFacts: Sendable, Equatable {
@@ -83,10 +79,6 @@ enum CPUQuota {
     let cores = mask.reduce(0) { $0 + ($1.hexDigitValue ?? 0).nonzeroBitCount }
     return cores > 0 ? cores : nil
   }
-
-  private static func text(at path: String) -> String? {
-    (try? SmallFile.read(path, atMost: 1 << 16)).map { String(decoding: $0, as: UTF8.self) }
-  }
 }
 
 /// How much memory the process's control groups allow it (cgroups(7)).
@@ -155,10 +147,10 @@ enum MemoryQuota {
       }
     }
   }
+}
 
-  private static func text(at path: String) -> String? {
-    (try? SmallFile.read(path, atMost: 1 << 20)).map { String(decoding: $0, as: UTF8.self) }
-  }
+private func text(at path: String) -> String? {
+  (try? SmallFile.read(path, atMost: 1 << 20)).map { String(decoding: $0, as: UTF8.self) }
 }
 
 /// How the descriptors that a process may have open are divided: a connection that cannot be accepted hangs, and one that
@@ -201,82 +193,4 @@ package struct DescriptorBudget {
 
   /// What the system must do for a process that has too few.
   package static let remedy = "raise the limit of descriptors (ulimit -n, LimitNOFILE)"
-}
-
-/// The addresses that a listener binds.
-public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
-  /// `*`: every address, of IPv6 and IPv4, whichever the machine has.
-  case any
-  /// `localhost`: `127.0.0.1` and `::1`, whichever the machine has.
-  case localhost
-  /// One IPv4 or IPv6 address, in its usual notation without brackets.
-  case address(String)
-
-  /// The host that `text` names; nil if it is a name to be looked up, since what a server binds should not hang on DNS.
-  public init?(_ text: String) {
-    switch text {
-    case "*": self = .any
-    case "localhost": self = .localhost
-    default:
-      guard IPAddress(text) != nil else { return nil }
-      self = .address(text)
-    }
-  }
-
-  /// As it stands in the settings.
-  public var description: String {
-    switch self {
-    case .any: "*"
-    case .localhost: "localhost"
-    case .address(let address): address
-    }
-  }
-
-  /// Whether only this machine can reach it.
-  public var isLoopback: Bool {
-    switch self {
-    case .any: false
-    case .localhost: true
-    case .address(let address): IPAddress(address)?.isLoopback ?? false
-    }
-  }
-
-  /// Whether it is every address of the machine, of one family or of both.
-  var isEveryAddress: Bool {
-    switch self {
-    case .any, .address("0.0.0.0"), .address("::"): true
-    case .localhost, .address: false
-    }
-  }
-
-  /// An address of this machine that reaches such a listener, ready for a URL.
-  public var reachableAuthority: String {
-    switch self {
-    case .any, .address("0.0.0.0"): "127.0.0.1"
-    case .localhost: "localhost"
-    case .address("::"): "[::1]"
-    case .address(let address): address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]" : address
-    }
-  }
-}
-
-/// `HTTPS_PROXY` and `NO_PROXY`, as curl and most other programs honour them, in either case of letters.
-package struct ProxyEnvironment: Sendable {
-  private let environment: [String: String]
-
-  package init(_ environment: [String: String]) {
-    self.environment = environment
-  }
-
-  /// The proxy's URL that `upstream` is reached through; nil for none. A plain upstream, for tests, has none.
-  package func proxy(for upstream: Origin) -> String? {
-    guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"),
-      !UpstreamProxy.isExempt(upstream.hostToResolve, port: upstream.port ?? 443, noProxy: variable("NO_PROXY") ?? "")
-    else { return nil }
-    return proxy
-  }
-
-  private func variable(_ name: String) -> String? {
-    environment[name] ?? environment[name.lowercased()]
-  }
 }

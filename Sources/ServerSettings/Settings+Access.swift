@@ -3,19 +3,17 @@ public import Access
 extension Settings {
   /// Who may have what.
   public struct Access: Sendable, Equatable {
-    /// Those who are known by something.
+    /// The clients of `access.clients`.
     public var clients: [Client]
     /// What callers without credentials may have; nil for nothing.
     public var anonymous: Client?
-    /// How often they may ask, by their ids, as it was written.
-    var rates: [String: Rates] = [:]
     /// Whether `--unsafe-allow-anonymous` was given.
     var servesEverybody = false
   }
 }
 
 extension Settings.Access {
-  /// Each client costs a few hundred bytes, and labels in the metrics.
+  /// At most 1000: each client costs a few hundred bytes, and labels in the metrics.
   static let clients = Setting(
     "access.clients",
     .elements(
@@ -63,7 +61,7 @@ extension Settings.Access {
   static let known: [any SettingRow] =
     [clients, token, catalog, me, origins, ttl, storefronts, rateLimit, share]
 
-  /// What of the other settings bears on who may have what.
+  /// The other settings on which these depend.
   struct ValidationContext {
     let token: Settings.Token?
     /// Nil if it is off.
@@ -84,10 +82,6 @@ extension Settings.Access {
 
   /// - Parameter candidates: What ``readClients(_:within:)`` made of the clients.
   init?(_ reader: inout SettingsReader, clients candidates: [ClientCandidate]?, within context: ValidationContext) {
-    var rates: [String: Rates] = [:]
-    for client in candidates ?? [] {
-      if let id = client.id { rates[id] = client.rates }
-    }
     let anonymous = Self.readAnonymous(&reader, within: context)
     if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false {
       reader.missing(
@@ -101,10 +95,9 @@ extension Settings.Access {
     guard let clients = candidates?.map(\.client).whole() else { return nil }
     if context.allowsAnonymous {
       let everything = Client(id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
-      self.init(clients: clients, anonymous: everything, rates: rates, servesEverybody: true)
+      self.init(clients: clients, anonymous: everything, servesEverybody: true)
     } else {
-      rates[Client.anonymousID] = anonymous?.rates
-      self.init(clients: clients, anonymous: anonymous?.client, rates: rates)
+      self.init(clients: clients, anonymous: anonymous)
     }
   }
 }
@@ -131,10 +124,8 @@ extension Settings.Access {
     ]
   }
 
-  /// The policy, and its rates as they were written; nil if it is absent or invalid.
-  static func readAnonymous(
-    _ reader: inout SettingsReader, within context: ValidationContext
-  ) -> (client: Client, rates: Rates?)? {
+  /// The policy; nil if it is absent or invalid.
+  static func readAnonymous(_ reader: inout SettingsReader, within context: ValidationContext) -> Client? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
       refuseSingleSettings(&reader)
       return nil
@@ -153,11 +144,10 @@ extension Settings.Access {
     let rates = reader.readObject(rateLimit) { Rates(&$0) }
     guard let token, let catalog, let me else { return nil }
     refuseWorthless(&reader, token: token, catalog: catalog, me: me, within: context)
-    let client = Client(
+    return Client(
       id: Client.anonymousID, credential: .anonymous, origins: .only(origins ?? []), token: token, catalog: catalog,
       me: me, ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
       totalRate: rates?.total, share: share)
-    return (client, rates)
   }
 
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {

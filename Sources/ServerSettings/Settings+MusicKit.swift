@@ -80,9 +80,9 @@ extension Settings.MusicKit {
 extension Settings {
   /// How long tokens live.
   public struct Token: Sendable, Equatable {
-    /// From now to `exp`, unless a request asks for another.
+    /// From now to `exp`, unless a request names another.
     public var ttl: Duration
-    /// The most that a request may ask for.
+    /// The most that a request may have.
     public var maxTTL: Duration
     /// From `iat` to now: room for a caller's or Apple's clock that is behind ours.
     public var backdate: Duration

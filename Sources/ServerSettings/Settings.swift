@@ -1,5 +1,5 @@
 import Access
-import Cryptography
+public import Cryptography
 public import DeveloperToken
 package import HTTPServer
 
@@ -67,6 +67,63 @@ extension Settings {
   }
 }
 
+/// Everything that settings are read from.
+public struct SettingsInput: Sendable {
+  /// A `path=value` from the command line.
+  public struct Flag: Sendable, Equatable {
+    /// The flag as the user wrote it, with its dashes, for errors.
+    public let name: String
+    /// The setting's path.
+    public let path: String
+    /// Its value as text: lists and objects as JSON5.
+    public let value: String
+
+    /// A flag that sets `path` to `value`.
+    public init(name: String, path: String, value: String) {
+      self.name = name
+      self.path = path
+      self.value = value
+    }
+  }
+
+  /// The configuration file; nil to use the one that `MUSICKIT_CONFIG` names, or no file without that variable.
+  public var file: String?
+  /// The process's environment. A variable that is empty counts as unset, since that is how many tools unset one.
+  public var environment: [String: String]
+  /// `MUSICKIT_KEY`, taken out of the environment before anything else could read it there.
+  public var environmentKey: SecretBytes?
+  /// What the command line sets; the last of two for the same path counts.
+  public var flags: [Flag]
+  /// Whether `--unsafe-allow-anonymous` was given.
+  public var allowsAnonymous: Bool
+  /// Whether `--unsafe-plain-upstream` was given.
+  public var allowsPlainUpstream: Bool
+  /// What the machine offers.
+  public var host: HostFacts
+
+  /// The configuration file that counts, if there is one.
+  package var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
+
+  /// Input from `file`, `environment` and `flags`.
+  public init(
+    file: String? = nil,
+    environment: [String: String] = [:],
+    environmentKey: SecretBytes? = nil,
+    flags: [Flag] = [],
+    allowsAnonymous: Bool = false,
+    allowsPlainUpstream: Bool = false,
+    host: HostFacts
+  ) {
+    self.file = file
+    self.environment = environment.filter { !$0.value.isEmpty }
+    self.environmentKey = environmentKey?.count == 0 ? nil : environmentKey
+    self.flags = flags
+    self.allowsAnonymous = allowsAnonymous
+    self.allowsPlainUpstream = allowsPlainUpstream
+    self.host = host
+  }
+}
+
 /// Which host names a listener answers for. A loopback listener is the one that a rebound DNS name can reach through a
 /// browser of this machine; behind credentials such a page finds nothing, so only what needs none is guarded.
 extension Settings {
@@ -118,8 +175,7 @@ extension Settings {
 
   private func grant(to client: Client) -> String {
     let things = [tokens(for: client), catalog(for: client), catalog?.me == true && client.me ? "/v1/me" : nil]
-    let rates = access.rates[client.id]?.text ?? "no rate limit"
-    return "\(client.id)\(client.knownBy): \(things.compactMap { $0 }.joined(separator: ", ")); \(rates)"
+    return "\(client.id)\(client.knownBy): \(things.compactMap { $0 }.joined(separator: ", ")); \(client.rateText)"
   }
 
   private func tokens(for client: Client) -> String? {
@@ -153,16 +209,14 @@ extension Client {
     }
     return origins.isRestricted ? " (\(kind), and origin)" : " (\(kind))"
   }
-}
 
-extension Rates {
-  /// `5/s, 20 at once, 200/s in all`; the second two if they are set.
-  fileprivate var text: String {
-    let each = each.map { "\(Self.text($0.perSecond)), \($0.burst) at once" }
-    return [each, total.map { "\(Self.text($0.perSecond)) in all" }].compactMap { $0 }.joined(separator: ", ")
+  /// `5/s, 20 at once, 200/s in all`; the parts that are set.
+  fileprivate var rateText: String {
+    let each = rate.map { "\(numberText($0.perSecond))/s, \($0.burst) at once" }
+    let total = totalRate.map { "\(numberText($0.perSecond))/s in all" }
+    let parts = [each, total].compactMap { $0 }
+    return parts.isEmpty ? "no rate limit" : parts.joined(separator: ", ")
   }
-
-  private static func text(_ perSecond: Double) -> String { "\(numberText(perSecond))/s" }
 }
 
 extension AllowedOrigins {

@@ -35,7 +35,7 @@ protocol SettingRow: Sendable {
   /// Whether errors must not quote the value and flags must not carry it.
   var isSecret: Bool { get }
   /// Whether a variable or flag holds it as JSON5 rather than as bare text.
-  var isList: Bool { get }
+  var isJSON5: Bool { get }
   /// Its values in a few words; nil if ``text`` says it.
   var values: String? { get }
   /// Its default as one writes it in JSON5; nil if it has no fixed one.
@@ -59,7 +59,7 @@ extension SettingRow {
 }
 
 extension Setting {
-  var isList: Bool { type.isList }
+  var isJSON5: Bool { type.isJSON5 }
   var values: String? { type.values }
   var defaultText: String? { fallback.map(type.write) }
   var members: [any SettingRow] { type.members }
@@ -136,7 +136,8 @@ struct SettingsSchema: Sendable {
   /// Whether there is a setting of this path. An object without rows has members of any name.
   func knows(_ path: String) -> Bool { settings.isEmpty || settings[path] != nil }
 
-  /// The sections that have a variable of their own. The outermost have none: `TOKEN` and `SERVER` are anybody's.
+  /// The sections that have a variable of their own. The outermost have none: other
+  /// programs have variables called `TOKEN` and `SERVER`.
   var variableSections: [String] {
     sections.filter { $0.contains(".") }.sorted()
   }

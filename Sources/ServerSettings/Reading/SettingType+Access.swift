@@ -54,33 +54,6 @@ extension SettingType where Value == SubjectName {
   }()
 }
 
-extension SettingType where Value == Double {
-  /// A number within `range`, whole or not.
-  static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
-    let values = "\(numberText(range.lowerBound)) to \(numberText(range.upperBound))"
-    return scalar(values: values, write: { "\($0)" }) { (content) throws(InvalidValue) in
-      let text: String
-      switch content {
-      case .json(.integer(let value)): text = "\(value)"
-      case .json(.number(let value)), .text(let value): text = value
-      case .json(let other): throw .wrongType(other, remedy: remedy)
-      case .secret: throw InvalidValue(problem: "is a secret", remedy: remedy)
-      }
-      guard let number = Double(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a number", remedy: remedy)
-      }
-      // Also false for what is called NaN.
-      guard range.contains(number) else {
-        throw InvalidValue(problem: "\(shown(text)) is out of range", remedy: remedy)
-      }
-      return number
-    }
-  }
-}
-
-/// `number` without a fraction if it is whole.
-func numberText(_ number: Double) -> String { Int(exactly: number).map { "\($0)" } ?? "\(number)" }
-
 extension SettingType where Value == String {
   /// A text of at most 1024 printable characters.
   static func label(_ remedy: String) -> SettingType {
@@ -128,23 +101,6 @@ extension SettingType where Value == String {
   }()
 }
 
-extension SettingType where Value == String {
-  /// An `https` URL.
-  static let secureURL: SettingType = {
-    let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      // It would stand in the log with every fetch that fails.
-      guard !holdsAPIKey(text) else { throw InvalidValue(problem: "holds an API key", remedy: remedy) }
-      do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
-        // What stands before an @ may be a password.
-        let name = text.contains("@") ? "the URL" : quoted(text)
-        throw InvalidValue(problem: "\(name) \(error)", remedy: remedy)
-      }
-      return text
-    }
-  }()
-}
-
 extension SettingType where Value == ListenHost {
   /// A host to listen on.
   static let listenHost: SettingType = {
@@ -159,7 +115,7 @@ extension SettingType where Value == ListenHost {
 }
 
 extension SettingType where Value == String {
-  /// The URL of a proxy that makes tunnels, with credentials if it wants some.
+  /// The URL of a proxy that makes tunnels, with credentials if it needs them.
   static let upstreamProxy: SettingType = {
     let remedy = "write a URL such as \"http://proxy.example.com:3128\""
     return string(remedy) { (text) throws(InvalidValue) in

@@ -193,14 +193,13 @@ extension InvalidValue {
     remedy: "write the path in full, as in /home/music/AuthKey_ABC1234567.p8")
 
   /// A value of another type than the wanted one.
-  static func wrongType(_ value: JSON5Value, remedy: String) -> InvalidValue {
-    InvalidValue(problem: value == .null ? "is null" : "is \(value.kind)", remedy: remedy)
-  }
-
-  /// Bare text, or a value of another type than the wanted one.
   static func wrongType(_ content: RawSetting.Content, remedy: String) -> InvalidValue {
-    guard case .json(let value) = content else { return InvalidValue(problem: "is text", remedy: remedy) }
-    return wrongType(value, remedy: remedy)
+    switch content {
+    case .json(.null): InvalidValue(problem: "is null", remedy: remedy)
+    case .json(let value): InvalidValue(problem: "is \(value.kind)", remedy: remedy)
+    case .text: InvalidValue(problem: "is text", remedy: remedy)
+    case .secret: InvalidValue(problem: "is a secret", remedy: remedy)
+    }
   }
 }
 

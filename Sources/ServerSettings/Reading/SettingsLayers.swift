@@ -163,7 +163,7 @@ struct SettingsLayers {
             setting.path, source: source,
             problem: "the variable is the one that Kubernetes or Docker sets for a service of that name",
             remedy: "rename the service, or set enableServiceLinks to false in the pod's specification"))
-      } else if setting.isList {
+      } else if setting.isJSON5 {
         addJSON5(text, at: setting.path, source: source)
       } else {
         set(setting.path, RawSetting(content: .text(text), source: source))
@@ -207,7 +207,7 @@ struct SettingsLayers {
         SettingsError(
           flag.path, source: source, problem: "every user of the machine can see a command line",
           remedy: "give it in a file or as \(setting.variable)"))
-    } else if setting.isList {
+    } else if setting.isJSON5 {
       addJSON5(flag.value, at: flag.path, source: source)
     } else {
       set(flag.path, RawSetting(content: .text(flag.value), source: source))

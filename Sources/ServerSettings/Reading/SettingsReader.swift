@@ -3,7 +3,7 @@
 ///
 /// swift-configuration was weighed for this and left. Its readers give a setting's default when what was written cannot
 /// be converted, or throw at the first that is missing or wrong, without saying which source that was in. Its providers
-/// answer one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
+/// look up one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
 /// objects read. And its JSON provider needs the whole of Foundation.
 struct SettingsReader {
   private let layers: SettingsLayers

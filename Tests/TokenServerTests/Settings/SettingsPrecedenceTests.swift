@@ -87,7 +87,7 @@ struct SettingsPrecedenceTests {
     let values = try #require(Self.values[path], "a new setting needs its values here")
     let parts = path.split(separator: ".")
     let file = parts.reversed().reduce(values[0]) { "{ \($1): \($0) }" }
-    let bare = values.map { setting.isList ? $0 : $0.filter { $0 != "\"" } }
+    let bare = values.map { setting.isJSON5 ? $0 : $0.filter { $0 != "\"" } }
     let fixture = try SettingsFixture(file)
     let environment = [setting.variable: bare[1]]
     let inputs = [
