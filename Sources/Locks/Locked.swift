@@ -1,15 +1,17 @@
 public import Glibc
 
-/// State that several threads share: only `withLock` reaches it, so the compiler proves that each access holds the lock.
+/// State that several threads share. Only `withLock` reaches the state, so the compiler proves that each access holds
+/// the lock.
 ///
-/// The mutex is from pthreads, because ThreadSanitizer sees through those and not through `Synchronization.Mutex`.
+/// The mutex is a pthread mutex, because ThreadSanitizer understands pthreads but not `Synchronization.Mutex`.
 @safe public final class Locked<State>: @unchecked Sendable {
-  // Sendable: `state` is touched only by `withLock` with the mutex held, and `sending` keeps every reference into it
-  // out of other regions. Safe: the mutex is on the heap because it must not move, and it lives from `init` to `deinit`.
+  // Sendable: only `withLock` touches `state`, with the mutex held, and `sending` keeps every reference into the state
+  // out of other regions. Safe: the mutex is on the heap because it must not move, and it lives from `init` to
+  // `deinit`.
   @usableFromInline let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   @usableFromInline var state: State
 
-  /// Takes over `state`, unlocked.
+  /// Takes ownership of `state`; the lock is not held.
   @inlinable
   public init(_ state: consuming sending State) {
     self.state = state
@@ -21,9 +23,11 @@ public import Glibc
     unsafe mutex.deallocate()
   }
 
-  /// Runs `body` while no other thread is in a `withLock` of this state. `body` must not call `withLock` of it again.
+  /// Runs `body` while no other thread is in `withLock` of this state. `body` must not call `withLock` of the same
+  /// state.
   ///
-  /// Inlinable, because requests take such locks: another module calls `body` directly, without generic code between.
+  /// Inlinable, because requests take such locks: another module then calls `body` directly, without generic code
+  /// between.
   @inlinable
   public func withLock<Result, Failure: Error>(
     _ body: (inout sending State) throws(Failure) -> sending Result
@@ -34,14 +38,14 @@ public import Glibc
   }
 }
 
-/// A mutex with a condition, for threads that wait for what another one is doing.
+/// A mutex with a condition variable, for threads that wait for the work of another thread.
 @safe public final class Monitor: @unchecked Sendable {
-  // Safe and Sendable: pthreads are made for many threads; both are on the heap because they must not move, and live from
-  // `init` to `deinit`.
+  // Safe and Sendable: pthread objects allow use by many threads. Both are on the heap because they must not move, and
+  // live from `init` to `deinit`.
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  /// A monitor that is unlocked, with no thread waiting.
+  /// Creates an unlocked monitor without waiters.
   public init() {
     unsafe pthread_mutex_init(mutex, nil)
     unsafe pthread_cond_init(condition, nil)
@@ -54,15 +58,16 @@ public import Glibc
     unsafe mutex.deallocate()
   }
 
-  /// Enters; only one thread is inside at a time.
+  /// Acquires the lock; only one thread holds it at a time.
   public func lock() { unsafe pthread_mutex_lock(mutex) }
 
-  /// Leaves.
+  /// Releases the lock, which the calling thread must hold.
   public func unlock() { unsafe pthread_mutex_unlock(mutex) }
 
-  /// Gives up the lock until `broadcast`, or for no reason at all: ask again.
+  /// Releases the lock, waits for `broadcast`, and acquires the lock again. Wakeups can be spurious: check the
+  /// condition again.
   public func wait() { unsafe pthread_cond_wait(condition, mutex) }
 
-  /// Wakes all who wait.
+  /// Wakes all waiting threads.
   public func broadcast() { unsafe pthread_cond_broadcast(condition) }
 }

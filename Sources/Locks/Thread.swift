@@ -1,25 +1,25 @@
 import Glibc
 
-/// A thread of the system, made directly: Dispatch waits for ever where the system grants none.
+/// A system thread, created directly, because Dispatch waits forever if the system refuses a thread.
 public final class Thread: @unchecked Sendable {
-  // Sendable: `isJoined` is touched only by `join`, which one thread calls at most once, and by `deinit`.
+  // Sendable: only `join` and `deinit` touch `isJoined`, and one thread calls `join` at most once.
   private let handle: pthread_t
   private var isJoined = false
 
-  /// The system grants no further thread.
+  /// The error when the system refuses a further thread.
   public struct Refused: Error, Equatable {
-    /// The error code of pthread_create(3): `EAGAIN` where a limit is reached.
+    /// The error code of pthread_create(3): `EAGAIN` if a limit is reached.
     public let code: Int32
   }
 
-  /// Runs `body` on a new thread, which ends with it.
+  /// Runs `body` on a new thread, which ends when `body` returns.
   public init(_ body: @escaping @Sendable () -> Void) throws(Refused) {
     let work = unsafe Unmanaged.passRetained(Work(body))
     var handle = pthread_t()
     let code = unsafe pthread_create(
       &handle, nil,
       { argument in
-        // Safe: it is what was retained above, and this thread is the only one that takes it.
+        // Safe: the argument is the object that was retained above, and only this thread takes it.
         if let argument = unsafe argument { unsafe Unmanaged<Work>.fromOpaque(argument).takeRetainedValue().body() }
         return nil
       }, work.toOpaque())
@@ -32,13 +32,14 @@ public final class Thread: @unchecked Sendable {
 
   deinit { if !isJoined { pthread_detach(handle) } }
 
-  /// Waits until it has ended, with all that the system does at the end of a thread. Once, and from another thread.
+  /// Waits until the thread has ended, including the system's own cleanup. Call it at most once, and from another
+  /// thread.
   public func join() {
     isJoined = true
     pthread_join(handle, nil)
   }
 
-  /// Whether the system grants so many further threads at once.
+  /// Returns whether the system grants `count` further threads at once.
   public static func areAvailable(_ count: Int) -> Bool {
     let monitor = Monitor()
     let state = Held()
@@ -66,7 +67,7 @@ public final class Thread: @unchecked Sendable {
   }
 
   private final class Held: @unchecked Sendable {
-    // Sendable: touched only inside the monitor.
+    // Sendable: touched only while the monitor is locked.
     var isOver = false
   }
 }

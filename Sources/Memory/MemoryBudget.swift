@@ -1,40 +1,43 @@
 import CPlatform
 import Locks
 
-/// How much memory peers and the upstream may make the process hold, and how much they do.
+/// The limit on the memory that peers and the upstream make the process hold, and its current use.
 ///
-/// What a connection, a request or a response takes is charged here before it is kept over a wait, and released with
-/// it. Work that ends within one turn of a loop is not charged: its buffers belong to the loop, and there are few.
+/// Memory of a connection, a request or a response is charged here before the server keeps it across a wait, and is
+/// released with its owner. Work that ends within one turn of a loop is not charged: its buffers belong to the loop,
+/// and there are few.
 ///
-/// Memory is granted by a dynamic threshold (Choudhury and Hahne, 1998): a holder may take up to ``share`` times what
-/// is still free outside of the ``reserve``. One greedy address therefore gets two thirds of that, two get two fifths
-/// each. The reserve is for holders that have no more than ``smallHolding``, under the same threshold, and half of it
-/// for their connections only. So beside a hundred greedy addresses, one that holds little is served. The growth that
-/// would exceed the budget is refused: the newest and greediest lose, and what was granted stays.
+/// A dynamic threshold grants memory (Choudhury and Hahne, 1998): a holder may have up to ``share`` times the memory
+/// that is still free outside of the ``reserve``. One greedy address therefore gets two thirds of that memory, and two
+/// greedy addresses get two fifths each. The reserve is for holders with at most ``smallHolding``, under the same
+/// threshold. Half of the reserve is only for their connections. So the server still serves an address that holds
+/// little beside a hundred greedy addresses. The budget refuses growth beyond the limit: the newest and greediest lose,
+/// and granted memory stays granted.
 public final class MemoryBudget: Sendable {
-  /// For whom memory is held: the bits of an IPv6 address or network.
+  /// The owner of a charge: the bits of an IPv6 address or network.
   public typealias Holder = UInt128
 
-  /// What memory is held for.
+  /// The purpose of a charge.
   public enum Purpose: Int, Sendable, CaseIterable {
     /// An open connection with its TLS or HTTP/2 session.
     case connection
-    /// A head or content that is not complete yet.
+    /// A header section or content that is not complete yet.
     case request
-    /// A response that the peer has not taken yet.
+    /// A response that the peer has not received yet.
     case response
-    /// A caller who waits for the upstream.
+    /// A caller that waits for the upstream.
     case waiting
-    /// Content of the upstream that is being collected.
+    /// Content of the upstream that the server is collecting.
     case upstream
   }
 
-  /// Bytes that may be held.
+  /// The maximum number of charged bytes.
   public let limit: Int
-  /// Bytes that only holders of no more than ``smallHolding`` may take, so that health checks, tokens and short responses
-  /// go on when everything else is refused.
+  /// The number of bytes that only holders with at most ``smallHolding`` may take, so that health checks, tokens and
+  /// short responses continue when the budget refuses everything else.
   public let reserve: Int
-  /// How much a holder may have who takes from the reserve: a few requests at once, over TLS one handshake at least.
+  /// The maximum number of bytes of a holder that takes from the reserve: a few requests at once, or over TLS at least
+  /// one handshake.
   public let smallHolding: Int
 
   private let state = Locked(State())
@@ -54,16 +57,17 @@ public final class MemoryBudget: Sendable {
     let holder: Holder?
   }
 
-  /// How many times what is free one holder may take.
+  /// The factor between the free memory and the maximum of one holder.
   fileprivate static let share = 2
 
-  /// A fall by less than this, or than a sixteenth of the budget, returns too little memory to be worth a walk through the
-  /// allocator's heaps.
+  /// The smallest fall in bytes, unless a sixteenth of the budget is less, that is worth a walk through the allocator's
+  /// heaps. A smaller fall returns too little memory.
   private static let leastFall = 8 << 20
 
-  /// A budget of `limit` bytes.
+  /// Creates a budget of `limit` bytes.
   /// - Parameter isWorthTrimming: Called when the use has fallen to less than half of its peak since the last call, and
-  ///   when a charge is refused, on the thread that released or asked: the time to return free memory to the system.
+  ///   when a charge is refused. This is the time to return free memory to the system. The call is on the thread that
+  ///   released or charged memory.
   public init(limit: Int, isWorthTrimming: @escaping @Sendable () -> Void = {}) {
     self.limit = limit
     reserve = limit / 8
@@ -71,13 +75,13 @@ public final class MemoryBudget: Sendable {
     self.isWorthTrimming = isWorthTrimming
   }
 
-  /// A budget without a bound, which only counts.
+  /// Returns a budget without a limit, which only counts.
   public static func unlimited() -> MemoryBudget { MemoryBudget(limit: .max / 4) }
 
   // MARK: Charges
 
-  /// Charges `bytes` to `holder`; nil stands for trusted proxies and for the server itself, which have no share.
-  /// - Returns: False if they are refused. Nothing is charged then, and nothing may be kept.
+  /// Charges `bytes` to `holder`. Nil stands for trusted proxies and for the server itself, which have no share.
+  /// - Returns: False if the charge is refused. Then nothing is charged, and the caller must not keep the memory.
   public func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
     let isGranted = state.withLock { state in
       guard allows(bytes, to: holder, for: purpose, state) else {
@@ -91,12 +95,12 @@ public final class MemoryBudget: Sendable {
     return isGranted
   }
 
-  /// Charges what is held already and cannot be refused any more.
+  /// Charges memory that is already held and can no longer be refused.
   public func force(_ bytes: Int, to holder: Holder?) {
     state.withLock { $0.add(bytes, to: holder) }
   }
 
-  /// Releases what was charged.
+  /// Releases `bytes` that were charged to `holder`.
   public func release(_ bytes: Int, of holder: Holder?) {
     let hasFallen = state.withLock { state in
       state.add(-bytes, to: holder)
@@ -107,8 +111,8 @@ public final class MemoryBudget: Sendable {
 
   // MARK: Shared arrays
 
-  /// Charges an array that several may hold: only the first is charged. Released by ``release(shared:)``; the caller
-  /// keeps the array until then, so that its address stays its own.
+  /// Charges an array that several owners may hold: only the first owner is charged. ``release(shared:)`` releases the
+  /// charge. The caller keeps the array until then, so that no other array gets its address.
   public func charge(shared array: [UInt8], to holder: Holder?) -> Bool {
     let key = Self.address(of: array)
     let isGranted = state.withLock { state in
@@ -128,7 +132,7 @@ public final class MemoryBudget: Sendable {
     return isGranted
   }
 
-  /// Releases an array charged by ``charge(shared:to:)``; with its last holder its bytes.
+  /// Releases one charge of ``charge(shared:to:)``. The last release also releases the array's bytes.
   public func release(shared array: [UInt8]) {
     let key = Self.address(of: array)
     let hasFallen = state.withLock { state in
@@ -157,20 +161,20 @@ public final class MemoryBudget: Sendable {
 
   // MARK: Figures
 
-  /// Bytes that are charged.
+  /// The number of charged bytes.
   public var used: Int { state.withLock { $0.used } }
 
-  /// Bytes that are charged to one holder.
+  /// Returns the number of bytes that are charged to one holder.
   public func held(by holder: Holder) -> Int { state.withLock { $0.holders[holder] ?? 0 } }
 
-  /// How many charges for this purpose were refused.
+  /// Returns the number of refused charges for this purpose.
   public func refusals(for purpose: Purpose) -> Int { state.withLock { $0.refusals[purpose.rawValue] } }
 
-  /// Whether the charge is granted.
+  /// Returns whether the budget grants the charge.
   private func allows(_ bytes: Int, to holder: Holder?, for purpose: Purpose, _ state: borrowing State) -> Bool {
     guard bytes > 0 else { return true }
     let free = limit - state.used
-    // Connections have limits of their own, per address too: they may take everything but the reserve.
+    // Connections have their own limits, also per address, so they may take everything except the reserve.
     if purpose == .connection, free - bytes >= reserve { return true }
     guard let holder else { return purpose == .connection ? bytes <= free : free - bytes >= reserve }
     let held = state.holders[holder] ?? 0
@@ -190,27 +194,27 @@ extension MemoryBudget.State {
   }
 }
 
-/// The C allocator, from which all memory of Swift, OpenSSL and nghttp2 comes.
+/// The C allocator, the source of all memory of Swift, OpenSSL and nghttp2.
 public enum Heap {
-  /// Has large blocks returned to the system when they are freed. Without it the allocator raises its threshold with the
-  /// size of what was freed, and keeps blocks of up to 32 MiB for itself. Call it once, at the start.
+  /// Makes the allocator return large blocks to the system when they are freed. By default the allocator raises its
+  /// threshold with the size of freed blocks, and keeps blocks of up to 32 MiB. Call this function once, at the start.
   public static func returnLargeBlocks() { cplatform_return_large_blocks() }
 
-  /// Returns free pages to the system, those between blocks in use too. Stops other threads' allocations for a moment:
-  /// after a burst, and not on a loop.
+  /// Returns free pages to the system, also pages between blocks in use. Other threads cannot allocate for a moment, so
+  /// call this function after a burst, and not on a loop.
   public static func trim() { cplatform_trim_heap() }
 }
 
-/// What one owner holds of a budget, released with the owner.
+/// The charge of one owner to a budget, released with the owner.
 ///
-/// Confined to its owner's thread, like the memory that it stands for.
+/// Confined to the owner's thread, like the memory that it stands for.
 public final class MemoryHold {
   private let budget: MemoryBudget
   private var holder: MemoryBudget.Holder?
-  /// Bytes that are charged.
+  /// The number of charged bytes.
   public private(set) var bytes = 0
 
-  /// Nothing yet, for `holder`.
+  /// Creates an empty hold for `holder`.
   public init(_ budget: MemoryBudget, for holder: MemoryBudget.Holder?) {
     self.budget = budget
     self.holder = holder
@@ -218,7 +222,7 @@ public final class MemoryHold {
 
   deinit { if bytes > 0 { budget.release(bytes, of: holder) } }
 
-  /// Charges what is held to another: a proxy's connection serves one client after the other.
+  /// Moves the charge to another holder, because a proxy's connection serves one client after another.
   public func move(to holder: MemoryBudget.Holder?) {
     guard holder != self.holder else { return }
     if bytes > 0 {
@@ -228,8 +232,8 @@ public final class MemoryHold {
     self.holder = holder
   }
 
-  /// Changes what is charged to `count` bytes.
-  /// - Returns: False if the growth is refused. What was charged before stays so.
+  /// Changes the charge to `count` bytes.
+  /// - Returns: False if the growth is refused. Then the charge stays as it was.
   public func resize(to count: Int, for purpose: MemoryBudget.Purpose) -> Bool {
     if count > bytes {
       guard budget.charge(count - bytes, to: holder, for: purpose) else { return false }
@@ -240,7 +244,7 @@ public final class MemoryHold {
     return true
   }
 
-  /// Changes what is charged to `count` bytes, beyond the budget if need be: for what is held already.
+  /// Changes the charge to `count` bytes, even beyond the budget, because the memory is already held.
   public func force(to count: Int) {
     if count > bytes { budget.force(count - bytes, to: holder) }
     if count < bytes { budget.release(bytes - count, of: holder) }
