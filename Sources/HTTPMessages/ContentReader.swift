@@ -1,29 +1,30 @@
-/// Content of a message that arrives in parts (RFC 9110 §6.4): of a request that the server receives, or of an
+/// A reader of message content that arrives in parts (RFC 9110 §6.4): of a request that the server receives, or of an
 /// upstream's response. The reader sets the pace: the transport receives at most its own window ahead of the reader.
 ///
-/// Confined to the event loop that it belongs to, and read by one task at a time.
+/// Confined to its event loop, and read by one task at a time.
 public protocol ContentReader: AnyObject, Sendable {
-  /// The next part, never empty; nil at the end and on every later call.
+  /// Returns the next part, which is never empty. Returns nil at the end and on every later call.
   ///
-  /// Throws when the content breaks off: what has been read is incomplete, and the caller must not treat it as whole.
+  /// Throws if the content breaks off. Then the content so far is incomplete, and the caller must not treat it as
+  /// complete.
   func read() async throws(ContentError) -> [UInt8]?
 
-  /// Stops reading, and releases what carries the content. Does nothing after the end, or a second time.
+  /// Stops reading, and releases the stream or connection below. Does nothing after the end, or when called again.
   func cancel()
 }
 
-/// Why content ended before it was whole.
+/// The reason why content ended before it was complete.
 public enum ContentError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// The sender broke off, or broke the protocol; a sentence says how.
+  /// The sender broke off or violated the protocol; the sentence says how.
   case broken(String)
-  /// It did not go on in time.
+  /// The next part did not arrive in time.
   case timedOut
-  /// The reader was cancelled, or its task was.
+  /// The reader or its task was cancelled.
   case cancelled
-  /// It is longer than the reader takes, in bytes.
+  /// The content is longer than the reader accepts, in bytes.
   case tooLarge(limit: Int)
 
-  /// One sentence.
+  /// One sentence for the operator.
   public var description: String {
     switch self {
     case .broken(let sentence): sentence

@@ -1,6 +1,6 @@
 public import HTTPTypes
 
-/// Why the server refuses a request: the `code` of its error objects.
+/// The reason why the server refuses a request: the `code` of its error objects.
 public enum ErrorCode: String, Sendable, CaseIterable {
   case malformedRequest = "malformed_request"
   case invalidParameter = "invalid_parameter"
@@ -28,7 +28,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case noSigningKey = "no_signing_key"
   case httpVersionNotSupported = "http_version_not_supported"
 
-  /// The status that goes with it.
+  /// The response status for this code, unless the response sets another one.
   public var status: HTTPResponse.Status {
     switch self {
     case .malformedRequest, .invalidParameter: .badRequest
@@ -52,16 +52,16 @@ public enum ErrorCode: String, Sendable, CaseIterable {
     }
   }
 
-  /// The `title`: the code in words.
+  /// The `title` of an error object: the code in words.
   public var title: String {
     let words = rawValue.replacing("_", with: " ").replacing("uri", with: "URI").replacing("http", with: "HTTP")
     return words.prefix(1).uppercased() + words.dropFirst()
   }
 }
 
-/// For the documents.
+/// Texts for the generated documents.
 extension ErrorCode {
-  /// When the server sends it, and what to do, for the documents: sentences of Markdown on one line.
+  /// When the server sends this code, and what to do, for the documents: sentences of Markdown on one line.
   public var meaning: String {
     switch self {
     case .malformedRequest:

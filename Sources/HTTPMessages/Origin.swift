@@ -1,26 +1,26 @@
 import Bytes
 import Glibc
 
-/// A web origin, `http` or `https`, in the one spelling that browsers send (RFC 6454 §6.2).
+/// A web origin, `http` or `https`, in the spelling that browsers send (RFC 6454 §6.2).
 ///
-/// Scheme and host are in lower case, a default port is left out, and there is neither path nor slash at the end. Apple
-/// compares the `origin` claim with the browser's `Origin` byte by byte and expands no wildcards.
+/// Scheme and host are in lower case, a default port is omitted, and there is neither a path nor a slash at the end.
+/// Apple compares the `origin` claim with the browser's `Origin` byte by byte and expands no wildcards.
 public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
   /// The origin as a browser sends it: ASCII without quotes, backslashes or white space.
   public let description: String
 
-  /// Longest text that is looked at: a scheme, a host of 253 characters, a port.
+  /// The maximum length of a text in bytes: a scheme, a host of 253 characters, and a port.
   public static let limit = 300
 
-  /// Normalises scheme, host and default port, and forgives a single slash at the end.
+  /// Normalises scheme, host and default port, and accepts a single slash at the end.
   ///
-  /// - Throws: `OriginError`, a sentence, for everything else that is not an origin: a path, user info, query or
-  ///   fragment, a wildcard, `null`, another scheme, or a host that no browser would send in this form.
+  /// - Throws: `OriginError`, with a sentence, for any other text that is not an origin: a path, user info, query or
+  ///   fragment, a wildcard, `null`, another scheme, or a host that browsers do not send in this form.
   public init(_ text: String) throws(OriginError) {
     description = try OriginParser(text).serialization()
   }
 
-  /// Orders by the serialization's bytes.
+  /// Orders origins by the bytes of their serialization.
   public static func < (left: Origin, right: Origin) -> Bool { left.description < right.description }
 
   /// The host: a name, an IPv4 address, or an IPv6 address in brackets.
@@ -31,27 +31,27 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
     return rest[..<(nameEnd ?? rest.endIndex)]
   }
 
-  /// The host as a resolver takes it: an IPv6 address without its brackets.
+  /// The host in the form for a resolver: an IPv6 address without its brackets.
   public var hostToResolve: String { String(host.drop { $0 == "[" }.prefix { $0 != "]" }) }
 
   /// Whether the scheme is `https`.
   public var isSecure: Bool { description.hasPrefix("https:") }
 
-  /// The port, if it is not the scheme's own.
+  /// The port, or nil if it is the scheme's default port.
   public var port: UInt16? {
     let rest = description[host.endIndex...]
     return rest.isEmpty ? nil : UInt16(rest.dropFirst())
   }
 
-  /// Apple Music's.
+  /// The origin of the Apple Music API.
   public static let appleMusic = Origin(serialization: "https://api.music.apple.com")
 
-  /// One whose spelling is known to be right.
+  /// Creates an origin from a serialization that is known to be correct.
   private init(serialization: String) {
     description = serialization
   }
 
-  /// Whether the host is this machine by name or address (RFC 6761 §6.3, RFC 1122 §3.2.1.3, RFC 4291 §2.5.3).
+  /// Whether the host names this machine by name or address (RFC 6761 §6.3, RFC 1122 §3.2.1.3, RFC 4291 §2.5.3).
   public var isLoopback: Bool {
     let host = host
     return host == "localhost" || host.hasSuffix(".localhost") || host == "[::1]"
@@ -59,20 +59,20 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
   }
 }
 
-/// Why a text is not an origin that a token can bear.
+/// The error for a text that is not a valid origin for a token.
 public struct OriginError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What was given.
+  /// The invalid text.
   let text: String
   /// The sentence without its subject.
   let problem: String
 
-  /// One sentence that quotes the text, if it is short and harmless, and says what would be right.
+  /// One sentence that quotes the text, if it is short and printable, and says what would be correct.
   public var description: String { "The origin \(Printable.quote(text, limit: 120)) \(problem)" }
 }
 
-/// Reads an origin and makes its serialization (RFC 6454 §6.2), as the URL standard has hosts.
+/// A parser that reads an origin and returns its serialization (RFC 6454 §6.2), with hosts as in the URL standard.
 ///
-/// It works on bytes rather than characters, as it runs for each request that names an origin.
+/// The parser works on bytes rather than characters, because it runs for each request that names an origin.
 struct OriginParser {
   private let text: String
   private let bytes: [UInt8]
@@ -113,7 +113,7 @@ struct OriginParser {
   private typealias Scheme = (name: [UInt8], defaultPort: Int)
   private static let schemes: [Scheme] = [(Array("https".utf8), 443), (Array("http".utf8), 80)]
 
-  /// The scheme, and what is between `://` and the end.
+  /// Returns the scheme, and the bytes after `://`.
   private func split() throws(OriginError) -> (Scheme, ArraySlice<UInt8>) {
     guard bytes != [UInt8(ascii: "*")] else { throw problem("is a wildcard; \(Self.wildcardAdvice)") }
     guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: Self.separator) else {
@@ -142,7 +142,8 @@ struct OriginParser {
   private static let wildcardAdvice =
     "Apple compares origins byte by byte, so name each one in full, as in https://app.example.com."
 
-  /// Browsers take a backslash for a slash here (URL standard, authority state).
+  /// Returns whether the byte ends the authority. Browsers treat a backslash as a slash here (URL standard, authority
+  /// state).
   private static func endsAuthority(_ byte: UInt8) -> Bool {
     byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
   }
@@ -194,15 +195,15 @@ struct OriginParser {
     guard isName, Self.isLabel(label) else {
       throw problem("has a host that is not a name of letters, digits and hyphens between dots.")
     }
-    // Browsers take a name whose last label is a number as an IPv4 address and rewrite it (URL standard, ends-in-a-
-    // number checker), so only the form that they would send is an origin.
+    // Browsers treat a name with a number as its last label as an IPv4 address and rewrite it (URL standard,
+    // ends-in-a-number checker), so only the form that they would send is an origin.
     guard Self.isNumber(label) else { return }
     guard IPv4.isValid(String(decoding: name, as: UTF8.self)) else {
       throw problem("has a host that ends in a number and is not an IPv4 address.")
     }
   }
 
-  /// A label of a host name (RFC 1123 §2.1), with the underscore that browsers let through.
+  /// Returns whether this is a label of a host name (RFC 1123 §2.1). Browsers also allow the underscore.
   private static func isLabel(_ label: ArraySlice<UInt8>) -> Bool {
     guard let first = label.first, let last = label.last, label.count <= 63 else { return false }
     return isEdge(first) && isEdge(last) && label.allSatisfy { isEdge($0) || $0 == UInt8(ascii: "-") }
@@ -223,21 +224,21 @@ struct OriginParser {
   private func problem(_ sentence: String) -> OriginError { OriginError(text: text, problem: sentence) }
 }
 
-/// IPv4 addresses in the dotted form.
+/// Validation of IPv4 addresses in dotted form.
 enum IPv4 {
-  /// Whether the text is four decimal numbers without leading zeros.
+  /// Returns whether the text is four decimal numbers without leading zeros.
   static func isValid(_ text: String) -> Bool {
     var address = in_addr()
     return unsafe inet_pton(AF_INET, text, &address) == 1
   }
 }
 
-/// IPv6 addresses as they stand in a URL.
+/// Serialization of IPv6 addresses in URLs.
 enum IPv6 {
-  /// The address in the one form that browsers send; nil if the text is not an address.
+  /// Returns the address in the form that browsers send, or nil if the text is not an address.
   ///
-  /// This is RFC 5952, except for IPv4-mapped addresses: browsers write them in hexadecimal (URL standard, host
-  /// serializing), and `inet_ntop` does not.
+  /// The form is that of RFC 5952, except for IPv4-mapped addresses: browsers write them in hexadecimal (URL standard,
+  /// host serializing), and `inet_ntop` does not.
   static func serialization(_ text: String) -> String? {
     var address = in6_addr()
     guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }
@@ -248,7 +249,7 @@ enum IPv6 {
     return joined(pieces[..<zeros.lowerBound]) + "::" + joined(pieces[zeros.upperBound...])
   }
 
-  /// The first of the longest runs of zero pieces.
+  /// Returns the first of the longest runs of zero pieces.
   private static func longestZeros(_ pieces: [UInt16]) -> Range<Int> {
     var longest = 0..<0
     var start = 0

@@ -1,25 +1,26 @@
 public import HTTP1
 public import HTTPTypes
 
-/// A response to one request. `Date`, `Content-Length`, `Connection` and `X-Request-ID` are the server's to add.
+/// A response to one request. The server adds `Date`, `Content-Length`, `Connection` and `X-Request-ID`.
 public struct Response: Sendable {
-  /// Its status.
+  /// The status.
   public var status: HTTPResponse.Status
-  /// Header fields that it shares with many others, written once.
+  /// The header fields that this response shares with many other responses, encoded once.
   public var prepared: FieldSection
-  /// Its other header fields.
+  /// The other header fields.
   public var fields: HTTPFields
-  /// Its content; left out on the wire for `HEAD` and for statuses that have none.
+  /// The content. The server omits it on the wire for `HEAD` and for statuses without content.
   public var body: [UInt8]
-  /// Content that comes as it is read, in place of `body`; cancelled by the server if it is not sent to its end. When it
-  /// breaks off, the connection does too, so that the client does not take it for whole.
+  /// A reader of content that replaces `body`. The server cancels the reader if it does not send the content to its
+  /// end. If the content breaks off, the server closes the connection, so that the client does not treat it as
+  /// complete.
   public var stream: (any ContentReader)?
-  /// The length of `stream` in bytes; nil if it is not known beforehand.
+  /// The length of `stream` in bytes, or nil if it is not known beforehand.
   public var streamLength: Int?
-  /// Whether the connection closes behind it, whatever the client would like.
+  /// Whether the server closes the connection after this response, even if the client wants to keep it.
   public var closesConnection = false
 
-  /// A response with the given content.
+  /// Creates a response with the given content.
   public init(
     _ status: HTTPResponse.Status, prepared: FieldSection = .empty, fields: HTTPFields = [:], body: [UInt8] = []
   ) {
@@ -30,22 +31,22 @@ public struct Response: Sendable {
   }
 }
 
-/// An error that the server itself responds with, in Apple's error shape, so that a client parses one format.
+/// An error response of the server itself, in Apple's error format, so that a client parses one format.
 public struct ErrorResponse: Error, Sendable, Equatable {
-  /// Which kind.
+  /// The kind of error.
   public var code: ErrorCode
-  /// The status, which is that of the kind unless something speaks against it.
+  /// The status, by default that of `code`.
   public var status: HTTPResponse.Status
   /// What happened, why, and what to do: one or two sentences for the caller.
   public var detail: String
-  /// Fields that go with it, such as `Allow`.
+  /// Additional header fields, such as `Allow`.
   public var fields: HTTPFields
-  /// Whether the connection closes behind it.
+  /// Whether the server closes the connection after this response.
   public var closesConnection: Bool
 
-  /// An error that leaves the connection open unless told otherwise.
+  /// Creates an error that by default leaves the connection open.
   ///
-  /// - Parameter retryAfter: When the caller may come back, in seconds, for `Retry-After`.
+  /// - Parameter retryAfter: The value of `Retry-After`: when the caller may send the request again, in seconds.
   public init(
     _ code: ErrorCode, _ detail: String, fields: HTTPFields = [:], retryAfter: Int? = nil,
     closesConnection: Bool = false
@@ -60,8 +61,8 @@ public struct ErrorResponse: Error, Sendable, Equatable {
 }
 
 extension HTTPField.Name {
-  /// The name that a literal of this program spells. It traps for one that is no token (RFC 9110 §5.6.2), so that the first
-  /// test that uses the constant finds the mistake; another name in its place would write another field.
+  /// Returns the field name of a literal in this program. Traps if the literal is not a token (RFC 9110 §5.6.2), so
+  /// that the first test that uses the constant finds the mistake. A fallback name would write a wrong field.
   package static func literal(_ text: StaticString) -> HTTPField.Name {
     guard let name = HTTPField.Name("\(text)") else { preconditionFailure("'\(text)' is no field name.") }
     return name

@@ -1,28 +1,28 @@
 public import HTTPTypes
 
-/// A server that requests are sent to, as one event loop sees it. Called from tasks of that loop only.
+/// A server that receives this server's requests, for one event loop. Only tasks of that loop call it.
 public protocol Upstream: Sendable {
-  /// Sends one request, once, and returns when the head of the final response has come.
+  /// Sends one request, once, and returns when the header section of the final response has arrived.
   ///
-  /// A cancelled task ends the exchange: an HTTP/2 stream is reset, an HTTP/1.1 connection closed.
+  /// Cancelling the task ends the exchange: an HTTP/2 stream is reset, and an HTTP/1.1 connection is closed.
   ///
-  /// - Parameter limits: How long it may take.
+  /// - Parameter limits: The maximum durations.
   func send(_ request: UpstreamRequest, limits: UpstreamTimeouts) async throws(UpstreamError) -> UpstreamResponse
 
-  /// Lets time pass. Throws when the task is cancelled first.
+  /// Waits for a duration. Throws if the task is cancelled first.
   func pause(for duration: Duration) async throws(CancellationError)
 }
 
-/// How long one exchange with an upstream may take.
+/// The maximum durations of one exchange with an upstream.
 public struct UpstreamTimeouts: Sendable, Equatable {
-  /// For a connection to be there: name, addresses, TLS.
+  /// Until the connection is ready: name resolution, connecting to its addresses, TLS.
   public var connect: Duration
-  /// From the request being sent to the head of the response.
+  /// From the sent request to the header section of the response.
   public var firstByte: Duration
   /// From `send` to the last byte of the response.
   public var whole: Duration
 
-  /// Bounds for one exchange.
+  /// Creates the bounds for one exchange.
   public init(connect: Duration, firstByte: Duration, whole: Duration) {
     self.connect = connect
     self.firstByte = firstByte
@@ -30,20 +30,20 @@ public struct UpstreamTimeouts: Sendable, Equatable {
   }
 }
 
-/// A request to an upstream server. Scheme and authority are the upstream's own.
+/// A request to an upstream server, which determines the scheme and authority.
 public struct UpstreamRequest: Sendable {
   /// The method.
   public var method: HTTPRequest.Method
-  /// The path with its query, in origin form (RFC 9112 §3.2.1): sent byte for byte.
+  /// The path with its query, in origin form (RFC 9112 §3.2.1), sent unchanged.
   public var target: String
-  /// End-to-end header fields. Host, connection and framing fields are the client's to add.
+  /// The end-to-end header fields. The HTTP client adds Host, connection and framing fields.
   public var fields: HTTPFields
-  /// Its content; nil for none.
+  /// The content, or nil for a request without content.
   public var content: (any ContentReader)?
-  /// The length of the content in bytes, if it is known beforehand.
+  /// The length of the content in bytes, or nil if it is not known beforehand.
   public var contentLength: Int?
 
-  /// A request, without content unless given.
+  /// Creates a request, by default without content.
   public init(
     _ method: HTTPRequest.Method, _ target: String, fields: HTTPFields = [:], content: (any ContentReader)? = nil,
     contentLength: Int? = nil
@@ -56,20 +56,20 @@ public struct UpstreamRequest: Sendable {
   }
 }
 
-/// An upstream's final response, whose content is still to be read, or cancelled.
+/// An upstream's final response. The caller must read or cancel its content.
 public struct UpstreamResponse: Sendable {
   /// The status.
   public var status: HTTPResponse.Status
-  /// Its end-to-end header fields, valid (RFC 9110 §5.5); those of the connection are gone.
+  /// The end-to-end header fields, valid (RFC 9110 §5.5), without the fields of the connection.
   public var fields: HTTPFields
-  /// The version of HTTP that it came in, as `Via` has it: `2` or `1.1`.
+  /// The HTTP version of the response, in the form for `Via`: `2` or `1.1`.
   public var version: StaticString
   /// The content. If the response has no content, the first read returns nil.
   public var content: any ContentReader
-  /// The length of the content in bytes, if the upstream has said it.
+  /// The length of the content in bytes, or nil if the upstream did not send it.
   public var contentLength: Int?
 
-  /// A response.
+  /// Creates a response.
   public init(
     status: HTTPResponse.Status, fields: HTTPFields, version: StaticString = "1.1", content: any ContentReader,
     contentLength: Int? = nil
@@ -82,19 +82,20 @@ public struct UpstreamResponse: Sendable {
   }
 }
 
-/// Why there is no response from the upstream.
+/// The reason why there is no complete response from the upstream.
 public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// How far the request had come, which decides whether it may be sent again (RFC 9110 §9.2.2).
+  /// The progress of the request, which decides whether the server may send it again (RFC 9110 §9.2.2).
   public enum Progress: Sendable, Equatable {
-    /// It provably did not reach the upstream's application: never sent, or refused unprocessed (RFC 9113 §8.7).
+    /// The request provably did not reach the upstream's application: never sent, or refused unprocessed (RFC 9113
+    /// §8.7).
     case unprocessed
-    /// It was sent, at least in part, and no response had begun.
+    /// The request was sent, at least in part, and no response had begun.
     case unanswered
     /// The final response had begun.
     case answered
   }
 
-  /// What failed. The raw value is the error type of `Proxy-Status` (RFC 9209 §2.3).
+  /// The failure. The raw value is the error type of `Proxy-Status` (RFC 9209 §2.3).
   public enum Cause: String, Sendable, CaseIterable {
     case dnsError = "dns_error"
     case dnsTimeout = "dns_timeout"
@@ -118,17 +119,18 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
     case cancelled = "cancelled"
   }
 
-  /// What failed.
+  /// The failure, as an error type of `Proxy-Status`.
   public let cause: Cause
-  /// How far the request had come.
+  /// The progress of the request before the failure.
   public let progress: Progress
-  /// One sentence for the operator: what happened, with whom, and what to do if that is known. No secret is in it.
+  /// One sentence for the operator: what happened, with which peer, and what to do if that is known. It contains no
+  /// secret.
   public let description: String
-  /// The connection whose end failed this request together with all others on it; nil if the failure is the request's
-  /// own. No two connections of the process have the same number.
+  /// The number of the connection that failed this request and all others on it, or nil if only this request failed. No
+  /// two connections of the process have the same number.
   public let connection: UInt64?
 
-  /// An error.
+  /// Creates an error.
   public init(_ cause: Cause, _ progress: Progress, _ description: String, connection: UInt64? = nil) {
     self.cause = cause
     self.progress = progress
