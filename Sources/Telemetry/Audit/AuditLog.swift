@@ -1,28 +1,29 @@
 import Dispatch
 import Glibc
 
-/// Takes audit records from any thread, to be written among the log's lines or into a file of their own.
+/// A log of audit records from any thread, written among the log's lines or to a separate file.
 public final class AuditLog: Sendable {
   private let sink: LogSink
   private let isFile: Bool
 
-  /// One whose records are lines of the log, in the log's format, with the message `audit`.
+  /// Creates an audit log that writes its records as lines of the log, in the log's format, with the message `audit`.
   public init(onto sink: LogSink) {
     self.sink = sink
     isFile = false
   }
 
-  /// One that appends its records to a file, as JSON whatever the log's format.
+  /// Creates an audit log that appends its records to a file, as JSON in any log format.
   ///
-  /// A missing file is made, for its owner to write and its group to read, since addresses are personal data. It may be
-  /// moved or removed at any time, as `logrotate` does: later records go into a new file. While the file cannot be
-  /// written, records are dropped and counted, and no caller waits; once it can, a line says how many were dropped. A
-  /// written record outlives this process, but it is not forced to the disk, so a power failure can lose it.
+  /// The audit log creates a missing file with mode 0640, because addresses are personal data. The file may be moved or
+  /// removed at any time, as `logrotate` does: later records go to a new file. While the file cannot be written,
+  /// records are dropped and counted, and no caller waits. Afterwards a line says how many records were dropped. A
+  /// written record survives the end of this process, but it is not forced to the disk, so a power failure can lose it.
   ///
   /// - Parameters:
-  ///   - path: A file, or a device such as `/dev/stdout`. A FIFO works if a process has it open for reading already. A
+  ///   - path: A file, or a device such as `/dev/stdout`. A FIFO works if a process already has it open for reading. A
   ///     symbolic link is followed.
-  ///   - warn: Called when writing has begun to fail and when it works again, not often, on a thread of the audit's own.
+  ///   - warn: Called when writing begins to fail and when it works again, with a limited rate, on the audit log's own
+  ///     thread.
   /// - Throws: If the file cannot be opened.
   public init(
     file path: String, warn: @escaping @Sendable (AuditFileNotice) -> Void
@@ -31,37 +32,38 @@ public final class AuditLog: Sendable {
     isFile = true
   }
 
-  /// Writes one record: a short critical section, no system call.
+  /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
   public func write(_ record: AuditRecord) {
     sink.append { bytes, format in record.append(to: &bytes, format: format, time: .now()) }
   }
 
-  /// Waits until every record so far is written, or until `timeout` has passed: for the end of the process.
+  /// Waits until all records so far are written, or until `timeout` has passed, for the end of the process.
   ///
-  /// - Returns: Whether it is done.
+  /// - Returns: Whether all records are written.
   @discardableResult
   public func flush(timeout: Duration = .seconds(1)) -> Bool {
     sink.flush(timeout: timeout)
   }
 
-  /// Records that the file lost since the start. Without a file it is 0, because the log counts its own lost lines.
+  /// The number of records that the file lost since the start. Without a file it is 0, because the log counts its own
+  /// lost lines.
   public var lostLines: Int { isFile ? sink.lostLines : 0 }
 }
 
-/// What the audit log says of one decision about who may have what.
+/// The audit record of one access decision.
 ///
-/// It has no place for a token or a credential, nor for the subject of a caller's JWT, which is a person.
+/// A record contains no token, no credential, and no subject of a caller's JWT, which identifies a person.
 public struct AuditRecord: Sendable {
-  /// How it ended.
+  /// The outcome of a decision.
   public enum Outcome: Sendable, CaseIterable {
     /// The caller has access. The request may still fail for another reason.
     case granted
-    /// The caller has no access, or is not known.
+    /// The caller has no access, or the server does not know the caller.
     case refused
     /// The caller has access, but sends too many requests.
     case limited
 
-    /// As it stands in logs and metrics.
+    /// The name in logs and metrics.
     public var name: StaticString {
       switch self {
       case .granted: "granted"
@@ -71,18 +73,18 @@ public struct AuditRecord: Sendable {
     }
   }
 
-  /// The developer token that was handed out.
+  /// The developer token that the server issued.
   public struct Token: Sendable {
     /// The ID of the key that signed it.
     public var keyID: String
-    /// The origins that it is bound to; empty if to none.
+    /// The origins in the token; empty if the token is bound to no origin.
     public var origins: [String]
     /// Its `exp`, in seconds since 1970.
     public var expiry: Int
-    /// What it can be recognised by.
+    /// The digest that identifies the token.
     public var digest: TokenDigest
 
-    /// A token with these properties.
+    /// Creates a token description with these properties.
     public init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
       self.keyID = keyID
       self.origins = origins
@@ -99,16 +101,16 @@ public struct AuditRecord: Sendable {
   public var address: String
   /// The route's template, never the path as it was sent.
   public var route: StaticString
-  /// How it ended.
+  /// The outcome of the decision.
   public var outcome: Outcome
-  /// Why, in one word such as `origin_not_allowed`; nil if there is nothing to explain.
+  /// The reason in one word such as `origin_not_allowed`, or nil if there is nothing to explain.
   public var reason: StaticString?
-  /// The web origin that was refused; nil if the reason is another. A checked origin of ASCII, or `null`.
+  /// The refused web origin, or nil if the reason is another. It is a checked ASCII origin, or `null`.
   public var origin: String?
-  /// The token that was handed out; nil if none was.
+  /// The issued token, or nil if the server issued none.
   public var token: Token?
 
-  /// A record of one decision.
+  /// Creates a record of one decision.
   public init(
     requestID: RequestID, client: String, address: String, route: StaticString, outcome: Outcome,
     reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
@@ -149,10 +151,10 @@ extension AuditRecord.Token {
   }
 }
 
-/// A file that lines are appended to. It is opened again by its path after it was moved or removed.
+/// A file that receives lines, reopened by its path after it was moved or removed.
 ///
-/// Once for each batch of lines, so at most a hundred times a second, the log checks whether the file is still the one
-/// at its path. Lines from before the check are in the old file, and later lines are in the new one.
+/// For each batch of lines, so at most a hundred times a second, the log checks whether the path still leads to the
+/// open file. Lines from before the check are in the old file, and later lines are in the new file.
 final class AuditFile: LogTarget {
   private(set) var descriptor: Int32
   private let path: String
@@ -180,7 +182,7 @@ final class AuditFile: LogTarget {
     let new = Self.open(path)
     guard new >= 0 else {
       openError = errno
-      // The path cannot be opened. A file that was moved away still takes lines. A removed file would lose them.
+      // The path cannot be opened. A file that was moved still receives lines. A removed file would lose them.
       if !FileIdentity.isLinked(descriptor) { replaceDescriptor(-1) }
       return false
     }
@@ -202,33 +204,33 @@ final class AuditFile: LogTarget {
     identity = new >= 0 ? FileIdentity(descriptor: new) : nil
   }
 
-  /// Opens for appending, so that a file that another process truncates is written from its beginning. Does not wait
-  /// for a FIFO's reader. Follows symbolic links, by which an operator puts a log elsewhere.
+  /// Opens the file in append mode, so that lines go to the start of a file that another process truncates. The call
+  /// does not wait for a FIFO's reader. It follows symbolic links, which an operator may use to put a log elsewhere.
   private static func open(_ path: String) -> Int32 {
     unsafe Glibc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0o640)
   }
 }
 
-/// The audit file cannot be written.
+/// The error when the audit file cannot be written.
 public struct AuditFileError: Error, Equatable, CustomStringConvertible {
-  /// Where it is.
+  /// The path of the audit file.
   public let path: String
   /// The error number of the system.
   public let code: Int32
 
   /// A sentence for the operator.
   public var description: String {
-    // Opening a FIFO without waiting for its reader ends so, and so does a socket, which `/dev/stdout` may be.
+    // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
     let reason = code == ENXIO ? "no process reads the FIFO, or it is a socket" : unsafe String(cString: strerror(code))
     return "The audit file '\(path)' cannot be written: \(reason)."
   }
 }
 
-/// What an operator should know of the audit file.
+/// A notice to the operator about the audit file.
 public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
-  /// It cannot be written.
+  /// The file cannot be written.
   case failing(AuditFileError)
-  /// It can again; so many records were lost since the last time that it was said.
+  /// The file can be written again. `lostLines` is the number of records lost since the previous recovery.
   case recovered(path: String, lostLines: Int)
 
   /// A sentence for the log.
@@ -241,39 +243,39 @@ public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
 
-  /// The identity of an open file; nil if the descriptor is not open.
+  /// Returns the identity of an open file, or nil if the descriptor is not open.
   init?(descriptor: Int32) {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { return nil }
     (device, number) = (status.st_dev, status.st_ino)
   }
 
-  /// The identity of the file at a path, symbolic links followed; nil if no file is visible there.
+  /// Returns the identity of the file at a path, following symbolic links, or nil if there is no accessible file.
   init?(path: String) {
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }
     (device, number) = (status.st_dev, status.st_ino)
   }
 
-  /// Whether an open file has a name left.
+  /// Returns whether an open file still has a name.
   static func isLinked(_ descriptor: Int32) -> Bool {
     var status = stat()
     return unsafe fstat(descriptor, &status) == 0 && status.st_nlink > 0
   }
 }
 
-/// The SHA-256 of a token in its compact form: names it where the token itself must not stand.
+/// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear.
 ///
-/// A type of its own, and not a string, so that nothing else can be put into its place by mistake.
+/// A separate type instead of a string, so that no other text can be passed by mistake.
 public struct TokenDigest: Sendable, Equatable {
   let hexadecimal: String
 
-  /// The digest in 64 lower-case hexadecimal digits; nil if `text` is anything else.
+  /// Creates a digest from 64 lower-case hexadecimal digits. Returns nil otherwise.
   public init?(hexadecimal text: String) {
     guard text.utf8.count == 64, text.utf8.allSatisfy(\.isLowercaseHexadecimal) else { return nil }
     hexadecimal = text

@@ -1,23 +1,23 @@
 import Bytes
 public import Logging
 
-/// swift-log's lines, as JSON or text, into a ``LogSink``.
+/// A swift-log handler that writes events as lines of JSON or text to a ``LogSink``.
 ///
 /// Nested metadata gets dotted keys: `["request": ["id": "7"]]` is the field `request.id`.
 public struct LineLogHandler: LogHandler {
   /// The name of the logger.
   public let label: String
-  /// Where lines go.
+  /// The destination of the lines.
   private let sink: LogSink
 
-  /// The least that is logged.
+  /// The lowest level that is logged.
   public var logLevel: Logger.Level
-  /// On every line.
+  /// The metadata on every line.
   public var metadata: Logger.Metadata = [:]
-  /// On every line, from the task that logs; it wins over ``metadata``.
+  /// The provider of task-local metadata for every line, which overrides ``metadata``.
   public var metadataProvider: Logger.MetadataProvider?
 
-  /// A handler for a logger called `label`.
+  /// Creates a handler for a logger called `label`.
   public init(
     label: String, sink: LogSink, level: Logger.Level = .info, metadataProvider: Logger.MetadataProvider? = nil
   ) {
@@ -27,7 +27,7 @@ public struct LineLogHandler: LogHandler {
     self.metadataProvider = metadataProvider
   }
 
-  /// One item of ``metadata``.
+  /// Accesses one item of ``metadata``.
   public subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }
     set { metadata[key] = newValue }
@@ -57,7 +57,8 @@ public struct LineLogHandler: LogHandler {
     format.end(&bytes)
   }
 
-  /// The event's metadata over the provider's over the handler's, flat and in the order of their names.
+  /// Returns the merged metadata, flat and sorted by name. The event overrides the provider, which overrides the
+  /// handler.
   func fields(of event: LogEvent) -> [(name: String, value: Logger.Metadata.Value)] {
     var merged = metadata
     if let provided = metadataProvider?.get() { merged.merge(provided) { $1 } }
@@ -96,24 +97,24 @@ extension Logger.Level {
   }
 }
 
-/// What the access log says of one request. It has no place for a query, a token or a credential.
+/// The access log record of one request. It contains no query, token or credential.
 public struct AccessRecord: Sendable {
   /// The request's identifier.
   public var requestID: RequestID
   /// The client's address, without the port.
   public var client: String
-  /// The request method; one that is no known method is the caller's to replace, since a client may send anything.
+  /// The request method. The caller replaces unknown methods, because a client may send any text.
   public var method: String
-  /// The route's template, `/token`, never the path as it was sent.
+  /// The route's template such as `/token`, never the path as it was sent.
   public var route: String
   /// The response's status code.
   public var status: Int
   /// The response's content in bytes.
   public var bytes: Int
-  /// From the request's first byte to its response, which is yet to be written.
+  /// The time from the request's first byte to its response, before the response is written.
   public var duration: Duration
 
-  /// A record of one request.
+  /// Creates a record of one request.
   public init(
     requestID: RequestID, client: String, method: String, route: String, status: Int, bytes: Int, duration: Duration
   ) {
@@ -142,9 +143,9 @@ extension AccessRecord {
   }
 }
 
-/// The record for a person at a terminal: `15:04:05Z  200  GET /token  1.234 ms`, the status with its colour.
+/// A record for a person at a terminal: `15:04:05Z  200  GET /token  1.234 ms`, with a colour for the status.
 extension AccessRecord {
-  /// The columns of a line at most, escape sequences aside.
+  /// The maximum number of columns in a line, without escape sequences.
   static let columns = 120
 
   func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
@@ -157,7 +158,7 @@ extension AccessRecord {
     bytes.append("\u{1B}[0m  ")
     bytes.appendWord(method, atMost: 8)
     bytes.append(" ")
-    // The other parts have 44 columns at most: time 11, status 5, method 9, and a duration below 100 days 19.
+    // The other parts have at most 44 columns: time 11, status 5, method 9, and a duration below 100 days 19.
     bytes.appendWord(route, atMost: Self.columns - 44)
     bytes.append("  ")
     bytes.appendMilliseconds(duration)
@@ -175,7 +176,7 @@ extension AccessRecord {
 }
 
 extension [UInt8] {
-  /// The first `limit` characters of `text`, which is a word of the program; what is not printable ASCII becomes `?`.
+  /// Appends the first `limit` bytes of `text`, a word of the program. Bytes that are not printable ASCII become `?`.
   fileprivate mutating func appendWord(_ text: String, atMost limit: Int) {
     for byte in text.utf8.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }
   }

@@ -1,20 +1,20 @@
 import Bytes
 import Glibc
 
-/// How a log line looks.
+/// The format of log lines.
 public enum LogFormat: String, Sendable, CaseIterable {
-  /// One JSON object a line, for machines.
+  /// One JSON object per line, for machines.
   case json
   /// Words and `key=value` pairs, for a terminal.
   case text
 }
 
-// How a line is made, in a buffer that the caller owns and that is never copied.
+// Encoding of a line into a buffer that the caller owns and that is never copied.
 //
-// Whatever a value holds, the line stays one line and its fields stay apart: control characters are escaped in either
-// format, so no request can forge a line or drive a terminal.
+// A line stays one line and its fields stay separate, for any value: both formats escape control characters, so no
+// request can forge a line or control a terminal.
 extension LogFormat {
-  /// Names that every line has; metadata of such a name gets an underscore before it.
+  /// The names that every line has. Metadata with such a name gets an underscore as prefix.
   static let reservedNames: Set<String> = ["time", "level", "message", "label"]
 
   /// Begins a line.
@@ -41,19 +41,19 @@ extension LogFormat {
     bytes.append(self == .json ? "}\n" : "\n")
   }
 
-  /// A field whose value is text.
+  /// Appends a field with a text value.
   func field(_ bytes: inout [UInt8], _ name: String, _ value: String) {
     begin(&bytes, field: name)
     string(&bytes, value)
   }
 
-  /// A field whose value is text, with a name that needs no escaping.
+  /// Appends a field with a text value, and a name that needs no escaping.
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: String) {
     begin(&bytes, literal: name)
     string(&bytes, value)
   }
 
-  /// A field whose value is a word of the program, such as a route's template, whose characters are safe in either format.
+  /// Appends a field with a word of the program, such as a route's template. Its characters are safe in both formats.
   func field(_ bytes: inout [UInt8], literal name: StaticString, word: StaticString) {
     begin(&bytes, literal: name)
     quote(&bytes)
@@ -61,7 +61,7 @@ extension LogFormat {
     quote(&bytes)
   }
 
-  /// A field whose value is a token's digest, which is nothing but digits.
+  /// Appends a field with a token's digest, which consists of hexadecimal digits.
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ digest: TokenDigest) {
     begin(&bytes, literal: name)
     quote(&bytes)
@@ -69,28 +69,28 @@ extension LogFormat {
     quote(&bytes)
   }
 
-  /// A field whose value is a number.
+  /// Appends a field with a number.
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ value: Int) {
     begin(&bytes, literal: name)
     bytes.append(decimal: value)
   }
 
-  /// A field whose value is `duration` in milliseconds, to the microsecond.
+  /// Appends a field with `duration` in milliseconds, with microsecond precision.
   func field(_ bytes: inout [UInt8], literal name: StaticString, milliseconds duration: Duration) {
     begin(&bytes, literal: name)
     bytes.appendMilliseconds(duration)
   }
 
-  /// A field whose value is a request's identifier.
+  /// Appends a field with a request's identifier.
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ id: RequestID) {
     begin(&bytes, literal: name)
-    // Its characters are safe in either format.
+    // Its characters are safe in both formats.
     quote(&bytes)
     bytes.append(id)
     quote(&bytes)
   }
 
-  /// A field whose value is a list.
+  /// Appends a field with a list of texts.
   func field(_ bytes: inout [UInt8], _ name: String, _ values: [String]) {
     begin(&bytes, field: name)
     bytes.append("[")
@@ -120,7 +120,7 @@ extension LogFormat {
     bytes.append(self == .json ? "\":" : "=")
   }
 
-  /// The mark before and behind text that needs no escaping.
+  /// Appends the quotation mark around text that needs no escaping.
   private func quote(_ bytes: inout [UInt8]) {
     if self == .json { bytes.append("\"") }
   }
@@ -134,14 +134,14 @@ extension LogFormat {
 }
 
 extension [UInt8] {
-  /// `text` in quotes, as RFC 8259 §7 has it.
+  /// Appends `text` as a JSON string (RFC 8259 §7).
   mutating func appendJSONString(_ text: String) {
     append(UInt8(ascii: "\""))
     appendEscaped(text, quote: UInt8(ascii: "\""))
     append(UInt8(ascii: "\""))
   }
 
-  /// `text` bare if it is one plain word, else in quotes.
+  /// Appends `text` without quotes if it is one plain word, else as a JSON string.
   mutating func appendTextValue(_ text: String) {
     let isWord =
       !text.isEmpty
@@ -149,9 +149,10 @@ extension [UInt8] {
     if isWord { append(contentsOf: text.utf8) } else { appendJSONString(text) }
   }
 
-  /// `text` with whatever is no plain character escaped as in JSON; the quote only if there is one.
+  /// Appends `text` with all characters that are not plain escaped as in JSON. `quote` is nil if the text is not in
+  /// quotes.
   mutating func appendEscaped(_ text: String, quote: UInt8?) {
-    // Nearly everything that is logged is plain, and is copied at once.
+    // Nearly all logged texts are plain, and are copied at once.
     if text.utf8.allSatisfy(\.isPlain) { return append(contentsOf: text.utf8) }
     for scalar in text.unicodeScalars {
       switch scalar {
@@ -166,7 +167,7 @@ extension [UInt8] {
     }
   }
 
-  /// `duration` in milliseconds with three decimals; 0 if it is negative.
+  /// Appends `duration` in milliseconds with three decimals, or 0 if it is negative.
   mutating func appendMilliseconds(_ duration: Duration) {
     let (seconds, attoseconds) = duration.components
     let microseconds = Int(attoseconds / 1_000_000_000_000)
@@ -179,7 +180,7 @@ extension [UInt8] {
   }
 
   private mutating func appendUnicodeEscape(_ scalar: UnicodeScalar) {
-    // Every invisible character below is in the basic plane, so four digits do.
+    // All invisible characters below are in the basic plane, so four digits are enough.
     append(contentsOf: "\\u".utf8)
     for shift in stride(from: 12, through: 0, by: -4) {
       let digit = UInt8(truncatingIfNeeded: scalar.value >> UInt32(shift)) & 0xF
@@ -189,15 +190,15 @@ extension [UInt8] {
 }
 
 extension UInt8 {
-  /// Whether it is printable ASCII and means nothing special between quotes.
+  /// Whether the byte is printable ASCII and needs no escape between quotes.
   fileprivate var isPlain: Bool {
     (0x20..<0x7F).contains(self) && self != UInt8(ascii: "\"") && self != UInt8(ascii: "\\")
   }
 }
 
 extension UnicodeScalar {
-  /// Whether it is a control character, a line separator, or one that turns the direction of what follows: what can
-  /// drive a terminal or mislead the eye (Unicode TR36 §3.1).
+  /// Whether this is a control character, a line separator, or a character that changes the text direction. Such
+  /// characters can control a terminal or mislead a reader (Unicode TR36 §3.1).
   fileprivate var isInvisible: Bool {
     switch value {
     case 0..<0x20, 0x7F..<0xA0, 0x200B...0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true
@@ -206,12 +207,12 @@ extension UnicodeScalar {
   }
 }
 
-/// A time of day in UTC, to the millisecond.
+/// A time in UTC, with millisecond precision.
 struct WallTime: Sendable, Equatable {
-  /// Since 1970-01-01T00:00:00Z, leap seconds aside.
+  /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
   let milliseconds: Int64
 
-  /// The time now.
+  /// Returns the present time.
   static func now() -> WallTime {
     var time = timespec()
     // CLOCK_REALTIME always exists, so there is no failure to handle.
@@ -219,10 +220,10 @@ struct WallTime: Sendable, Equatable {
     return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
   }
 
-  /// The day.
+  /// The date in UTC.
   var date: CivilDate { CivilDate(daysSinceEpoch: Int((milliseconds - millisecondOfDay) / 86_400_000)) }
 
-  /// Since midnight.
+  /// Milliseconds since midnight.
   var millisecondOfDay: Int64 {
     let remainder = milliseconds % 86_400_000
     return remainder < 0 ? remainder + 86_400_000 : remainder
@@ -230,11 +231,12 @@ struct WallTime: Sendable, Equatable {
 }
 
 extension [UInt8] {
-  /// `time` as RFC 3339 has it: `2026-01-31T23:59:59.999Z`. A year beyond 9999, which it has not, comes out wrong.
+  /// Appends `time` in the format of RFC 3339: `2026-01-31T23:59:59.999Z`. RFC 3339 has no years beyond 9999; their
+  /// output is wrong.
   mutating func append(_ time: WallTime) {
     let date = time.date
     let ofDay = Int(time.millisecondOfDay)
-    // In one go: every line has one.
+    // One append for all parts, because every line has a time.
     append(addingCapacity: 24) { (output: inout OutputSpan<UInt8>) in
       output.append(date.year, digits: 4, then: "-")
       output.append(date.month, digits: 2, then: "-")
@@ -248,7 +250,7 @@ extension [UInt8] {
 }
 
 extension OutputSpan<UInt8> {
-  /// The last `digits` decimal digits of `number`, at most four, and a character.
+  /// Appends the last `digits` decimal digits of `number`, at most four, and a character.
   fileprivate mutating func append(_ number: Int, digits: Int, then mark: Unicode.Scalar) {
     var divisor = digits == 4 ? 1000 : digits == 3 ? 100 : 10
     while divisor > 0 {

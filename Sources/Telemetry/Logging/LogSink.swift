@@ -3,16 +3,16 @@ import Dispatch
 import Glibc
 import Locks
 
-/// Takes log lines from any thread and writes them to a descriptor, or to a file, from a thread of its own.
+/// A sink that receives log lines from any thread, and writes them to a descriptor or a file on its own thread.
 ///
-/// An event loop must not wait for a slow disk or a reader that has stopped: a line costs its caller a short critical
-/// section and no system call but, when the sink is at rest, the one that arms a timer. Lines are written together at
-/// most every 10 ms, so that a busy server does not wake a second thread for each.
+/// An event loop must not wait for a slow disk or a reader that has stopped. A line costs its caller a short critical
+/// section, and no system call, except to arm a timer when the sink is idle. The sink writes lines together, at most
+/// every 10 ms, so that a busy server does not wake a second thread for each line.
 ///
-/// Failing writes lose lines, which are counted, and nothing else. The process must ignore `SIGPIPE`, as every server
-/// does, for a closed pipe to be a failing write.
+/// Failing writes only lose lines, which are counted. The process must ignore `SIGPIPE`, as every server does, so that
+/// a closed pipe is a failing write.
 public final class LogSink: @unchecked Sendable {
-  // Sendable because `target`, `spare` and `endsMidLine` are touched only on `queue`, which is serial.
+  // Sendable: `target`, `spare` and `endsMidLine` are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
   private let isForPerson: Bool
@@ -26,21 +26,21 @@ public final class LogSink: @unchecked Sendable {
     var isScheduled = false
   }
 
-  /// How long lines may wait for company.
+  /// The maximum time that a line waits to be written together with others.
   private static let delay = DispatchTimeInterval.milliseconds(10)
 
-  /// A sink for `descriptor`, which stays the caller's and must stay open.
+  /// Creates a sink for `descriptor`, which the caller still owns and must keep open.
   ///
   /// - Parameters:
-  ///   - isForPerson: Whether a person reads the lines at a terminal: then a request is a short line with a colour.
-  ///   - capacity: The bytes that may wait; lines beyond are dropped and counted.
+  ///   - isForPerson: Whether a person reads the lines at a terminal. Then a request is a short line with a colour.
+  ///   - capacity: The maximum number of waiting bytes. Lines beyond it are dropped and counted.
   public convenience init(
     descriptor: Int32, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20
   ) {
     self.init(target: FixedTarget(descriptor), format: format, isForPerson: isForPerson, capacity: capacity)
   }
 
-  /// A sink for `target`, which is the sink's alone from now on.
+  /// Creates a sink for `target`, which only the sink uses from now on.
   init(target: any LogTarget, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20) {
     self.target = target
     self.format = format
@@ -59,7 +59,7 @@ public final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// Appends the one line that `write` appends.
+  /// Appends the one line that `write` writes.
   func append(_ write: (inout [UInt8], LogFormat) -> Void) {
     let mustSchedule = waiting.withLock { waiting in
       waiting.buffer.append { write(&$0, format) }
@@ -69,25 +69,25 @@ public final class LogSink: @unchecked Sendable {
     if mustSchedule { schedule() }
   }
 
-  /// Waits until every line so far is written, or until `timeout` has passed: for the end of the process.
+  /// Waits until all lines so far are written, or until `timeout` has passed, for the end of the process.
   ///
-  /// - Returns: Whether it is done.
+  /// - Returns: Whether all lines are written.
   @discardableResult
   public func flush(timeout: Duration = .seconds(1)) -> Bool {
     let done = DispatchSemaphore(value: 0)
-    // Not `async`, which waits for as long as the system grants no thread.
+    // Not `async`, which blocks as long as the system grants no thread.
     queue.asyncAfter(deadline: .now() + .milliseconds(1)) {
       self.drain()
-      self.drain()  // the report of what the first one could not write
+      self.drain()  // writes the report of lines that the first call could not write
       done.signal()
     }
     return done.wait(timeout: .now() + timeout / .seconds(1)) == .success
   }
 
-  /// Lines that were lost and not yet reported in the log.
+  /// The number of lost lines that the log has not reported yet.
   var droppedLines: Int { waiting.withLock { $0.buffer.dropped } }
 
-  /// Lines that were lost since the start.
+  /// The number of lost lines since the start.
   public var lostLines: Int { waiting.withLock { $0.buffer.droppedInAll } }
 
   private func schedule() {
@@ -111,13 +111,13 @@ public final class LogSink: @unchecked Sendable {
     let (unwritten, error) = write(lines.span)
     let lost = spare.suffix(unwritten).count { $0 == UInt8(ascii: "\n") }
     waiting.withLock { waiting in
-      // Only after a success: on a full disk a report would be lost as well, and ask for the next.
+      // Only after a success: on a full disk the report would also be lost, and would require another report.
       if lost > 0 { waiting.buffer.drop(lost) } else { waiting.buffer.reportDropped(time: .now()) }
     }
     target.finish(lostLines: lost, error: error)
   }
 
-  /// Writes `bytes`, however long that takes; gives how many at the end could not be written, and why.
+  /// Writes `bytes` without a time limit. Returns how many bytes at the end could not be written, and the error.
   private func write(_ bytes: Span<UInt8>) -> (left: Int, error: Int32) {
     if endsMidLine {
       let newline: [UInt8] = [UInt8(ascii: "\n")]
@@ -146,33 +146,33 @@ public final class LogSink: @unchecked Sendable {
     return (0, 0)
   }
 
-  /// Waits for a terminal or pipe that does not block: a FIFO that this program opened so, or a file whose flag another
-  /// process has set on the shared description.
+  /// Waits until a non-blocking terminal or pipe is writable: a FIFO that this program opened as non-blocking, or a
+  /// file with `O_NONBLOCK` set by another process on the shared description.
   private func waitUntilWritable() {
     var entry = pollfd(fd: target.descriptor, events: Int16(POLLOUT), revents: 0)
     unsafe poll(&entry, 1, 1000)
   }
 }
 
-/// What a ``LogSink`` writes to. It is asked on the sink's own thread only, and may take its time.
+/// The destination of a ``LogSink``. The sink calls it only on its own thread, where it may block.
 protocol LogTarget: AnyObject {
-  /// Where lines go now; -1 if there is no such place.
+  /// The present descriptor, or -1 if there is none.
   var descriptor: Int32 { get }
 
-  /// Makes ready for lines that are about to be written.
+  /// Prepares the destination for lines that the sink is about to write.
   ///
-  /// - Returns: Whether they go to another place than the ones before.
+  /// - Returns: Whether these lines go to another file than the lines before.
   func prepare() -> Bool
 
-  /// Learns what became of them.
+  /// Receives the result of writing these lines.
   ///
   /// - Parameters:
-  ///   - lostLines: How many of them could not be written.
-  ///   - error: The error number of the write that failed, or 0.
+  ///   - lostLines: The number of lines that could not be written.
+  ///   - error: The error number of the failed write, or 0.
   func finish(lostLines: Int, error: Int32)
 }
 
-/// A descriptor that its owner has opened and keeps.
+/// A target for a descriptor that its owner opened and keeps open.
 final class FixedTarget: LogTarget {
   let descriptor: Int32
 
@@ -184,16 +184,16 @@ final class FixedTarget: LogTarget {
   func finish(lostLines: Int, error: Int32) {}
 }
 
-/// Log lines that wait to be written: a value, bounded in bytes.
+/// A buffer of log lines that wait to be written: a value with a maximum size in bytes.
 ///
-/// When it is full, lines are dropped and counted; once there is room again, a line says how many.
+/// When the buffer is full, lines are dropped and counted. Once there is room again, a line reports their number.
 struct LogBuffer {
   private let capacity: Int
   private let format: LogFormat
   private(set) var bytes: [UInt8] = []
-  /// Lines that were lost and not yet reported.
+  /// The number of lost lines that are not reported yet.
   private(set) var dropped = 0
-  /// All lines that were lost since the start.
+  /// The number of lost lines since the start.
   private(set) var droppedInAll = 0
 
   init(capacity: Int, format: LogFormat) {
@@ -201,7 +201,7 @@ struct LogBuffer {
     self.format = format
   }
 
-  /// Appends the line that `write` appends, if there is room for it.
+  /// Appends the line that `write` writes, if there is room for it.
   mutating func append(_ write: (inout [UInt8]) -> Void) {
     let before = bytes.count
     write(&bytes)
@@ -210,19 +210,19 @@ struct LogBuffer {
     drop(1)
   }
 
-  /// Takes what waits, and leaves `spare`'s memory in its place.
+  /// Moves the waiting bytes into `spare`, and keeps the memory of `spare` for new lines.
   mutating func take(into spare: inout [UInt8]) {
     spare.removeAll(keepingCapacity: true)
     swap(&spare, &bytes)
   }
 
-  /// Counts lines that are lost.
+  /// Counts lost lines.
   mutating func drop(_ lines: Int) {
     dropped += lines
     droppedInAll += lines
   }
 
-  /// Says in a line how many were lost, if any were and it fits.
+  /// Appends a line with the number of lost lines, if any were lost and the line fits.
   mutating func reportDropped(time: WallTime) {
     guard dropped > 0 else { return }
     let lost = dropped
@@ -233,7 +233,7 @@ struct LogBuffer {
       format.field(&bytes, literal: "log.dropped", lost)
       format.end(&bytes)
     }
-    // Had the report itself not fitted, it would count as one line dropped.
+    // If the report itself does not fit, `append` has counted it as one dropped line.
     if dropped > 0 {
       dropped = lost
       droppedInAll -= 1
@@ -241,26 +241,26 @@ struct LogBuffer {
   }
 }
 
-/// Decides what of a file's troubles is worth telling: that they begin, and that they are over, but not ten times a
-/// second. A value: errors and the time in, notices out.
+/// A filter for failures of a file: it reports that they begin and that they are over, but not ten times a second. It
+/// is a value that maps errors and times to notices.
 struct FailureWatch {
   private let path: String
   private var isTold = false
   private var lostLines = 0
   private var quietUntil: UInt64 = 0
 
-  /// The least time between two notices of failure, in nanoseconds.
+  /// The minimum time between two notices of failure, in nanoseconds.
   static let pause: UInt64 = 10_000_000_000
 
   init(path: String) {
     self.path = path
   }
 
-  /// Learns how a batch of lines went.
+  /// Records the result of writing a batch of lines, and returns the notice to report, if any.
   ///
   /// - Parameters:
   ///   - error: An error number, or 0.
-  ///   - now: In nanoseconds of a clock that does not go back.
+  ///   - now: The time in nanoseconds of a monotonic clock.
   mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> AuditFileNotice? {
     lostLines += lost
     if error != 0 {

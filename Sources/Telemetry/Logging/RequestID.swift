@@ -1,18 +1,18 @@
 import Bytes
 
-/// What names a request in logs, responses and error bodies.
+/// The identifier of a request in logs, responses and error bodies.
 public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   enum Content: Sendable, Hashable {
-    /// Made here: 128 bits, without any allocation.
+    /// An identifier from this server: 128 bits, without allocations.
     case own(UInt64, UInt64)
-    /// A trusted proxy's.
+    /// An identifier from a trusted proxy.
     case foreign(String)
   }
 
   let content: Content
 
-  /// The identifier that a trusted proxy sent; nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`, `0`–`9`, `.`,
-  /// `_` and `-`, which are safe in a header field, in JSON and in a log.
+  /// Creates the identifier that a trusted proxy sent. Returns nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`,
+  /// `0`–`9`, `.`, `_` and `-`, which are safe in a header field, in JSON and in a log.
   public init?(_ text: String) {
     guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isSafeInRequestID) else { return nil }
     content = .foreign(text)
@@ -22,7 +22,7 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
     content = .own(high, low)
   }
 
-  /// 32 hexadecimal digits, or what the proxy sent.
+  /// 32 hexadecimal digits, or the text that the proxy sent.
   public var description: String {
     switch content {
     case .foreign(let text): text
@@ -32,7 +32,7 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension [UInt8] {
-  /// The identifier's characters.
+  /// Creates an array of the identifier's characters.
   public init(_ id: RequestID) {
     self = []
     reserveCapacity(32)
@@ -61,15 +61,16 @@ extension UInt8 {
   }
 }
 
-/// Makes request identifiers without a lock or a system call: each event loop has its own.
+/// A generator of request identifiers without a lock or a system call. Each event loop has its own.
 ///
-/// The upper 64 bits are random and name the generator. The lower are SplitMix64 (Steele, Lea, Flood 2014) from a
-/// random start: a bijection of a counter, so no two are equal, and an ID does not reveal how many requests there are.
+/// The upper 64 bits are random and identify the generator. The lower 64 bits are SplitMix64 (Steele, Lea, Flood 2014)
+/// from a random start: a bijection of a counter, so no two are equal, and an ID does not reveal the number of
+/// requests.
 public struct RequestIDGenerator: Sendable {
   private let high: UInt64
   private var state: UInt64
 
-  /// A generator that starts where the system's random numbers say.
+  /// Creates a generator with a start value from the system's random number generator.
   public init() {
     var random = SystemRandomNumberGenerator()
     self.init(high: random.next(), start: random.next())
@@ -80,7 +81,7 @@ public struct RequestIDGenerator: Sendable {
     state = start
   }
 
-  /// An identifier that this generator has not made before.
+  /// Returns an identifier that this generator has not returned before.
   public mutating func next() -> RequestID {
     state &+= 0x9E37_79B9_7F4A_7C15
     var mixed = state

@@ -1,21 +1,21 @@
 import Bytes
 
-/// Metrics as Prometheus reads them: its text format, version 0.0.4.
+/// Metrics in the text format of Prometheus, version 0.0.4.
 ///
-/// <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. It is written here because the
-/// format has three kinds of lines. A client library would bring a registry and a lock for each counter. Here the
-/// module that counts keeps nearly all counters, and they are read only for a scrape.
+/// <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. The project implements the format
+/// itself, because the format has three kinds of lines. A client library would bring a registry and a lock for each
+/// counter. Here the module that counts keeps nearly all counters, and only a scrape reads them.
 public struct MetricsText: Sendable {
-  /// The media type to serve it as.
+  /// The media type of the format.
   public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-  /// What has been written.
+  /// The text so far.
   public private(set) var bytes: [UInt8] = []
 
-  /// Nothing.
+  /// Creates an empty text.
   public init() {}
 
-  /// Adds metrics without labels, as they are in `source`.
+  /// Adds metrics without labels, with their values in `source`.
   public mutating func add<Source>(_ readings: [MetricReading<Source>], of source: Source) {
     for reading in readings {
       begin(reading.metric)
@@ -23,7 +23,7 @@ public struct MetricsText: Sendable {
     }
   }
 
-  /// Begins a metric; its samples come next.
+  /// Begins a metric; the caller adds its samples next.
   public mutating func begin(_ metric: Metric) {
     bytes.append(contentsOf: "# HELP \(metric.name) ".utf8)
     bytes.append(escaping: metric.help, quotes: false)
@@ -72,14 +72,14 @@ extension Metric {
 }
 
 extension Double {
-  /// As Go's `ParseFloat` reads it, which is what the format asks for.
+  /// The number in the syntax of Go's `ParseFloat`, which the format requires.
   fileprivate var exposition: String {
     isNaN ? "NaN" : isInfinite ? (self > 0 ? "+Inf" : "-Inf") : "\(self)"
   }
 }
 
 extension [UInt8] {
-  /// `text` with what would end its line, or its quotes, escaped.
+  /// Appends `text`, with backslashes and line feeds escaped, and double quotes too if `quotes` is true.
   fileprivate mutating func append(escaping text: String, quotes: Bool) {
     for byte in text.utf8 {
       switch byte {
@@ -92,28 +92,28 @@ extension [UInt8] {
   }
 }
 
-/// What a figure is called and what it means, as Prometheus wants to know it.
+/// The name and meaning of a metric for Prometheus.
 public struct Metric: Sendable, Equatable {
-  /// What can be done with the figure.
+  /// The metric types of Prometheus.
   public enum Kind: String, Sendable {
-    /// It only grows; one that falls has begun again at 0.
+    /// A value that only grows. A value that falls has restarted at 0.
     case counter
-    /// It goes up and down.
+    /// A value that can rise and fall.
     case gauge
-    /// Counters of what lies below given bounds.
+    /// Cumulative counters for given upper bounds.
     case histogram
   }
 
-  /// Its name, with its unit; a counter's ends in `_total`.
+  /// The name, with the unit. The name of a counter ends in `_total`.
   public let name: String
-  /// What can be done with it.
+  /// The metric type.
   public let kind: Kind
-  /// What it counts or measures, on one line.
+  /// The description, on one line.
   public let help: String
-  /// The names of what it is broken down by.
+  /// The names of the labels.
   public let labels: [String]
 
-  /// A metric.
+  /// Creates a metric.
   public init(_ kind: Kind, _ name: String, _ help: String, labels: [String] = []) {
     self.kind = kind
     self.name = name
@@ -124,15 +124,15 @@ public struct Metric: Sendable, Equatable {
 
 /// The value of a metric's label.
 ///
-/// Each value is a time series that the monitoring keeps for weeks, so there must be few of them, and nothing that a
-/// client sent may be one. Hence a word is a literal of the program, and the one label of a `String` says where that has
-/// to be from.
+/// Each value is a time series that the monitoring system keeps for weeks, so there must be few values, and a client
+/// must not be able to choose one. Hence a word is a literal of the program, and the only case with a `String` states
+/// where the string must come from.
 public enum MetricLabel: Sendable {
-  /// A route's template or a method's name, for instance.
+  /// A literal of the program, such as a route's template or a method's name.
   case word(StaticString)
-  /// A status code, for instance.
+  /// A number, such as a status code.
   case number(Int)
-  /// A name that the operator has written into the settings: a client's id, for instance.
+  /// A name that the operator wrote in the settings, such as a client's id.
   case configured(String)
 
   var text: String {
@@ -144,13 +144,13 @@ public enum MetricLabel: Sendable {
   }
 }
 
-/// A metric without labels, and where its value is found: definition and measurement in one line.
+/// A metric without labels and the function that reads its value: definition and measurement in one line.
 public struct MetricReading<Source>: Sendable {
-  /// Which metric.
+  /// The metric.
   public let metric: Metric
   let value: @Sendable (Source) -> Double
 
-  /// A metric whose value is a number of `Source`.
+  /// Creates a metric with a floating-point value of `Source`.
   public init(
     _ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Double
   ) {
@@ -158,12 +158,12 @@ public struct MetricReading<Source>: Sendable {
     self.value = value
   }
 
-  /// A metric whose value is a whole number of `Source`.
+  /// Creates a metric with an integer value of `Source`.
   public init(_ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Int) {
     self.init(kind, name, help) { Double(value($0)) }
   }
 
-  /// A metric that is 1 if something is true of `Source`, else 0.
+  /// Creates a gauge that is 1 if a condition of `Source` is true, else 0.
   public init(_ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Bool) {
     self.init(.gauge, name, help) { value($0) ? 1.0 : 0.0 }
   }

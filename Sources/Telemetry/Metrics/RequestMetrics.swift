@@ -1,32 +1,32 @@
 import Glibc
 import Locks
 
-/// What the responses of all event loops amount to.
+/// The metrics of the responses of all event loops.
 public final class RequestMetrics: Sendable {
   private let tallies = Locked<[RequestTally]>([])
 
-  /// No responses.
+  /// Creates metrics without responses.
   public init() {}
 
-  /// Makes a tally for another loop.
+  /// Creates the tally of another event loop.
   public func makeTally() -> RequestTally {
     let tally = RequestTally()
     tallies.withLock { $0.append(tally) }
     return tally
   }
 
-  /// Responses by route, method and status.
+  /// The number of responses by route, method and status.
   public static let requests = Metric(
     .counter, "musickit_http_requests_total", "Responses sent.", labels: ["route", "method", "code"])
-  /// How long they took, by route.
+  /// The durations of requests by route.
   public static let durations = Metric(
     .histogram, "musickit_http_request_duration_seconds",
     "Time from a request's first byte to its response, or to the end of one that comes in parts.", labels: ["route"])
-  /// What they sent, by route.
+  /// The bytes of response content by route.
   public static let bytes = Metric(
     .counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"])
 
-  /// Adds all of it to `text`.
+  /// Appends all metrics to `text`.
   public func write(to text: inout MetricsText) {
     let routes = totals
     text.begin(Self.requests)
@@ -43,7 +43,7 @@ public final class RequestMetrics: Sendable {
     for (route, tally) in routes { text.sample(of: Self.bytes, Double(tally.bytes), [.word(route)]) }
   }
 
-  /// The counts of all loops, in the order of the routes' texts.
+  /// The counts of all loops, in the order of the routes' templates.
   private var totals: [(route: StaticString, tally: RouteTally)] {
     var sums: [String: RouteTally] = [:]
     for tally in tallies.withLock({ $0 }) {
@@ -53,7 +53,7 @@ public final class RequestMetrics: Sendable {
   }
 }
 
-/// Counts the responses of one event loop.
+/// A counter of the responses of one event loop.
 ///
 /// Each loop has its own tally, and only a scrape contends for its lock, so the lock costs some ten nanoseconds for
 /// each response. The tally finds the entry of a response by comparing literals in a short list. It allocates memory
@@ -64,11 +64,11 @@ public final class RequestTally: Sendable {
   /// Counts one response.
   ///
   /// - Parameters:
-  ///   - route: The route's template, a literal of the program: nothing that a client sent can become one.
-  ///   - method: The method's name, likewise.
+  ///   - route: The route's template, a literal of the program, so it never contains anything that a client sent.
+  ///   - method: The method's name, also a literal.
   ///   - status: The status code.
-  ///   - bytes: Of content.
-  ///   - duration: From the first byte of the request to its response.
+  ///   - bytes: The bytes of content.
+  ///   - duration: The time from the first byte of the request to its response.
   public func count(route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration) {
     routes.withLock { routes in
       let index = Self.place(of: route, in: &routes)
@@ -82,13 +82,13 @@ public final class RequestTally: Sendable {
     return routes.count - 1
   }
 
-  /// The counts at a moment.
+  /// The present counts.
   var counts: [RouteTally] { routes.withLock { $0 } }
 }
 
-/// The responses that one route gave: how many of which status, how long they took, how much they sent.
+/// The responses of one route: their number by method and status, their durations, and their bytes.
 struct RouteTally: Sendable {
-  /// Responses to one method with one status.
+  /// The number of responses to one method with one status.
   struct Responses: Sendable {
     let method: StaticString
     let status: Int
@@ -96,7 +96,7 @@ struct RouteTally: Sendable {
   }
 
   let route: StaticString
-  /// A handful: one for each method and status that has occurred.
+  /// One element for each method and status that has occurred; few in practice.
   private(set) var responses: [Responses] = []
   private(set) var durations = DurationHistogram()
   private(set) var bytes = 0
@@ -127,27 +127,29 @@ struct RouteTally: Sendable {
   }
 }
 
-/// How many durations there were up to each of a few fixed bounds: a value without memory of its own.
+/// A histogram of durations with a few fixed bounds: a value without heap memory.
 public struct DurationHistogram: Sendable {
-  /// Upper bounds, inclusive. The first holds every response that had not to wait; then come the upstream's good days and
-  /// bad days, and the deadlines at which it is given up.
+  /// The inclusive upper bounds. The first covers responses that did not wait. The next cover the usual and the slow
+  /// response times of the upstream, and the last cover the deadlines.
   static let bounds: InlineArray<8, Duration> = [
     .milliseconds(1), .milliseconds(5), .milliseconds(25), .milliseconds(100), .milliseconds(250), .seconds(1),
     .seconds(5), .seconds(30),
   ]
 
-  /// How many fell between each bound and the one before it; the last is for those above all bounds.
+  /// The number of durations between each bound and the one before it. The last bucket counts durations above all
+  /// bounds.
   private var buckets = InlineArray<9, Int>(repeating: 0)
-  /// All durations together.
+  /// The sum of all durations.
   private(set) var sum = Duration.zero
 
-  /// No durations.
+  /// Creates an empty histogram.
   public init() {}
 
-  /// How many there were.
+  /// The number of durations.
   var count: Int { buckets.indices.reduce(0) { $0 &+ buckets[$1] } }
 
-  /// How many there were up to each bound in seconds, and in all.
+  /// The number of durations up to each bound in seconds. The last element, without a bound, is the number of all
+  /// durations.
   var cumulative: [(bound: Double?, count: Int)] {
     var count = 0
     return buckets.indices.map { index in
@@ -156,7 +158,7 @@ public struct DurationHistogram: Sendable {
     }
   }
 
-  /// Counts a duration.
+  /// Adds a duration.
   public mutating func add(_ duration: Duration) {
     var index = 0
     while index < Self.bounds.count, duration > Self.bounds[index] { index += 1 }
@@ -171,7 +173,7 @@ public struct DurationHistogram: Sendable {
 }
 
 extension Duration {
-  /// In seconds, as near as a `Double` comes.
+  /// The duration in seconds, as the nearest `Double`.
   var seconds: Double {
     let (seconds, attoseconds) = components
     return Double(seconds) + Double(attoseconds) / 1e18
@@ -179,10 +181,10 @@ extension Duration {
 }
 
 extension StaticString {
-  /// Whether the texts are the same; quick where they are one literal, as nearly always.
+  /// Returns whether the texts are equal. The check is quick if both are the same literal, which is nearly always so.
   public func isSame(as other: StaticString) -> Bool {
     guard utf8CodeUnitCount == other.utf8CodeUnitCount else { return false }
-    // Safe: a static string is there for ever, and as long as it says.
+    // Safe: a static string lives forever and has the given length.
     return unsafe utf8Start == other.utf8Start
       || memcmp(utf8Start, other.utf8Start, utf8CodeUnitCount) == 0
   }
