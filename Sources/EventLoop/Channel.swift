@@ -1,38 +1,39 @@
 import CPlatform
 import Glibc
 
-/// What a wait on a channel came to.
+/// The result of a wait on a channel.
 public enum Readiness: Sendable {
-  /// The descriptor can be read or written; trying will tell.
+  /// The descriptor may be readable or writable; the caller has to try.
   case ready
-  /// The deadline has passed first.
+  /// The deadline passed first.
   case timedOut
-  /// The channel was told to end its wait.
+  /// The wait was cancelled.
   case cancelled
 }
 
-/// Who is told about a channel that no task waits on: a listener, or a connection at rest.
+/// The receiver of events of a channel that no task waits on: a listener, or an idle connection.
 public protocol ChannelDelegate: AnyObject {
-  /// The wait has ended. Called on the loop, once for each `watch`.
+  /// Receives the end of a wait. The channel calls it on the loop, once for each `watch`.
   func channel(_ channel: Channel, became readiness: Readiness)
 }
 
-/// A non-blocking descriptor on its event loop: reads, writes, and waits that end at a deadline.
+/// A non-blocking descriptor on its event loop, with reads, writes, and waits that end at a deadline.
 ///
-/// Confined to its loop, which is what makes it safe to capture in a task of that loop.
+/// Confined to its loop, so a task of that loop can capture it safely.
 public final class Channel: @unchecked Sendable {
-  // Sendable by confinement: every method runs on the loop's thread, which `IOLoop.assertCurrent` checks in debug.
+  // Sendable by confinement: every method runs on the loop's thread, which `IOLoop.assertCurrent` checks in debug
+  // builds.
 
-  /// The loop that it lives on.
+  /// The event loop of this channel.
   public let loop: IOLoop
 
   let token: SlotToken
-  /// Whether a peer is at the other end, for which the loop must never wait without a deadline.
+  /// Whether this is a connection to a peer, for which the loop must never wait without a deadline.
   let isConnection: Bool
   private(set) var deadline = Deadline.never {
     didSet { if isConnection, isOpen { loop.noteDeadline(from: oldValue, to: deadline) } }
   }
-  /// The earliest moment for which the loop's heap holds an entry of this channel.
+  /// The deadline of this channel's earliest entry in the loop's heap.
   var queuedDeadline = Deadline.never
 
   private var descriptor: Descriptor?
@@ -40,7 +41,7 @@ public final class Channel: @unchecked Sendable {
   private var registered: Interest = []
   private var waiter = Waiter.none
 
-  // Safe: `end` takes the waiter out before it resumes it, so a continuation is resumed exactly once.
+  // Safe: `end` removes the waiter before it resumes it, so a continuation is resumed exactly once.
   @safe private enum Waiter {
     case none
     case task(UnsafeContinuation<Readiness, Never>)
@@ -54,11 +55,11 @@ public final class Channel: @unchecked Sendable {
     self.token = token
   }
 
-  /// The kernel's number, -1 once closed. Use it for socket options only. Only the channel may close it.
+  /// The kernel's number, or -1 after `close`. Use it only for socket options. Only the channel may close it.
   public var raw: Int32 { descriptor?.raw ?? -1 }
 
-  /// The round trip to the peer as the kernel has measured it (TCP_INFO); nil if it has not. A relay hides what is behind
-  /// it.
+  /// The round-trip time to the peer as measured by the kernel (TCP_INFO), or nil if it has none. Behind a relay it is
+  /// only the time to the relay.
   public var roundTrip: Duration? {
     loop.assertCurrent()
     let microseconds = cplatform_round_trip(raw)
@@ -67,17 +68,17 @@ public final class Channel: @unchecked Sendable {
 
   // MARK: Waiting
 
-  /// Waits until bytes can be read.
+  /// Waits until the descriptor is readable.
   public func readable(until deadline: Deadline) async -> Readiness {
     await wait(for: .read, until: deadline)
   }
 
-  /// Waits until bytes can be written.
+  /// Waits until the descriptor is writable.
   public func writable(until deadline: Deadline) async -> Readiness {
     await wait(for: .write, until: deadline)
   }
 
-  /// Waits until `deadline` only.
+  /// Waits until `deadline`, without waiting for readiness.
   public func pause(until deadline: Deadline) async -> Readiness {
     await wait(for: [], until: deadline)
   }
@@ -89,23 +90,23 @@ public final class Channel: @unchecked Sendable {
     }
   }
 
-  /// Tells `delegate` once, when bytes can be read or `deadline` has passed; until then no task is needed.
+  /// Calls `delegate` once, when the descriptor is readable or `deadline` has passed. Until then no task is needed.
   public func watch(until deadline: Deadline, _ delegate: any ChannelDelegate) {
     watch(for: .read, until: deadline, delegate)
   }
 
-  /// Tells `delegate` once, when `deadline` has passed.
+  /// Calls `delegate` once, when `deadline` has passed.
   public func sleep(until deadline: Deadline, _ delegate: any ChannelDelegate) {
     watch(for: [], until: deadline, delegate)
   }
 
-  /// Tells `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed.
+  /// Calls `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed.
   public func watch(for interest: Interest, until deadline: Deadline, _ delegate: any ChannelDelegate) {
     waiter = .delegate(delegate)
     if !arm(interest, until: deadline) { end(.cancelled) }
   }
 
-  /// Forgets the delegate that waits: it hears no more. A task that waits keeps its deadline.
+  /// Removes the waiting delegate, which receives no more events. A waiting task keeps its deadline.
   public func unwatch() {
     loop.assertCurrent()
     guard case .delegate = waiter else { return }
@@ -113,12 +114,12 @@ public final class Channel: @unchecked Sendable {
     deadline = .never
   }
 
-  /// Ends the present wait, if any.
+  /// Cancels the present wait, if any.
   public func cancel() {
     end(.cancelled)
   }
 
-  /// False if there is nothing left to wait on.
+  /// Starts a wait. Returns false if the channel is closed or the poller fails.
   private func arm(_ interest: Interest, until deadline: Deadline) -> Bool {
     loop.assertCurrent()
     guard isOpen, register(interest) else { return false }
@@ -134,15 +135,16 @@ public final class Channel: @unchecked Sendable {
       registered = interest
       return true
     } catch {
-      return false  // out of memory or of epoll watches: the wait ends as cancelled, its connection closes
+      return false  // out of memory or of epoll watches: the wait ends as cancelled, and its connection closes
     }
   }
 
-  /// Called by the loop when the poller reports the descriptor.
+  /// Ends the wait as ready. The loop calls it when the poller reports the descriptor.
   func becameReady() {
     loop.assertCurrent()
     guard case .none = waiter else { return end(.ready) }
-    // No task waits at present. The descriptor is not watched until the next wait; otherwise the loop would spin.
+    // No task waits at present. The descriptor is not watched until the next wait, because otherwise the loop would
+    // spin.
     _ = register([])
   }
 
@@ -160,24 +162,24 @@ public final class Channel: @unchecked Sendable {
 
   // MARK: Bytes
 
-  /// What a read brought.
+  /// The result of a read.
   public enum Reading: Sendable, Equatable {
-    /// So many bytes were appended; fewer than asked for means that there are no more at present.
+    /// The number of appended bytes. Fewer than requested means that no more are available at present.
     case bytes(Int)
-    /// Nothing at present.
+    /// No bytes are available at present.
     case wouldBlock
-    /// The peer sends no more.
+    /// The peer has closed its sending side.
     case end
   }
 
-  /// Appends what can be read at once to `bytes`, at most `limit` of it.
+  /// Reads available bytes, at most `limit`, and appends them to `bytes`.
   public func receive(into bytes: inout [UInt8], atMost limit: Int) throws(SocketError) -> Reading {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { return .end }
     var count = 0
     bytes.append(addingCapacity: limit) { (output: inout OutputSpan<UInt8>) in
       unsafe output.withUnsafeMutableBufferPointer { buffer, initialized in
-        // `capacity` may be more than asked for: what the caller bounds, is bounded.
+        // The buffer may be larger than requested, but the read must not exceed the caller's limit.
         let room = min(limit, buffer.count - initialized)
         repeat {
           count = unsafe recv(raw, buffer.baseAddress?.advanced(by: initialized), room, 0)
@@ -191,13 +193,13 @@ public final class Channel: @unchecked Sendable {
     throw SocketError(during: "recv")
   }
 
-  /// Whether the peer has sent nothing that is unread, and no end: the socket is open and silent.
+  /// Whether the connection is open and the peer has sent no unread bytes.
   public var isQuiet: Bool { peek() < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) }
 
-  /// Whether bytes have arrived that have not been read.
+  /// Whether there are unread bytes.
   public var hasUnread: Bool { peek() > 0 }
 
-  /// Whether the peer sends no more, or is gone, and nothing is left to read.
+  /// Whether the peer has closed or reset the connection, and no bytes are left to read.
   public var isAtEnd: Bool {
     let count = peek()
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
@@ -210,7 +212,8 @@ public final class Channel: @unchecked Sendable {
     return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
   }
 
-  /// Sends what the kernel takes at once of `bytes`; returns how many it took, 0 if it takes none at present.
+  /// Sends as much of `bytes` as the kernel accepts now. Returns the number of bytes, which is 0 if it accepts none at
+  /// present.
   public func send(_ bytes: Span<UInt8>) throws(SocketError) -> Int {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }
@@ -226,7 +229,7 @@ public final class Channel: @unchecked Sendable {
     throw SocketError(during: "send")
   }
 
-  /// Sends what the kernel takes at once of `head` and, behind it, `body`, in one system call.
+  /// Sends as much of `head` followed by `body` as the kernel accepts now, in one system call.
   public func send(_ head: Span<UInt8>, _ body: Span<UInt8>) throws(SocketError) -> Int {
     loop.assertCurrent()
     guard !body.isEmpty else { return try send(head) }
@@ -234,7 +237,7 @@ public final class Channel: @unchecked Sendable {
     guard let raw = descriptor?.raw else { throw SocketError(call: "sendmsg", code: EPIPE) }
     let count = unsafe head.withUnsafeBufferPointer { head in
       unsafe body.withUnsafeBufferPointer { body in
-        // Safe: the kernel reads both within the call, and writes neither.
+        // Safe: the kernel only reads both buffers, and only within the call.
         let parts = unsafe [
           iovec(iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: head.count),
           iovec(iov_base: UnsafeMutableRawPointer(mutating: body.baseAddress), iov_len: body.count),
@@ -261,7 +264,7 @@ public final class Channel: @unchecked Sendable {
     }
   }
 
-  /// Bytes that were sent and that the peer has not acknowledged; 0 where the system does not tell.
+  /// The number of sent bytes that the peer has not acknowledged, or 0 if the system does not report it.
   public var unacknowledged: Int {
     loop.assertCurrent()
     var count: Int32 = 0
@@ -269,15 +272,14 @@ public final class Channel: @unchecked Sendable {
     return Int(count)
   }
 
-  /// Says that no more will be sent; reading goes on.
+  /// Closes the sending side of the connection; reading continues.
   public func shutdownWriting() {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { return }
     shutdown(raw, Int32(SHUT_WR))
   }
 
-  /// Lets `close` reset the connection rather than end it in good order, so that the peer knows that something is
-  /// missing.
+  /// Makes `close` reset the connection instead of closing it normally, so that the peer knows that data is missing.
   public func resetOnClose() {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { return }
@@ -285,7 +287,7 @@ public final class Channel: @unchecked Sendable {
     unsafe setsockopt(raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
   }
 
-  /// Closes the descriptor and frees its slot. A wait under way ends as cancelled.
+  /// Closes the descriptor and frees its slot. A pending wait ends as cancelled.
   public func close() {
     loop.assertCurrent()
     guard isOpen else { return }

@@ -1,34 +1,35 @@
 import Glibc
 
-/// Makes one connection to a host: finds its addresses and tries them in turn, each a little after the one before, until
-/// one is connected (Happy Eyeballs, RFC 8305). The first wins, the others are closed.
+/// A single connection attempt to a host (Happy Eyeballs, RFC 8305). The connector finds the host's addresses and tries
+/// them one after another, each a little later than the previous one, until one connects. The first success wins, and
+/// the other attempts are closed.
 ///
-/// The connector tries remembered addresses of a name at once. Unless these are very new, it looks the name up
-/// meanwhile and tries new addresses as well. So a changed address costs no more than one that does not respond.
-/// After a failure the connector looks the name up first.
+/// The connector tries cached addresses of a name at once. Unless they are very new, it looks the name up in parallel
+/// and also tries new addresses. So a changed address costs no more than one that does not respond. After a failure the
+/// connector looks the name up first.
 ///
 /// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
 public final class Connector: ChannelDelegate {
-  /// How the connection came out.
+  /// The result of a connection attempt.
   public typealias Outcome = Result<Channel, ConnectError>
 
-  /// How long an address may take before the next one is tried as well (RFC 8305 §5, "Connection Attempt Delay").
+  /// The time after which the next address is tried as well (RFC 8305 §5, "Connection Attempt Delay").
   static let attemptDelay = Duration.milliseconds(250)
 
-  /// How long a found address is good enough not to look up the name again.
+  /// The age up to which cached addresses are used without looking up the name again.
   static let freshness = Duration.seconds(1)
 
-  /// How long a found address is tried without waiting for the name to be looked up.
+  /// The age up to which cached addresses are tried before the look-up has finished.
   static let lifetime = Duration.seconds(30)
 
-  /// How long a look-up may take until addresses past their lifetime are tried all the same.
+  /// The time after which a slow look-up makes the connector try addresses past their lifetime.
   static let patience = Duration.seconds(1)
 
-  /// How much longer than the timer each attempt waits: the timer is to end them all.
+  /// The time by which the deadline of each attempt exceeds the connector's deadline, so that the timer ends them all.
   private static let margin = Duration.seconds(1)
 
-  /// Bytes that the kernel takes in either direction (it reckons with twice as many for itself): at 50 ms to the peer,
-  /// 2.6 MB/s. Without it, the kernel takes megabytes of a response whose reader is slow.
+  /// The size in bytes of the kernel's buffer in each direction (the kernel reserves twice as much for itself): at 50
+  /// ms to the peer, 2.6 MB/s. With its default, the kernel buffers megabytes of a response with a slow reader.
   public static let socketBuffer = 131_072
 
   private let loop: IOLoop
@@ -44,15 +45,15 @@ public final class Connector: ChannelDelegate {
   private var failures: [(address: SocketAddress, error: SocketError)] = []
   private var isResolving = false
   private var resolutionError: ResolutionError?
-  /// Addresses past their lifetime, for want of better ones.
+  /// Cached addresses past their lifetime, which are tried if there are no better ones.
   private var stale: [SocketAddress] = []
   private var report: ((Outcome) -> Void)?
 
-  /// Begins to connect.
+  /// Starts to connect.
   /// - Parameters:
   ///   - host: A name or an IP address.
-  ///   - deadline: When to give up.
-  ///   - report: Told the outcome, once, on the loop and never before this returns.
+  ///   - deadline: The time to give up.
+  ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
   public init(
     to host: String, port: UInt16, loop: IOLoop, resolver: NameResolver, until deadline: Deadline,
     report: @escaping (Outcome) -> Void
@@ -67,10 +68,10 @@ public final class Connector: ChannelDelegate {
     timer.sleep(until: loop.now, self)
   }
 
-  /// Whether nothing has happened yet but that the name is being looked up.
+  /// Whether the connector waits for the first look-up of the name and has tried no address.
   public var isWaitingForName: Bool { isResolving && attempts.isEmpty && failures.isEmpty }
 
-  /// Gives up, without a report.
+  /// Gives up without a report.
   public func cancel() {
     loop.assertCurrent()
     report = nil
@@ -111,7 +112,7 @@ public final class Connector: ChannelDelegate {
 
   // MARK: Attempts
 
-  /// Tries the next address, if there is one; ends if nothing is left to hope for.
+  /// Tries the next address, if there is one. Reports the failure if no attempt and no look-up is left.
   private func tryNext() {
     while let address = order.next() {
       do throws(SocketError) {
@@ -138,7 +139,7 @@ public final class Connector: ChannelDelegate {
 
   // MARK: Events
 
-  /// Called by the loop: an attempt has come to an end, or it is time for the next.
+  /// Handles the end of an attempt, or the time for the next one.
   public func channel(_ channel: Channel, became readiness: Readiness) {
     loop.assertCurrent()
     guard report != nil else { return }
@@ -195,7 +196,7 @@ public final class Connector: ChannelDelegate {
 }
 
 extension Channel {
-  /// Why an attempt to connect has failed; nil if it has not.
+  /// Returns the error of a connection attempt, or nil if it succeeded.
   fileprivate func connectionError(_ readiness: Readiness) -> SocketError? {
     guard readiness == .ready else { return SocketError(call: "connect", code: ECANCELED) }
     var code: Int32 = 0
@@ -208,14 +209,14 @@ extension Channel {
 }
 
 extension Descriptor {
-  /// Milliseconds for which sent bytes may stay unacknowledged before the kernel gives the connection up (tcp(7)): a
-  /// peer that is gone without a word is noticed within 5 s.
+  /// The milliseconds after which the kernel closes a connection with unacknowledged bytes (tcp(7)), so that a peer
+  /// that vanished is noticed within 5 s.
   private static let unacknowledged: Int32 = 4500
 
-  /// Seconds of silence after which the kernel asks whether the peer is there.
+  /// The seconds of silence after which the kernel probes the peer.
   private static let keepAliveIdle: Int32 = 30
 
-  /// A socket that has begun to connect.
+  /// Returns a socket that has started to connect.
   fileprivate static func connecting(to address: SocketAddress) throws(SocketError) -> Descriptor {
     let descriptor = try Descriptor.socket(family: address.family)
     let tcp = Int32(IPPROTO_TCP)
@@ -234,27 +235,27 @@ extension Descriptor {
   }
 }
 
-/// No connection to a host could be made.
+/// The error when no connection to a host could be made.
 public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// What stood in the way.
+  /// The kind of failure.
   public enum Cause: Sendable, Equatable {
     /// The name does not resolve.
     case unknownHost
-    /// The resolver did not answer in time.
+    /// The resolver did not respond in time.
     case resolverTimedOut
-    /// The host answered, and refused.
+    /// The host refused the connection.
     case refused
-    /// There is no way to it.
+    /// There is no route to the host.
     case unroutable
-    /// The host did not answer in time.
+    /// The host did not respond in time.
     case timedOut
     /// This system refused for another reason, for example because it has no free descriptors.
     case failed
   }
 
-  /// What stood in the way.
+  /// The kind of failure.
   public let cause: Cause
-  /// One sentence: the host, and what happened with each of its addresses.
+  /// One sentence with the host, and what happened with each of its addresses.
   public let description: String
 
   init(_ cause: Cause, _ description: String) {
@@ -262,7 +263,7 @@ public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible 
     self.description = description
   }
 
-  /// What came of all addresses of `host`; the first one that says most decides about the cause.
+  /// Creates an error from the failures of all addresses of `host`. The most informative failure determines the cause.
   init(_ host: String, _ failures: [(address: SocketAddress, error: SocketError)]) {
     let causes = failures.map { Cause($0.error) }
     let found = [Cause.refused, .timedOut, .unroutable, .failed].first { causes.contains($0) } ?? .failed

@@ -1,16 +1,16 @@
 import Glibc
 
-/// Sole owner of a file descriptor: closed when the value ends, never twice.
+/// The sole owner of a file descriptor, which is closed exactly once, when the value ends.
 public struct Descriptor: ~Copyable, Sendable {
-  /// The number the kernel knows it by; valid for as long as this value lives.
+  /// The kernel's number of the descriptor, valid as long as this value lives.
   public let raw: Int32
 
-  /// Takes over `raw`. From now on only this descriptor may close it.
+  /// Takes ownership of `raw`. From now on only this value may close it.
   public init(owning raw: Int32) {
     self.raw = raw
   }
 
-  /// A second descriptor of the same open file, closed on exec.
+  /// Returns a second descriptor of the same open file, with close-on-exec.
   public borrowing func duplicate() throws(SocketError) -> Descriptor {
     let copy = fcntl(raw, F_DUPFD_CLOEXEC, 0)
     guard copy >= 0 else { throw SocketError(during: "dup") }
@@ -21,12 +21,13 @@ public struct Descriptor: ~Copyable, Sendable {
     close(raw)
   }
 
-  /// Whether the system grants so many further descriptors at once.
+  /// Returns whether the system grants `count` further descriptors at once.
   public static func areAvailable(_ count: Int) -> Bool {
     var opened: [Int32] = []
     defer { for descriptor in opened { close(descriptor) } }
     while opened.count < count {
-      // A socket of its own counts against the limits of the process and of the system; a duplicate only against one.
+      // A new socket counts against the limits of the process and of the system. A duplicate counts only against the
+      // first.
       let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
       guard descriptor >= 0 else { return false }
       opened.append(descriptor)
@@ -36,7 +37,7 @@ public struct Descriptor: ~Copyable, Sendable {
 }
 
 extension Descriptor {
-  /// A socket for a stream, non-blocking and closed on exec from its first moment.
+  /// Returns a new stream socket, non-blocking and with close-on-exec from the start.
   static func socket(family: Int32) throws(SocketError) -> Descriptor {
     let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     let raw = Glibc.socket(family, type, 0)
@@ -44,7 +45,7 @@ extension Descriptor {
     return Descriptor(owning: raw)
   }
 
-  /// Sets a socket option that is a number.
+  /// Sets a socket option with an integer value.
   borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
     var value = value
     guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
@@ -54,7 +55,7 @@ extension Descriptor {
 }
 
 extension SocketAddress {
-  /// The address family, as socket(2) wants it.
+  /// The address family as a constant for socket(2).
   var family: Int32 {
     switch self {
     case .ip(_, _, .v4): AF_INET
@@ -64,29 +65,29 @@ extension SocketAddress {
   }
 }
 
-/// A system call on a socket failed: which one, and why.
+/// The error of a system call on a socket.
 public struct SocketError: Error, Equatable, CustomStringConvertible {
-  /// Name of the call, as in its manual page.
+  /// The name of the call, as in its manual page.
   public let call: String
 
-  /// The `errno` that it left.
+  /// The `errno` after the call.
   public let code: Int32
 
-  /// Takes `errno` as the call that has just failed left it.
+  /// Creates an error with the present `errno`, directly after the failed call.
   public init(during call: String) {
     self.call = call
     self.code = errno
   }
 
-  /// An error with a code known already.
+  /// Creates an error with a given code.
   public init(call: String, code: Int32) {
     self.call = call
     self.code = code
   }
 
-  /// `bind: Address already in use`.
+  /// The error as text, such as `bind: Address already in use`.
   public var description: String {
-    // strerror is thread-safe in glibc since 2.32, and never null.
+    // strerror is thread-safe in glibc since 2.32, and never returns null.
     let text = unsafe String(cString: strerror(code))
     return "\(call): \(text)"
   }

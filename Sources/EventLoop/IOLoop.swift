@@ -4,21 +4,22 @@ import Glibc
 import HeapModule
 import Locks
 
-/// One thread that serves many descriptors: it waits until some are ready, tells who waits for them, and runs the
-/// tasks that prefer it until they wait again. A task executor, so that `async` code never leaves the thread.
+/// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the
+/// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
-/// The thread is its own. Everything but `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is confined to it.
+/// The loop has its own thread. Everything except `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is
+/// confined to it.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
-  // Sendable: what other threads may touch is in `mailbox`, behind its lock; the rest is confined to the thread.
+  // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
 
-  /// Which system interface tells about readiness.
+  /// The system interface for readiness events.
   public enum PollerKind: String, Sendable, CaseIterable {
     /// epoll(7), Linux only.
     case epoll
-    /// poll(2), everywhere.
+    /// poll(2), on all systems.
     case poll
 
-    /// `epoll` where there is one.
+    /// The default: `epoll` on Linux, else `poll`.
     public static var platformDefault: PollerKind {
       #if os(Linux)
         .epoll
@@ -40,22 +41,22 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private var timers = Heap<TimerEntry>()
   private var endings: [() -> Void] = []
   private var isStopped = false
-  /// Set before any other object knows the loop.
+  /// The loop's thread, set before any other object knows the loop.
   private var thread: Thread?
 
-  /// Counts the connections for which the loop would wait for ever.
+  /// The count of connections without a deadline.
   let deadlineCount = DeadlineCount()
 
-  /// Connections that had no deadline at the end of the last turn: always 0, unless this program has a defect. From any
-  /// thread.
+  /// The number of connections without a deadline at the end of the last turn: always 0, unless this program has a
+  /// defect. Any thread may read it.
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
 
-  /// How often the loop has waited: tells a loop that spins from one that rests.
+  /// The number of waits of the loop, which shows whether a loop spins or rests.
   private(set) var turns = 0
-  /// Entries in the heap, those of channels that are gone included.
+  /// The number of entries in the heap, including those of closed channels.
   var timerCount: Int { timers.count }
 
-  /// Channels that are open.
+  /// The number of open channels.
   var channelCount: Int { slots.count - freeSlots.count }
 
   private struct TimerEntry: Comparable {
@@ -64,9 +65,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     static func < (left: TimerEntry, right: TimerEntry) -> Bool { left.deadline < right.deadline }
   }
 
-  /// Makes a loop and starts it on a thread of its own.
+  /// Creates a loop and starts it on its own thread.
   ///
-  /// Throws when the system has no descriptors left for the poller and the wake-up pipe, or grants no thread.
+  /// Throws if the system has no descriptors left for the poller and the wake-up pipe, or refuses a thread.
   public static func start(label: String, poller kind: PollerKind = .platformDefault) throws(SocketError) -> IOLoop {
     let loop = try IOLoop(kind)
     do throws(Thread.Refused) {
@@ -97,12 +98,12 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   // MARK: From any thread
 
-  /// Whether the calling thread is the loop's.
+  /// Whether the calling thread is the loop's thread.
   public var isCurrent: Bool {
     unsafe cplatform_current_loop() == Unmanaged.passUnretained(self).toOpaque()
   }
 
-  /// Runs a job of a task that prefers this loop, on its thread.
+  /// Runs a job of a task that prefers this loop on the loop's thread.
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     if isCurrent {
@@ -112,14 +113,15 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Runs `action` on the loop's thread, in the order of the calls. False, and nothing is run, if the loop has ended.
+  /// Runs `action` on the loop's thread, in the order of the calls. Returns false without running it if the loop has
+  /// ended.
   @discardableResult
   public func post(_ action: @escaping @Sendable () -> Void) -> Bool {
     mailbox.post(.action(action))
   }
 
-  /// Runs `action` on the loop's thread and waits for it; does nothing if the loop has ended. Not from a loop: two that
-  /// wait for each other wait for ever.
+  /// Runs `action` on the loop's thread and waits for it. Does nothing if the loop has ended. Do not call it on a loop:
+  /// two loops that wait for each other would wait forever.
   public func performAndWait(_ action: @escaping @Sendable () -> Void) {
     let done = DispatchSemaphore(value: 0)
     let isPosted = post {
@@ -129,43 +131,44 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     if isPosted { done.wait() }
   }
 
-  /// Lets the loop end after its present turn. Descriptors still open are closed.
+  /// Ends the loop after its present turn, and closes its open descriptors.
   public func stop() {
     post { self.isStopped = true }
   }
 
-  /// Lets the loop end, and waits until its thread has. A process must not run its exit handlers, such as OpenSSL's,
-  /// while a loop still closes its connections. Once, and not from a loop.
+  /// Ends the loop, and waits until its thread has ended. A process must not run its exit handlers, such as OpenSSL's,
+  /// while a loop still closes its connections. Call it once, and not on a loop.
   public func stopAndWait() {
     stop()
     thread?.join()
   }
 
-  /// Stops a debug build if the calling thread is not the loop's: methods that are confined to it begin with this.
+  /// Stops a debug build if the calling thread is not the loop's. Every method that is confined to the loop calls it
+  /// first.
   public func assertCurrent() {
     assert(isCurrent, "called from outside the event loop")
   }
 
   // MARK: On the loop
 
-  /// Takes a descriptor, which must be non-blocking, into the loop's care.
+  /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel.
   public func open(_ descriptor: consuming Descriptor) -> Channel {
     makeChannel(consume descriptor, isConnection: false)
   }
 
-  /// Takes the socket of a connection into the loop's care. From the end of the present turn to its close it must always
-  /// wait for something with a deadline.
+  /// Takes ownership of a connection's socket. From the end of the present turn until it closes, the connection must
+  /// always have a deadline.
   public func openConnection(_ descriptor: consuming Descriptor) -> Channel {
     makeChannel(consume descriptor, isConnection: true)
   }
 
-  /// A channel without a descriptor, for waits that only a deadline or `cancel` ends. To be closed like any other.
+  /// Returns a channel without a descriptor, for waits that only a deadline or `cancel` ends. The caller must close it.
   public func openTimer() -> Channel {
     makeChannel(nil, isConnection: false)
   }
 
-  /// Runs `action` at the end of the present turn, when all that was ready is dealt with and no job is left: what many
-  /// of them have to say can go out at once.
+  /// Runs `action` at the end of the present turn, after all ready descriptors and all jobs, so that the output of many
+  /// of them can be sent together.
   public func atEndOfTurn(_ action: @escaping () -> Void) {
     assertCurrent()
     endings.append(action)
@@ -203,12 +206,13 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     freeSlots.append(channel.token.index)
   }
 
-  /// Sees to it that the channel hears of its deadline. Most deadlines are moved before they come: an entry that is
-  /// early enough already is left alone, and put right when it comes up.
+  /// Ensures that the channel's wait ends at its deadline. Most deadlines are moved before they pass, so an entry that
+  /// is early enough stays as it is, and is corrected when it fires.
   func schedule(_ channel: Channel) {
     assertCurrent()
     guard channel.deadline < channel.queuedDeadline else { return }
-    // Short connections leave entries that come up long after them: more of those than of others are thrown out.
+    // Short connections leave entries that fire long after their close, so the loop discards them when they are the
+    // majority.
     if timers.count > 2 * slots.count + 64 { discardStaleTimers() }
     channel.queuedDeadline = channel.deadline
     timers.insert(TimerEntry(deadline: channel.deadline, token: channel.token))
@@ -245,7 +249,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private func wake(_ token: SlotToken) {
     guard token != Self.mailboxToken else { return open(mailbox.take()) }
     channel(token)?.becameReady()
-    // A task that became runnable goes first: its connection's bytes are warm in the cache.
+    // A task that became runnable runs first, because its connection's bytes are in the cache.
     runJobs()
   }
 
@@ -262,7 +266,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Runs the jobs there are and those that they enqueue.
+  /// Runs all jobs, including those that they enqueue.
   private func runJobs() {
     var next = 0
     while next < jobs.count {
@@ -272,7 +276,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     jobs.removeAll(keepingCapacity: true)
   }
 
-  /// What ends a turn may bring about more to do in it.
+  /// Runs the actions for the end of the turn, which may enqueue more jobs and actions for the same turn.
   private func endTurn() {
     while !endings.isEmpty {
       let actions = endings
@@ -296,7 +300,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Milliseconds until the first deadline, rounded up so that it has passed when the wait ends; -1 without one.
+  /// Returns the milliseconds until the first deadline, rounded up so that it has passed after the wait, or -1 without
+  /// one.
   private func timeout() -> Int32 {
     guard let first = timers.min, first.deadline != .never else { return -1 }
     let left = first.deadline.nanoseconds.subtractingReportingOverflow(now.nanoseconds)

@@ -2,18 +2,18 @@ import CPlatform
 import Glibc
 
 extension Listener {
-  /// Length of the kernel's queue of connections that wait to be accepted; it takes the lesser of this and
+  /// The length of the kernel's queue of connections to accept. The kernel uses the minimum of this and
   /// `net.core.somaxconn`.
   private static let backlog: Int32 = 4096
 
-  /// Opens an endpoint: for each of its addresses one listener for each of `loops` loops.
+  /// Opens an endpoint, with one listener per address for each of `loops` loops.
   ///
-  /// TCP listeners of one address are sockets of their own (`SO_REUSEPORT`), over which the kernel spreads the
-  /// connections. A Unix-domain socket is one, shared.
+  /// Each TCP listener of an address has its own socket (`SO_REUSEPORT`), and the kernel distributes the connections.
+  /// The listeners of a Unix-domain socket share one socket.
   ///
-  /// - Parameter writeProgress: How long the server waits for a peer that takes nothing of a response. The kernel gives
-  ///   such a peer up a little later, also on behalf of connections that the server has closed already.
-  /// - Throws: When the name does not resolve, or an address is in use, not this machine's or not permitted.
+  /// - Parameter writeProgress: How long the server waits for a peer that reads nothing of a response. The kernel drops
+  ///   such a peer a little later, also for connections that the server has already closed.
+  /// - Throws: If the name does not resolve, or an address is in use, not this machine's or not permitted.
   public static func open(
     _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30)
   ) throws(ListenError) -> [[Listener]] {
@@ -63,24 +63,24 @@ extension Listener {
 
   // MARK: TCP
 
-  /// Bytes that the kernel takes for a peer that does not read (it reckons with twice as many for itself). Without it,
-  /// it takes megabytes, and keeps them after the connection is closed.
+  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). With its
+  /// default, the kernel buffers megabytes, and keeps them after the connection is closed.
   private static let sendBuffer: Int32 = 65_536
 
-  /// Bytes that the kernel takes of what the server does not read (again twice as many for itself): more than the longest
-  /// head. Without it, the kernel takes megabytes for each connection whose request waits.
+  /// The bytes that the kernel buffers while the server does not read (it also reserves twice as much): more than the
+  /// longest header section. With its default, the kernel buffers megabytes for each connection with a waiting request.
   private static let receiveBuffer: Int32 = 32_768
 
-  /// What the listeners of one endpoint share.
+  /// The common options of the listeners of one endpoint.
   struct Opening {
     let loops: Int
-    /// Milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel gives up
-    /// (TCP_USER_TIMEOUT, tcp(7)). It bounds what a closed connection leaves in the kernel; an open one has the server's
-    /// own deadline, which must come first.
+    /// The milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel
+    /// drops the connection (TCP_USER_TIMEOUT, tcp(7)). It limits what a closed connection leaves in the kernel. An
+    /// open connection has the server's own deadline, which must come first.
     var unacknowledged: Int32 = 35_000
   }
 
-  /// By how much the kernel's patience exceeds the server's.
+  /// The time by which the kernel's timeout exceeds the server's.
   private static let margin = Duration.seconds(5)
 
   private static func milliseconds(_ duration: Duration) -> Int32 {
@@ -90,14 +90,15 @@ extension Listener {
   }
 
   private static func openTCP(_ host: String, port: UInt16, _ opening: Opening) throws -> [[Listener]] {
-    // IPv4 first, where ports are scarce: a closed connection of any program's keeps its port from a listener on all
-    // addresses for a minute. What the system finds there is mostly free for IPv6, the other way round it is not.
+    // IPv4 first, where ports are scarce: a closed connection of any program blocks its port for a minute for a
+    // listener on all addresses. A port that is free for IPv4 is mostly free for IPv6, but not the other way round.
     let any = [
       SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: port, family: .v4),
       .ip(IPAddress(bits: 0), port: port, family: .v6),
     ]
     let addresses = host == "*" ? any : try resolve(host, port: port)
-    // A port that the system picks for the first address may be taken on the next: then it is to pick another.
+    // A port that the system picks for the first address may be in use on the next. Then the system has to pick another
+    // port.
     for _ in 0..<attempts where port == 0 {
       do {
         return try openTCP(addresses, opening)
@@ -110,7 +111,7 @@ extension Listener {
 
   private static let attempts = 15
 
-  /// Opens those of `addresses` that this machine has, all on the same port.
+  /// Opens those of `addresses` that belong to this machine, all on the same port.
   static func openTCP(_ addresses: [SocketAddress], _ opening: Opening) throws -> [[Listener]] {
     var found: [[Listener]] = []
     var failure = SocketError(call: "socket", code: EAFNOSUPPORT)
@@ -120,7 +121,7 @@ extension Listener {
       do {
         found.append(try openTCP(address, opening))
       } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) {
-        // `localhost` is ::1 as well in many a container that has no IPv6.
+        // `localhost` is also ::1 in many containers without IPv6.
         failure = error
       }
     }
@@ -129,8 +130,8 @@ extension Listener {
   }
 
   private static func openTCP(_ address: SocketAddress, _ opening: Opening) throws -> [Listener] {
-    // With SO_REUSEPORT a second server of the same user would bind as well and silently take half of the
-    // connections: a first socket without it finds out.
+    // With SO_REUSEPORT a second server of the same user would also bind, and silently take half of the connections. A
+    // first socket without the option detects this.
     _ = try bound(to: address, opening, sharing: false)
     var listeners: [Listener] = []
     var address = address
@@ -149,7 +150,7 @@ extension Listener {
     try descriptor.set(SOL_SOCKET, SO_REUSEADDR, 1)
     if sharing { try descriptor.set(SOL_SOCKET, SO_REUSEPORT, 1) }
     if address.family == AF_INET6 { try descriptor.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-    // Inherited by every accepted connection: no system call for each.
+    // Every accepted connection inherits these options, which saves system calls.
     try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     try descriptor.set(SOL_SOCKET, SO_SNDBUF, sendBuffer)
     try descriptor.set(SOL_SOCKET, SO_RCVBUF, receiveBuffer)
@@ -196,10 +197,10 @@ extension SocketAddress {
 }
 
 extension Listener {
-  /// Owner and group may connect; the folder's permissions decide who else reaches it.
+  /// The mode of the socket file: owner and group may connect. The folder's permissions decide who else can reach it.
   private static let socketMode: mode_t = 0o660
 
-  /// Opens a Unix-domain socket, and replaces one that no process listens on any more.
+  /// Opens a Unix-domain socket, and replaces a socket file without a listening process.
   static func openUnix(_ path: String, loops: Int) throws -> [Listener] {
     let address = SocketAddress.unix(path: path)
     let descriptor = try Descriptor.socket(family: AF_UNIX)
@@ -216,12 +217,12 @@ extension Listener {
     unsafe chmod(path, socketMode)
     var listeners: [Listener] = []
     for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address)) }
-    // One of them removes the file.
+    // Only this listener removes the file.
     listeners.append(try listening(consume descriptor, at: address, file: file))
     return listeners
   }
 
-  /// Whether no process listens on the socket at this address.
+  /// Returns whether no process listens on the socket at this address.
   private static func isLeftOver(_ address: SocketAddress) throws(SocketError) -> Bool {
     let probe = try Descriptor.socket(family: AF_UNIX)
     let result = unsafe try address.withSocketAddress { unsafe connect(probe.raw, $0, $1) }
@@ -231,13 +232,13 @@ extension Listener {
 
 /// The file of a Unix-domain socket that this process has bound.
 ///
-/// The kernel keeps the file's inode for as long as the socket is open, so no other file gets its number meanwhile.
+/// The kernel keeps the file's inode as long as the socket is open, so no other file gets its number meanwhile.
 struct SocketFile {
   private let path: String
   private let device: dev_t
   private let inode: ino_t
 
-  /// The file at `path`, which must have been bound just now; nil if it is gone again.
+  /// Identifies the file at `path`, which must have been bound just now. Returns nil if it is already gone.
   init?(_ path: String) {
     guard let status = lstat(path) else { return nil }
     self.path = path
@@ -245,19 +246,19 @@ struct SocketFile {
     inode = status.st_ino
   }
 
-  /// Removes the file, unless another one has taken its place: a successor's socket, or whatever an operator put there.
+  /// Removes the file, unless another file has replaced it: a successor's socket, or a file of the operator.
   func remove() {
     guard let status = lstat(path), status.st_dev == device, status.st_ino == inode else { return }
     unsafe unlink(path)
   }
 }
 
-/// What lies where a Unix-domain socket should be, if it is not a socket.
+/// A file other than a socket at the path for a Unix-domain socket.
 struct PathObstacle: Error, CustomStringConvertible {
   /// A clause for `ListenError`.
   let description: String
 
-  /// Nil if there is a socket, or nothing, at `path`.
+  /// Returns nil if there is a socket, or nothing, at `path`.
   init?(at path: String) {
     guard let status = lstat(path) else { return nil }
     let kind: String
@@ -275,20 +276,20 @@ struct PathObstacle: Error, CustomStringConvertible {
   }
 }
 
-/// The file at `path` itself, also if it is a symbolic link.
+/// Returns the status of the file at `path` itself, also if it is a symbolic link.
 private func lstat(_ path: String) -> stat? {
   var status = stat()
   return unsafe Glibc.lstat(path, &status) == 0 ? status : nil
 }
 
-/// A listener could not be opened.
+/// The error when a listener cannot be opened.
 public struct ListenError: Error, Equatable, CustomStringConvertible {
-  /// What was to be listened on.
+  /// The endpoint that failed.
   public let endpoint: Endpoint
 
-  /// Why that failed, and how to fix it.
+  /// The reason, and how to fix it.
   public let reason: String
 
-  /// One sentence.
+  /// One sentence for the operator.
   public var description: String { "Cannot listen on \(endpoint): \(reason)." }
 }

@@ -1,29 +1,30 @@
 import CPlatform
 import Glibc
 
-/// A listening socket on one event loop: hands over each connection that it accepts.
+/// A listening socket on one event loop, which passes each accepted connection to its owner.
 public final class Listener: ChannelDelegate, @unchecked Sendable {
-  // Sendable: made on one thread, handed once to its loop by `start`, confined to it from then on.
+  // Sendable: made on one thread, passed once to its loop by `start`, and confined to the loop from then on.
 
-  /// Whom a listener serves. All of it is called on the loop.
+  /// The receiver of a listener's connections. The listener calls its methods on the loop.
   public protocol Owner: AnyObject {
-    /// A connection was accepted; the descriptor is non-blocking.
+    /// Receives an accepted connection; the descriptor is non-blocking.
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress)
-    /// Accepting failed for want of descriptors or memory; it pauses for `Listener.backOff` and tries again.
+    /// Receives an error of accept for lack of descriptors or memory. The listener retries after `Listener.backOff`.
     func listener(_ listener: Listener, pausedAfter error: SocketError)
   }
 
-  /// Where it listens, with the port that the system picked if 0 was asked for.
+  /// The address of the socket, with the port that the system picked if 0 was requested.
   public let address: SocketAddress
 
-  /// How long accepting rests when the system has no descriptors left: connections wait in the kernel's queue
-  /// meanwhile, and the loop serves those that it has instead of spinning.
+  /// The pause after accepting fails for lack of descriptors. Meanwhile connections wait in the kernel's queue, and the
+  /// loop serves its present connections instead of spinning.
   public static let backOff = Duration.milliseconds(100)
 
-  /// Connections accepted in one go, so that a flood of new ones does not starve those being served.
+  /// The maximum number of connections accepted at once, so that a flood of new connections does not starve the present
+  /// ones.
   private static let batch = 64
 
-  /// The file of a Unix-domain socket, for the one of its listeners that removes it.
+  /// The file of a Unix-domain socket, for the one listener that removes it.
   private let file: SocketFile?
   private var descriptor: Descriptor?
   private var channel: Channel?
@@ -35,7 +36,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     self.file = file
   }
 
-  /// Begins to accept, on `loop`'s thread.
+  /// Starts to accept, on `loop`'s thread.
   public func start(on loop: IOLoop, for owner: any Owner) {
     loop.assertCurrent()
     guard let descriptor = descriptor.take() else { return }
@@ -45,11 +46,12 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     channel.watch(until: .never, self)
   }
 
-  /// Called by the loop when connections are waiting, or the back-off is over.
+  /// Handles waiting connections, or the end of the backoff.
   public func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
     if readiness == .cancelled {
-      // Closed; or the poller could not take it for want of memory, and may later.
+      // The channel is closed, or the poller could not watch it for lack of memory. In the second case, try again
+      // later.
       if channel.raw >= 0 { channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self) }
     } else if accept(atMost: Self.batch) {
       channel.watch(until: .never, self)
@@ -58,10 +60,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Lets no further connection requests in; those that the kernel has acknowledged can still be accepted.
+  /// Refuses further connection requests. Connections that the kernel has acknowledged can still be accepted.
   ///
-  /// Closing a listener resets what is queued on it, so a drain takes three steps: this, a round trip's time for
-  /// handshakes under way, and `acceptRestAndClose`.
+  /// Closing a listener resets the connections in its queue, so a drain takes three steps: this function, a round
+  /// trip's time for pending TCP handshakes, and `acceptRestAndClose`.
   public func refuseConnectionRequests() {
     guard let channel else { return }
     channel.loop.assertCurrent()
@@ -71,7 +73,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Accepts all that wait, and closes.
+  /// Accepts all waiting connections, and closes the listener.
   public func acceptRestAndClose() {
     channel?.loop.assertCurrent()
     _ = accept(atMost: .max)
@@ -79,13 +81,13 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     channel = nil
   }
 
-  /// Without an owner the connection closes.
+  /// Passes a connection to the owner. Without an owner the connection closes.
   private func handOver(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
     guard let owner else { return }
     owner.listener(self, accepted: descriptor, from: peer)
   }
 
-  /// False when the system has nothing left to accept with.
+  /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
   private func accept(atMost limit: Int) -> Bool {
     guard let channel else { return true }
     for _ in 0..<limit {
@@ -99,7 +101,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
       case EAGAIN, EWOULDBLOCK:
         return true
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
-        continue  // an error of the one connection, gone before it was accepted (accept(2), "Error handling")
+        continue  // an error of this connection, which ended before it was accepted (accept(2), "Error handling")
       default:
         // EMFILE, ENFILE, ENOBUFS, ENOMEM. An unexpected error pauses the listener too, so that the loop does not spin.
         owner?.listener(self, pausedAfter: SocketError(during: "accept"))

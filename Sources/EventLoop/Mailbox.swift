@@ -1,7 +1,7 @@
 import Glibc
 import Locks
 
-/// What other threads have for an event loop: jobs and actions, in order, with a pipe that wakes it.
+/// A queue of jobs and actions from other threads for an event loop, in order, with a pipe that wakes the loop.
 final class Mailbox: Sendable {
   enum Letter: Sendable {
     case job(UnownedJob)
@@ -36,7 +36,7 @@ final class Mailbox: Sendable {
 
   var readEnd: Int32 { reading.raw }
 
-  /// False if the mailbox is closed.
+  /// Adds a letter. Returns false if the mailbox is closed.
   func post(_ letter: Letter) -> Bool {
     let (isTaken, mustWake) = state.withLock { state in
       guard !state.isClosed else { return (false, false) }
@@ -50,11 +50,11 @@ final class Mailbox: Sendable {
 
   private func wake() {
     var byte: UInt8 = 1
-    // Cannot fail for want of room: there is at most one byte in the pipe.
+    // The pipe cannot be full, because it contains at most one byte.
     _ = unsafe write(writing.raw, &byte, 1)
   }
 
-  /// Takes no more letters, and gives those that there are.
+  /// Closes the mailbox and returns the letters in it.
   func close() -> [Letter] {
     state.withLock { state in
       state.isClosed = true

@@ -2,27 +2,27 @@ import CPlatform
 import Glibc
 import Locks
 
-/// Finds addresses for names without holding up its event loop, and remembers them for a while.
+/// A resolver that finds the addresses of names without blocking its event loop, and caches them for a while.
 ///
-/// The system's resolver blocks, so each look-up has a thread of its own. Concurrent requests for the same name share
-/// one look-up, so a resolver that hangs blocks one thread for each name.
+/// The system's resolver blocks, so each look-up has its own thread. Concurrent requests for the same name share one
+/// look-up, so a resolver that hangs blocks one thread for each name.
 ///
 /// Confined to its loop. Only `init` may run elsewhere.
 public final class NameResolver: @unchecked Sendable {
-  // Sendable by confinement: what another thread finds out comes back by `loop.post`.
+  // Sendable by confinement: another thread returns its result by `loop.post`.
 
-  /// How a name is looked up, on a thread that may block.
+  /// A function that looks up a name, on a thread that may block.
   public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
 
-  /// What a look-up found.
+  /// The result of a look-up.
   public typealias Outcome = Result<[SocketAddress], ResolutionError>
 
-  /// Addresses that a look-up found earlier.
+  /// The cached addresses of an earlier look-up.
   struct Memory {
     let addresses: [SocketAddress]
-    /// When they were found.
+    /// The time of the look-up.
     let found: Deadline
-    /// Whether none of them led anywhere the last time.
+    /// Whether no connection to any of them succeeded the last time.
     var isDoubtful = false
   }
 
@@ -36,30 +36,31 @@ public final class NameResolver: @unchecked Sendable {
   var memories: [Name: Memory] = [:]
   private var waiting: [Name: [(Outcome) -> Void]] = [:]
 
-  /// A resolver for `loop`, which asks the system.
+  /// Creates a resolver for `loop` that calls the system's resolver.
   public convenience init(loop: IOLoop) {
     self.init(loop: loop) { host, port throws(ResolutionError) in try resolve(host, port: port) }
   }
 
-  /// A resolver for `loop` with a way of its own to look up names.
+  /// Creates a resolver for `loop` with its own look-up function.
   public init(loop: IOLoop, lookUp: @escaping LookUp) {
     self.loop = loop
     self.lookUp = lookUp
   }
 
-  /// What is remembered of a name.
+  /// Returns the cached addresses of a name.
   func memory(of host: String, port: UInt16) -> Memory? {
     loop.assertCurrent()
     return memories[Name(host: host, port: port)]
   }
 
-  /// Notes that no address of a name leads anywhere: it is to be looked up before those are tried again.
+  /// Records that no address of a name could be connected to, so the next connection looks the name up before it tries
+  /// them.
   func doubt(_ host: String, port: UInt16) {
     loop.assertCurrent()
     memories[Name(host: host, port: port)]?.isDoubtful = true
   }
 
-  /// Looks a name up and tells `completion` on the loop, later; a failure leaves what is remembered as it is.
+  /// Looks a name up and later calls `completion` on the loop. A failure leaves the cached addresses unchanged.
   func find(_ host: String, port: UInt16, _ completion: @escaping (Outcome) -> Void) {
     loop.assertCurrent()
     let name = Name(host: host, port: port)
@@ -85,16 +86,17 @@ public final class NameResolver: @unchecked Sendable {
   }
 }
 
-/// A name did not resolve.
+/// The error when a name does not resolve.
 public struct ResolutionError: Error, Sendable, Equatable {
-  /// Which name, and why, in the words of the system's resolver.
+  /// The name and the reason, as the system's resolver words it.
   public let reason: String
 
-  /// An error with a reason.
+  /// Creates an error with a reason.
   public init(reason: String) { self.reason = reason }
 }
 
-/// The TCP addresses that `host`, a name or an address, stands for. Blocks: not for an event loop's thread, but at start.
+/// Returns the TCP addresses of `host`, a name or an address. Blocks, so call it at start and not on an event loop's
+/// thread.
 func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
   var hints = unsafe addrinfo()
   unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -126,27 +128,27 @@ extension SocketAddress {
   }
 }
 
-/// In which order a host's addresses are tried (RFC 8305 §4): families in turn, beginning with the resolver's choice, so
-/// that a family that leads nowhere holds up nothing for long.
+/// The order of connection attempts to a host's addresses (RFC 8305 §4). Address families alternate, starting with the
+/// family of the resolver's first address, so that an unreachable family delays the connection only a little.
 struct AddressOrder {
-  /// More addresses than a connection needs: a bound on what a name can cost.
+  /// The maximum number of addresses of a name, which is more than a connection needs.
   static let maximum = 16
 
   private var known: Set<SocketAddress> = []
   private var waiting: [SocketAddress] = []
   private var last: SocketAddress.Family?
 
-  /// Whether there are any left to try.
+  /// Whether no address is left.
   var isEmpty: Bool { waiting.isEmpty }
 
-  /// Adds addresses in the resolver's order, but those that were there before.
+  /// Adds addresses in the resolver's order, except those that were added before.
   mutating func add(_ addresses: [SocketAddress]) {
     for address in addresses where known.count < Self.maximum && known.insert(address).inserted {
       waiting.append(address)
     }
   }
 
-  /// Takes the next one out: of the other family than the last one's, if there is one.
+  /// Removes and returns the next address, preferably of the other family than the previous address.
   mutating func next() -> SocketAddress? {
     guard !waiting.isEmpty else { return nil }
     let index = waiting.firstIndex { $0.ipFamily != last } ?? 0

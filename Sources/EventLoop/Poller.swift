@@ -1,38 +1,38 @@
 import CPlatform
 import Glibc
 
-/// What a descriptor is waited for.
+/// The events that a wait on a descriptor is for.
 public struct Interest: OptionSet, Sendable {
-  /// Its bits.
+  /// The bits of the set.
   public let rawValue: UInt8
 
-  /// A set of bits.
+  /// Creates a set from its bits.
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// That bytes, a connection or the end can be read.
+  /// Bytes, a connection or the end can be read.
   public static let read = Interest(rawValue: 1)
-  /// That bytes can be written, or that an attempt to connect has come to an end.
+  /// Bytes can be written, or a connection attempt has ended.
   public static let write = Interest(rawValue: 2)
-  /// That the peer sends no more, whatever it has sent before.
+  /// The peer has closed its sending side, even if earlier bytes are unread.
   public static let hangup = Interest(rawValue: 4)
 }
 
-/// Names a slot of the loop and the channel that it had when the interest was registered. So the loop drops an event
+/// The identity of a slot of the loop and of its channel at the time of registration. With it, the loop drops an event
 /// of a descriptor that was closed in the same turn.
 struct SlotToken: Hashable {
   let index: UInt32
   let generation: UInt32
 }
 
-/// Tells which descriptors are ready. Level-triggered: says so again until the cause is gone.
+/// A source of readiness events for descriptors. It is level-triggered: it repeats an event until the cause is gone.
 ///
-/// A descriptor without interest is not watched at all, not even for errors: a peer's reset must not spin a loop
-/// whose connection is busy elsewhere.
+/// A descriptor without interest is not watched at all, not even for errors, because a peer's reset must not spin the
+/// loop while the connection waits for something else.
 protocol Poller: AnyObject {
-  /// Changes what `descriptor` is watched for, from `old` to `new`.
+  /// Changes the watched events of `descriptor` from `old` to `new`.
   func update(_ descriptor: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError)
 
-  /// Waits for at most `milliseconds` (for ever if negative) and appends the slots that are ready.
+  /// Waits for at most `milliseconds` (forever if negative) and appends the slots that are ready.
   func wait(milliseconds: Int32, into ready: inout [SlotToken])
 }
 
@@ -40,8 +40,8 @@ protocol Poller: AnyObject {
   import CPlatform
   import Glibc
 
-  /// Readiness by epoll(7). The kernel keeps the list; a connection that stays idle costs nothing per turn.
-  // Safe: of the union in `epoll_event` only the member that was written, `u64`, is ever read.
+  /// A poller with epoll(7). The kernel keeps the list, so an idle connection costs nothing per turn.
+  // Safe: only the member of the union in `epoll_event` that was written, `u64`, is ever read.
   @safe final class EpollPoller: Poller {
     private let descriptor: Descriptor
     private var events = unsafe [epoll_event](repeating: epoll_event(), count: 256)
@@ -59,7 +59,7 @@ protocol Poller: AnyObject {
         (new.contains(.read) ? EPOLLIN.rawValue : 0) | (new.contains(.write) ? EPOLLOUT.rawValue : 0)
         | (new.contains(.hangup) ? EPOLLRDHUP.rawValue : 0)
       unsafe event.data.u64 = UInt64(token.index) << 32 | UInt64(token.generation)
-      // epoll reports errors and hang-ups of whatever is registered, asked or not: no interest means no registration.
+      // epoll always reports errors and hang-ups of registered descriptors, so no interest means no registration.
       let operation = old.isEmpty ? EPOLL_CTL_ADD : new.isEmpty ? EPOLL_CTL_DEL : EPOLL_CTL_MOD
       guard unsafe epoll_ctl(descriptor.raw, operation, watched, &event) == 0 else {
         throw SocketError(during: "epoll_ctl")
@@ -70,7 +70,7 @@ protocol Poller: AnyObject {
       let count = unsafe events.withUnsafeMutableBufferPointer { buffer in
         unsafe epoll_wait(descriptor.raw, buffer.baseAddress, Int32(buffer.count), milliseconds)
       }
-      // A signal (EINTR) is a turn without news.
+      // A signal (EINTR) is a turn without events.
       guard count > 0 else { return }
       for index in 0..<Int(count) {
         let data = unsafe events[index].data.u64
@@ -81,7 +81,7 @@ protocol Poller: AnyObject {
   }
 #endif
 
-/// Readiness by POSIX poll(2), for systems without epoll. The list is handed to the kernel at each turn.
+/// A poller with POSIX poll(2), for systems without epoll. It passes the whole list to the kernel at each turn.
 final class PollPoller: Poller {
   private var entries: [pollfd] = []
   private var tokens: [SlotToken] = []
@@ -103,7 +103,7 @@ final class PollPoller: Poller {
     }
   }
 
-  /// The last entry takes the place of the removed one.
+  /// Removes an entry. The last entry takes its place.
   private func remove(at position: Int) {
     positions[entries[position].fd] = nil
     let last = entries.removeLast()

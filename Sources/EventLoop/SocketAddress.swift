@@ -1,29 +1,29 @@
 import CPlatform
 import Glibc
 
-/// Where a socket is bound, or who is at its other end.
+/// The address of a socket or of its peer.
 public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   /// A TCP address.
   case ip(IPAddress, port: UInt16, family: Family)
-  /// A Unix-domain socket; the path is empty for a client that did not bind its own.
+  /// A Unix-domain socket. The path is empty for a client that did not bind a path.
   case unix(path: String)
 
-  /// Which of the two kinds of IP socket.
+  /// The address family of an IP socket.
   public enum Family: Sendable { case v4, v6 }
 
-  /// The IP address, nil for a Unix-domain socket.
+  /// The IP address, or nil for a Unix-domain socket.
   public var ipAddress: IPAddress? {
     guard case .ip(let address, _, _) = self else { return nil }
     return address
   }
 
-  /// The TCP port, nil for a Unix-domain socket.
+  /// The TCP port, or nil for a Unix-domain socket.
   public var port: UInt16? {
     guard case .ip(_, let port, _) = self else { return nil }
     return port
   }
 
-  /// `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
+  /// The address as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
   public var description: String {
     switch self {
     case .ip(let address, let port, _): address.isIPv4 ? "\(address):\(port)" : "[\(address)]:\(port)"
@@ -31,7 +31,7 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Reads what the kernel filled in.
+  /// Creates an address from a structure that the kernel filled.
   init(_ storage: sockaddr_storage) {
     switch Int32(storage.ss_family) {
     case AF_INET:
@@ -45,7 +45,7 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Calls `body` with the address as the kernel wants it.
+  /// Calls `body` with the address in the kernel's format.
   func withSocketAddress<Result>(
     _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
   ) throws(SocketError) -> Result {
@@ -70,7 +70,7 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// The leading bytes of `storage` as another of the `sockaddr` family; each of these is smaller than the storage.
+/// Returns the leading bytes of `storage` as another `sockaddr` type, which is always smaller than the storage.
 @unsafe private func unsafeBitCast<Address>(_ storage: sockaddr_storage, reading type: Address.Type) -> Address {
   unsafe withUnsafeBytes(of: storage) { bytes in unsafe bytes.loadUnaligned(as: type) }
 }
@@ -116,15 +116,15 @@ extension sockaddr_un {
   }
 }
 
-/// What to listen on.
+/// The address of a listener.
 public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
-  /// A TCP port. `host` is an address, a name, or `*` for IPv6 and IPv4, whichever exist; of a name's addresses those
-  /// that the machine has. Port 0 picks a free one, the same for all.
+  /// A TCP port. `host` is an address, a name, or `*` for IPv6 and IPv4, whichever exist. Of a name's addresses, only
+  /// those of this machine are used. For port 0 the system picks a free port, the same for all addresses.
   case tcp(host: String, port: UInt16)
-  /// A Unix-domain socket at a path. A socket file left over from a process that is gone is replaced.
+  /// A Unix-domain socket at a path. A socket file of a process that has ended is replaced.
   case unix(path: String)
 
-  /// `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
+  /// The endpoint as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
   public var description: String {
     switch self {
     case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -133,31 +133,33 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2) equals the IPv4 one, so that a
-/// rule about one cannot be evaded by the other.
+/// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2) equals the IPv4 address, so that a
+/// rule for one form also covers the other.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
-  /// The 128 bits of an IPv6 address, an IPv4 one as `::ffff:a.b.c.d`.
+  /// The 128 bits of an IPv6 address, or of an IPv4 address as `::ffff:a.b.c.d`.
   public let bits: UInt128
 
-  /// The IPv6 address of these 128 bits, most significant first; an IPv4 address if it is one mapped into IPv6.
+  /// Creates the IPv6 address of these 128 bits, most significant first. An IPv4-mapped value is an IPv4 address.
   public init(bits: UInt128) {
     self.bits = bits
   }
 
-  /// The IPv4 address of these 32 bits, most significant first.
+  /// Creates the IPv4 address of these 32 bits, most significant first.
   public init(v4: UInt32) {
     bits = 0xffff_0000_0000 | UInt128(v4)
   }
 
-  /// The address that `text` writes (`192.0.2.1`, `2001:db8::1`, without brackets or zone); nil if it is no address.
+  /// Parses an address such as `192.0.2.1` or `2001:db8::1`, without brackets or zone. Returns nil if `text` is not an
+  /// address.
   public init?(_ text: String) {
     guard let address = Self(Array(text.utf8).span) else { return nil }
     self = address
   }
 
-  /// The address that `text` writes in ASCII; nil if it is not an address. Allocates nothing.
+  /// Parses an address in ASCII. Returns nil if `text` is not an address. Allocates nothing.
   public init?(_ text: Span<UInt8>) {
-    // The longest address leaves one byte for the final NUL. inet_pton stops at a NUL, so text with one is refused.
+    // The longest address leaves one byte for the final NUL. inet_pton stops at a NUL, so a text that contains one is
+    // invalid.
     guard text.count < Self.textRoom else { return nil }
     var characters = InlineArray<46, CChar>(repeating: 0)
     for index in text.indices {
@@ -174,7 +176,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     self = isV4 ? Self(v4) : Self(v6)
   }
 
-  /// INET6_ADDRSTRLEN: an IPv6 address with an IPv4 one at its end, and the NUL.
+  /// INET6_ADDRSTRLEN: the longest IPv6 address, which ends with an IPv4 address, and the NUL.
   private static let textRoom = 46
 
   init(_ address: in_addr) {
@@ -188,23 +190,23 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// Whether this is an IPv4 address.
   public var isIPv4: Bool { bits >> 32 == 0xffff }
 
-  /// Whether only this machine can be behind it: `127.0.0.0/8` or `::1`.
+  /// Whether this is an address of the local machine only: `127.0.0.0/8` or `::1`.
   public var isLoopback: Bool {
     isIPv4 ? UInt8(truncatingIfNeeded: bits >> 24) == 127 : bits == 1
   }
 
-  /// What one customer of a provider holds at least: an IPv4 address, or the /64 of an IPv6 one.
+  /// The smallest range that a provider assigns to one customer: an IPv4 address, or the /64 of an IPv6 address.
   public var rateLimitPrefix: IPAddress {
     isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64)
   }
 
-  /// As the kernel wants an IPv4 address; meaningless for others.
+  /// The kernel's form of an IPv4 address; meaningless for other addresses.
   var v4: in_addr { in_addr(s_addr: UInt32(truncatingIfNeeded: bits).bigEndian) }
 
-  /// As the kernel wants an IPv6 address.
+  /// The kernel's form of an IPv6 address.
   var v6: in6_addr { unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self) }
 
-  /// As `inet_ntop` writes it, IPv4 in dotted form, which fits into a string without memory of its own.
+  /// The text of `inet_ntop`, with IPv4 in dotted form, which fits into a string without heap memory.
   public var description: String {
     var characters = InlineArray<46, CChar>(repeating: 0)
     var span = characters.mutableSpan
@@ -220,17 +222,17 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or one address
-/// alone.
+/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or a single
+/// address.
 public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
-  /// As it was written.
+  /// The range as it was written.
   public let description: String
 
   private let first: IPAddress
-  /// How many leading bits of 128 count.
+  /// The number of significant leading bits, of 128.
   private let prefixLength: Int
 
-  /// The range that `text` writes; nil if it writes none, or has bits set beyond its prefix.
+  /// Parses a range. Returns nil if `text` is not a range, or has bits set beyond its prefix.
   public init?(_ text: String) {
     let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
     guard let address = parts.first, let first = IPAddress(String(address)) else { return nil }
@@ -247,13 +249,13 @@ public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
     guard first.bits & ~mask == 0 else { return nil }
   }
 
-  /// Whether `address` lies within.
+  /// Returns whether `address` is in the range.
   public func contains(_ address: IPAddress) -> Bool {
     address.bits & mask == first.bits
   }
 
   private var mask: UInt128 {
-    // A shift by the full width gives 0 in Swift, which is the mask of length 0.
+    // A shift by the full width returns 0 in Swift, which is the mask of length 0.
     UInt128.max << UInt128(128 - prefixLength)
   }
 }
