@@ -1,20 +1,21 @@
 import COpenSSL
 import Glibc
 
-/// The subject alternative names of a certificate (RFC 5280 §4.2.1.6); none at all if one of them is not what it should be.
+/// The subject alternative names of a certificate (RFC 5280 §4.2.1.6). If one of them is malformed, all lists are
+/// empty.
 struct AlternativeNames: Equatable {
   private(set) var uris: [String] = []
   private(set) var dnsNames: [String] = []
   private(set) var emailAddresses: [String] = []
   private(set) var ipAddresses: [String] = []
 
-  /// A certificate with more is for no single client.
+  /// The maximum number of names. A certificate with more does not belong to a single client.
   private static let maximum = 32
 
-  /// Reads those of `certificate`, which stays the caller's.
+  /// Reads the names of `certificate`, which the caller still owns.
   init(_ certificate: OpaquePointer) {
     var criticality: Int32 = 0
-    // Nil if there is no such extension, more than one, or one that is damaged.
+    // Nil if there is no such extension, more than one, or a damaged one.
     let names = unsafe OpaquePointer(X509_get_ext_d2i(certificate, NID_subject_alt_name, &criticality, nil))
     ErrorQueue.clear()
     defer { unsafe GENERAL_NAMES_free(names) }
@@ -26,10 +27,11 @@ struct AlternativeNames: Equatable {
     }
   }
 
-  /// None.
+  /// Creates empty lists.
   init() {}
 
-  /// Adds the name at a place. False if the name is malformed. Kinds of names that the server does not use are skipped.
+  /// Adds the name at a place. Returns false if the name is malformed. Skips kinds of names that the server does not
+  /// use.
   private mutating func add(_ names: OpaquePointer, _ place: Int32) -> Bool {
     guard let value = unsafe OPENSSL_sk_value(names, place) else { return false }
     let name = unsafe value.assumingMemoryBound(to: GENERAL_NAME.self).pointee
@@ -42,7 +44,7 @@ struct AlternativeNames: Equatable {
     }
   }
 
-  /// Appends text if it is all visible ASCII: a NUL in the middle ends a name for some readers and not for others.
+  /// Appends text if all of it is visible ASCII, because a NUL inside a name ends the name for some readers only.
   private static func append(_ text: UnsafeMutablePointer<ASN1_STRING>?, to names: inout [String]) -> Bool {
     let bytes = unsafe bytes(of: text)
     guard !bytes.isEmpty, bytes.allSatisfy({ 0x21...0x7e ~= $0 }) else { return false }
@@ -67,53 +69,53 @@ struct AlternativeNames: Equatable {
   }
 }
 
-/// One X.509 certificate, owned.
+/// An owned X.509 certificate.
 @safe struct Certificate: ~Copyable {
   let pointer: OpaquePointer
 
-  /// Takes over a reference that the caller holds.
+  /// Takes ownership of a reference.
   init(owning pointer: OpaquePointer) {
     unsafe self.pointer = pointer
   }
 
   deinit { unsafe X509_free(pointer) }
 
-  /// When the certificate ends, in seconds since 1970, or nil if its date makes no sense.
+  /// The expiry time in seconds since 1970, or nil if the date is invalid.
   var notAfter: Int? { unsafe Self.notAfter(pointer) }
 
-  /// When `certificate` expires, in seconds since 1970. The caller keeps ownership of it.
+  /// Returns the expiry time of `certificate` in seconds since 1970. The caller keeps ownership of it.
   static func notAfter(_ certificate: OpaquePointer) -> Int? {
     var date = unsafe tm()
     guard unsafe ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &date) == 1 else { return nil }
     return unsafe timegm(&date)
   }
 
-  /// Whether its time is over.
+  /// Whether the certificate has expired.
   var isExpired: Bool { unsafe X509_cmp_current_time(X509_get0_notAfter(pointer)) < 0 }
 
-  /// Whether its time has yet to come.
+  /// Whether the validity of the certificate has not begun.
   var isNotYetValid: Bool { unsafe X509_cmp_current_time(X509_get0_notBefore(pointer)) > 0 }
 
-  /// Whether `issuer` could have issued it, going by names and key identifiers.
+  /// Returns whether `issuer` could have issued it, according to names and key identifiers.
   func isIssued(by issuer: borrowing Certificate) -> Bool {
     unsafe X509_check_issued(issuer.pointer, pointer) == X509_V_OK
   }
 }
 
-/// Which of a file's CAs are outside their time: what they signed is refused.
+/// The CAs of a file that are outside their validity period. Certificates that they signed are refused.
 struct AuthorityLifetimes {
   private var expired: [Int] = []
   private var early: [Int] = []
   private var count = 0
 
-  /// Looks at the certificate at `place`, counted from 0.
+  /// Checks the certificate at `place`, counted from 0.
   mutating func note(_ authority: borrowing Certificate, _ place: Int) {
     count += 1
     if authority.isExpired { expired.append(place + 1) }
     if authority.isNotYetValid { early.append(place + 1) }
   }
 
-  /// One sentence for each kind of problem, even where a bundle has many of that kind.
+  /// Returns one sentence for each kind of problem, even if many CAs of a bundle have it.
   func findings(_ path: String) -> [String] {
     [
       Self.finding(expired, count, "expired, so what they signed is refused; renew or remove them", path),

@@ -2,27 +2,27 @@ import Bytes
 import COpenSSL
 import Glibc
 
-/// What the client CAs vouch for in a client's verified certificate.
+/// The identities in a client's verified certificate, for which the client CAs vouch.
 ///
 /// The names are those of the subject alternative name extension (RFC 5280 §4.2.1.6). The common name is not used,
 /// because it is free-form text (RFC 9525 §2). If the extension is malformed, the certificate has no names.
 public final class ClientCertificate: Sendable {
-  /// URIs: `spiffe://example.com/partner`.
+  /// The URIs, such as `spiffe://example.com/partner`.
   public let uris: [String]
-  /// DNS names, in the case that they are written in.
+  /// The DNS names, in the case of the certificate.
   public let dnsNames: [String]
-  /// Addresses of e-mail.
+  /// The e-mail addresses.
   public let emailAddresses: [String]
-  /// IP addresses, as `inet_ntop` writes them.
+  /// The IP addresses, in the form of `inet_ntop`.
   public let ipAddresses: [String]
-  /// The SHA-256 of the whole certificate (DER), 64 hexadecimal digits in lower case.
+  /// The SHA-256 of the whole certificate (DER) as 64 lower-case hexadecimal digits.
   public let fingerprint: String
-  /// When it expires, in seconds since 1970.
+  /// The expiry time, in seconds since 1970.
   public let notAfter: Int
-  /// The client CAs that it was verified against: see ``TLSContext/clientAuthorities``.
+  /// The digest of the client CAs that verified the certificate: see ``TLSContext/clientAuthorities``.
   public let authorities: [UInt8]
 
-  /// A certificate with these names.
+  /// Creates a certificate with these names.
   public init(
     uris: [String] = [], dnsNames: [String] = [], emailAddresses: [String] = [], ipAddresses: [String] = [],
     fingerprint: String, notAfter: Int = .max, authorities: [UInt8] = []
@@ -36,18 +36,18 @@ public final class ClientCertificate: Sendable {
     self.authorities = authorities
   }
 
-  /// Whether it still holds. A connection may live on when its certificate has expired, or when the CAs have changed.
+  /// Returns whether the certificate is still valid. A connection may outlive its certificate or the CAs.
   ///
   /// - Parameters:
   ///   - now: Seconds since 1970.
-  ///   - authorities: The client CAs of today.
+  ///   - authorities: The digest of the present client CAs.
   public func holds(now: Int, authorities: [UInt8]?) -> Bool {
     now <= notAfter && self.authorities == authorities
   }
 }
 
 extension ClientCertificate {
-  /// Reads a certificate, which stays the caller's. Nil if OpenSSL cannot digest it.
+  /// Reads a certificate, which the caller still owns. Returns nil if OpenSSL cannot compute its digest.
   convenience init?(_ certificate: OpaquePointer, authorities: [UInt8]) {
     var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
     guard unsafe X509_digest(certificate, EVP_sha256(), &digest, nil) == 1 else { return nil }
@@ -59,19 +59,19 @@ extension ClientCertificate {
   }
 }
 
-/// Why a server's certificate was refused, and what in it was to blame.
+/// The reason why a server's certificate was refused, with details of the certificate that caused it.
 struct CertificateRefusal {
   private let error: Int32
   private let words: String
-  /// When the certificate to blame begins and ends to be valid, `2026-01-31`.
+  /// The validity period of the refused certificate, as days such as `2026-01-31`.
   private let notBefore: String
   private let notAfter: String
-  /// Whom it is for, as OpenSSL writes it: `DNS:a.example, IP Address:192.0.2.1`.
+  /// The names of the certificate, in OpenSSL's form: `DNS:a.example, IP Address:192.0.2.1`.
   private let names: String
-  /// Whom it says it was issued by.
+  /// The issuer that the certificate states.
   private let issuer: String
 
-  /// Reads what a verification under way has just found.
+  /// Reads the error of a verification in progress.
   init(_ store: OpaquePointer) {
     unsafe error = X509_STORE_CTX_get_error(store)
     words = unsafe X509_verify_cert_error_string(Int(error)).map { unsafe String(cString: $0) } ?? "unknown"
@@ -82,7 +82,7 @@ struct CertificateRefusal {
     issuer = unsafe certificate.map { unsafe Self.issuer(of: $0) } ?? ""
   }
 
-  /// One sentence for the client's operator, with what to do.
+  /// Returns one sentence for the client's operator, with the action to take.
   /// - Parameter caSetting: The setting that names the CAs to trust.
   func sentence(_ host: String, caSetting: String) -> String {
     switch error {
@@ -111,7 +111,7 @@ struct CertificateRefusal {
 
   private static func issuer(of certificate: OpaquePointer) -> String {
     var line = [CChar](repeating: 0, count: maximumText)
-    // Escapes whatever is not plain ASCII, and cuts what is too long.
+    // Escapes all bytes that are not plain ASCII, and truncates the text.
     unsafe X509_NAME_oneline(X509_get_issuer_name(certificate), &line, Int32(line.count))
     return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
@@ -124,7 +124,7 @@ struct CertificateRefusal {
     unsafe X509V3_EXT_print(bio, names, 0, 0)
     var bytes = [UInt8](repeating: 0, count: maximumText)
     let count = unsafe BIO_read(bio, &bytes, Int32(bytes.count))
-    // A stranger may have chosen them: nothing but plain characters.
+    // An attacker may have chosen the names, so only plain characters remain.
     let plain = bytes.prefix(max(0, Int(count))).map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
     return String(decoding: plain, as: UTF8.self)
   }

@@ -1,11 +1,11 @@
 import COpenSSL
 import Glibc
 
-/// A certificate or key file as it was when it was read, once; its bytes are wiped when the last reference goes.
+/// The contents of a certificate or key file, read once. Its bytes are wiped when the last reference is released.
 ///
-/// `@unchecked Sendable`: the bytes are only read, and nothing but ``deinit`` frees them.
+/// `@unchecked Sendable`: the bytes are only read, and only ``deinit`` frees them.
 @safe public final class PEMFile: @unchecked Sendable {
-  /// Why a file cannot be read, or is no file of PEM's size.
+  /// The reason why a file cannot be read or cannot be a PEM file.
   public enum Failure: Error, Equatable {
     /// The system's error number.
     case system(Int32)
@@ -15,17 +15,17 @@ import Glibc
     case isTooLarge
   }
 
-  /// More than any chain or CA bundle, and little enough to read at once.
+  /// The maximum size in bytes: more than any chain or CA bundle, and small enough to read at once.
   static let maximumBytes = 4 * 1024 * 1024
 
   let path: String
-  /// Permissions, as `st_mode` has them, of the very file that was read.
+  /// The permissions of the file that was read, as in `st_mode`.
   let mode: mode_t
-  /// Whether the file is on a read-only mount, as secrets of an orchestrator are.
+  /// Whether the file is on a read-only mount, as an orchestrator's secrets are.
   let isOnReadOnlyMount: Bool
   private let bytes: UnsafeMutableRawBufferPointer
 
-  /// Reads all of the file.
+  /// Reads the whole file.
   public init(reading path: String) throws(Failure) {
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
     guard descriptor >= 0 else { throw .system(errno) }
@@ -44,7 +44,7 @@ import Glibc
     isOnReadOnlyMount = mount.f_flag & UInt(ST_RDONLY) != 0
   }
 
-  /// The same.
+  /// Reads the whole file.
   /// - Throws: `configuration`, with a sentence that names the file.
   convenience init(_ path: String) throws(TLSError) {
     do throws(Failure) { try self.init(reading: path) } catch { throw error.of(path) }
@@ -54,7 +54,7 @@ import Glibc
 
   /// Calls `body` with a BIO that reads the file's bytes.
   func withBIO<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
-    // The size was checked to fit; the BIO copies nothing and is gone before the bytes are.
+    // The size fits, because it was checked. The BIO copies nothing and is freed before the bytes.
     guard let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else {
       throw .internalFailure("There is no memory to read '\(path)'.")
     }
@@ -62,13 +62,13 @@ import Glibc
     return unsafe try body(bio)
   }
 
-  /// What the file holds, as a part of a sentence: its first PEM block by label, or no PEM block.
+  /// The contents as a part of a sentence: the label of the first PEM block, or no PEM block.
   var contents: String {
     guard let label = firstLabel else { return "nothing in PEM form (no '-----BEGIN …' line)" }
     return "a PEM block labelled '\(label)'"
   }
 
-  /// The label in the first line `-----BEGIN LABEL-----` (RFC 7468 §2). Labels are public, unlike what follows them.
+  /// The label in the first line `-----BEGIN LABEL-----` (RFC 7468 §2). Labels are public, unlike the data after them.
   private var firstLabel: String? {
     let text = unsafe bytes.bindMemory(to: UInt8.self)
     let opening = Array("-----BEGIN ".utf8)
@@ -98,7 +98,7 @@ import Glibc
       let count = unsafe Glibc.read(descriptor, free.baseAddress, free.count)
       if count < 0, errno == EINTR { continue }
       guard count > 0 else {
-        // The file is shorter than before: another process is rewriting it.
+        // The file is shorter than before, so another process is rewriting it.
         let error = Failure.system(count == 0 ? EAGAIN : errno)
         unsafe wipe(buffer)
         throw error
@@ -116,7 +116,7 @@ import Glibc
 }
 
 extension PEMFile.Failure {
-  /// The error with a sentence that names the file and the fix; its cause is `configuration`.
+  /// Returns the error with a sentence that names the file and the fix. Its cause is `configuration`.
   public func of(_ path: String) -> TLSError {
     let sentence =
       switch self {
@@ -133,8 +133,8 @@ extension PEMFile.Failure {
 }
 
 extension PEMFile {
-  /// Hands every certificate in the file to `body`, in order, with its place from 0.
-  /// - Throws: `configuration` if the file holds no certificate or a damaged one; and what `body` throws.
+  /// Calls `body` with every certificate in the file, in order, with its place from 0.
+  /// - Throws: `configuration` if the file contains no certificate or a damaged one; also the errors of `body`.
   func forEachCertificate(
     _ body: (Int, consuming Certificate) throws(TLSError) -> Void
   ) throws(TLSError) {
@@ -145,7 +145,7 @@ extension PEMFile {
         unsafe try body(place, Certificate(owning: certificate))
         place += 1
       }
-      // The end of the file is the one good reason to stop.
+      // Only the end of the file may stop the loop.
       guard ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE else {
         throw .configuration("Certificate \(place + 1) in '\(path)' is damaged; copy the file afresh.")
       }
@@ -158,12 +158,13 @@ extension PEMFile {
   }
 
   /// Calls `body` with the private key in the file.
-  /// - Throws: `configuration` if the file holds no key, or if the key is encrypted or damaged; and what `body` throws.
+  /// - Throws: `configuration` if the file contains no key, or an encrypted or damaged key; also the errors of `body`.
   func withPrivateKey(_ body: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
     unsafe try withBIO { bio throws(TLSError) in
       var isEncrypted = false
       ErrorQueue.clear()
-      // Only an encrypted key makes OpenSSL ask for a passphrase; without this it would ask on the terminal.
+      // Only an encrypted key makes OpenSSL request a passphrase. Without this callback it would prompt on the
+      // terminal.
       let key = unsafe PEM_read_bio_PrivateKey(
         bio, nil,
         { _, _, _, isEncrypted in

@@ -1,29 +1,31 @@
 import COpenSSL
 
-/// Where OpenSSL reads a session's ciphertext from and writes it to: memory that the caller lends for one call.
+/// A BIO over memory that the caller lends for one call. OpenSSL reads and writes a session's ciphertext there.
 ///
-/// OpenSSL's own memory BIO would copy both ways and keep a buffer for each idle connection; this keeps none.
+/// OpenSSL's own memory BIO would copy in both directions and keep a buffer for each idle connection. This one keeps
+/// none.
 @safe final class RecordTransport {
-  /// What is still unread of the ciphertext that the caller lent. Valid only during the call that lent it.
+  /// The unread rest of the lent ciphertext. It is valid only during the call that lends it.
   var incoming = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
-  /// How much of it is still unread.
+  /// The number of unread bytes.
   var unread: Int { unsafe incoming.count }
 
-  /// What the peer must get: the caller's own array, swapped in for the duration of a call.
+  /// The bytes for the peer: the caller's own array, swapped in during a call.
   var outgoing: [UInt8] = []
 
-  /// Whether OpenSSL has written anything yet.
+  /// Whether OpenSSL has written anything.
   private(set) var hasWritten = false
 
-  /// Messages of the protocol itself since the last application data, see ``TLSLimits/controlMessages``.
+  /// The number of protocol messages since the last application data: see ``TLSLimits/controlMessages``.
   var controlMessages = 0
 
-  /// What OpenSSL passes to the callbacks below. The session outlives its `SSL`, and with it every use of this.
+  /// The pointer that OpenSSL passes to the callbacks below. The session outlives its `SSL`, and so every use of the
+  /// pointer.
   var opaque: UnsafeMutableRawPointer { unsafe Unmanaged.passUnretained(self).toOpaque() }
 
-  /// A new BIO over this transport, to be owned by one `SSL`: a handshake pushes a filter onto it, so it is never
-  /// shared. Nil if there is no memory.
+  /// Returns a new BIO over this transport, for one `SSL`: a handshake pushes a filter onto the BIO, so it is never
+  /// shared. Returns nil if there is not enough memory.
   func makeBIO() -> OpaquePointer? {
     guard let method = unsafe Self.method, let bio = unsafe BIO_new(method) else { return nil }
     unsafe BIO_set_data(bio, opaque)
@@ -31,10 +33,10 @@ import COpenSSL
     return unsafe bio
   }
 
-  /// Counts what reaches `ssl` without being application data, and what OpenSSL answers to it on its own.
+  /// Counts messages to `ssl` other than application data, and OpenSSL's own responses to them.
   func countControlMessages(of ssl: OpaquePointer) {
     unsafe SSL_set_msg_callback(ssl) { isWritten, _, type, _, _, _, transport in
-      // A refused renegotiation shows only as the warning that OpenSSL writes (RFC 5746 §4.5).
+      // A refused renegotiation is visible only in the warning that OpenSSL writes (RFC 5746 §4.5).
       guard (type == SSL3_RT_HANDSHAKE && isWritten == 0) || (type == SSL3_RT_ALERT && isWritten == 1) else { return }
       guard let transport = unsafe transport else { return }
       unsafe Unmanaged<RecordTransport>.fromOpaque(transport).takeUnretainedValue().controlMessages &+= 1
@@ -49,7 +51,7 @@ import COpenSSL
     return unsafe part.count
   }
 
-  // The method is made once, never changed and never freed, so any thread may read the pointer to it.
+  // Safe: the method is made once, never changed and never freed, so any thread may read the pointer to it.
   nonisolated(unsafe) private static let method: OpaquePointer? = unsafe makeMethod()
 
   private static func makeMethod() -> OpaquePointer? {
@@ -61,7 +63,7 @@ import COpenSSL
       guard let transport = unsafe RecordTransport.of(bio), let count = unsafe count else { return 0 }
       unsafe count.pointee = unsafe transport.read(into: UnsafeMutableRawBufferPointer(start: buffer, count: capacity))
       if unsafe count.pointee > 0 { return 1 }
-      // More will come by the next call: without this flag an empty read would be the end of the stream.
+      // More bytes come with the next call. Without this flag an empty read would be the end of the stream.
       unsafe BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY)
       return 0
     }
@@ -73,7 +75,7 @@ import COpenSSL
       return 1
     }
     unsafe BIO_meth_set_ctrl(method) { _, command, _, _ in
-      // A handshake ends each flight with a flush and fails if it is refused.
+      // A handshake ends each flight with a flush, and fails if the flush fails.
       command == BIO_CTRL_FLUSH ? 1 : 0
     }
     return unsafe method
@@ -85,19 +87,19 @@ import COpenSSL
   }
 }
 
-/// The record that is still arriving, and where records end (RFC 8446 §5.1).
+/// A buffer for the incomplete record at the end of the received bytes, and the search for record ends (RFC 8446 §5.1).
 ///
-/// At a record's first byte OpenSSL takes up buffers of tens of kilobytes; this takes about as much as has arrived.
-/// It keeps back only what OpenSSL could do nothing with yet, so no verdict on a peer comes later for it.
+/// At a record's first byte OpenSSL allocates buffers of tens of kilobytes. This buffer needs about as much memory as
+/// the received bytes. It keeps only bytes that OpenSSL could not process yet, so it delays no error about a peer.
 struct PartialRecord {
-  /// What has arrived of it. Empty between records.
+  /// The received bytes of the record, empty between records.
   private(set) var bytes: [UInt8] = []
 
-  /// Whether something came that is no record: OpenSSL gets all that follows, for it to refuse.
+  /// Whether the peer sent something that is not a record. OpenSSL then gets all further bytes and refuses them.
   private var isOutOfStep = false
 
-  /// What the next record lacks is moved here from the front of `rest`.
-  /// - Returns: All of the record once it is whole, or at once what is no record; otherwise nil.
+  /// Moves the missing bytes of the next record from the front of `rest`.
+  /// - Returns: The whole record once it is complete, or the bytes so far if they are not a record. Otherwise nil.
   mutating func complete(from rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
     unsafe take(Self.headerBytes - bytes.count, from: &rest)
     guard bytes.count >= Self.headerBytes else { return nil }
@@ -111,7 +113,7 @@ struct PartialRecord {
     return bytes
   }
 
-  /// How many of `ciphertext`'s bytes OpenSSL can use: its whole records, or all from where it is no record.
+  /// Returns how many bytes OpenSSL can process: whole records, or all bytes once the input is not a record.
   mutating func usableBytes(of ciphertext: UnsafeRawBufferPointer) -> Int {
     var end = 0
     while !isOutOfStep {
@@ -138,19 +140,20 @@ struct PartialRecord {
     unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
   }
 
-  /// The size of the record that begins with `header`, header included; nil if OpenSSL would not wait for the rest.
+  /// Returns the size of the record with this header, including the header, or nil if OpenSSL would not wait for the
+  /// rest.
   private static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
     let at = { Int(header[header.startIndex + $0]) }
-    // An SSLv2 ClientHello (RFC 5246 appendix E.2): its length and the message type 1.
+    // An SSLv2 ClientHello (RFC 5246 appendix E.2) has its length and the message type 1.
     let isOld = at(0) & 0x80 != 0 && at(2) == 1
     guard isOld || at(1) == 3 else { return nil }
     let length = isOld ? (at(0) & 0x7f) << 8 | at(1) : at(3) << 8 | at(4)
-    // The length of an SSLv2 message counts from behind its own two bytes.
+    // The length of an SSLv2 message does not include its own two bytes.
     return length <= maximumLength ? max(headerBytes, length + (isOld ? 2 : headerBytes)) : nil
   }
 
   private static let headerBytes = Int(SSL3_RT_HEADER_LENGTH)
 
-  /// The longest record that OpenSSL waits for: 16 KiB, and what encryption and a MAC may add in TLS 1.2.
+  /// The longest record that OpenSSL accepts: 16 KiB, and the overhead of encryption and a MAC in TLS 1.2.
   private static let maximumLength = Int(SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD)
 }

@@ -2,7 +2,7 @@ import COpenSSL
 import Glibc
 
 extension TLSContext {
-  /// Loads the certificate and its chain, and returns when the certificate ends.
+  /// Loads the certificate and its chain, and returns the expiry time of the certificate.
   static func loadChain(
     _ file: PEMFile, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) -> Int {
@@ -29,7 +29,7 @@ extension TLSContext {
     return notAfter
   }
 
-  /// Loads the private key and holds it against the certificate loaded before.
+  /// Loads the private key and checks that it belongs to the certificate loaded before.
   static func loadKey(
     _ file: PEMFile, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) {
@@ -55,8 +55,8 @@ extension TLSContext {
     }
   }
 
-  /// Asks clients for certificates of the CAs in the file, and ties session tickets to exactly these CAs. Returns what
-  /// names them.
+  /// Requests certificates of the file's CAs from clients, and binds session tickets to exactly these CAs. Returns the
+  /// digest that identifies the CAs.
   static func acceptClientCertificates(
     of file: PEMFile?, _ context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) -> [UInt8] {
@@ -71,7 +71,7 @@ extension TLSContext {
         else { throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used as a client CA.") }
       }
       findings += lifetimes.findings(path)
-      // An authority is trusted because it is in the file, whether or not the one that signed it is.
+      // A CA is trusted because it is in the file, even if the CA that signed it is not.
       unsafe X509_STORE_set_flags(SSL_CTX_get_cert_store(context), UInt(X509_V_FLAG_PARTIAL_CHAIN))
       unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
       unsafe dropTicketsOfExpiredCertificates(context)
@@ -80,8 +80,9 @@ extension TLSContext {
     return identity.digest
   }
 
-  /// A resumed session verifies no certificate, and begets the ticket of the next: without this, one handshake before its
-  /// end would do for ever. With a ticket dropped, the client does a full handshake.
+  /// Drops the tickets of expired client certificates; then the client does a full handshake. A resumed session
+  /// verifies no certificate and creates the next ticket. Without this, one handshake before the expiry would grant
+  /// access forever.
   private static func dropTicketsOfExpiredCertificates(_ context: OpaquePointer) {
     unsafe SSL_CTX_set_session_ticket_cb(
       context, nil,
@@ -118,11 +119,11 @@ extension TLSContext {
   }
 }
 
-/// Whom a client's session is meant to be with, and what the verification of the certificate found.
+/// The server that a client's session expects, and the result of verifying its certificate.
 final class ServerIdentity {
   let host: String
 
-  /// What is wrong with the certificate, once it has been refused.
+  /// The reason why the certificate was refused, or nil if it was not.
   private(set) var refusal: CertificateRefusal?
 
   private let tickets: SessionTickets
@@ -134,10 +135,10 @@ final class ServerIdentity {
     self.tickets = tickets
   }
 
-  /// Asks for the host (RFC 6066 §3) and has the certificate verified to be for it (RFC 9525).
+  /// Requests the host (RFC 6066 §3) and requires a certificate for it (RFC 9525).
   /// - Throws: `configuration` if `host` is neither a name nor an address.
   func expect(on ssl: OpaquePointer) throws(TLSError) {
-    // The session holds this object for as long as it holds the `SSL`.
+    // The session keeps this object as long as it keeps the `SSL`.
     unsafe SSL_set_ex_data(ssl, Self.dataIndex, Unmanaged.passUnretained(self).toOpaque())
     let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
     if !isAddress {
@@ -150,7 +151,7 @@ final class ServerIdentity {
     unsafe tickets.offer(host, on: ssl)
   }
 
-  /// Whether a certificate could be for it as a DNS name; OpenSSL would take anything.
+  /// Whether a certificate could have this host as a DNS name; OpenSSL would accept any text.
   private var isName: Bool {
     (1...253).contains(host.utf8.count)
       && host.utf8.allSatisfy { byte in
@@ -162,7 +163,7 @@ final class ServerIdentity {
       }
   }
 
-  /// Has every session of `context` verify its server, and note here why one is refused.
+  /// Makes every session of `context` verify its server, and record the reason of a refusal here.
   static func verify(on context: OpaquePointer) {
     unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER) { isGood, store in
       if isGood == 0, let store = unsafe store { unsafe ServerIdentity.note(store) }
@@ -175,7 +176,7 @@ final class ServerIdentity {
     return unsafe Unmanaged<ServerIdentity>.fromOpaque(data).takeUnretainedValue()
   }
 
-  /// The index of OpenSSL's `SSL_get_app_data`, which no library may take.
+  /// The index of OpenSSL's `SSL_get_app_data`, which no library may use.
   private static let dataIndex: Int32 = 0
 
   private static func note(_ store: OpaquePointer) {
@@ -186,7 +187,7 @@ final class ServerIdentity {
 
   // MARK: Tickets
 
-  /// Takes over a reference to a session to resume.
+  /// Takes ownership of a reference to a session to resume.
   func keepTicket(_ session: OpaquePointer) {
     unsafe tickets.replace(host, with: session)
   }
@@ -197,7 +198,7 @@ final class ServerIdentity {
 
   // MARK: Words
 
-  /// What went wrong, for the client's operator; nil if the general sentence fits.
+  /// Returns a sentence about the error for the client's operator, or nil if the general sentence fits.
   /// - Parameter reason: OpenSSL's number.
   func sentence(for cause: TLSError.Cause, _ reason: Int32) -> String? {
     switch (cause, reason) {
@@ -211,7 +212,7 @@ final class ServerIdentity {
     }
   }
 
-  /// An alert's name (RFC 8446 §6), from OpenSSL's number for it.
+  /// Returns an alert's name (RFC 8446 §6) for OpenSSL's number.
   private static func alert(_ reason: Int32) -> String {
     unsafe SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET).map { unsafe String(cString: $0) } ?? "unknown"
   }

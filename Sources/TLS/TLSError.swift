@@ -1,40 +1,40 @@
 import COpenSSL
 
-/// Why a TLS context could not be made, or why a session had to end.
+/// The reason why a TLS context could not be made, or why a session ended.
 ///
-/// It is safe to log whole: it holds file names and OpenSSL's reason, never a byte of a key or of what was encrypted.
+/// It is safe to log: it contains file names and OpenSSL's reason, but never a byte of a key or of encrypted data.
 public struct TLSError: Error, Sendable, Equatable {
-  /// What went wrong, in the kinds that a caller may handle differently.
+  /// The kinds of errors that a caller may handle differently.
   public enum Cause: Sendable, Equatable {
-    /// A certificate, key or CA file, or a setting, cannot be used. The operator has to fix the configuration.
+    /// A certificate, key or CA file, or a setting, is not usable. The operator has to correct the configuration.
     case configuration
-    /// The peer spoke plain HTTP. Nothing was sent: it would understand `400` in plain HTTP, but no TLS alert.
+    /// The peer sent plain HTTP. Nothing was sent: the peer would understand `400` in plain HTTP, but no TLS alert.
     case plaintextHTTP
-    /// The peer sent a fatal alert, for example because it does not trust our certificate (RFC 8446 §6.2).
+    /// The peer sent a fatal alert, for example because it does not trust the server's certificate (RFC 8446 §6.2).
     case alertFromPeer
-    /// The peer broke the protocol, or asked for what is not on offer. The alert for it is in `outgoing`.
+    /// The peer violated the protocol, or requested something unsupported. `outgoing` contains the alert for it.
     case violationByPeer
-    /// The peer's client certificate does not hold up against the client CA. The alert for it is in `outgoing`.
+    /// The peer's client certificate failed verification against the client CA. `outgoing` contains the alert for it.
     case certificateOfPeer
-    /// The peer exceeded one of ``TLSLimits``.
+    /// The peer exceeded one of the ``TLSLimits``.
     case limitExceeded
-    /// OpenSSL failed because memory ran out or because of an error in this program.
+    /// OpenSSL failed because memory was exhausted, or because of an error in this program.
     case internalFailure
   }
 
-  /// What went wrong, for programs.
+  /// The cause, for programs.
   public let cause: Cause
 
-  /// What went wrong, for people: one sentence, or two if there is a fix to name.
+  /// The error for people: one sentence, or two if there is a fix to name.
   public let message: String
 
-  /// OpenSSL's own words for it, if it was OpenSSL that refused.
+  /// OpenSSL's own description, if OpenSSL failed.
   public let reason: String?
 
-  /// What went wrong, in the kinds that a server's operator tells apart.
+  /// The kind of failure for the server's operator.
   public let failure: TLSFailure
 
-  /// Whether the peer is to blame, so that it is worth no more than a line at `debug` level.
+  /// Whether the peer caused the error, so that it deserves at most a line at `debug` level.
   public var isCausedByPeer: Bool {
     switch cause {
     case .configuration, .internalFailure: false
@@ -51,32 +51,32 @@ public struct TLSError: Error, Sendable, Equatable {
 }
 
 extension TLSError: CustomStringConvertible {
-  /// The message, followed by OpenSSL's own words where there are any.
+  /// The message, followed by OpenSSL's own description if there is one.
   public var description: String {
     reason.map { "\(message) (OpenSSL: \($0))" } ?? message
   }
 }
 
 extension TLSError {
-  /// An error in the configuration, with OpenSSL's last reason for it, which it takes off the thread's error queue.
+  /// Returns a configuration error with OpenSSL's last reason, which is removed from the thread's error queue.
   static func configuration(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
     ErrorQueue.clear()
     return TLSError(.configuration, message, reason: reason(of: code))
   }
 
-  /// OpenSSL could not do what needs nothing but memory.
+  /// Returns an error for an operation of OpenSSL that can fail only for lack of memory.
   static func internalFailure(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
     let failure: TLSFailure? = ErrorQueue.takeMemoryFailure() ? .outOfMemory : nil
     return TLSError(.internalFailure, message, reason: reason(of: code), failure: failure)
   }
 
-  /// What made the last call on `ssl` fail for good, read off the thread's error queue.
-  /// - Parameter server: Whom a client expected; nil for a server.
+  /// Returns the error of the last failed call on `ssl`, read from the thread's error queue.
+  /// - Parameter server: The server that a client expects; nil for a server.
   static func failure(of ssl: OpaquePointer, server: ServerIdentity?) -> TLSError {
     let code = ERR_peek_last_error()
-    // It may be deeper in the queue than the last failure, which it led to.
+    // A failed allocation may be deeper in the queue than the failure that it caused.
     let isOutOfMemory = ErrorQueue.takeMemoryFailure()
     let cause = isOutOfMemory ? .internalFailure : cause(of: code)
     let sentence = unsafe server?.sentence(for: cause, ERR_GET_REASON(code)) ?? sentence(for: cause, ssl)
@@ -86,7 +86,7 @@ extension TLSError {
 
   private static func cause(of code: UInt) -> Cause {
     let number = ERR_GET_REASON(code)
-    // What OpenSSL calls fatal is what no peer can bring about: no memory, a null argument, an internal error.
+    // OpenSSL's fatal errors are those that no peer can cause: no memory, a null argument, an internal error.
     guard code != 0, ERR_FATAL_ERROR(code) == 0 else { return .internalFailure }
     guard ERR_GET_LIB(code) == ERR_LIB_SSL else { return .violationByPeer }
     return switch number {
@@ -108,7 +108,7 @@ extension TLSError {
     }
   }
 
-  /// How the verification of the peer's certificate ended, in OpenSSL's words.
+  /// Returns the result of the verification of the peer's certificate, as OpenSSL words it.
   private static func verdict(on ssl: OpaquePointer) -> String {
     unsafe X509_verify_cert_error_string(SSL_get_verify_result(ssl)).map { unsafe String(cString: $0) } ?? "unknown"
   }
@@ -118,8 +118,7 @@ extension TLSError {
   }
 }
 
-/// Why a TLS session failed, in the kinds that an operator tells apart. There are few, so that a metric can have a label
-/// for each.
+/// The kinds of failures of a TLS session for an operator. There are few, so that a metric can have a label for each.
 public enum TLSFailure: Sendable, CaseIterable {
   case untrustedCertificate, expiredCertificate, refusedCertificate
   case unsupportedVersion, nothingShared, noApplicationProtocol, notTLS
@@ -149,7 +148,7 @@ public enum TLSFailure: Sendable, CaseIterable {
     }
   }
 
-  /// What happened, for a log of the server: the rest of a sentence.
+  /// The failure for the server's log: the rest of a sentence.
   public var sentence: StaticString {
     switch self {
     case .untrustedCertificate: "the client does not trust the certificate"
@@ -170,7 +169,7 @@ public enum TLSFailure: Sendable, CaseIterable {
     }
   }
 
-  /// Whether the server's operator can do something about it. The others are what any public port gets.
+  /// Whether the server's operator can act on the failure. Any public port gets the other kinds.
   public var isForOperator: Bool {
     switch self {
     case .untrustedCertificate, .expiredCertificate, .refusedCertificate, .clientCertificate, .outOfMemory,
@@ -184,7 +183,7 @@ public enum TLSFailure: Sendable, CaseIterable {
 }
 
 extension TLSFailure {
-  /// What an error of OpenSSL's stands for; nil if nothing is known of it but its ``TLSError/Cause``.
+  /// Returns the kind of an OpenSSL error, or nil if only its ``TLSError/Cause`` is known.
   init?(_ code: UInt) {
     let number = ERR_GET_REASON(code)
     if number == ERR_R_MALLOC_FAILURE {
@@ -195,7 +194,7 @@ extension TLSFailure {
     self = failure
   }
 
-  /// A fatal alert from the peer, which has the number 1000 + that of RFC 8446 §6.
+  /// Returns the kind of a fatal alert from the peer, which has the number 1000 + that of RFC 8446 §6.
   private static func alert(_ number: Int32) -> TLSFailure? {
     switch number - SSL_AD_REASON_OFFSET {
     case SSL_AD_UNKNOWN_CA: .untrustedCertificate
@@ -210,7 +209,7 @@ extension TLSFailure {
     }
   }
 
-  /// What OpenSSL itself refuses.
+  /// Returns the kind of a refusal by OpenSSL itself.
   private static func refusal(_ number: Int32) -> TLSFailure? {
     switch number {
     case SSL_R_NO_SHARED_CIPHER, SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM,
@@ -228,7 +227,7 @@ extension TLSFailure {
 }
 
 extension TLSError.Cause {
-  /// The kind of a failure of which no more is known.
+  /// The kind of a failure with no further details.
   var failure: TLSFailure {
     switch self {
     case .configuration, .internalFailure: .internalError
@@ -243,14 +242,14 @@ extension TLSError.Cause {
 
 /// The error queue of this thread, which all sessions on it share.
 enum ErrorQueue {
-  /// Empties it, before a call whose failure is to be told from what other calls left behind: `SSL_get_error` takes any
-  /// entry for the failure of the session at hand.
+  /// Empties the queue before a call, so that errors of earlier calls cannot be mistaken for its own: `SSL_get_error`
+  /// treats any entry as a failure of the present session.
   static func clear() {
-    // To look costs a fraction of emptying the sixteen entries, which are nearly always empty.
+    // A check costs a fraction of emptying the sixteen entries, which are nearly always empty.
     if ERR_peek_error() != 0 { ERR_clear_error() }
   }
 
-  /// Empties it, and says whether an allocation failed.
+  /// Empties the queue, and returns whether an allocation failed.
   static func takeMemoryFailure() -> Bool {
     var isFound = false
     var code = ERR_get_error()

@@ -1,15 +1,15 @@
 import COpenSSL
 
-/// A self-signed certificate and its key, made for a server that lives for a test or a demonstration.
+/// A self-signed certificate and its key for a server that only lives for a test or a demonstration.
 public struct ThrowawayCertificate: Sendable {
-  /// The certificate in PEM: what clients have to trust.
+  /// The certificate in PEM, which clients have to trust.
   public let certificatePEM: String
-  /// Its private key in PEM.
+  /// The private key in PEM.
   public let keyPEM: String
 
-  /// Makes a key on P-256 and a certificate for `names` that is good from an hour ago for 30 days.
-  /// - Parameter names: As OpenSSL writes them: `DNS:localhost`, `IP:127.0.0.1`.
-  /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL does not take them.
+  /// Generates a P-256 key and a certificate for `names` that is valid from an hour ago for 30 days.
+  /// - Parameter names: Names in OpenSSL's form: `DNS:localhost`, `IP:127.0.0.1`.
+  /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL refuses the names.
   public init(for names: [String]) throws(TLSError) {
     let failure = TLSError(.internalFailure, "OpenSSL cannot make a certificate for \(names.joined(separator: ", ")).")
     guard let key = unsafe copenssl_generate_p256() else { throw failure }
@@ -46,7 +46,7 @@ public struct ThrowawayCertificate: Sendable {
     return unsafe `extension` != nil && X509_add_ext(certificate, `extension`, -1) == 1
   }
 
-  /// What `write` writes.
+  /// Returns the output of `write`.
   private static func text(_ write: (OpaquePointer) -> Int32) -> String? {
     guard let bio = unsafe BIO_new(BIO_s_mem()) else { return nil }
     defer { unsafe BIO_free(bio) }

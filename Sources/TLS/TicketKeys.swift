@@ -1,13 +1,13 @@
 import COpenSSL
 import Locks
 
-/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and the one before it, which still opens
-/// the tickets of its time.
+/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and the previous one, which still
+/// decrypts the tickets of its period.
 ///
 /// Each key is replaced after a day. An attacker that learns both present keys can decrypt at most the resumption
-/// secrets of the tickets of two days. OpenSSL's own keys would stay for as long as the process runs.
+/// secrets of the tickets of two days. OpenSSL's own keys would stay for the life of the process.
 final class TicketKeys: Sendable {
-  /// Seconds for which a key encrypts new tickets.
+  /// The seconds for which a key encrypts new tickets.
   static let period = 86_400
 
   fileprivate struct Pair {
@@ -18,7 +18,8 @@ final class TicketKeys: Sendable {
   private let pair: Locked<Pair>
   private let now: @Sendable () -> Int
 
-  /// - Parameter now: The time in seconds since 1970.
+  /// Creates the first key.
+  /// - Parameter now: Returns the time in seconds since 1970.
   /// - Throws: `internalFailure` if there are no random numbers.
   init(now: @escaping @Sendable () -> Int) throws(TLSError) {
     guard let key = TicketKey(madeAt: now()) else { throw .internalFailure("There are no random numbers for a key.") }
@@ -26,7 +27,7 @@ final class TicketKeys: Sendable {
     self.now = now
   }
 
-  /// Lets the sessions of `context` use these keys. The context must not outlive this.
+  /// Makes the sessions of `context` use these keys. The context must not outlive this object.
   func use(on context: OpaquePointer) throws(TLSError) {
     let opaque = unsafe Unmanaged.passUnretained(self).toOpaque()
     guard unsafe SSL_CTX_set_ex_data(context, Self.dataIndex, opaque) == 1,
@@ -44,10 +45,10 @@ final class TicketKeys: Sendable {
     else { throw .internalFailure("OpenSSL takes no keys for session tickets.") }
   }
 
-  /// The index of OpenSSL's `SSL_CTX_get_app_data`, which no library may take.
+  /// The index of OpenSSL's `SSL_CTX_get_app_data`, which no library may use.
   private static let dataIndex: Int32 = 0
 
-  /// 1 if a ticket may be issued; -1 if OpenSSL fails.
+  /// Returns 1 if a ticket may be issued, or -1 if OpenSSL fails.
   private func encrypt(
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?
@@ -59,8 +60,8 @@ final class TicketKeys: Sendable {
       && key.authenticate(with: mac) ? 1 : -1
   }
 
-  /// 0 for a full handshake because the key is unknown or too old, 1 for the ticket as it is, 2 for a new one in its
-  /// place; -1 if OpenSSL fails.
+  /// Returns 0 for a full handshake because the key is unknown or too old, 1 to accept the ticket, 2 to accept and
+  /// replace it, or -1 if OpenSSL fails.
   private func decrypt(
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?, isTLS13: Bool
@@ -72,11 +73,11 @@ final class TicketKeys: Sendable {
     guard unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1,
       unsafe key.authenticate(with: mac)
     else { return -1 }
-    // A TLS 1.3 client uses a ticket once (RFC 8446 appendix C.4), so it gets another one.
+    // A TLS 1.3 client uses a ticket once (RFC 8446 appendix C.4), so it gets a new ticket.
     return isTLS13 || key !== pair.current ? 2 : 1
   }
 
-  /// The keys to use now.
+  /// Returns the present keys, after rotation if it is due.
   private func rotated() -> Pair {
     pair.withLock { pair in
       pair.rotate(now: now())
@@ -86,7 +87,7 @@ final class TicketKeys: Sendable {
 }
 
 extension TicketKeys.Pair {
-  /// Makes a new key when the time of the present one is over. Without random numbers the present one stays.
+  /// Replaces the present key after its period. Without random numbers the present key stays.
   fileprivate mutating func rotate(now: Int) {
     let period = TicketKeys.period
     let age = now - current.madeAt
@@ -99,18 +100,18 @@ extension TicketKeys.Pair {
   }
 }
 
-/// One key: its name in tickets, a key for AES-256-CBC and one for HMAC-SHA-256. Wiped when freed.
+/// A ticket key: its name in tickets, a key for AES-256-CBC and a key for HMAC-SHA-256. Wiped when freed.
 @safe private final class TicketKey: @unchecked Sendable {
-  // Safe and Sendable: the memory lives from `init` to `deinit` and is written in `init` alone.
+  // Safe and Sendable: the memory lives from `init` to `deinit` and only `init` writes it.
   static let nameBytes = 16
   static let vectorBytes: Int32 = 16
   private static let secretBytes = 32
 
-  /// Seconds since 1970.
+  /// The creation time in seconds since 1970.
   let madeAt: Int
   private let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: TicketKey.nameBytes + 2 * TicketKey.secretBytes)
 
-  /// Nil if there are no random numbers.
+  /// Creates a random key. Returns nil if there are no random numbers.
   init?(madeAt: Int) {
     self.madeAt = madeAt
     let count = Self.nameBytes + 2 * Self.secretBytes
@@ -135,11 +136,11 @@ extension TicketKeys.Pair {
   }
 }
 
-/// The latest session of each host that may be resumed (RFC 8446 §2.2, RFC 5077).
+/// A store of the latest resumable session of each host (RFC 8446 §2.2, RFC 5077).
 final class SessionTickets: Sendable {
-  /// A reference to a session of OpenSSL.
+  /// An owned reference to a session of OpenSSL.
   @safe private final class Reference: @unchecked Sendable {
-    // Safe and Sendable: `pointer` holds the reference until `deinit`, and OpenSSL counts references atomically.
+    // Safe and Sendable: `pointer` keeps the reference until `deinit`, and OpenSSL counts references atomically.
     let pointer: OpaquePointer
 
     init(_ pointer: OpaquePointer) { unsafe self.pointer = unsafe pointer }
@@ -149,7 +150,7 @@ final class SessionTickets: Sendable {
 
   private let sessions = Locked<[String: Reference]>([:])
 
-  /// Has every session of `context` report the tickets that it gets. OpenSSL itself keeps none.
+  /// Makes every session of `context` report the tickets that it receives. OpenSSL itself stores none.
   static func keep(on context: OpaquePointer) {
     unsafe SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
     unsafe SSL_CTX_sess_set_new_cb(context) { ssl, session in
@@ -157,24 +158,24 @@ final class SessionTickets: Sendable {
         unsafe SSL_SESSION_is_resumable(session) == 1
       else { return 0 }
       unsafe server.keepTicket(session)
-      return 1  // the reference is ours now
+      return 1  // this object owns the reference now
     }
   }
 
-  /// Takes over a reference to the session that `host` is to be resumed with from now on, or forgets what there is.
+  /// Takes ownership of a reference to the session to resume for `host`, or removes the stored session if it is nil.
   func replace(_ host: String, with session: OpaquePointer?) {
     let new = unsafe session.map { unsafe Reference($0) }
-    // The earlier session is freed outside of the lock.
+    // The previous session is freed outside of the lock.
     _ = sessions.withLock { sessions in
       defer { sessions[host] = new }
       return sessions[host]
     }
   }
 
-  /// Offers `host` what there is of it.
+  /// Offers the stored session of `host`, if there is one.
   func offer(_ host: String, on ssl: OpaquePointer) {
     guard let session = sessions.withLock({ $0[host] }) else { return }
-    // Takes a reference of its own. If it refuses, the handshake is a full one.
+    // Takes its own reference. If it refuses the session, the handshake is a full one.
     unsafe SSL_set_session(ssl, session.pointer)
   }
 }
