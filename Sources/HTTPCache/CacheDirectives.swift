@@ -1,26 +1,26 @@
 import Bytes
 import HTTPTypes
 
-/// One element of `Cache-Control` (RFC 9111 §5.2), as ranges of the value it stands in.
+/// One element of `Cache-Control` (RFC 9111 §5.2), as ranges of the field value.
 struct CacheDirective: Equatable {
-  /// What stands behind `=`.
+  /// The part after `=`.
   enum Argument: Equatable {
     /// There is no `=`.
     case absent
-    /// A token, or what is between the quotes of a quoted string: recipients are to take both for any argument.
+    /// A token, or the text inside a quoted string: recipients must accept both forms for any argument.
     case present(Range<Int>)
-    /// Something that the grammar has no place for.
+    /// Text that the grammar does not allow.
     case malformed
-    /// A quoted string that does not end, so that it may have swallowed other elements.
+    /// A quoted string without an end. It may contain other elements.
     case unterminated
   }
 
-  /// Its name; empty where there is no name.
+  /// The name. Empty if the name is missing.
   let name: Range<Int>
-  /// Its argument.
+  /// The argument.
   let argument: Argument
 
-  /// Its argument as a length of time; nil if the argument is not a length of time.
+  /// Returns the argument in seconds, or nil if it is not delta-seconds.
   func seconds(in bytes: Span<UInt8>) -> Int? {
     guard case .present(let range) = argument else { return nil }
     return FieldText.deltaSeconds(range, of: bytes)
@@ -28,10 +28,10 @@ struct CacheDirective: Equatable {
 }
 
 extension FieldScanner {
-  /// The next element that is not empty; nil at the end.
+  /// Returns the next element that is not empty, or nil at the end.
   ///
-  /// Garbage costs no more than the element that it stands in. Of such a one the name still counts, since that only makes
-  /// the cache more careful.
+  /// Invalid text makes only its own element malformed. The name of that element still counts, because every directive
+  /// of that kind only makes the cache more careful.
   mutating func directive(in bytes: Span<UInt8>) -> CacheDirective? {
     while true {
       skipWhitespace(in: bytes)
@@ -58,34 +58,34 @@ extension FieldScanner {
   }
 }
 
-/// What `Cache-Control` of a request asks for (RFC 9111 §5.2.1, RFC 5861 §4).
+/// The directives of a request's `Cache-Control` (RFC 9111 §5.2.1, RFC 5861 §4).
 ///
-/// These are advice, and what cannot be read asks for nothing. Made from the bytes of the head, without allocating.
+/// Directives are advisory, so malformed ones are ignored. Parsing reads the bytes of the head and allocates nothing.
 public struct RequestDirectives: Sendable, Equatable {
-  /// Neither this request nor its response may be stored.
+  /// Whether the cache may store neither this request nor its response.
   public private(set) var noStore = false
-  /// A stored response or none at all.
+  /// Whether the caller accepts only a stored response.
   public private(set) var onlyIfCached = false
-  /// The greatest age that will do, in seconds.
+  /// The greatest acceptable age, in seconds.
   public private(set) var maxAge: Int?
-  /// How long it has to stay fresh, in seconds.
+  /// The least time for which the response must stay fresh, in seconds.
   public private(set) var minFresh: Int?
-  /// How stale it may be, in seconds; without an argument as stale as it likes.
+  /// The greatest acceptable staleness, in seconds. Without an argument, any staleness is acceptable.
   public private(set) var maxStale: Int?
-  /// How stale it may be when the upstream fails, in seconds.
+  /// The greatest acceptable staleness if the upstream fails, in seconds.
   public private(set) var staleIfError: Int?
 
   private var hasCacheControl = false
   private var controlSaysNoCache = false
   private var pragmaSaysNoCache = false
 
-  /// Asks for nothing.
+  /// Creates an empty set of directives.
   public init() {}
 
-  /// Nothing stored without asking upstream first. `Pragma` counts where there is no `Cache-Control` (RFC 9111 §5.4).
+  /// Whether a stored response needs validation before use. Without `Cache-Control`, `Pragma` counts (RFC 9111 §5.4).
   public var noCache: Bool { hasCacheControl ? controlSaysNoCache : pragmaSaysNoCache }
 
-  /// Takes one line of `Cache-Control`.
+  /// Adds one line of `Cache-Control`.
   public mutating func add(cacheControl value: Span<UInt8>) {
     hasCacheControl = true
     var scanner = FieldScanner()
@@ -94,7 +94,7 @@ public struct RequestDirectives: Sendable, Equatable {
     }
   }
 
-  /// Takes one line of `Pragma`.
+  /// Adds one line of `Pragma`.
   public mutating func add(pragma value: Span<UInt8>) {
     var scanner = FieldScanner()
     while let directive = scanner.directive(in: value) {
@@ -105,7 +105,7 @@ public struct RequestDirectives: Sendable, Equatable {
   private mutating func apply(_ directive: CacheDirective, in value: Span<UInt8>) {
     func isNamed(_ name: StaticString) -> Bool { value.equalsIgnoringCase(directive.name, name) }
     let seconds = directive.seconds(in: value)
-    // Of two that differ the first one counts, as it does where there is one field too many in a response.
+    // Of two different values the first counts. This matches the rule for a duplicate field in a response.
     switch directive.name.count {
     case 7 where isNamed("max-age"): maxAge = maxAge ?? seconds
     case 8 where isNamed("no-store"): noStore = true
@@ -120,18 +120,18 @@ public struct RequestDirectives: Sendable, Equatable {
   }
 }
 
-/// What `Cache-Control` of a response asks for (RFC 9111 §5.2.2, RFC 5861).
+/// The directives of a response's `Cache-Control` (RFC 9111 §5.2.2, RFC 5861).
 ///
-/// An unreadable directive makes the cache more careful, never less. An invalid length of time, or one that occurs
-/// twice with different values, counts as 0 (RFC 9111 §4.2.1). A quoted string without an end counts as `no-store`,
-/// because it may have swallowed that directive.
+/// A malformed directive makes the cache more careful, never less. An invalid delta-seconds value counts as 0, and so
+/// does a directive that occurs twice with different values (RFC 9111 §4.2.1). A quoted string without an end counts as
+/// `no-store`, because it may contain that directive.
 struct ResponseDirectives: Equatable {
-  /// Must not be stored, or not by us who do not understand it.
+  /// Whether the response must not be stored. `must-understand` overrides this for statuses that the cache understands.
   var noStore = false
-  /// The response is for one user. The same holds if it names fields (`private="X"`), as §5.2.2.7 allows and most
-  /// caches do.
+  /// Whether the response is for one user. `private="X"`, which names fields, has the same effect, as §5.2.2.7 allows
+  /// and most caches do.
   var isPrivate = false
-  /// May not be used without validation; the same goes for `no-cache="X"` (§5.2.2.4).
+  /// Whether the response needs validation before each use. `no-cache="X"` has the same effect (§5.2.2.4).
   var noCache = false
   var mustRevalidate = false
   var proxyRevalidate = false
@@ -148,8 +148,8 @@ struct ResponseDirectives: Equatable {
     }
   }
 
-  /// Whether a stale response must not be used without successful validation, whatever else is said: `s-maxage` has the
-  /// meaning of `proxy-revalidate` too (§5.2.2.10).
+  /// Whether a stale response needs successful validation before use, in every case. `s-maxage` implies
+  /// `proxy-revalidate` (§5.2.2.10).
   var forbidsStale: Bool { noCache || mustRevalidate || proxyRevalidate || sharedMaxAge != nil }
 
   private mutating func add(_ value: Span<UInt8>) {

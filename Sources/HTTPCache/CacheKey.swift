@@ -1,15 +1,15 @@
 import HTTPTypes
 
-/// What a stored response is found by: the normalised target of its request, byte for byte.
+/// The key of a stored response: the normalised target of its request, byte for byte.
 ///
-/// The hash is computed once, before the cache takes its lock, by the hasher that each process seeds differently.
-/// Callers choose the targets, so they must not be able to choose ones that collide. The key compares bytes, not
+/// The hash is computed once, before the cache takes its lock, with the hasher that each process seeds differently.
+/// Callers choose the targets, so they must not be able to choose colliding targets. The key compares bytes, not
 /// strings: Swift treats texts that differ in Unicode normalisation as equal, but an origin does not.
 public struct CacheKey: Hashable, Sendable {
   private let hash: Int
   let bytes: [UInt8]
 
-  /// The key with these bytes.
+  /// Creates a key with these bytes.
   public init(_ bytes: [UInt8]) {
     self.bytes = bytes
     var hasher = Hasher()
@@ -18,32 +18,32 @@ public struct CacheKey: Hashable, Sendable {
     hash = hasher.finalize()
   }
 
-  /// The key with the UTF-8 bytes of `text`.
+  /// Creates a key with the UTF-8 bytes of `text`.
   public init(_ text: String) {
     self.init(Array(text.utf8))
   }
 
-  /// A hash for the few places that keep no more than that.
+  /// The hash, for the few places that store only a hash.
   package var fingerprint: UInt64 { UInt64(bitPattern: Int64(hash)) }
 
-  /// Feeds the hash that stands ready.
+  /// Feeds the precomputed hash.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(hash)
   }
 
-  /// Whether the bytes are the same.
+  /// Returns whether both keys have the same bytes.
   public static func == (left: CacheKey, right: CacheKey) -> Bool {
     left.hash == right.hash && left.bytes == right.bytes
   }
 }
 
-/// Which requests a response is for, as its `Vary` has it (RFC 9111 §4.1): those that are sent upstream with the same
-/// values of the fields that it names.
+/// The requests that a response matches, by its `Vary` (RFC 9111 §4.1): their upstream requests have the same values of
+/// the named fields.
 ///
-/// Compared is what we send, not what the caller sent us: a field that we never pass on (Cookie, Origin) is absent every
-/// time, so a response that varies by it is the same for everybody.
+/// The comparison uses the fields that the proxy sends, not the fields that the caller sends. A field that the proxy
+/// never forwards (Cookie, Origin) is always absent, so a response that varies by it is the same for all callers.
 struct VariantSelector: Sendable, Equatable {
-  /// Each field that counts, with its value then.
+  /// Each field that counts, with its value in the original request.
   private let values: [Value]
 
   private struct Value: Sendable, Equatable {
@@ -51,13 +51,13 @@ struct VariantSelector: Sendable, Equatable {
     let value: String?
   }
 
-  /// The most names in a `Vary`; a real response has fewer.
+  /// The most names in a `Vary`. Real responses have fewer.
   private static let mostNames = 16
 
-  /// Nil if no request selects the response, as with `Vary: *`, or if the field cannot be read.
+  /// Returns nil if no request matches the response (`Vary: *`), or if the field is malformed.
   ///
-  /// Two names do not count. `Accept-Encoding`: the store makes either coding of the other. `Authorization`: it is the
-  /// proxy's own and means the same each time, while its value changes with every new token.
+  /// Two names do not count. `Accept-Encoding`: the store converts between both codings. `Authorization`: the
+  /// credential is the proxy's own and always has the same meaning, while its value changes with every new token.
   init?(_ fields: HTTPFields, sent: HTTPFields) {
     var values: [Value] = []
     for line in fields[values: .vary] {
@@ -74,14 +74,14 @@ struct VariantSelector: Sendable, Equatable {
     self.values = values
   }
 
-  /// Whether a request that is sent upstream with these fields selects the response.
+  /// Returns whether an upstream request with these fields matches the response.
   func matches(_ sent: HTTPFields) -> Bool {
     values.allSatisfy { sent[$0.name] == $0.value }
   }
 
-  /// The names, for the response's own `Vary`.
+  /// The names of the fields, for the `Vary` that callers receive.
   var names: [HTTPField.Name] { values.map(\.name) }
 
-  /// About what it takes, in bytes.
+  /// The approximate size in memory, in bytes.
   var cost: Int { values.reduce(0) { $0 + 96 + ($1.value?.utf8.count ?? 0) } }
 }

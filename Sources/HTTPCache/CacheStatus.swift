@@ -1,41 +1,41 @@
 import Bytes
 public import HTTPTypes
 
-/// The member that this cache adds to `Cache-Status` (RFC 9211), a structured field (RFC 8941).
+/// The member of this cache in `Cache-Status` (RFC 9211), a structured field (RFC 8941).
 public struct CacheStatus: Sendable, Equatable {
-  /// How the request was handled.
+  /// The way in which the request was handled.
   public enum Handling: Sendable, Equatable {
-    /// By a stored response, without going upstream.
+    /// The cache served a stored response, without an upstream request.
     case hit
-    /// By going upstream.
+    /// The proxy sent an upstream request.
     case forwarded(ForwardReason)
   }
 
-  /// How the request was handled.
+  /// The way in which the request was handled.
   public var handling: Handling
-  /// The status that came from upstream, where the caller gets another.
+  /// The upstream status, if the caller receives a different status.
   public var forwardStatus: Int?
-  /// How long the response stays fresh, in seconds; negative if it is stale.
+  /// The remaining freshness lifetime in seconds. Negative if the response is stale.
   public var timeToLive: Int?
   /// Whether the response was stored.
   public var isStored = false
-  /// Whether several requests went upstream as one.
+  /// Whether one upstream request served several requests.
   public var isCollapsed = false
-  /// More, for people.
+  /// More information for people.
   public var detail: String?
 
-  /// A request that was handled so.
+  /// Creates the member for a request.
   public init(_ handling: Handling, timeToLive: Int? = nil) {
     self.handling = handling
     self.timeToLive = timeToLive
   }
 
-  /// The field's name.
+  /// The name of the field.
   public static let fieldName = HTTPField.Name("Cache-Status")
 
   var isHit: Bool { handling == .hit }
 
-  /// The member, as the field has it.
+  /// The member in the syntax of the field.
   public var fieldValue: String {
     var value: [UInt8] = []
     value.reserveCapacity(64)
@@ -57,12 +57,12 @@ public struct CacheStatus: Sendable, Equatable {
     return String(decoding: value, as: UTF8.self)
   }
 
-  /// Integers of structured fields have up to 15 digits (RFC 8941 §3.3.1).
+  /// Limits an integer to the 15 digits of a structured field (RFC 8941 §3.3.1).
   private static func integer(_ number: Int) -> Int {
     min(max(number, -999_999_999_999_999), 999_999_999_999_999)
   }
 
-  /// Strings of structured fields are of printable ASCII (RFC 8941 §3.3.3). What is not becomes `?`.
+  /// Quotes a string for a structured field. Bytes other than printable ASCII (RFC 8941 §3.3.3) become `?`.
   private static func string(_ text: String) -> String {
     var result = "\""
     for scalar in text.unicodeScalars {

@@ -2,17 +2,17 @@ import Bytes
 import CZlib
 import HTTP1
 
-/// How a response's content is coded on its way to the caller (RFC 9110 §8.4.1).
+/// The content coding of a response to a caller (RFC 9110 §8.4.1).
 public enum ContentCoding: Sendable, Equatable {
-  /// As it is.
+  /// No coding.
   case identity
-  /// By gzip (RFC 1952).
+  /// gzip (RFC 1952).
   case gzip
 
-  /// What a caller prefers by its `Accept-Encoding` (RFC 9110 §12.5.3). One line of it is enough: a caller who sends
-  /// several gets what the first one says. Identity without the field, and where neither is wanted.
+  /// Returns the preferred coding of an `Accept-Encoding` line (RFC 9110 §12.5.3). Only the first of several lines
+  /// counts. The default is identity, also if the field accepts neither coding.
   ///
-  /// Read in place. Browsers send five elements; a list that is far longer costs nothing and gets identity.
+  /// The function reads in place. Browsers send five elements; a much longer list gets identity.
   public static func preferred(acceptEncoding value: Span<UInt8>) -> ContentCoding {
     guard value.count <= 1024 else { return .identity }
     var gzip: Int?
@@ -34,15 +34,14 @@ public enum ContentCoding: Sendable, Equatable {
         other = weight
       }
     }
-    // Identity that is not named is acceptable, and less wanted than anything that is.
+    // Identity is acceptable without being named, but less preferred than every named coding.
     let gzipWeight = gzip ?? other ?? 0
     return gzipWeight > 0 && gzipWeight >= identity ?? 0 ? .gzip : .identity
   }
 }
 
 extension FieldScanner {
-  /// Passes the rest of an element with its comma: the weight in thousandths (RFC 9110 §12.4.2). What is malformed
-  /// counts as not wanted.
+  /// Skips the rest of an element with its comma. Returns the weight in thousandths (RFC 9110 §12.4.2), 0 if malformed.
   fileprivate mutating func weight(in bytes: Span<UInt8>) -> Int {
     var weight = 1000
     skipWhitespace(in: bytes)
@@ -58,28 +57,28 @@ extension FieldScanner {
   }
 }
 
-/// Why content that came gzipped could not be decoded.
+/// The reason why gzipped content could not be decoded.
 public enum ContentCodingError: Error, Sendable, Equatable {
-  /// It is no gzip, is damaged, or does not end.
+  /// The content is not gzip, is damaged, or is incomplete.
   case malformed
-  /// It decodes to more than `limit` bytes.
+  /// The decoded content exceeds `limit` bytes.
   case tooLarge(limit: Int)
 }
 
-/// Whole contents in and out of gzip (RFC 1952).
+/// Compression and decompression of whole contents with gzip (RFC 1952).
 enum Gzip {
-  /// 64 kB at a time: content of a catalog response mostly has less.
+  /// The chunk size, 64 kB. The content of most catalog responses is smaller.
   private static let chunk = 65_536
 
-  /// The coded bytes; nil if they would be no fewer, or zlib has no memory.
+  /// Returns the compressed bytes, or nil if they would not be fewer or zlib has no memory.
   static func deflate(_ bytes: [UInt8]) -> [UInt8]? {
     guard let available = UInt32(exactly: bytes.count), available > 0 else { return nil }
     var stream = unsafe z_stream()
-    // Level 6 takes about a tenth more space than 9 on catalog responses, at a fraction of the time.
+    // On catalog responses, level 6 results in about a tenth more bytes than level 9, in a fraction of the time.
     guard unsafe czlib_deflate_init_gzip(&stream, 6) == Z_OK else { return nil }
     defer { unsafe deflateEnd(&stream) }
     var input = bytes
-    // Safe: both buffers outlive the one call that reads and writes them, and zlib is told their sizes.
+    // Safe: both buffers outlive the one call that uses them, and zlib knows their sizes.
     let output = unsafe [UInt8](unsafeUninitializedCapacity: bytes.count) { output, written in
       unsafe input.withUnsafeMutableBufferPointer { input in
         unsafe stream.next_in = input.baseAddress
@@ -93,9 +92,9 @@ enum Gzip {
     return output.isEmpty || output.count >= bytes.count ? nil : output
   }
 
-  /// The decoded bytes, of all members that there are.
+  /// Returns the decoded bytes of all gzip members.
   ///
-  /// - Parameter limit: What they may come to. Gzip multiplies by up to 1032, so nothing but this bounds the work.
+  /// - Parameter limit: The most decoded bytes. Gzip expands by up to 1032, so only this limit bounds the work.
   static func inflate(_ bytes: [UInt8], limit: Int) throws(ContentCodingError) -> [UInt8] {
     guard let available = UInt32(exactly: bytes.count) else { throw .tooLarge(limit: limit) }
     var stream = unsafe z_stream()
@@ -104,7 +103,7 @@ enum Gzip {
     var input = bytes
     var output: [UInt8] = []
     var failure: ContentCodingError?
-    // Safe: the input is there for as long as the stream reads it, and zlib is told its size.
+    // Safe: the input lives as long as the stream reads it, and zlib knows its size.
     unsafe input.withUnsafeMutableBufferPointer { input in
       unsafe stream.next_in = input.baseAddress
       unsafe stream.avail_in = available
@@ -114,7 +113,7 @@ enum Gzip {
     return output
   }
 
-  /// Reads member after member (RFC 1952 §2.2) until there is no input: what follows one has to be another.
+  /// Decodes member after member (RFC 1952 §2.2) to the end of input. Bytes after a member must be a new member.
   private static func inflateMembers(
     _ stream: inout z_stream, to output: inout [UInt8], limit: Int
   ) -> ContentCodingError? {
@@ -124,7 +123,7 @@ enum Gzip {
       switch result {
       case Z_STREAM_END where unsafe stream.avail_in == 0: return nil
       case Z_STREAM_END: unsafe inflateReset(&stream)
-      // Room is left and input is not: it breaks off.
+      // Output room is left but no input: the content is incomplete.
       case Z_OK where unsafe stream.avail_in == 0 && stream.avail_out > 0: return .malformed
       case Z_OK: continue
       default: return .malformed
@@ -132,11 +131,11 @@ enum Gzip {
     }
   }
 
-  /// One call of zlib, with room for a chunk.
+  /// Calls zlib once, with room for one chunk.
   private static func append(_ stream: inout z_stream, to output: inout [UInt8]) -> Int32 {
     var result = Z_OK
     output.append(addingCapacity: chunk) { (span: inout OutputSpan<UInt8>) in
-      // Safe: zlib is told how much room there is, and leaves what it did not use in `avail_out`.
+      // Safe: zlib knows the size of the room, and reports the unused part in `avail_out`.
       unsafe span.withUnsafeMutableBufferPointer { buffer, initialized in
         let room = min(buffer.count - initialized, chunk)
         unsafe stream.next_out = buffer.baseAddress.map { unsafe $0 + initialized }

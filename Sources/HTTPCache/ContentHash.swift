@@ -1,8 +1,8 @@
-/// SipHash-2-4 (Aumasson and Bernstein, 2012) with a fixed key: 64 bits that name a content, the same in every process
-/// and replica, which Swift's own hasher is not.
+/// SipHash-2-4 (Aumasson and Bernstein, 2012) with a fixed key: a 64-bit hash of content. Unlike Swift's own hasher,
+/// the hash is the same in every process and replica.
 ///
-/// It tells versions of one URL apart, written by Apple and not by an adversary who could choose them: for a caller to
-/// be told 304 wrongly, two of them would have to agree in 64 bits and in length. So nothing cryptographic is needed.
+/// The hash distinguishes versions of one URL. Apple writes them, so no adversary can choose them. A caller would get a
+/// wrong 304 only if two versions had the same 64 bits and the same length. So no cryptographic hash is needed.
 struct ContentHash {
   private var v0: UInt64
   private var v1: UInt64
@@ -16,10 +16,10 @@ struct ContentHash {
     v3 = key.1 ^ 0x7465_6462_7974_6573
   }
 
-  /// The hash of `bytes`. The key is that of the paper's test vectors.
+  /// Returns the hash of `bytes`. The key is the key of the paper's test vectors.
   static func of(_ bytes: [UInt8]) -> UInt64 {
     var hash = ContentHash(key: (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908))
-    // Safe: an array of bytes is initialised throughout.
+    // Safe: all bytes of an array are initialised.
     let raw = unsafe bytes.span.bytes
     let whole = bytes.count & ~7
     for offset in stride(from: 0, to: whole, by: 8) {

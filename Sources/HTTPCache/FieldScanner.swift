@@ -1,40 +1,40 @@
 import Bytes
 
-/// A place in a field value that is read from left to right (RFC 9110 §5.6). The value itself comes along with each
-/// call, so that nothing is copied.
+/// A position in a field value during parsing from left to right (RFC 9110 §5.6). The caller passes the value to each
+/// call, so nothing is copied.
 package struct FieldScanner {
   private(set) var index = 0
 
-  /// One at the beginning.
+  /// Creates a scanner at the beginning.
   package init() {}
 
-  /// Whether all has been read.
+  /// Returns whether the scanner is at the end of the value.
   package func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
 
-  /// Passes one byte.
+  /// Skips one byte.
   mutating func advance() { index += 1 }
 
-  /// Passes SP and HTAB.
+  /// Skips SP and HTAB.
   package mutating func skipWhitespace(in bytes: Span<UInt8>) {
     while index < bytes.count, bytes[index].isWhitespace { index += 1 }
   }
 
-  /// Passes `byte` if it stands here.
+  /// Consumes `byte` if it is next.
   mutating func take(_ byte: Unicode.Scalar, in bytes: Span<UInt8>) -> Bool {
     guard index < bytes.count, bytes[index] == UInt8(ascii: byte) else { return false }
     index += 1
     return true
   }
 
-  /// Passes a token (RFC 9110 §5.6.2), which is empty if none stands here.
+  /// Consumes a token (RFC 9110 §5.6.2). The range is empty if there is none.
   package mutating func token(in bytes: Span<UInt8>) -> Range<Int> {
     let start = index
     while index < bytes.count, Self.isTokenByte(bytes[index]) { index += 1 }
     return start..<index
   }
 
-  /// Passes a quoted string (RFC 9110 §5.6.4) that begins here. The range is that between the quotes, quoted pairs as
-  /// they stand; nil if the string does not end.
+  /// Consumes a quoted string (RFC 9110 §5.6.4) that starts here. Returns the range between the quotes, with quoted
+  /// pairs unchanged, or nil if the string has no end.
   mutating func quotedString(in bytes: Span<UInt8>) -> Range<Int>? {
     index += 1
     let start = index
@@ -53,12 +53,12 @@ package struct FieldScanner {
     return nil
   }
 
-  /// What stood between an element and the separator behind it.
+  /// The kind of text between an element and the next separator.
   package enum Remainder {
     case nothing, garbage, unterminatedString
   }
 
-  /// Passes everything up to the next `separator` outside of quoted strings, and the separator.
+  /// Skips all text up to the next `separator` outside of quoted strings, and the separator.
   package mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> Remainder {
     skipWhitespace(in: bytes)
     var remainder = Remainder.nothing
@@ -88,10 +88,10 @@ package struct FieldScanner {
   }
 }
 
-/// Questions about parts of a field value.
+/// Functions on parts of a field value.
 package enum FieldText {
-  /// The number of seconds that `range` is (RFC 9111 §1.2.2): digits and nothing else. One that is too large to count
-  /// becomes 2³¹, 68 years, as the RFC would have it. Nil for anything else.
+  /// Returns the number of seconds in `range` (RFC 9111 §1.2.2), which must contain only digits. A larger value becomes
+  /// 2³¹, which is 68 years, as the RFC requires. Returns nil otherwise.
   static func deltaSeconds(_ range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
     guard !range.isEmpty else { return nil }
     var seconds = 0
@@ -103,15 +103,15 @@ package enum FieldText {
     return seconds
   }
 
-  /// What no length of time exceeds, so that sums of a few cannot overflow.
+  /// The greatest number of seconds, so that sums of a few numbers cannot overflow.
   static let mostSeconds = 1 << 31
 }
 
-/// Reads the three forms of HTTP-date that recipients have to know (RFC 9110 §5.6.7).
+/// A parser of the three forms of HTTP-date that recipients must accept (RFC 9110 §5.6.7).
 package enum FieldDate {
-  /// Seconds since the epoch; nil for what is no date. Day names are not checked against the date.
+  /// Returns seconds since the epoch, or nil if the text is not a date. The day name is not checked against the date.
   ///
-  /// - Parameter now: The present in seconds since the epoch: two-digit years are read by it.
+  /// - Parameter now: The present in seconds since the epoch, to interpret two-digit years.
   package static func seconds(_ text: String, now: Int) -> Int? {
     var text = text
     return text.withUTF8 { buffer in
@@ -120,7 +120,7 @@ package enum FieldDate {
     }
   }
 
-  /// Where things stand is all that tells the forms apart; nothing is allocated, since every response has such a field.
+  /// Recognises the form by positions alone and allocates nothing, because every response has such a field.
   private static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
     if matches("???, 00 ??? 0000 00:00:00 GMT", bytes, from: 0) {
       return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)
@@ -130,14 +130,14 @@ package enum FieldDate {
       let day = number(bytes[8] == UInt8(ascii: " ") ? 9..<10 : 8..<10, bytes)
       return seconds(day: day, month: 4, year: number(20..<24, bytes), time: 11, bytes)
     }
-    // Behind the day's whole name, `Wednesday` the longest.
+    // The comma after the full day name. The longest name is `Wednesday`.
     let start = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
     guard let start, matches(", 00-???-00 00:00:00 GMT", bytes, from: start) else { return nil }
     let year = century(number(start + 9..<start + 11, bytes), now: now)
     return seconds(day: number(start + 2..<start + 4, bytes), month: start + 5, year: year, time: start + 12, bytes)
   }
 
-  /// Whether `bytes` from `start` to their end are like `pattern`, in which `0` is any digit and `?` anything.
+  /// Returns whether `bytes` from `start` to the end match `pattern`. In it, `0` is any digit and `?` any byte.
   private static func matches(_ pattern: StaticString, _ bytes: Span<UInt8>, from start: Int) -> Bool {
     guard bytes.count == start + pattern.utf8CodeUnitCount else { return false }
     for offset in 0..<pattern.utf8CodeUnitCount {
@@ -153,8 +153,8 @@ package enum FieldDate {
   }
 
   /// - Parameters:
-  ///   - month: Where its name begins.
-  ///   - time: Where `08:49:37` begins.
+  ///   - month: The position of the month name.
+  ///   - time: The position of `08:49:37`.
   private static func seconds(day: Int?, month: Int, year: Int?, time: Int, _ bytes: Span<UInt8>) -> Int? {
     guard let day, let year, let month = self.month(at: month, bytes), (1...31).contains(day),
       let hour = number(time..<time + 2, bytes), let minute = number(time + 3..<time + 5, bytes),
@@ -175,7 +175,7 @@ package enum FieldDate {
     }.map { $0 + 1 }
   }
 
-  /// A year that appears to be more than 50 years ahead is the last one with those digits (RFC 9110 §5.6.7).
+  /// Expands a two-digit year. A year more than 50 years ahead means the previous century (RFC 9110 §5.6.7).
   private static func century(_ year: Int?, now: Int) -> Int? {
     guard let year else { return nil }
     let present = 1970 + now / 31_556_952
@@ -183,10 +183,10 @@ package enum FieldDate {
     return candidate > present + 50 ? candidate - 100 : candidate
   }
 
-  /// Days from 1970-01-01, counted as ``Bytes/CivilDate`` counts them (Howard Hinnant, `days_from_civil`). Years 0 to
-  /// 9999 only.
+  /// Returns days since 1970-01-01, with the method of ``Bytes/CivilDate`` (Howard Hinnant, `days_from_civil`). Valid
+  /// for years 0 to 9999 only.
   private static func daysSinceEpoch(year: Int, month: Int, day: Int) -> Int {
-    // From 1 March, and one era up, so that nothing is negative.
+    // Years start on 1 March. One more era keeps all numbers positive.
     let year = year + 400 - (month <= 2 ? 1 : 0)
     let (era, yearOfEra) = year.quotientAndRemainder(dividingBy: 400)
     let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1

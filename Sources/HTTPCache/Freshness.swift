@@ -1,25 +1,25 @@
 import HTTPTypes
 
-/// How long a response may be used, and how (RFC 9111 §4.2, RFC 5861). Lengths of time in seconds.
+/// The period in which a response may be used, and how (RFC 9111 §4.2, RFC 5861). All periods are in seconds.
 struct Freshness: Equatable {
   /// The freshness lifetime.
   let lifetime: Int
-  /// Whether the origin named it, rather than our settings.
+  /// Whether the origin stated the lifetime. Otherwise it comes from the settings.
   let isExplicit: Bool
-  /// How long beyond it the response is served while it is being validated.
+  /// The time after the lifetime in which the response is served during validation.
   let staleWhileRevalidate: Int
-  /// How long beyond it the response stands in for an upstream that fails.
+  /// The time after the lifetime in which the response is served if the upstream fails.
   let staleIfError: Int
-  /// Whether it may not be used at all without validation.
+  /// Whether every use needs validation.
   let noCache: Bool
-  /// Whether it may not be used stale, not even if a caller or our settings would have it.
+  /// Whether a stale use is forbidden, even if a caller or the settings allow it.
   let forbidsStale: Bool
 
   /// - Parameters:
-  ///   - directives: `Cache-Control` of the response.
-  ///   - fields: All of its fields.
-  ///   - status: Its status code.
-  ///   - date: When it was made, in seconds since the epoch.
+  ///   - directives: The response's `Cache-Control`.
+  ///   - fields: All fields of the response.
+  ///   - status: The status code.
+  ///   - date: When the response was created, in seconds since the epoch.
   init(
     _ directives: ResponseDirectives, fields: HTTPFields, status: Int, date: Int, now: Int, settings: CacheSettings
   ) {
@@ -35,8 +35,8 @@ struct Freshness: Equatable {
     staleIfError = forbidsStale ? 0 : directives.staleIfError ?? settings.staleIfError
   }
 
-  /// The lifetime that `Expires` names (RFC 9111 §5.3). What is no date, "0" above all, lies in the past, and so do two
-  /// that differ. Nil without the field.
+  /// Returns the lifetime that `Expires` states (RFC 9111 §5.3), or nil without the field. An invalid date, most often
+  /// "0", counts as past, and so do two different values.
   static func lifetime(untilExpiry fields: HTTPFields, date: Int, now: Int) -> Int? {
     let values = fields[values: .expires]
     guard let value = values.first else { return nil }
@@ -46,10 +46,10 @@ struct Freshness: Equatable {
   }
 }
 
-/// How old a response was when it came (RFC 9111 §4.2.3), in seconds.
+/// The age of a response on arrival (RFC 9111 §4.2.3), in seconds.
 struct ResponseAge: Equatable {
-  /// When its origin made it, by the origin's clock; by ours, when it came, if the origin does not say (RFC 9110
-  /// §6.6.1). Seconds since the epoch.
+  /// When the origin created the response, by its own clock, in seconds since the epoch. If the origin sends no valid
+  /// date, the time of arrival by our clock (RFC 9110 §6.6.1).
   let date: Int
   /// `corrected_initial_age`.
   let initial: Int
@@ -62,7 +62,7 @@ struct ResponseAge: Equatable {
     initial = min(max(apparent, Self.age(fields) + delay), FieldText.mostSeconds)
   }
 
-  /// The value of `Age`. Of a list the first member counts, and what is no number does not (RFC 9111 §5.1).
+  /// Returns the value of `Age`. The first member of a list counts. An invalid number is ignored (RFC 9111 §5.1).
   private static func age(_ fields: HTTPFields) -> Int {
     guard let first = fields[values: .age].first else { return 0 }
     let bytes = Array(first.utf8)
@@ -76,40 +76,40 @@ struct ResponseAge: Equatable {
 /// Whether a whole response to a `GET` may be stored in a cache that all callers share (RFC 9111 §3).
 ///
 /// RFC 9111 §3.5 keeps responses to requests with `Authorization` out of shared caches, because they may be meant only
-/// for the holder of that credential. Here the proxy itself holds it: it sends the same credential for all callers.
-/// From a caller's request it sends only what is part of the key or what `Vary` selects by. So Apple sees one user, and
-/// every caller that may use this proxy may have the response that it got. That clause therefore protects no caller
-/// here. The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
+/// for the holder of that credential. Here the proxy itself holds it and sends the same credential for all callers.
+/// From a caller's request it sends only the parts that belong to the key or that `Vary` selects by. So Apple sees one
+/// user, and every caller that may use this proxy may have the response. That clause therefore protects no caller here.
+/// The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
 public enum StorageVerdict: Sendable, Equatable {
-  /// It may.
+  /// The response may be stored.
   case store
-  /// It may not.
+  /// The response must not be stored.
   case refuse(Reason)
 
-  /// Why a response is not stored. The raw value is a `detail` for `Cache-Status`.
+  /// The reason why a response is not stored. The raw value is a `detail` for `Cache-Status`.
   public enum Reason: String, Sendable {
-    /// The status is not worth repeating: a temporary error, or a status about the credential.
+    /// The status is not worth storing: a temporary error, or a status about the credential.
     case status
-    /// Part of a representation (RFC 9110 §14.4).
+    /// The content is only a part of a representation (RFC 9110 §14.4).
     case partial
     /// `Cache-Control: no-store`.
     case noStore = "no-store"
     /// `Cache-Control: private`.
     case isPrivate = "private"
-    /// `Vary: *`, or one that cannot be read.
+    /// `Vary: *`, or a malformed `Vary`.
     case vary
-    /// It sets a cookie: for whomever that is meant, it is not for the next caller.
+    /// The response sets a cookie, which is not for other callers.
     case setCookie = "set-cookie"
-    /// A content coding that we can neither undo nor offer.
+    /// The proxy can neither decode nor offer the content coding.
     case coding
-    /// Larger than one response may be.
+    /// The content exceeds the limit for one response.
     case tooLarge = "too-large"
-    /// It could never be used: stale at once, with nothing to validate it by.
+    /// The response could never be used: it is stale at once and has no validator.
     case useless
   }
 
-  /// The statuses that are stored: heuristically cacheable ones (RFC 9110 §15.1) that Apple uses and that stand for a
-  /// while. 206 is not among them: `Range` is never sent upstream.
+  /// Returns whether the status may be stored. The statuses are heuristically cacheable (RFC 9110 §15.1), used by
+  /// Apple, and lasting. 206 is excluded, because the proxy never sends `Range` upstream.
   static func mayStore(_ status: HTTPResponse.Status) -> Bool {
     switch status.code {
     case 200, 301, 308, 404, 410: true
@@ -127,7 +127,7 @@ public enum StorageVerdict: Sendable, Equatable {
       if fields.contains(.contentRange) { return .partial }
       if content.unknownCoding != nil { return .coding }
       if content.identity.count > settings.largestStored { return .tooLarge }
-      // All statuses above are understood, so with must-understand no-store does not count (RFC 9111 §5.2.2.3).
+      // The cache understands all these statuses, so must-understand overrides no-store (RFC 9111 §5.2.2.3).
       if directives.noStore, !directives.mustUnderstand { return .noStore }
       if directives.isPrivate { return .isPrivate }
       if fields.contains(.setCookie) { return .setCookie }
@@ -141,27 +141,27 @@ public enum StorageVerdict: Sendable, Equatable {
   }
 }
 
-/// A moment as the cache needs it: by the clock that never jumps, and by the one that servers write into `Date`.
+/// A moment by the monotonic clock, and by the wall clock that servers write into `Date`.
 ///
-/// Ages grow by the first (RFC 9111 §4.2.3 resident time), so that a step of the wall clock makes nothing fresh or stale.
+/// Ages grow by the monotonic clock (RFC 9111 §4.2.3 resident time), so wall clock steps do not change freshness.
 public struct CacheTime: Sendable, Equatable {
-  /// Nanoseconds of a monotonic clock, from any start.
+  /// Nanoseconds of a monotonic clock with any start.
   public var monotonic: Int
   /// Seconds since 1970-01-01 00:00:00 UTC.
   public var wall: Int
 
-  /// A moment on both clocks.
+  /// Creates a moment on both clocks.
   public init(monotonic: Int, wall: Int) {
     self.monotonic = monotonic
     self.wall = wall
   }
 
-  /// Whole seconds from `earlier` to here by the monotonic clock; 0 if that is later than this.
+  /// Returns whole seconds since `earlier` by the monotonic clock. Returns 0 if `earlier` is later.
   func seconds(since earlier: CacheTime) -> Int {
     let (nanoseconds, overflow) = monotonic.subtractingReportingOverflow(earlier.monotonic)
     return overflow ? 0 : max(nanoseconds, 0) / 1_000_000_000
   }
-  /// By how many seconds the wall clock was set ahead between `earlier` and here; back if negative.
+  /// Returns by how many seconds the wall clock was set forward since `earlier`. Negative if it was set back.
   package func wallClockStep(since earlier: CacheTime) -> Int {
     let (passed, overflow) = wall.subtractingReportingOverflow(earlier.wall)
     let step = passed.subtractingReportingOverflow(seconds(since: earlier))

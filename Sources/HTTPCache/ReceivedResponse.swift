@@ -1,25 +1,26 @@
 import HTTP1
 public import HTTPTypes
 
-/// A whole response to a `GET`, as it came from upstream.
+/// A whole upstream response to a `GET`.
 public struct ReceivedResponse: Sendable {
-  /// Its status.
+  /// The status.
   public var status: HTTPResponse.Status
-  /// All of its end-to-end fields.
+  /// All end-to-end fields.
   public var fields: HTTPFields
-  /// Those that the header policy lets through to callers. What the cache writes itself is replaced: Age, Cache-Control,
-  /// Content-Encoding, Date, ETag, Expires, Vary.
+  /// The fields that the header policy forwards to callers. The cache replaces Age, Cache-Control, Content-Encoding,
+  /// Date, ETag, Expires and Vary with its own.
   public var downstream: HTTPFields
-  /// Its content, all of it, as it was coded.
+  /// The whole content as received, with its content coding.
   public var body: [UInt8]
-  /// What was sent upstream to get it: `Vary` selects by this. Without the credential, which is not for keeping.
+  /// The fields of the upstream request, by which `Vary` selects. The credential is removed, because it must not be
+  /// stored.
   public private(set) var sent: HTTPFields
   /// When the request was sent.
   public var requestedAt: CacheTime
-  /// When the head of the response came.
+  /// When the head of the response arrived.
   public var receivedAt: CacheTime
 
-  /// A response.
+  /// Creates a response and removes the credential from `sent`.
   public init(
     status: HTTPResponse.Status, fields: HTTPFields, downstream: HTTPFields, body: [UInt8], sent: HTTPFields = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
@@ -34,7 +35,7 @@ public struct ReceivedResponse: Sendable {
     self.receivedAt = receivedAt
   }
 
-  /// What has to be kept of it beside the content, to judge it again when a 304 renews it.
+  /// The response without its content, with the fields needed to evaluate it again when a 304 renews it.
   var metadata: ReceivedResponse {
     var response = self
     response.body = []
@@ -43,7 +44,7 @@ public struct ReceivedResponse: Sendable {
     return response
   }
 
-  /// The fields that decide whether and how long a response is kept, and for whom.
+  /// Returns whether the field decides whether, how long and for which callers a response is stored.
   private static func isJudged(_ name: HTTPField.Name) -> Bool {
     switch name.canonicalName.utf8.count {
     case 3: name == .age
@@ -57,7 +58,7 @@ public struct ReceivedResponse: Sendable {
     }
   }
 
-  /// This response with the metadata of a 304 that says it still holds (RFC 9111 §3.2).
+  /// Returns this response with the metadata of a 304 that confirms it (RFC 9111 §3.2).
   ///
   /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
   /// the old values would make the response seem older than it is.
@@ -84,7 +85,7 @@ extension HTTPFields {
   }
 }
 
-/// The fields of a stored response that are the same for every caller.
+/// A builder of the fields of a stored response that are the same for every caller.
 struct StoredFields {
   let source: ReceivedResponse
   let content: StoredContent
@@ -96,7 +97,7 @@ struct StoredFields {
   let isStored: Bool
   let settings: CacheSettings
 
-  /// The content in a coding, with its fields.
+  /// Returns the content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
     var common = [
       HTTPField(name: .cacheControl, value: cacheControl), HTTPField(name: .xContentTypeOptions, value: "nosniff"),
@@ -122,7 +123,7 @@ struct StoredFields {
     return Representation(body: body, fields: FieldSection(fields), notModified: FieldSection(notModified))
   }
 
-  /// What this type writes itself, or ``Selection`` for each response.
+  /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
   private static func isReplaced(_ name: HTTPField.Name) -> Bool {
     switch name.canonicalName.utf8.count {
     case 3: name == .age
@@ -135,15 +136,15 @@ struct StoredFields {
     }
   }
 
-  /// Whether the tag as it stands is for this coding: the one that the origin sent, or the content that ours was made
-  /// from. The other coding is not the same bytes and has to differ (RFC 9110 §8.8.3.3).
+  /// Returns whether the unchanged tag belongs to this coding: the coding that the origin sent, or identity for our own
+  /// tag. The other coding has different bytes and must have a different tag (RFC 9110 §8.8.3.3).
   private func isTagged(_ coding: ContentCoding) -> Bool {
     coding == (tagIsOurs ? .identity : content.received)
   }
 
-  /// For the caches behind us: as long as the origin allows them, and for no one else's eyes unless anybody may ask.
+  /// `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic`.
   private var cacheControl: String {
-    // The cache refused the response, and nothing says how long it is fresh: other caches must not store it either.
+    // The cache refused the response, and it states no lifetime: other caches must not store it either.
     guard isStored || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand else {
       return "no-store"
     }
@@ -160,7 +161,7 @@ struct StoredFields {
     return parts.joined(separator: ", ")
   }
 
-  /// The lifetime without `s-maxage`, which is not for a browser.
+  /// The lifetime without `s-maxage`, which does not apply to a browser.
   private var privateLifetime: Int {
     if let maxAge = directives.maxAge { return maxAge }
     guard directives.sharedMaxAge != nil else { return freshness.lifetime }
@@ -173,7 +174,7 @@ struct StoredFields {
     guard let selector else { return "*" }
     var names: [HTTPField.Name] = []
     if content.isNegotiated { names.append(.acceptEncoding) }
-    // Whether a page may read the response (CORS) depends on it, also where anybody may have it.
+    // CORS access depends on Origin, even if all callers may have the response.
     names.append(.origin)
     names += selector.names.filter { !names.contains($0) }
     return names.isEmpty ? nil : names.map(\.rawName).joined(separator: ", ")

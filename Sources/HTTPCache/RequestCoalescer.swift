@@ -1,42 +1,42 @@
 public import HTTPTypes
 
-/// Upstream requests that are under way, and the callers that wait for each (request collapsing, RFC 9111 §4).
+/// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4).
 ///
-/// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect the others. The
+/// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect other waiters. The
 /// request is cancelled only when the last waiter leaves, unless it is kept. ``leave(_:)``, ``keep(_:)`` and
 /// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
 ///
-/// A value without a lock: keep it behind one, and resume the waiters outside of it.
+/// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
 public struct RequestCoalescer<Waiter> {
   fileprivate struct Flight {
     let key: FlightKey
     var waiters: [UInt64: Waiter] = [:]
-    /// Whether it goes on without waiters.
+    /// Whether the flight continues without waiters.
     var isKept = false
   }
 
-  /// The result of a caller's leaving.
+  /// The result when a waiter leaves.
   public enum Departure {
-    /// The waiter to notify, and whether to cancel the upstream request because no waiter is left.
+    /// The removed waiter. If it was the last one, the caller must cancel the upstream request.
     case left(Waiter, cancelsFlight: Bool)
-    /// The response is on its way to the waiter already.
+    /// The flight has already ended, so the waiter already receives its response.
     case tooLate
   }
 
   private var flights: [FlightID: Flight] = [:]
-  /// The flight that a request may join.
+  /// The flight that a new request with the key may join.
   private var ids: [FlightKey: FlightID] = [:]
   private var lastSerial: UInt64 = 0
 
-  /// Nothing under way.
+  /// Creates a coalescer without flights.
   public init() {}
 
-  /// How many upstream requests are under way.
+  /// The number of upstream requests in flight.
   public var count: Int { flights.count }
 
-  /// Has `waiter` wait for what `key` gets.
+  /// Adds `waiter` to the flight of `key`, and starts a flight if there is none.
   ///
-  /// - Returns: Its place, and whether the caller of this method must send the upstream request, in a separate task.
+  /// - Returns: Its ticket, and whether the caller of this method must send the upstream request, in a separate task.
   public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
     let serial = nextSerial()
     if let present = ids[key] {
@@ -49,8 +49,8 @@ public struct RequestCoalescer<Waiter> {
     return (FlightTicket(flight: id, serial: serial), true)
   }
 
-  /// Takes a waiter out. If it was the last, the flight is over: who comes now starts another, instead of joining one
-  /// that is being cancelled.
+  /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join
+  /// one that is being cancelled.
   public mutating func leave(_ ticket: FlightTicket) -> Departure {
     guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return .tooLate }
     guard let flight = flights[ticket.flight], flight.waiters.isEmpty, !flight.isKept else {
@@ -60,21 +60,21 @@ public struct RequestCoalescer<Waiter> {
     return .left(waiter, cancelsFlight: true)
   }
 
-  /// Takes a waiter out that has got something else meanwhile. The flight goes on to its end, for those who come later.
+  /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests.
   ///
-  /// - Returns: The waiter; nil if the response is on its way to it already.
+  /// - Returns: The waiter, or nil if the response is already on its way to it.
   public mutating func keep(_ ticket: FlightTicket) -> Waiter? {
     guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return nil }
     flights[ticket.flight]?.isKept = true
     return waiter
   }
 
-  /// Whether a request with this key has been under way so long that a waiter got something else meanwhile.
+  /// Returns whether a waiter of this key's flight received another response because the flight took long.
   public func isKept(_ key: FlightKey) -> Bool {
     ids[key].flatMap { flights[$0]?.isKept } ?? false
   }
 
-  /// Ends a flight and returns its waiters in the order of their arrival; empty if the flight was given up.
+  /// Ends a flight and returns its waiters in the order of their arrival. Empty if the flight was cancelled.
   public mutating func complete(_ id: FlightID) -> [Waiter] {
     guard let flight = flights[id] else { return [] }
     end(id, flight)
@@ -97,71 +97,71 @@ extension RequestCoalescer.Flight: Sendable where Waiter: Sendable {}
 extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
 
-/// One upstream request that any number of callers wait for. No two in the life of a process are equal.
+/// The identity of one upstream request with any number of waiters. Unique within a process.
 public struct FlightID: Hashable, Sendable {
   let serial: UInt64
 }
 
-/// What requests have to have in common to become one upstream request: everything that is sent.
+/// The common part of requests that become one upstream request: all that is sent upstream.
 ///
-/// A request whose fields differ, and might select another variant (RFC 9111 §4.1), is another flight from the start. The
-/// response is still handed to all only if it may be shared, see ``StoredResponse/isShareable``.
+/// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. All waiters
+/// get the response only if it may be shared, see ``StoredResponse/isShareable``.
 public struct FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private var sent: HTTPFields
 
   /// - Parameters:
   ///   - key: The target.
-  ///   - sent: All end-to-end fields that are sent upstream. Authorization is left out: it is the proxy's own, and means
-  ///     the same after a new token. A field that is another for each request would keep any two from sharing.
+  ///   - sent: All end-to-end fields of the upstream request. Authorization is left out: the credential is the proxy's
+  ///     own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
   public init(_ key: CacheKey, sent: HTTPFields) {
     self.key = key
     self.sent = sent
     if sent.contains(.authorization) { self.sent[.authorization] = nil }
   }
 
-  /// Feeds the target only. The fields are of the proxy's own making, two sets of them at most for a target that is
-  /// shared; to hash them took longer than everything else about a flight.
+  /// Feeds the target only. The proxy creates the fields, with at most two different sets for a shared target. Hashing
+  /// them took longer than all other work for a flight.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(key)
   }
 }
 
-/// A caller's place in a flight.
+/// The place of a waiter in a flight.
 public struct FlightTicket: Hashable, Sendable {
   /// The flight.
   public let flight: FlightID
   let serial: UInt64
 }
 
-/// Targets whose last response only one caller may have: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
+/// Targets with a last response for only one caller: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
 ///
 /// Requests for such a target do not wait for each other, because the proxy would have to send them one by one
-/// afterwards. The next response that callers may share removes the target, and so does time. The set keeps at most
-/// ``most`` targets, by a hash. A forgotten or confused target costs only latency or one request.
+/// afterwards. The next response that callers may share removes the target, and so does its lifetime. The set keeps at
+/// most ``most`` targets, by a hash. A lost or confused target costs only latency or one request.
 package struct UnsharedTargets: Sendable {
-  /// How long a target is known: 30 s.
+  /// The time for which a target stays in the set: 30 s.
   static let lifetime: Duration = .seconds(30)
 
-  /// The most targets that are known: 256, about 8 kB.
+  /// The most targets in the set: 256, about 8 kB.
   static let most = 256
 
-  /// When each ends.
+  /// The expiry of each target.
   private var ends: [UInt64: Duration] = [:]
 
-  /// None is known yet.
+  /// Creates an empty set.
   package init() {}
 
-  /// How many are known.
+  /// The number of targets.
   var count: Int { ends.count }
 
-  /// Whether requests for a target are sent one by one.
+  /// Returns whether the proxy sends requests for the target one by one.
   package func contains(_ key: CacheKey, now: Duration) -> Bool {
     guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
     return now < end
   }
 
-  /// A response came for a target.
+  /// Adds or removes a target according to its last response.
   package mutating func note(_ key: CacheKey, isShareable: Bool, now: Duration) {
     guard !isShareable else {
       if !ends.isEmpty { ends[key.fingerprint] = nil }

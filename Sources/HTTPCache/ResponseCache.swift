@@ -10,27 +10,27 @@ public final class ResponseCache: Sendable {
 
   private struct State {
     var store: ResponseStore
-    /// Keys whose response is being compressed; no more than there are threads.
+    /// Keys of the responses that are being compressed. At most one for each thread.
     var compressing: Set<CacheKey> = []
   }
 
-  /// How much it holds and for how long.
+  /// The sizes and lifetimes of the cache.
   public let settings: CacheSettings
 
-  /// An empty cache.
+  /// Creates an empty cache.
   public init(settings: CacheSettings) {
     self.settings = settings
     state = Locked(State(store: ResponseStore(maxBytes: settings.maxBytes)))
   }
 
-  /// What there is for a request.
+  /// Returns what the cache has for a request.
   ///
   /// - Parameters:
-  ///   - key: Its target.
-  ///   - sent: What would be sent upstream, without the credential; looked at only if the responses vary.
-  ///   - request: What its `Cache-Control` asks for.
+  ///   - key: The target.
+  ///   - sent: The fields of the upstream request, without the credential. Used only if the responses vary.
+  ///   - request: The directives of the request's `Cache-Control`.
   ///   - now: The present.
-  ///   - isRepeated: Whether the same request has looked before. Eviction counts one use for each request.
+  ///   - isRepeated: Whether this is a repeated lookup of the same request. Eviction counts one use for each request.
   public func lookup(
     _ key: CacheKey, sending sent: HTTPFields, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
   ) -> Lookup {
@@ -44,9 +44,9 @@ public final class ResponseCache: Sendable {
     return Selection(response, now: now).use(for: request)
   }
 
-  /// Takes a response, in place of the one that the same request would have got. Whether it was stored.
+  /// Stores a response in place of the matching one. Returns whether it was stored.
   ///
-  /// One that is refused although it tells of the target, rather than of a fault, still ends what was stored before it.
+  /// A refused response still removes the stored one if its status describes the target and not a failure.
   @discardableResult
   public func store(_ response: StoredResponse, for key: CacheKey) -> Bool {
     guard response.verdict == .store else {
@@ -54,18 +54,19 @@ public final class ResponseCache: Sendable {
       return false
     }
     return state.withLock { state in
-      // The newest response's Vary holds for all (RFC 9111 §4.1): those with another one are from before a change.
+      // The newest Vary applies to all (RFC 9111 §4.1). Responses with another Vary are older than a change.
       let others = state.store.peek(key).filter { $0.varies(like: response) && $0.selector != response.selector }
       state.store.put([response] + others.prefix(max(settings.maxVariants, 1) - 1), for: key)
       return state.store.peek(key).first === response
     }
   }
 
-  /// Renews a response by the 304 that its ``StoredResponse/validators`` got (RFC 9111 §4.3.4), and stores that.
+  /// Renews a response by the 304 to its ``StoredResponse/validators`` (RFC 9111 §4.3.4), and stores the result.
   ///
-  /// Nil if the 304 is about another version, which is not stored any more: ask again, without validators.
+  /// Returns nil if the 304 describes another version, which is no longer stored: repeat the request without
+  /// validators.
   ///
-  /// - Parameter settings: Those that hold now.
+  /// - Parameter settings: The current settings.
   public func freshen(
     _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil
   ) -> StoredResponse? {
@@ -77,8 +78,8 @@ public final class ResponseCache: Sendable {
     return renewed
   }
 
-  /// Returns the response with gzip, if compression is useful. The first caller compresses it; other callers meanwhile
-  /// get it without gzip.
+  /// Returns the response with gzip, if compression is useful. The first caller compresses it; concurrent callers get
+  /// it without gzip.
   ///
   /// This takes milliseconds for a large response, outside of the lock.
   public func compress(_ response: StoredResponse, for key: CacheKey) -> StoredResponse {
@@ -94,17 +95,17 @@ public final class ResponseCache: Sendable {
     return compressed
   }
 
-  /// Forgets what is stored for a target.
+  /// Removes all responses to a target.
   public func remove(_ key: CacheKey) {
     state.withLock { $0.store.remove(key) }
   }
 
-  /// Forgets everything.
+  /// Removes all responses.
   public func removeAll() {
     state.withLock { $0.store = ResponseStore(maxBytes: settings.maxBytes) }
   }
 
-  /// Figures for metrics.
+  /// The figures for metrics.
   public var statistics: CacheStatistics {
     state.withLock { state in
       CacheStatistics(entries: state.store.count, bytes: state.store.bytes, evictions: state.store.evictions)
@@ -120,45 +121,46 @@ extension StoredResponse {
   }
 }
 
-/// How much the cache holds and for how long. Lengths of time in seconds, sizes in bytes.
+/// The sizes and lifetimes of a cache. Lifetimes are in seconds, sizes in bytes.
 public struct CacheSettings: Sendable, Equatable {
-  /// What all responses together may take, with what it costs to keep them; 0 turns the cache off.
+  /// The most memory for all responses, overhead included. 0 turns the cache off.
   public var maxBytes = 64_000_000
-  /// The longest content of one response, decoded. Beyond it, one response would push out too many others.
+  /// The most decoded content of one response. A larger one would evict too many other responses.
   public var largestContent = 1 << 20
-  /// How long a response is fresh that says nothing about it: the catalog changes by the day.
+  /// The lifetime of a response that states none. The catalog changes daily.
   public var lifetime = 300
-  /// The same for 404 and 410: an album may be released any minute.
+  /// The same for 404 and 410, because an album may be released at any time.
   public var negativeLifetime = 60
-  /// How long beyond `lifetime` such a response is still served while a new one is fetched (RFC 5861 §3). Does not apply
-  /// to responses that say how long they are fresh: those have to allow it (RFC 9111 §4.2.4).
+  /// The time after `lifetime` in which such a response is still served while a new one is fetched (RFC 5861 §3). If a
+  /// response states its own lifetime, the response itself must allow this (RFC 9111 §4.2.4).
   public var staleWhileRevalidate = 60
-  /// How long a stale response stands in when the upstream fails (RFC 5861 §4), unless it forbids that or says otherwise.
+  /// The time in which a stale response is served if the upstream fails (RFC 5861 §4), unless the response overrides
+  /// it.
   public var staleIfError = 86_400
-  /// Responses to one key that differ by request fields (`Vary`); the oldest goes.
+  /// The most responses to one key that differ by request fields (`Vary`). The oldest is evicted.
   public var maxVariants = 8
   /// Whether all callers may have the responses. Otherwise the server marks them `private`, so that no CDN gives them
   /// to a client that the access policy would refuse.
   public var isPublic = false
 
-  /// The defaults.
+  /// Creates the default settings.
   public init() {}
 
-  /// The longest content that is kept: with a small `maxBytes`, an eighth of that.
+  /// The most content of a stored response: at most an eighth of `maxBytes`.
   var largestStored: Int { min(largestContent, maxBytes / 8) }
 }
 
-/// Figures about a cache.
+/// The figures of a cache for metrics.
 public struct CacheStatistics: Sendable, Equatable {
-  /// How many targets it has responses to.
+  /// The number of targets with responses.
   public let entries: Int
-  /// What they take, in bytes.
+  /// The memory of all responses, in bytes.
   public let bytes: Int
-  /// How many had to go for others since the start.
+  /// The number of entries evicted since the start.
   public let evictions: Int
 }
 
-/// What the cache has for a request.
+/// The result of a lookup.
 public enum Lookup: Sendable {
   /// The server sends the response: it is fresh, or no more stale than the caller allows (`max-stale`).
   case hit(Selection)
@@ -174,19 +176,19 @@ public enum Lookup: Sendable {
   case unsatisfiable
 }
 
-/// Why a request went upstream. The raw value is that of the parameter `fwd` (RFC 9211 §2.2).
+/// The reason for an upstream request. The raw value is that of the parameter `fwd` (RFC 9211 §2.2).
 public enum ForwardReason: String, Sendable, CaseIterable {
-  /// The cache is not for such requests.
+  /// The cache does not handle such requests.
   case bypass
-  /// The method.
+  /// The method of the request is not cacheable.
   case method
-  /// Nothing is stored for the target.
+  /// The cache has no response to the target.
   case uriMiss = "uri-miss"
-  /// What is stored for the target is for other request fields.
+  /// The cache has responses to the target, but for other request fields.
   case varyMiss = "vary-miss"
-  /// Nothing usable is stored, for another reason.
+  /// The cache has no usable response for another reason.
   case miss
-  /// A fresh response is stored, but the request does not allow its use: the caller forces validation.
+  /// A fresh response is stored, but the directives of the request force validation.
   case request
   /// A stale response is stored.
   case stale

@@ -1,11 +1,10 @@
-/// Answers by key, bounded in bytes. Holds no lock and knows no clock; every operation takes constant time, spread over
-/// all of them.
+/// Responses by key, bounded in bytes. It has no lock and no clock. Every operation takes amortised constant time.
 ///
-/// What has to go is chosen by S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): a
-/// small queue takes what is new, and lets go of what has not been used again by the time it reaches the end, so that a
-/// crawl of the whole catalog passes through a tenth of the memory. What has been used goes over to the main queue, or
-/// is put there at once if it comes again soon after it was let go. A hit counts up to three and moves nothing, unlike
-/// in W-TinyLFU, the other candidate, whose hits move entries and count in a sketch.
+/// S3-FIFO decides eviction (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A small queue
+/// accepts new entries. It evicts an entry that was not used again before it reaches the end, so a crawl of the whole
+/// catalog passes through a tenth of the memory. Used entries move to the main queue. An entry that returns soon after
+/// eviction goes there at once. A hit counts up to three and moves nothing. In W-TinyLFU, the alternative, hits move
+/// entries and update a sketch.
 struct ResponseStore {
   /// An entry: all variants of one key.
   private struct Entry {
@@ -18,14 +17,14 @@ struct ResponseStore {
     var older = -1
   }
 
-  /// Hits that make an entry worth keeping when it leaves the small queue: one could be the second half of a `HEAD` and
-  /// `GET`, or of a retry.
+  /// The hits that keep an entry when it leaves the small queue. One hit is not enough, because it could be the second
+  /// half of a `HEAD` and `GET`, or a retry.
   private static let worthKeeping: UInt8 = 2
-  /// How often one is counted.
+  /// The most hits that are counted for an entry.
   private static let mostHits: UInt8 = 3
-  /// How many entries get another round before one goes regardless: what bounds the longest stay in the lock.
+  /// The most entries that get another round before one is evicted anyway. Bounds the longest time under the lock.
   private static let mostRounds = 64
-  /// What an entry takes beside its responses: itself, its place in the dictionary, and the array.
+  /// The size of an entry besides its responses, in bytes: the entry, its dictionary slot, and the array.
   private static let overhead = 256
 
   private let maxBytes: Int
@@ -35,7 +34,7 @@ struct ResponseStore {
   private var small = EntryQueue()
   private var main = EntryQueue()
   private var ghosts: GhostTable
-  /// How many entries have had to go for others.
+  /// The number of evicted entries.
   private(set) var evictions = 0
 
   init(maxBytes: Int) {
@@ -46,19 +45,19 @@ struct ResponseStore {
   var count: Int { places.count }
   var bytes: Int { small.bytes + main.bytes }
 
-  /// All variants of `key`, the newest first, and a hit for them; none if there are none.
+  /// Returns all variants of `key`, the newest first, and counts a hit.
   mutating func find(_ key: CacheKey) -> [StoredResponse] {
     guard let place = places[key] else { return [] }
     if let hits = entries[place]?.hits, hits < Self.mostHits { entries[place]?.hits = hits + 1 }
     return entries[place]?.responses ?? []
   }
 
-  /// All variants of `key`, without a hit.
+  /// Returns all variants of `key` without counting a hit.
   func peek(_ key: CacheKey) -> [StoredResponse] {
     places[key].flatMap { entries[$0]?.responses } ?? []
   }
 
-  /// Makes `responses` the variants of `key`, in the place that it has or in a new one. Without responses the key goes.
+  /// Replaces the variants of `key`, or adds the key. Without responses, removes the key.
   mutating func put(_ responses: [StoredResponse], for key: CacheKey) {
     let cost = responses.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
     guard !responses.isEmpty, cost <= maxBytes else { return remove(key) }
@@ -70,14 +69,14 @@ struct ResponseStore {
     while bytes > maxBytes, !places.isEmpty { evict() }
   }
 
-  /// Forgets `key`.
+  /// Removes `key`.
   mutating func remove(_ key: CacheKey) {
     guard let place = places[key] else { return }
     unlink(place)
     discard(place)
   }
 
-  /// The cost of all entries, recomputed.
+  /// The size of all entries, recomputed.
   var recountedBytes: Int {
     entries.reduce(0) { sum, entry in
       guard let entry else { return sum }
@@ -91,7 +90,7 @@ struct ResponseStore {
     if small.bytes > maxBytes / 10 || main.oldest < 0 { evictSmall() } else { evictMain() }
   }
 
-  /// The oldest of the small queue goes over to the main one, or goes.
+  /// Moves the oldest entry of the small queue to the main queue, or evicts it.
   private mutating func evictSmall() {
     let place = small.oldest
     guard let entry = unlink(place) else { return }
@@ -107,7 +106,7 @@ struct ResponseStore {
   }
 
   /// Evicts the oldest entry of the main queue. An entry with hits stays: it loses one hit and moves to the end of the
-  /// queue. After several rounds the oldest entry goes in any case.
+  /// queue. After `mostRounds` the oldest entry is evicted anyway.
   private mutating func evictMain() {
     for round in 0...Self.mostRounds {
       let place = main.oldest
@@ -170,25 +169,25 @@ struct ResponseStore {
   }
 }
 
-/// The ends of a first-in first-out queue whose links are in the entries themselves.
+/// The ends of a first-in first-out queue with its links inside the entries.
 struct EntryQueue {
-  /// The entry that came last; -1 if the queue is empty.
+  /// The newest entry. -1 if the queue is empty.
   var newest = -1
-  /// The entry that goes first; -1 if the queue is empty.
+  /// The oldest entry, which leaves first. -1 if the queue is empty.
   var oldest = -1
-  /// What its entries cost together.
+  /// The total size of its entries, in bytes.
   var bytes = 0
 }
 
-/// The keys of entries that the cache evicted unused, so that it recognises one that returns.
+/// The keys of entries that were evicted unused, so that the cache recognises a returning key.
 ///
-/// A table of fixed size in which each fingerprint has one place. Its cost is constant, however many keys pass, and a
-/// key that soon returns is most likely still there. If another key takes over a place early, the entry only starts
-/// over.
+/// The table has a fixed size, and each fingerprint has one slot. Its cost is constant, however many keys pass. A key
+/// that returns soon is most likely still there. If another key overwrites a slot early, the entry only starts in the
+/// small queue again.
 struct GhostTable {
   private var fingerprints: [UInt64]
 
-  /// With room for about as many keys as a store of `maxBytes` has entries.
+  /// Creates a table for about as many keys as a store of `maxBytes` has entries.
   init(maxBytes: Int) {
     var count = 256
     while count < maxBytes / 4096, count < 65_536 { count *= 2 }
@@ -199,7 +198,7 @@ struct GhostTable {
     fingerprints[place(of: fingerprint)] = fingerprint
   }
 
-  /// Whether it was there; afterwards it is not.
+  /// Removes a fingerprint. Returns whether it was in the table.
   mutating func remove(_ fingerprint: UInt64) -> Bool {
     let place = place(of: fingerprint)
     guard fingerprint != 0, fingerprints[place] == fingerprint else { return false }

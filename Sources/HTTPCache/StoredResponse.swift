@@ -2,36 +2,36 @@ import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// A whole response, with all that is the same each time it is sent made ready once. Immutable, and shared by all loops.
+/// A whole response, with all its constant parts prepared once. Immutable, and shared by all event loops.
 ///
-/// It need not be storable: a response that only the callers who wait for it get is sent by the same way.
+/// The cache need not store it: a response only for the current waiters takes the same path.
 public final class StoredResponse: Sendable {
-  /// Its status.
+  /// The status.
   public let status: HTTPResponse.Status
-  /// Whether the cache takes it, and why not.
+  /// Whether the cache stores the response, or the reason why not.
   public let verdict: StorageVerdict
-  /// Whether all who asked for it at the same time may have it (RFC 9111 §4): no if it says `private` or `no-store`, if no
-  /// other request selects it (`Vary: *`), or if it sets a cookie.
+  /// Whether all concurrent waiters may have the response (RFC 9111 §4): not with `private`, `no-store`, `Vary: *` or
+  /// `Set-Cookie`.
   public let isShareable: Bool
 
   let source: ReceivedResponse
   let content: StoredContent
   let freshness: Freshness
   let age: ResponseAge
-  /// Nil if no other request may have it.
+  /// The matching requests. Nil if no other request may have the response.
   let selector: VariantSelector?
-  /// The tag that the origin gave, or else our own; nil if there is neither.
+  /// The origin's tag, or otherwise our own. Nil if there is neither.
   let tag: EntityTag?
-  /// When the origin made it.
+  /// The origin's time of creation.
   let dateField: HTTPField
   private let identity: Representation
   private let gzip: Representation?
   private let settings: CacheSettings
 
-  /// Makes a response ready to be sent.
+  /// Prepares a response for sending.
   ///
-  /// Throws if its content is gzipped and cannot be decoded, or not within `settings.largestContent`: in the latter case
-  /// it can still be handed on as it is to those who asked for gzip.
+  /// - Throws: `ContentCodingError` if gzipped content cannot be decoded, or exceeds `settings.largestContent`. In the
+  ///   latter case the response can still be forwarded unchanged to callers that accept gzip.
   public convenience init(_ received: ReceivedResponse, settings: CacheSettings) throws(ContentCodingError) {
     let directives = ResponseDirectives(received.fields)
     let content = try StoredContent(received, directives: directives, limit: settings.largestContent)
@@ -69,15 +69,15 @@ public final class StoredResponse: Sendable {
 
   // MARK: What is sent
 
-  /// The response in a coding; as it is where there is no other.
+  /// Returns the response in a coding, or in identity if the coding does not exist.
   public func representation(_ coding: ContentCoding) -> Representation {
     coding == .gzip ? gzip ?? identity : identity
   }
 
-  /// Whether it has no gzip yet and ``ResponseCache/compress(_:for:)`` may make one.
+  /// Whether the response has no gzip yet and ``ResponseCache/compress(_:for:)`` may create it.
   public var awaitsCompression: Bool { content.compression == .possible && verdict == .store }
 
-  /// Whether a caller with these conditions has this representation already: it is then to be sent as 304.
+  /// Returns whether a caller with these preconditions already has this representation, so that a 304 is correct.
   ///
   /// - Parameter now: The present.
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
@@ -88,8 +88,8 @@ public final class StoredResponse: Sendable {
 
   // MARK: Validation
 
-  /// The fields that make a request ask whether this response still holds (RFC 9111 §4.3.1). Empty if the origin gave
-  /// nothing to ask by: our own entity tag means nothing to it.
+  /// The fields that make a request conditional on this response (RFC 9111 §4.3.1). Empty without an origin's
+  /// validator, because the origin does not know our own entity tag.
   public var validators: HTTPFields {
     var fields = HTTPFields()
     if let tag = source.fields[.eTag], EntityTag(tag) != nil { fields[.ifNoneMatch] = tag }
@@ -97,7 +97,7 @@ public final class StoredResponse: Sendable {
     return fields
   }
 
-  /// This response as a 304 renews it; nil if the 304 is about another version (RFC 9111 §4.3.4).
+  /// Returns this response renewed by a 304, or nil if the 304 describes another version (RFC 9111 §4.3.4).
   func freshened(by notModified: ReceivedResponse, settings: CacheSettings) -> StoredResponse? {
     if let theirs = notModified.fields[.eTag] {
       guard let ours = source.fields[.eTag], EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque else { return nil }
@@ -108,7 +108,7 @@ public final class StoredResponse: Sendable {
     return StoredResponse(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
   }
 
-  /// This response with gzip made, or known to be in vain.
+  /// Returns this response after the attempt to compress it.
   func compressed() -> StoredResponse {
     StoredResponse(
       source, content: content.compressed(), directives: ResponseDirectives(source.fields), settings: settings)
@@ -116,7 +116,7 @@ public final class StoredResponse: Sendable {
 
   // MARK: Size
 
-  /// What it takes in memory, in bytes: contents, fields in the forms they are kept in, and the objects.
+  /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
     let fields = (source.fields + source.downstream + source.sent).reduce(0) { sum, field in
       sum + 80 + 2 * (field.name.rawName.utf8.count + field.value.utf8.count)
@@ -124,30 +124,30 @@ public final class StoredResponse: Sendable {
     return content.count + fields + (selector?.cost ?? 0) + Self.overhead
   }
 
-  /// Measured: with this, what is counted is about a tenth more than what the process grows by.
+  /// The size of the objects. Measured: the total is about a tenth more than the growth of the process.
   private static let overhead = 1280
 }
 
-/// A response's content in the codings that there are of it.
+/// The content of a response in all available codings.
 struct StoredContent: Sendable {
-  /// What may still become of it.
+  /// The state of the compression.
   enum Compression: Equatable {
-    /// Worth trying.
+    /// Compression is possible and useful.
     case possible
-    /// Done, or in vain, or not for us to do.
+    /// Compression is done, useless, or not allowed.
     case settled
   }
 
-  /// Decoded; as it came if it is coded by what we do not know.
+  /// The decoded content. Unchanged if its coding is unknown.
   let identity: [UInt8]
   private(set) var gzip: [UInt8]?
   private(set) var compression: Compression
-  /// The coding it came in: that one is what the origin's entity tag is for.
+  /// The coding in which the content arrived. The origin's entity tag belongs to it.
   let received: ContentCoding
-  /// The value of Content-Encoding that we do not know.
+  /// The value of an unknown Content-Encoding.
   let unknownCoding: String?
 
-  /// Below this the fields weigh more than what is saved.
+  /// The least content worth compressing, in bytes. For less, the fields outweigh the saving.
   private static let leastCompressed = 1024
 
   init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
@@ -167,16 +167,16 @@ struct StoredContent: Sendable {
       self.received = .identity
       unknownCoding = received.fields[.contentEncoding]
     }
-    // A coding is a transformation (RFC 9110 §7.7). Undoing the coding that the proxy itself requested is not.
+    // A coding is a transformation (RFC 9110 §7.7). Decoding a coding that the proxy itself requested is not.
     let mayCompress = unknownCoding == nil && gzip == nil && !directives.noTransform
     let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields[.contentType])
     compression = mayCompress && isWorthIt ? .possible : .settled
   }
 
-  /// Whether callers get it in one coding or another.
+  /// Whether callers can get different codings.
   var isNegotiated: Bool { gzip != nil || compression == .possible }
 
-  /// With gzip, if that makes it smaller.
+  /// Returns the content with gzip, if gzip is smaller.
   func compressed() -> StoredContent {
     guard compression == .possible else { return self }
     var content = self
@@ -185,7 +185,7 @@ struct StoredContent: Sendable {
     return content
   }
 
-  /// Bytes of all codings.
+  /// The number of bytes in all codings.
   var count: Int { identity.count + (gzip?.count ?? 0) }
 
   private static func isText(_ contentType: String?) -> Bool {
@@ -200,7 +200,7 @@ struct StoredContent: Sendable {
 
 extension [UInt8] {
   /// The same bytes, copied if the array has much spare capacity. Appending doubles the capacity, but the cache counts
-  /// the bytes only.
+  /// only the bytes.
   fileprivate var withoutSpareCapacity: [UInt8] {
     guard capacity - count > count / 16 + 64 else { return self }
     var exact: [UInt8] = []
@@ -210,12 +210,12 @@ extension [UInt8] {
   }
 }
 
-/// A response in one content coding, ready to be sent.
+/// A response in one content coding, ready for sending.
 public struct Representation: Sendable {
   /// The content.
   public let body: [UInt8]
-  /// All fields that are the same each time; ``Selection/fields(_:)`` has the others.
+  /// All constant fields. ``Selection/fields(_:)`` returns the other fields.
   public let fields: FieldSection
-  /// Those of a 304 (RFC 9110 §15.4.5).
+  /// The fields of a 304 (RFC 9110 §15.4.5).
   public let notModified: FieldSection
 }
