@@ -1,21 +1,21 @@
-/// An ECDSA signature over P-256 as JWS carries it: `r‖s`, each 32 bytes, big-endian, left-padded (RFC 7518 §3.4).
+/// An ECDSA signature over P-256 in the form of JWS: `r‖s`, each 32 bytes, big-endian, left-padded (RFC 7518 §3.4).
 package struct ECDSASignature {
   package static let count = 64
   private static let half = 32
   private static let integerTag: UInt8 = 0x02
   private static let sequenceTag: UInt8 = 0x30
-  /// `SEQUENCE { INTEGER, INTEGER }` with two integers of 33 bytes.
+  /// The largest size of `SEQUENCE { INTEGER, INTEGER }`, with two integers of 33 bytes.
   package static let longestDER = 72
 
   package var raw = InlineArray<64, UInt8>(repeating: 0)
 
-  /// The 64 bytes as they stand in a token; nil if they are not 64.
+  /// Copies the signature from a token. Returns nil unless it has 64 bytes.
   package init?(raw bytes: Span<UInt8>) {
     guard bytes.count == Self.count else { return nil }
     for index in bytes.indices { raw[index] = bytes[index] }
   }
 
-  /// From the DER that OpenSSL makes (RFC 3279 §2.2.3); nil unless it is exactly that, in its only encoding.
+  /// Parses the DER that OpenSSL produces (RFC 3279 §2.2.3). Returns nil unless `der` is the only valid encoding.
   package init?(der: Span<UInt8>) {
     // The contents never exceed 70 bytes, so the length is a single byte (X.690 §8.1.3.4 and §10.1).
     guard der.count >= 8, der.count <= Self.longestDER, der[0] == Self.sequenceTag, Int(der[1]) == der.count - 2,
@@ -25,14 +25,15 @@ package struct ECDSASignature {
     else { return nil }
   }
 
-  /// Reads a positive INTEGER at `start` into the 32 bytes that end at `end`; where it stops, or nil.
+  /// Reads a positive INTEGER at `start` into the 32 bytes that end at `end`. Returns the index after the INTEGER, or
+  /// nil.
   private mutating func readInteger(in der: Span<UInt8>, at start: Int, endingAt end: Int) -> Int? {
     guard start + 2 < der.count, der[start] == Self.integerTag else { return nil }
     var first = start + 2
     let stop = first + Int(der[start + 1])
     guard first < stop, stop <= der.count, der[first] < 0x80 else { return nil }
     if der[first] == 0 {
-      // A leading zero only where the sign bit would else be set (X.690 §8.3.2); a lone zero is no r or s.
+      // A leading zero is valid only before a set sign bit (X.690 §8.3.2). Neither r nor s can be zero.
       guard first + 1 < stop, der[first + 1] >= 0x80 else { return nil }
       first += 1
     }

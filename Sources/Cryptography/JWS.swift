@@ -1,23 +1,23 @@
 import Bytes
 public import JSON
 
-/// A JSON Web Signature in compact serialization (RFC 7515 §7.1), taken apart and not yet believed.
+/// A JSON Web Signature in compact serialization (RFC 7515 §7.1): decoded, but not verified.
 public struct JWS: Sendable {
-  /// Longest compact serialization that is looked at, in bytes.
+  /// The maximum length of a compact serialization, in bytes. The parser refuses longer ones.
   public static let limit = 16_384
 
-  /// What the signature is over: the first two parts and the dot between them.
+  /// The bytes that the signature covers: the first two parts and the dot between them.
   public let signingInput: [UInt8]
-  /// The decoded protected header, JSON.
+  /// The decoded protected header, which should be JSON.
   public let headerBytes: [UInt8]
   /// The decoded payload.
   public let payload: [UInt8]
   /// The decoded signature.
   public let signature: [UInt8]
 
-  /// Splits and decodes; no white space, no padding, no prefix.
+  /// Splits and decodes a compact serialization without white space, padding or prefix.
   ///
-  /// - Throws: `JWSError` if it is not three parts of base64url or too long.
+  /// - Throws: `JWSError` if the text is too long or does not have three parts of base64url.
   public init(compact: Span<UInt8>) throws(JWSError) {
     guard compact.count <= Self.limit else { throw .tooLong(limit: Self.limit) }
     let dots = compact.indices.filter { compact[$0] == UInt8(ascii: ".") }
@@ -28,7 +28,7 @@ public struct JWS: Sendable {
     signingInput = (0..<dots[1]).map { compact[$0] }
   }
 
-  /// The header as an object; nil if it is not a JSON object.
+  /// The header as a JSON object; nil if it is not an object.
   public var header: JSONValue? {
     guard let value = JSONReader.read(headerBytes), value.isObject else { return nil }
     return value
@@ -42,21 +42,21 @@ public struct JWS: Sendable {
   }
 }
 
-/// Why a text is not a JWS in compact serialization.
+/// The reason why a text is not a JWS in compact serialization.
 public enum JWSError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The three parts, by what they are in a token.
+  /// The three parts of a token.
   public enum Part: String, Sendable {
     case header, claims, signature
   }
 
-  /// Longer than `limit` bytes.
+  /// The text is longer than `limit` bytes.
   case tooLong(limit: Int)
-  /// Another number of parts between dots than three.
+  /// The text does not have three parts between dots.
   case parts(Int)
-  /// A part that is not base64url as RFC 7515 §2 has it.
+  /// A part is not base64url as RFC 7515 §2 defines it.
   case notBase64URL(Part, hasPadding: Bool)
 
-  /// One sentence.
+  /// One sentence for the operator or the caller.
   public var description: String {
     switch self {
     case .tooLong(let limit): "It is longer than \(limit) bytes, which no developer token is."

@@ -1,16 +1,16 @@
 import COpenSSL
 
-/// SHA-256 (FIPS 180-4).
+/// The hash function SHA-256 (FIPS 180-4).
 public enum SHA256 {
-  /// The digest of `bytes`.
+  /// Returns the digest of `bytes`.
   ///
-  /// - Throws: `CryptographyError` if OpenSSL has no SHA-256, or no memory.
+  /// - Throws: `CryptographyError` if OpenSSL has no SHA-256 or no memory.
   public static func digest(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
     var digest = InlineArray<32, UInt8>(repeating: 0)
     var output = digest.mutableSpan
     let isDone = unsafe output.withUnsafeMutableBufferPointer { output in
       unsafe bytes.withUnsafeBufferPointer { bytes in
-        // Without an algorithm it fails, rather than hash with none.
+        // A missing algorithm makes the call fail.
         unsafe EVP_Digest(bytes.baseAddress, bytes.count, output.baseAddress, nil, algorithm.pointer, nil) == 1
       }
     }
@@ -20,14 +20,14 @@ public enum SHA256 {
     return digest
   }
 
-  /// OpenSSL's own, fetched once: looking it up by its name costs as much as hashing a kilobyte.
+  /// OpenSSL's algorithm, fetched once because a lookup by name costs as much as hashing a kilobyte.
   package static let algorithm = Algorithm()
 
   /// A fetched `EVP_MD`.
   @safe package struct Algorithm: @unchecked Sendable {
-    // Safe and Sendable because an EVP_MD does not change, and this one is never freed.
+    // Safe and Sendable: an EVP_MD is immutable, and this one is never freed.
 
-    /// Nil if OpenSSL has none.
+    /// The algorithm; nil if OpenSSL has no SHA-256.
     package let pointer: OpaquePointer?
 
     fileprivate init() { unsafe pointer = EVP_MD_fetch(nil, "SHA256", nil) }

@@ -2,26 +2,26 @@ import CLockedMemory
 import COpenSSL
 import Glibc
 
-/// Secret bytes: in locked memory as long as there is room, wiped when freed.
+/// Secret bytes in locked memory while there is room, wiped when freed.
 ///
-/// The class does not print, encode or mirror its contents, and cannot convert them to a `String`. A caller gets the
-/// bytes for the length of a closure and must not copy them anywhere but into another `SecretBytes`.
+/// The class does not print, encode or mirror its contents, and cannot convert them to a `String`. A caller can read
+/// the bytes during a closure and must not copy them anywhere except into another `SecretBytes`.
 @safe public final class SecretBytes: @unchecked Sendable {
-  // Safe because the memory is valid from `init` to `deinit`. Sendable because nothing writes to the memory after
-  // `init`, and it is freed by `deinit` alone.
+  // Safe: the memory is valid from `init` to `deinit`. Sendable: nothing writes to the memory after `init`, and only
+  // `deinit` frees it.
 
-  /// How many bytes there are.
+  /// The number of bytes.
   public let count: Int
   private let storage: UnsafeMutableRawPointer
   private let capacity: Int
 
-  /// Makes room for `capacity` bytes and lets `body` append them.
+  /// Allocates `capacity` bytes and lets `body` append up to that many.
   ///
-  /// - Throws: whatever `body` throws; what it had written by then is wiped.
+  /// - Throws: The error of `body`. The bytes that `body` wrote before are wiped.
   public init<E: Error>(
     capacity: Int, initializingWith body: (inout OutputSpan<UInt8>) throws(E) -> Void
   ) throws(E) {
-    // One byte at least, so that an empty secret is no special case.
+    // At least one byte, so that an empty secret is not a special case.
     let capacity = max(capacity, 1)
     let storage = unsafe Self.allocate(capacity)
     let buffer = unsafe UnsafeMutableBufferPointer(
@@ -38,7 +38,7 @@ import Glibc
     unsafe self.storage = storage
   }
 
-  /// A copy of bytes that the caller owns and should wipe.
+  /// Copies bytes that the caller owns and should wipe.
   public convenience init(copying bytes: Span<UInt8>) {
     self.init(capacity: bytes.count) { output in
       for index in bytes.indices { output.append(bytes[index]) }
@@ -55,8 +55,8 @@ import Glibc
     return try unsafe body(Span(_unsafeStart: start, count: count))
   }
 
-  /// Where locked memory is full, ordinary memory that is wiped when freed is better than no server, and the log says so.
-  /// Without that either nothing can go on, as when Swift itself cannot allocate.
+  /// Allocates locked memory or, when that is full, ordinary memory that is wiped when freed. The server logs the
+  /// fallback. The process stops if there is no memory of either kind, as when Swift itself cannot allocate.
   private static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
     let memory = unsafe SecureMemory.watchingOverflow { unsafe locked_memory_allocate(size) }
     guard let memory = unsafe memory else {
@@ -67,9 +67,10 @@ import Glibc
 }
 
 extension SecretBytes {
-  /// Moves an environment variable into secret bytes: its value is wiped where the kernel shows it and then unset.
+  /// Moves an environment variable into secret bytes: wipes its value where the kernel shows it, then unsets it.
   ///
-  /// Call it while there is one thread, as the environment has no lock. `nil` if there is no such variable.
+  /// Call it while there is only one thread, because the environment has no lock. Returns nil if the variable is not
+  /// set.
   public static func take(environmentVariable name: String) -> SecretBytes? {
     guard let value = unsafe getenv(name) else { return nil }
     let count = unsafe strlen(value)
@@ -82,9 +83,9 @@ extension SecretBytes {
 }
 
 extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-  /// Only that there is a secret, not even its length.
+  /// A constant text, which does not reveal even the length.
   public var description: String { "<secret>" }
-  /// Only that there is a secret, not even its length.
+  /// A constant text, which does not reveal even the length.
   public var debugDescription: String { description }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }

@@ -3,13 +3,13 @@ import COpenSSL
 import Glibc
 import Locks
 
-/// What the process does to keep secrets in its own memory and nowhere else.
+/// The measures of the process that keep secrets in its own memory only.
 public enum SecureMemory {
-  /// Sets up locked memory for keys and forbids core dumps; call it before anything else, while there is one thread.
+  /// Prepares locked memory for keys and forbids core dumps. Call it first, while there is only one thread.
   ///
-  /// OpenSSL takes its memory functions only before it allocates for the first time. Without privileges some of this may
-  /// be denied: the server works all the same, so what is missing comes back as findings to log. Further calls change
-  /// nothing and return the same.
+  /// OpenSSL accepts memory functions only before its first allocation. Without privileges, the system may deny some of
+  /// these measures. The server works without them, so the function returns each failure as a finding to log. Further
+  /// calls change nothing and return the same findings.
   public static func protect() -> [Finding] { outcome }
 
   private static let outcome: [Finding] = [lockedRegion(), undumpable(), noCoreFiles()].compactMap { $0 }
@@ -45,14 +45,14 @@ public enum SecureMemory {
 
   // MARK: Use
 
-  /// Runs `work`, which handles a private key: what OpenSSL allocates in it comes from the locked region.
+  /// Runs `work`, which uses a private key. During `work`, OpenSSL allocates from the locked region.
   ///
-  /// What OpenSSL makes once and keeps must not take room there, so it is made before.
+  /// OpenSSL's permanent caches must not take room there, so this function fills them before.
   package static func use<Result, Failure: Error>(_ work: () throws(Failure) -> Result) throws(Failure) -> Result {
     if locked_memory_is_new_thread() != 0 {
       OpenSSLCaches.fill()
       var byte: UInt8 = 0
-      // Each thread has a random number generator of its own.
+      // Each thread has its own random number generator.
       unsafe RAND_priv_bytes(&byte, 1)
       ERR_clear_error()
     }
@@ -65,8 +65,8 @@ public enum SecureMemory {
 
   // MARK: Overflow
 
-  /// Sets what is called when the region is full and a secret is in ordinary memory instead: on the thread at hand,
-  /// once for each piece of work, so it must be quick.
+  /// Sets the handler for a secret that is in ordinary memory because the region is full. The handler runs on the
+  /// current thread, once for each piece of work, so it must be quick.
   public static func onOverflow(_ handler: @escaping @Sendable () -> Void) {
     overflowHandler.withLock { $0 = handler }
   }
@@ -84,26 +84,26 @@ public enum SecureMemory {
   }
 }
 
-/// Something that is not as it should be and does not stop the server: a line for the log.
+/// A failed measure that does not stop the server: one line of the log.
 public struct Finding: Sendable, Hashable, CustomStringConvertible {
-  /// What the finding is about, in dotted lower case; never changes for the same fact.
+  /// The stable identifier of the failure, in dotted lower case; it never changes for the same fact.
   public let id: String
-  /// One sentence for the operator. Never key material.
+  /// One sentence for the operator, without key material.
   public let description: String
 
-  /// A finding with its stable id and its sentence.
+  /// Creates a finding from its stable id and its sentence.
   public init(id: String, description: String) {
     self.id = id
     self.description = description
   }
 }
 
-/// What OpenSSL makes at first use and keeps for the life of the process: providers, algorithms, decoders, error strings.
+/// OpenSSL's caches, which last as long as the process: providers, algorithms, decoders, error strings.
 enum OpenSSLCaches {
-  /// Has OpenSSL do once with a random key what it does later with the MusicKit key.
+  /// Runs every operation of the MusicKit key once with a random key.
   ///
-  /// Its caches take 300 KB: made in locked memory, they would leave no room for the key. A failure here shows again
-  /// where it matters.
+  /// The caches take 300 KB. In locked memory they would leave no room for the key. A failure here can be ignored: it
+  /// recurs when the server uses the key.
   static func fill() { filled }
 
   private static let filled: Void = {
@@ -115,7 +115,7 @@ enum OpenSSLCaches {
     unsafe sign(with: key)
   }()
 
-  /// The key after a round trip through PKCS #8 in DER.
+  /// Returns the key after a round trip through PKCS #8 in DER.
   private static func decoded(_ key: OpaquePointer) -> OpaquePointer? {
     guard let info = unsafe EVP_PKEY2PKCS8(key) else { return nil }
     defer { unsafe PKCS8_PRIV_KEY_INFO_free(info) }
@@ -141,21 +141,21 @@ enum OpenSSLCaches {
   }
 }
 
-/// OpenSSL could not do what it does for every sound key: out of memory, or no random numbers.
+/// A failure of OpenSSL that does not depend on the key: out of memory, or no random numbers.
 public struct CryptographyError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The OpenSSL function that failed. Its own error text may quote its input, so it is left out.
+  /// The OpenSSL function that failed. The error text of OpenSSL may quote its input, so it is left out.
   let function: String
-  /// Whether it failed for want of memory.
+  /// Whether the function failed because it had no memory.
   package let isOutOfMemory: Bool
 
-  /// The failure of that function just now. Empties the thread's queue of errors.
+  /// Records the last failure of `function` and clears the thread's error queue.
   public init(function: String) {
     self.function = function
     isOutOfMemory = locked_memory_take_failure() != 0
     ERR_clear_error()
   }
 
-  /// The failure of that function if there was no memory for it; nil if it failed for any other reason.
+  /// Returns the failure of `function` if it ran out of memory; nil if it failed for any other reason.
   package static func outOfMemory(in function: String) -> CryptographyError? {
     let error = CryptographyError(function: function)
     return error.isOutOfMemory ? error : nil
