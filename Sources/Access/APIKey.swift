@@ -2,15 +2,15 @@ import Bytes
 import COpenSSL
 public import Cryptography
 
-/// A fresh API key: see ``APIKeyForm`` for what it looks like.
+/// A new API key in the format of ``APIKeyForm``.
 public struct APIKey: Sendable {
   private let text: SecretBytes
-  /// What the configuration has of it.
+  /// The digest of the key, which the configuration holds.
   public let digest: APIKeyDigest
 
-  /// Makes one of 256 random bits from OpenSSL's generator for secrets.
+  /// Generates a key from 256 random bits of OpenSSL's generator for secrets.
   ///
-  /// - Throws: `CryptographyError` if there are no random numbers.
+  /// - Throws: `CryptographyError` if OpenSSL has no random numbers.
   public static func generate() throws(CryptographyError) -> APIKey {
     let body = try SecretBytes(capacity: APIKeyForm.prefix.count + APIKeyForm.randomCount) {
       (output: inout OutputSpan<UInt8>) throws(CryptographyError) in
@@ -30,8 +30,8 @@ public struct APIKey: Sendable {
     digest = try text.withBytes { (text) throws(CryptographyError) in try APIKeyDigest(of: text) }
   }
 
-  /// Appends a character, or none: 248 is the last multiple of 62 in a byte, and what is above would make the first
-  /// eight characters likelier than the others.
+  /// Appends one character or none. 248 is the last multiple of 62 in a byte, so the function drops bytes from 248 on:
+  /// otherwise the first eight characters would be more likely than the rest.
   private static func appendRandom(to output: inout OutputSpan<UInt8>) throws(CryptographyError) {
     var byte: UInt8 = 0
     guard unsafe RAND_priv_bytes(&byte, 1) == 1 else {
@@ -47,7 +47,7 @@ public struct APIKey: Sendable {
 }
 
 extension APIKey: CustomStringConvertible, CustomReflectable {
-  /// Not the key.
+  /// A text without the key.
   public var description: String { "APIKey(sha256: \(digest))" }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
@@ -59,23 +59,23 @@ extension APIKey: CustomStringConvertible, CustomReflectable {
 /// of all characters before it (ISO/IEC 13239, as in zlib), in base 62. An operator may also use a key of any other
 /// format.
 public enum APIKeyForm: Sendable, Equatable {
-  /// It came from `new-api-key`.
+  /// The key came from `new-api-key`.
   case genuine
-  /// It came from there, too, but something is missing, added or changed.
+  /// The key came from `new-api-key`, but something is missing, added or changed.
   case mistyped
-  /// Anything else.
+  /// The text does not start with the prefix of API keys.
   case other
 
-  /// What keys begin with: MusicKit token server.
+  /// The prefix of keys: MusicKit token server.
   static let prefix = Array("mkts_".utf8)
-  /// Random characters, of 62: 256 bits.
+  /// The number of random characters, each one of 62: 256 bits.
   static let randomCount = 43
-  /// Characters of the checksum: 62⁶ is above 2³².
+  /// The number of characters of the checksum: 62⁶ is above 2³².
   static let checksumCount = 6
-  /// The digits of base 62, in the order of ASCII.
+  /// The digits of base 62, in ASCII order.
   static let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
 
-  /// Looks at a text.
+  /// Classifies the bytes of a text.
   public init(of text: Span<UInt8>) {
     guard text.count >= Self.prefix.count, Self.prefix.indices.allSatisfy({ text[$0] == Self.prefix[$0] }) else {
       self = .other
@@ -84,7 +84,7 @@ public enum APIKeyForm: Sendable, Equatable {
     self = Self.isGenuine(text) ? .genuine : .mistyped
   }
 
-  /// Looks at a text.
+  /// Classifies a text.
   public init(of text: String) { self.init(of: Array(text.utf8).span) }
 
   private static func isGenuine(_ text: Span<UInt8>) -> Bool {
@@ -95,7 +95,7 @@ public enum APIKeyForm: Sendable, Equatable {
       && (prefix.count..<bodyCount).allSatisfy { alphabet.contains(text[$0]) }
   }
 
-  /// CRC-32, most significant digit first, with leading zeros.
+  /// Returns the CRC-32, most significant digit first, with leading zeros.
   static func checksum(of text: Span<UInt8>) -> [UInt8] {
     var digits = [UInt8](repeating: alphabet[0], count: checksumCount)
     var rest = crc32(text)
@@ -106,7 +106,7 @@ public enum APIKeyForm: Sendable, Equatable {
     return digits
   }
 
-  /// Bit by bit, because a key is short and checked seldom.
+  /// Computes the CRC-32 bit by bit, because a key is short and checked seldom.
   private static func crc32(_ bytes: Span<UInt8>) -> UInt32 {
     var remainder: UInt32 = .max
     for index in bytes.indices {
@@ -117,13 +117,14 @@ public enum APIKeyForm: Sendable, Equatable {
   }
 }
 
-/// SHA-256 of an API key: all that a configuration has of it.
+/// The SHA-256 of an API key: the only part of the key that a configuration contains.
 ///
-/// The key has 256 random bits, so a plain hash is enough: what makes password hashes slow, guessable input, is not there.
+/// A plain hash is enough, because the key has 256 random bits. Password hashes are slow because passwords can be
+/// guessed.
 public struct APIKeyDigest: Sendable {
   private let bytes: InlineArray<32, UInt8>
 
-  /// Reads what `new-api-key` and `sha256sum` print: 64 hexadecimal digits, upper or lower case, and nothing else.
+  /// Parses the output of `new-api-key` and `sha256sum`: exactly 64 hexadecimal digits, upper or lower case.
   public init?(hexadecimal text: String) {
     let digits = Array(text.utf8)
     guard digits.count == 64 else { return nil }
@@ -137,24 +138,24 @@ public struct APIKeyDigest: Sendable {
     self.bytes = bytes
   }
 
-  /// Hashes a key as it was presented.
+  /// Hashes a key as the request presents it.
   ///
   /// - Throws: `CryptographyError` if OpenSSL fails.
   public init(of key: Span<UInt8>) throws(CryptographyError) {
     bytes = try SHA256.digest(of: key)
   }
 
-  /// 64 hexadecimal digits in lower case.
+  /// The 64 hexadecimal digits in lower case.
   public var hexadecimal: String { String(hexadecimal: bytes.span) }
 
-  /// Whether it is that of no key at all, with or without a line's end: what a script makes of a variable that is unset.
+  /// Whether this is the digest of an empty text or a single line feed. A script hashes these if its variable is unset.
   public var isOfEmptyKey: Bool { Self.ofEmptyKeys.contains(self) }
 
   private static let ofEmptyKeys = [[], [UInt8(ascii: "\n")]].compactMap { try? APIKeyDigest(of: $0.span) }
 }
 
 extension APIKeyDigest: Hashable {
-  /// Compares all 32 bytes, whichever differ: how long it takes tells nothing about either.
+  /// Compares all 32 bytes in constant time, so the duration reveals nothing about either digest.
   public static func == (left: APIKeyDigest, right: APIKeyDigest) -> Bool {
     unsafe left.bytes.span.withUnsafeBytes { left in
       unsafe right.bytes.span.withUnsafeBytes { right in
@@ -163,35 +164,35 @@ extension APIKeyDigest: Hashable {
     }
   }
 
-  /// Feeds all 32 bytes.
+  /// Feeds all 32 bytes to the hasher.
   public func hash(into hasher: inout Hasher) {
     unsafe bytes.span.withUnsafeBytes { bytes in unsafe hasher.combine(bytes: bytes) }
   }
 }
 
 extension APIKeyDigest: CustomStringConvertible {
-  /// The digits.
+  /// The hexadecimal digits.
   public var description: String { hexadecimal }
 }
 
-/// Whose a presented API key is.
+/// The API keys of all clients, and the client of each.
 ///
-/// A presented key is hashed, and its digest looked up in a hash table, so a thousand clients with keys in rotation cost
-/// what one does. How long that takes tells nothing of the configured digests: what the table goes by, and compares
-/// first, is a hash of the whole digest under a seed of this process (SipHash), in which a digest that has half its bytes
-/// right is as far off as any other. Only where that is equal are the digests compared, with all their bytes.
+/// The server hashes a presented key and looks up its digest in a hash table, so a thousand clients with keys in
+/// rotation cost the same as one. The duration reveals nothing about the configured digests. The table first compares a
+/// hash of the whole digest under a seed of this process (SipHash), which treats a half-correct digest like any other.
+/// Only if that hash is equal does it compare the digests, with all their bytes.
 public struct APIKeyring: Sendable {
   private var clients: [Slot: Int] = [:]
 
-  /// One without keys.
+  /// Creates a keyring without keys.
   public init() {}
 
-  /// How many keys there are.
+  /// The number of keys.
   public var count: Int { clients.count }
 
   /// Adds a client's key.
   ///
-  /// - Returns: The client who has this key already, who keeps it; nil if there was none.
+  /// - Returns: The client that already has this key, and keeps it; nil if there was none.
   public mutating func add(_ digest: APIKeyDigest, for client: Int) -> Int? {
     let slot = Slot(digest)
     if let owner = clients[slot] { return owner }
@@ -199,7 +200,7 @@ public struct APIKeyring: Sendable {
     return nil
   }
 
-  /// The client whose key has this digest.
+  /// Returns the client whose key has this digest; nil if there is none.
   public func client(for digest: APIKeyDigest) -> Int? { clients[Slot(digest)] }
 
   /// Returns the client that owns this key; nil if no client owns it, or if OpenSSL fails.

@@ -41,14 +41,14 @@ extension AccessPolicy {
     }
   }
 
-  /// Why the server has not identified the caller yet.
+  /// The reason why the server has not identified the caller yet.
   enum Interruption: Error {
     case denied(Denial)
-    /// The refusal stands if there are no other keys; without one there are no keys at all.
+    /// If there are no other keys, the refusal stands. If the refusal is nil, there are no keys at all.
     case keysWanted([KeySetSource], JWTRefusal?)
   }
 
-  /// The caller cannot fix the cause.
+  /// The denial while the keys of a provider are unavailable. The caller cannot fix the cause.
   public static let providerUnavailable = Denial(
     .overloaded, "jwt_no_keys",
     "The keys of the identity provider cannot be had at present, so that its tokens cannot be verified.", retryAfter: 5)
@@ -133,14 +133,14 @@ extension AccessPolicy {
     }
   }
 
-  /// A refusal of an origin.
+  /// Returns the denial for an origin that is not allowed.
   static func notAllowed(_ origin: Origin, _ client: Client?) -> Denial {
     Denial(
       .originNotAllowed, "origin_not_allowed", "\(origin) is not one of the origins \(owner(client)).",
       client: client?.id, origin: origin.description)
   }
 
-  /// A refusal of a field that holds no single origin.
+  /// Returns the denial for a field that does not hold a single origin.
   private static func notAllowed(unusable text: String, _ client: Client?) -> Denial {
     guard text == PresentedCredentials.RequestOrigin.opaque else {
       return Denial(
@@ -159,7 +159,7 @@ extension AccessPolicy {
     client.map { $0.credential == .anonymous ? nil : $0.id }?.map { "of client \($0)" } ?? "that this server is for"
   }
 
-  /// The origin is that of a client who needs a credential beside it.
+  /// Returns the denial for an origin of a client that also needs a credential; nil if the origin is of no such client.
   private func missingCredential(of origin: Origin) -> Denial? {
     guard let client = clients.first(where: { $0.origins.isRestricted && $0.origins.allows(origin) }) else {
       return nil
@@ -171,9 +171,9 @@ extension AccessPolicy {
   }
 }
 
-/// Whose a JSON Web Token is.
+/// The identification of a caller by a JSON Web Token.
 extension AccessPolicy {
-  /// The client that a JWT is for, and its `sub`.
+  /// Returns the client that a JWT is for, and the `sub` of the JWT.
   func holder(
     ofJWT token: ArraySlice<UInt8>, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
   ) throws(Interruption) -> (Client, subject: ByteString?) {
@@ -203,7 +203,7 @@ extension AccessPolicy {
       do throws(JWTRefusal) {
         candidates.append((index, source, try jwt.check(rules, now: now).subject))
       } catch {
-        // Of clients with one provider, the one that the token comes nearest to says what is wrong with it.
+        // If several clients share a provider, report the refusal of the client that the token matches best.
         if error.nearness > refusal?.nearness ?? -1 { refusal = error }
       }
     }
@@ -211,13 +211,13 @@ extension AccessPolicy {
     return candidates
   }
 
-  /// A signature, verified once for each set of keys, however many clients share it.
+  /// A signature, verified once for each set of keys, even if several clients share the set.
   private struct SignatureCheck {
     private let jwt: JWT
     private var known: [KeySetSource: Bool] = [:]
-    /// The sets that may have the key once they are fetched.
+    /// The key sets that may contain the key after a fetch.
     private(set) var wanted: [KeySetSource] = []
-    /// Whether there is a set of which nothing has come yet.
+    /// Whether the server has no keys at all from one of the sets.
     private(set) var lacksKeys = false
     private(set) var refusal: JWTRefusal?
 
@@ -249,12 +249,12 @@ extension AccessPolicy {
     }
   }
 
-  /// More than one client is meant, and they may have different rights.
+  /// The denial of a token that matches several clients, which may have different rights.
   private static let ambiguousClient = Denial(
     .invalidCredentials, "jwt_ambiguous_client",
     "The JWT is for several clients of this server, by its aud or its other claims; it must be for one.")
 
-  /// A refusal of a JWT.
+  /// Returns the denial for a refused JWT.
   static func denial(_ refusal: JWTRefusal) -> Denial {
     Denial(.invalidCredentials, refusal.reason, "\(refusal)", isGuess: refusal.isGuess)
   }

@@ -1,14 +1,14 @@
 import Bytes
 public import HTTPMessages
 
-/// Says which caller may have what: one immutable, compiled value that serves every request.
+/// The access rules of all clients: one immutable, compiled value that serves every request.
 ///
-/// It works in two steps. `identify` returns the caller, or why the caller is unknown. The ``Principal`` then says what
-/// that caller may have. The policy allows only what the configuration states.
+/// Access control has two steps. `identify` returns the caller, or the reason why the caller is unknown. The
+/// ``Principal`` then states what that caller may have. The policy allows only what the configuration states.
 public struct AccessPolicy: Sendable {
   /// The clients that the server can identify, in the order of the configuration.
   public let clients: [Client]
-  /// What a caller may have that sends no credential and matches no client's origin; nil for nothing.
+  /// The rights of a caller that sends no credential and matches no client's origin; nil for none.
   public let anonymous: Client?
 
   let keys: APIKeyring
@@ -17,13 +17,13 @@ public struct AccessPolicy: Sendable {
   private let exactOrigins: [Origin: Int]
   private let originPatterns: [String: Int]
   private let crossOrigins: CrossOriginSet
-  /// Every origin that is written down, by its serialization: to know one is ten times as quick as to parse it.
+  /// Every configured origin by its serialization, because a lookup is ten times as fast as parsing.
   private let written: [String: Origin]
 
   /// Compiles a policy. If two clients share a key, a certificate name or an origin, the first one gets it. The code
   /// that reads the configuration must refuse such duplicates.
   ///
-  /// - Parameter anonymous: What those without credentials may have, a client known as ``Client/anonymousID``.
+  /// - Parameter anonymous: The rights of callers without credentials, as a client with the ID ``Client/anonymousID``.
   public init(clients: [Client], anonymous: Client?) {
     var keys = APIKeyring()
     var issuers: [ByteString: [Int]] = [:]
@@ -66,10 +66,10 @@ public struct AccessPolicy: Sendable {
   /// certificate as a credential.
   public var knowsCertificates: Bool { !certificates.isEmpty }
 
-  /// Whether any client is known by the origin alone, as browsers send it.
+  /// Whether any client is identified by its origin alone, as browsers send it.
   var knowsOrigins: Bool { !exactOrigins.isEmpty || !originPatterns.isEmpty }
 
-  /// The client that is known by this origin: one that names it before one that a star covers it of.
+  /// Returns the client that is identified by this origin. An exact origin takes precedence over a pattern with a star.
   func client(of origin: Origin) -> Client? {
     guard knowsOrigins else { return nil }
     let index =
@@ -78,22 +78,22 @@ public struct AccessPolicy: Sendable {
     return index.map { clients[$0] }
   }
 
-  /// The origin that is serialised so, if it is written down.
+  /// Returns the configured origin with this serialization; nil if there is none.
   public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
   /// Whether pages of this origin may read responses: whether any client may use it (the Fetch standard, §3.3).
   public func mayRead(_ origin: Origin) -> Bool { crossOrigins.contains(origin) }
 
-  /// Whether the whole world may have the catalog, without a credential and from any page or program.
+  /// Whether any page or program may have the catalog without a credential.
   public var catalogIsPublic: Bool {
     guard let anonymous else { return false }
     return anonymous.catalog && !anonymous.origins.isRestricted && anonymous.storefronts == nil
   }
 
-  /// Whether there are several clients who share what Apple allows the team, `/v1/me` included.
+  /// Whether several clients share what Apple allows the team, `/v1/me` included.
   public let catalogIsShared: Bool
 
-  /// Where keys of identity providers come from.
+  /// The sources of the keys of all identity providers.
   public var keySources: Set<KeySetSource> {
     Set(
       clients.compactMap { client in
@@ -102,7 +102,7 @@ public struct AccessPolicy: Sendable {
   }
 }
 
-/// All origins that some client may use.
+/// All origins that any client may use.
 private struct CrossOriginSet: Sendable {
   private var exact: Set<Origin> = []
   private var patterns: Set<String> = []
@@ -129,9 +129,9 @@ private struct CrossOriginSet: Sendable {
   }
 }
 
-/// What callers are told who send nothing, or nothing that is known.
+/// The denials of a request without a credential, or with an unknown one.
 extension AccessPolicy {
-  /// For who sends nothing: all that would do.
+  /// The denial of a request without credentials. It lists every kind of credential that the server accepts.
   var missingCredentials: Denial {
     let ways = ways
     guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
@@ -141,7 +141,7 @@ extension AccessPolicy {
       hint: knowsOrigins ? Self.sameOrigin : nil)
   }
 
-  /// The kinds of credential that some client has.
+  /// The kinds of credential that the server accepts.
   private var ways: [String] {
     var ways: [String] = []
     if keys.count > 0 { ways.append("an API key as Authorization: Bearer KEY") }
@@ -150,10 +150,10 @@ extension AccessPolicy {
     return ways
   }
 
-  /// What to say if a credential has the shape of Apple's developer tokens: callers send here what they would have sent
-  /// to Apple. Nil for any other.
+  /// Returns advice if a credential has the shape of Apple's developer tokens, because callers send here what they
+  /// would have sent to Apple. Returns nil otherwise.
   func advice(onDeveloperToken jwt: JWT) -> String? {
-    // Their issuer is a team ID: ten characters of A–Z and 0–9.
+    // The issuer of a developer token is a team ID: ten characters of A–Z and 0–9.
     guard let issuer = jwt.issuer?.bytes, issuer.count == 10,
       issuer.allSatisfy({ $0.decimalDigit != nil || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) })
     else { return nil }
@@ -165,7 +165,7 @@ extension AccessPolicy {
       """
   }
 
-  /// For who sends no origin, and needs one.
+  /// Returns the denial of a request that needs an origin and has none.
   static func noOrigin(client: Client?) -> Denial {
     Denial(
       .missingCredentials, "no_origin",
@@ -173,11 +173,11 @@ extension AccessPolicy {
       client: client?.id)
   }
 
-  /// The usual cause for a page that asks for a token.
+  /// The usual cause of a missing origin, for a page that requests a token.
   private static let sameOrigin =
     "Browsers send no Origin with a same-origin GET: a page on this server's own origin gets its token by POST /token."
 
-  /// For who sends what is no key of this server's, with the usual slips told apart.
+  /// Returns the denial of an unknown key, with specific advice for the usual mistakes.
   func unknownKey(_ key: ArraySlice<UInt8>, isBearer: Bool) -> Denial {
     if APIKeyForm(of: key.span) == .mistyped {
       return Denial(
@@ -209,7 +209,7 @@ extension AccessPolicy {
     return "The API key is not one of this server's: it may have been replaced, or be another server's."
   }
 
-  /// Whether it has the three parts of a compact serialization (RFC 7515 §7.1).
+  /// Whether the text has the three parts of a compact serialization (RFC 7515 §7.1).
   static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool {
     text.count { $0 == UInt8(ascii: ".") } == 2
   }

@@ -3,51 +3,52 @@ public import HTTPMessages
 
 /// A client as the operator configured it: how the server identifies it, and what it may have.
 ///
-/// An object that never changes, since every request hands its client on a few times: that costs a reference count.
+/// The class is immutable. It is a class because every request copies its client several times, which then costs only a
+/// reference count.
 public final class Client: Sendable {
   /// How the server identifies a client.
   public enum Credential: Sendable, Equatable {
-    /// By one of several API keys, of which only the SHA-256 is known.
+    /// API keys, of which the server knows only the SHA-256.
     case apiKeys([APIKeyDigest])
-    /// By a JSON Web Token of an identity provider.
+    /// A JSON Web Token of an identity provider.
     case jwt(JWTRules, KeySetSource)
-    /// By a certificate that has one of these names.
+    /// A certificate that has one of these names.
     case certificate([SubjectName])
-    /// By the `Origin` alone: it restricts browsers, but does not authenticate the caller.
+    /// The `Origin` alone: it restricts browsers, but does not authenticate the caller.
     case origin
-    /// All callers without a credential.
+    /// No credential: the client of all callers without one.
     case anonymous
   }
 
-  /// Its name, in logs and metrics.
+  /// The name of the client in logs and metrics.
   public let id: String
-  /// How it is known.
+  /// The means by which the server identifies the client.
   public let credential: Credential
-  /// Its web origins. With a credential that is not the origin itself, a list of them means that both are needed.
+  /// The web origins of the client. A list of origins with another credential means that a request needs both.
   public let origins: AllowedOrigins
-  /// Whether it may have developer tokens.
+  /// Whether the client may have developer tokens.
   public let token: Bool
-  /// Whether it may have responses of Apple's catalog.
+  /// Whether the client may have responses of Apple's catalog.
   public let catalog: Bool
-  /// Whether it may use `/v1/me/` with music user tokens.
+  /// Whether the client may use `/v1/me/` with music user tokens.
   public let me: Bool
-  /// The life of its tokens in seconds, and the most that it may ask for; nil for the server's own.
+  /// The default and maximum lifetime of the client's tokens, in seconds; nil for the server's own.
   public let ttl: Int?
-  /// The storefronts whose catalog it may have, in lower case; nil for all.
+  /// The storefronts whose catalog the client may have, in lower case; nil for all.
   public let storefronts: Set<String>?
-  /// How often each of its callers may send requests; nil for no limit.
+  /// The rate limit of each caller; nil for no limit.
   public let rate: Rate?
-  /// How often all of its callers together may; nil for no limit.
+  /// The rate limit of all callers together; nil for no limit.
   public let totalRate: Rate?
-  /// Both, compiled.
+  /// Both limits, compiled.
   public let rates: ClientRates
-  /// Whether callers are told apart by their addresses even if they are known by a JWT: where its `sub` is no person, but
-  /// an app, as in Firebase App Check.
+  /// Whether the server tells callers apart by their addresses even if a JWT identifies them. This is for a `sub` that
+  /// names an app and not a person, as in Firebase App Check.
   public let countsAddresses: Bool
-  /// How much of the upstream quota it may have at a time, above 0 and at most 1; nil for the usual.
+  /// The share of the upstream quota that the client may use at a time, above 0 and at most 1; nil for the default.
   public let share: Double?
 
-  /// A client that may have tokens and nothing else, unless told otherwise.
+  /// Creates a client that by default may have tokens and nothing else.
   public init(
     id: String, credential: Credential, origins: AllowedOrigins = .none, token: Bool = true, catalog: Bool = false,
     me: Bool = false, ttl: Int? = nil, storefronts: Set<String>? = nil, rate: Rate? = nil, totalRate: Rate? = nil,
@@ -67,15 +68,15 @@ public final class Client: Sendable {
     self.share = share
   }
 
-  /// The ID of those without a credential.
+  /// The ID of the client of all callers without a credential.
   public static let anonymousID = "anonymous"
 
-  /// Whether it may have anything at all.
+  /// Whether the client has any right.
   public var mayHaveAnything: Bool { token || catalog || me }
 }
 
 extension Client: Equatable {
-  /// Whether all that is written down is the same.
+  /// Returns whether all settings are the same.
   public static func == (left: Client, right: Client) -> Bool {
     left.id == right.id && left.credential == right.credential && left.origins == right.origins
       && left.token == right.token && left.catalog == right.catalog && left.me == right.me && left.ttl == right.ttl
@@ -84,9 +85,7 @@ extension Client: Equatable {
   }
 }
 
-/// A name that a certificate is for: one of its subject alternative names (RFC 5280 §4.2.1.6).
-///
-/// The server ignores the subject's common name, because its meaning was never defined (RFC 9525 §2).
+/// A name in a certificate: one of its subject alternative names (RFC 5280 §4.2.1.6).
 public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   /// A URI, byte for byte: `spiffe://example.com/partner`.
   case uri(String)
@@ -95,8 +94,8 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   /// An e-mail address, byte for byte.
   case email(String)
 
-  /// The name that an operator writes: what has `://` is a URI, what has `@` an e-mail address, all else a DNS name. Nil
-  /// if it can be none of these.
+  /// Parses the name that an operator writes: a URI if it contains `://`, an e-mail address if it contains `@`,
+  /// otherwise a DNS name. Returns nil if the text is none of these.
   public init?(_ text: String) {
     guard (1...1024).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
     if text.contains("://") || text.hasPrefix("urn:") {
@@ -108,13 +107,13 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
         (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
           || $0 == 0x2E || $0 == 0x5F
       }
-      // A star in a certificate would be anybody's below that domain.
+      // A star in a certificate would stand for every host below that domain.
       guard isName else { return nil }
       self = .dns(text.lowercased())
     }
   }
 
-  /// As it is written.
+  /// The name as the operator writes it.
   public var description: String {
     switch self {
     case .uri(let name), .dns(let name), .email(let name): name
@@ -122,51 +121,50 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// A caller that the server has identified as a client's, and what that client's policy allows it.
+/// A caller that the server has identified, with the rights of its client.
 public struct Principal: Sendable {
-  /// The client.
+  /// The client of the caller.
   public let client: Client
-  /// The `sub` of its JWT, if that is how it is known.
+  /// The `sub` of the caller's JWT; nil if a JWT did not identify the caller.
   public let subject: ByteString?
-  /// The web origin that counts: nil if it sent none, or is known by something that origins do not bind.
+  /// The web origin of the request; nil if there is none, or if origins do not restrict the caller's credential.
   public let origin: Origin?
 
-  /// A principal.
+  /// Creates a principal.
   init(client: Client, subject: ByteString?, origin: Origin?) {
     self.client = client
     self.subject = subject
     self.origin = origin
   }
 
-  /// Identifies the caller among the callers of its client, for rates and shares: by its JWT's `sub`, or by its
-  /// address.
+  /// Returns the caller's identity within its client, for rates and shares: the `sub` of its JWT, or its address.
   ///
-  /// - Parameter address: Where it asks from.
+  /// - Parameter address: The address that the request comes from.
   public func identity(at address: String) -> Caller {
     subject.flatMap { client.countsAddresses ? nil : Caller.subject($0) } ?? .address(address)
   }
 
-  /// What a token for this caller is to be.
+  /// The properties of a token for this caller.
   public struct TokenGrant: Sendable, Equatable {
-    /// Its life in seconds; nil for the usual.
+    /// The lifetime in seconds; nil for the default.
     public var ttl: Int?
-    /// The origins that it bears.
+    /// The origins in the token.
     public var origins: [Origin]
   }
 
-  /// Judges the wish for a developer token, whatever it is to say.
+  /// Checks whether the caller may have any developer token.
   ///
-  /// - Throws: Why not.
+  /// - Throws: The denial if it may not.
   public func mayHaveTokens() throws(Denial) {
     guard client.token else { throw notPermitted("no_token", "gets no developer tokens", "token") }
   }
 
-  /// Judges the wish for a developer token.
+  /// Returns the properties of the requested developer token.
   ///
   /// - Parameters:
-  ///   - ttl: The life that is asked for, in seconds; nil for the usual.
-  ///   - named: The origins that are asked for.
-  /// - Throws: Why not.
+  ///   - ttl: The requested lifetime in seconds; nil for the default.
+  ///   - named: The requested origins.
+  /// - Throws: The denial if the caller may not have the token.
   public func token(ttl: Int?, origins named: [Origin]) throws(Denial) -> TokenGrant {
     try mayHaveTokens()
     if let most = client.ttl, let ttl, ttl > most {
@@ -177,8 +175,8 @@ public struct Principal: Sendable {
     return TokenGrant(ttl: ttl ?? client.ttl, origins: try tokenOrigins(named))
   }
 
-  /// A browser's token is bound to the page that asks. `Origin` restricts and does not authenticate: another program
-  /// may send any.
+  /// Returns the origins of a token. A browser's token is bound to the requesting page. `Origin` restricts but does not
+  /// authenticate: another program may send any value.
   private func tokenOrigins(_ named: [Origin]) throws(Denial) -> [Origin] {
     for origin in named where !client.origins.allows(origin) { throw AccessPolicy.notAllowed(origin, client) }
     if let origin, isBoundToPage, let other = named.first(where: { $0 != origin }) {
@@ -192,14 +190,14 @@ public struct Principal: Sendable {
     return origin.map { [$0] } ?? []
   }
 
-  /// Of callers without a credential, those count who name a listed origin, if there are any.
+  /// Requires a listed origin from a caller without a credential, if origins are listed.
   private func checkOrigin() throws(Denial) {
     if client.credential == .anonymous, client.origins.isRestricted, origin == nil {
       throw AccessPolicy.noOrigin(client: client)
     }
   }
 
-  /// Whether the client must not get a token for another origin than the page's own.
+  /// Whether the client must not get a token for another origin than that of the page.
   private var isBoundToPage: Bool {
     switch client.credential {
     case .origin: true
@@ -208,10 +206,10 @@ public struct Principal: Sendable {
     }
   }
 
-  /// Judges the wish for a response of Apple's catalog.
+  /// Checks whether the caller may have a response of Apple's catalog.
   ///
-  /// - Parameter storefront: The one whose catalog it is, as in the path; nil if it is of none.
-  /// - Throws: Why not.
+  /// - Parameter storefront: The storefront in the path; nil if the resource has none.
+  /// - Throws: The denial if it may not.
   public func mayHaveCatalog(storefront: (some StringProtocol)?) throws(Denial) {
     guard client.catalog else { throw notPermitted("no_catalog", "gets no responses of the catalog", "catalog") }
     try checkOrigin()
@@ -223,9 +221,9 @@ public struct Principal: Sendable {
     }
   }
 
-  /// Judges the wish to use `/v1/me/`, or a user's music token elsewhere.
+  /// Checks whether the caller may use `/v1/me/`, or a music user token elsewhere.
   ///
-  /// - Throws: Why not.
+  /// - Throws: The denial if it may not.
   public func mayUseMe() throws(Denial) {
     guard client.me else { throw notPermitted("no_me", "does not get through to /v1/me", "me") }
     try checkOrigin()

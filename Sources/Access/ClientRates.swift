@@ -1,23 +1,23 @@
 import Bytes
 
-/// The limits of one client, compiled with the policy.
+/// The rate limits of one client, compiled with the policy.
 public struct ClientRates: Sendable, Equatable {
   let key: BucketKey
   let caller: TokenBucket?
   let total: TokenBucket?
 
-  /// The value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`. Nil if there is
+  /// The value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil if there is
   /// no limit.
   ///
-  /// `q` (§3.1.1) is the burst and `w` (§3.1.3) the time in which a whole burst comes back, in seconds rounded up. So the
-  /// field may promise less than is given, but not more.
+  /// `q` (§3.1.1) is the burst and `w` (§3.1.3) the time in which a whole burst refills, in seconds rounded up. Because
+  /// of the rounding, the field may promise less than the server allows, but not more.
   public let policyField: String?
 
-  /// Limits for the client called `id`, whose buckets stay what they are when its limits change.
+  /// Compiles the limits of the client `id`. Its buckets keep their state when its limits change.
   ///
   /// - Parameters:
-  ///   - perCaller: How often each caller may ask; nil for as often as he likes.
-  ///   - total: How often all of them together may; nil likewise.
+  ///   - perCaller: The rate of each caller; nil for no limit.
+  ///   - total: The rate of all callers together; nil for no limit.
   public init(client id: String, perCaller: Rate?, total: Rate?) {
     key = BucketKey(client: id)
     caller = perCaller.map(TokenBucket.init)
@@ -47,46 +47,43 @@ extension [UInt8] {
 
 /// The rate that a token bucket allows.
 public struct Rate: Sendable, Equatable {
-  /// Requests per second in the long run; above 0.
+  /// The requests per second in the long run; above 0.
   public var perSecond: Double
-  /// Requests at once, after a pause; at least 1.
+  /// The number of requests at once after a pause; at least 1.
   public var burst: Int
 
-  /// A rate.
+  /// Creates a rate; both values should lie in their ranges.
   public init(perSecond: Double, burst: Int) {
     self.perSecond = perSecond
     self.burst = burst
   }
 
-  /// What ``perSecond`` may be: from one request in 100 seconds, less being a ban rather than a rate, to more than one
-  /// server answers.
+  /// The range of ``perSecond``. Below one request in 100 seconds, the rate would be a ban. The upper bound is more
+  /// than one server can answer.
   public static let perSecondRange = 0.01...1_000_000.0
 
-  /// What ``burst`` may be. With the slowest rate, the greatest takes three years to come back, which is still a number
-  /// of nanoseconds that an `Int64` holds a hundred times.
+  /// The range of ``burst``. At the slowest rate, the largest burst takes three years to refill. An `Int64` holds a
+  /// hundred times that number of nanoseconds.
   public static let burstRange = 1...1_000_000
 }
 
-/// What the limiter allows itself, and those who guess.
+/// The limits of the limiter's memory and of failed attempts.
 public enum RateLimits {
-  /// How often an address may present an invalid credential. Beyond that rate, the server answers 429 and not 401.
-  ///
-  /// A credential has 128 bits or more, so guessing is hopeless at any rate. The limit is for an app with a stale key
-  /// that sends requests in a loop, and for the log that it fills. The burst of a hundred is for the many people behind
-  /// one address whose app has no update yet.
+  /// The rate at which an address may present invalid credentials. Beyond that rate, the server answers 429 and not
+  /// 401.
   public static let failures = Rate(perSecond: 1, burst: 100)
 
-  /// Callers that are remembered, 16 bytes each: as many addresses as ask within the time that a burst takes to come
-  /// back, which is seconds mostly. 2 MiB.
+  /// The maximum number of remembered callers, 16 bytes each: 2 MiB. It bounds the addresses that send requests within
+  /// the time in which a burst refills, which is mostly seconds.
   static let callers = 131_072
-  /// Clients with a limit on all of their callers. Only ids of the configuration come here, which are a thousand at most;
-  /// a table of their own, so that no flood of addresses can push a total out.
+  /// The maximum number of clients with a limit on all of their callers. Only configured ids are stored here, at most a
+  /// thousand. The table is separate, so that a flood of addresses cannot evict a total.
   static let clients = 16_384
   /// Addresses with failed attempts; apart, for the same reason. 1 MiB.
   static let failedAddresses = 65_536
 }
 
-/// The arithmetic of a token bucket, which is all in one moment: when the bucket will be full again.
+/// The arithmetic of a token bucket. Its whole state is one moment: when the bucket will be full again.
 ///
 /// This is the generic cell rate algorithm (ITU-T I.371, annex A, "theoretical arrival time"). The moment of a full
 /// bucket has passed. Each token taken moves the moment one interval ahead, but never further than an empty bucket
@@ -94,17 +91,17 @@ public enum RateLimits {
 ///
 /// All moments and times are nanoseconds of one monotonic clock.
 struct TokenBucket: Sendable, Equatable {
-  /// How many tokens it holds.
+  /// The maximum number of tokens in the bucket.
   let capacity: Int
-  /// How long one token takes to come.
+  /// The time in which one token is added.
   let interval: Int64
-  /// How long an empty bucket takes to fill.
+  /// The time that an empty bucket takes to fill.
   let span: Int64
 
-  /// The bucket of a rate. A rate outside of its ranges, such as ``Rate/perSecondRange``, is clamped to them.
+  /// Creates the bucket of a rate. A rate outside of its ranges, such as ``Rate/perSecondRange``, is clamped to them.
   init(_ rate: Rate) {
     let range = Rate.perSecondRange
-    // Written so that NaN, which compares with nothing, ends at the lower bound.
+    // NaN compares false with every number, so this expression turns it into the lower bound.
     let perSecond = rate.perSecond >= range.upperBound ? range.upperBound : max(range.lowerBound, rate.perSecond)
     capacity = min(max(rate.burst, Rate.burstRange.lowerBound), Rate.burstRange.upperBound)
     // From 1000 to 10^11, so the rounding is at most one part in 2000, and the span at most 10^17.
@@ -114,15 +111,16 @@ struct TokenBucket: Sendable, Equatable {
 
   /// The result of taking one token.
   struct Outcome: Equatable {
-    /// When the bucket is full again, if the token is taken.
+    /// The moment when the bucket is full again, if the token is taken.
     let fullAt: Int64
-    /// And if it is not: sooner than was thought, if another rate had thought so.
+    /// The same moment if the token is not taken. It may be earlier than the stored one, which another rate may have
+    /// set.
     let untakenFullAt: Int64
-    /// How many tokens are left behind it.
+    /// The number of tokens that remain after this one.
     let remaining: Int
-    /// How long until there is a token to take; 0 if there is one now.
+    /// The time until a token is available; 0 if one is available now.
     let wait: Int64
-    /// How long the next request has to wait for a token.
+    /// The time until the next request can take a token.
     let nextWait: Int64
   }
 
@@ -143,24 +141,24 @@ struct TokenBucket: Sendable, Equatable {
       nextWait: max(0, interval - spare))
   }
 
-  /// A moment of the clock as the buckets count it; after 146 years, time stands still.
+  /// Converts a moment of the clock to that of the buckets, which stops after 146 years.
   static func moment(_ nanoseconds: UInt64) -> Int64 {
-    // Half of what there is, so that a span always fits on top.
+    // Half of the range, so that adding a span cannot overflow.
     Int64(min(nanoseconds, UInt64(Int64.max / 2)))
   }
 }
 
-/// What a caller has left of the limit that binds him most: what the `RateLimit` field says
+/// The remaining quota under the tightest limit of a caller, for the `RateLimit` field
 /// (draft-ietf-httpapi-ratelimit-headers-11 §4).
 public struct ServiceLimit: Sendable, Equatable {
-  /// Which limit: a quota policy's name in the fields (§3).
+  /// The kind of limit: a quota policy's name in the fields (§3).
   public enum Policy: Sendable, Equatable {
-    /// Each caller's own.
+    /// The limit of each caller.
     case caller
-    /// That of all callers of a client together.
+    /// The limit of all callers of a client together.
     case total
 
-    /// As it stands in the fields: a String of RFC 9651 §3.3.3, which needs no escape.
+    /// The name in the fields: a String of RFC 9651 §3.3.3, which needs no escape.
     var name: StaticString {
       switch self {
       case .caller: "\"caller\""
@@ -169,14 +167,14 @@ public struct ServiceLimit: Sendable, Equatable {
     }
   }
 
-  /// Which limit.
+  /// The kind of limit.
   public let policy: Policy
-  /// Requests that would be let in now: `r` (§4.1.1).
+  /// The number of requests that the server would accept now: `r` (§4.1.1).
   public let remaining: Int
   /// The effective window in seconds, rounded up and at least 1: `t` (§4.1.2).
   ///
-  /// While requests remain, until the bucket is full again. When none does, until the next one is let in, which is what
-  /// `Retry-After` says as well: it should not point to an earlier moment than `t` (§6).
+  /// While requests remain, this is the time until the bucket is full again. Otherwise it is the time until the next
+  /// request is accepted, as in `Retry-After`, which should not point to an earlier moment than `t` (§6).
   public let seconds: Int
 
   /// The value of `RateLimit`: `"caller";r=19;t=4`.
@@ -189,7 +187,7 @@ public struct ServiceLimit: Sendable, Equatable {
 }
 
 extension [UInt8] {
-  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`. Its numbers are far below the fifteen digits of an Integer
+  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`. The numbers are far below the fifteen digits of an Integer
   /// of RFC 9651 §3.3.1.
   public mutating func append(_ limit: ServiceLimit) {
     append(limit.policy.name)
@@ -201,7 +199,7 @@ extension [UInt8] {
 }
 
 extension ServiceLimit {
-  /// What is left behind a taken token, or before one may be taken.
+  /// Creates the remaining quota after an attempt to take a token.
   init(_ policy: Policy, _ outcome: TokenBucket.Outcome, now: Int64) {
     self.policy = policy
     remaining = outcome.remaining
@@ -210,7 +208,7 @@ extension ServiceLimit {
       isLimited ? outcome.wait : outcome.remaining == 0 ? outcome.nextWait : outcome.fullAt - now)
   }
 
-  /// Nanoseconds in whole seconds, rounded up, at least 1.
+  /// Converts nanoseconds to whole seconds, rounded up, at least 1.
   static func seconds(_ nanoseconds: Int64) -> Int {
     max(1, Int((nanoseconds - 1) / 1_000_000_000) + 1)
   }

@@ -1,33 +1,33 @@
 public import HTTPMessages
 import HTTPTypes
 
-/// Why the server does not give a caller what it requests: the response, and what the audit log and the metrics say.
+/// The reason why the server refuses a request: the response, and the words for the audit log and the metrics.
 public struct Denial: Error, Sendable {
   /// The response. It contains no part of a credential.
   public var response: ErrorResponse
-  /// A word for the audit log and metrics: one of a small set, never a part of the request.
+  /// A word for the audit log and the metrics, from a small fixed set; it never contains a part of the request.
   public var reason: StaticString
   /// A further sentence for a caller that requested a token.
   public var hint: String?
   /// The client that was refused; nil if the client is unknown.
   public var client: String?
-  /// The origin that was refused, or `null`; nil if the reason is another, or the field held no origin.
+  /// The refused origin, or `null`; nil if the reason is another, or the field held no origin.
   public var origin: String?
   /// Whether the credential may be a guess, and so counts as a failed attempt. A token that has just expired is not a
   /// guess: an app renews the token after a 401, but waits after a 429.
   public var isGuess = false
 
-  /// A denial with a response that another check has made.
+  /// Creates a denial from a response that another check has made.
   public init(_ response: ErrorResponse, _ reason: StaticString) {
     self.response = response
     self.reason = reason
   }
 
-  /// A denial; invalid credentials are a guess unless told otherwise.
+  /// Creates a denial. By default, invalid credentials count as a guess.
   ///
   /// - Parameters:
   ///   - detail: What happened, why, and what to do, for the caller.
-  ///   - retryAfter: When the caller may come back, in seconds.
+  ///   - retryAfter: The seconds after which the caller may send the request again.
   ///   - endsConnection: Whether the server must end the connection.
   public init(
     _ code: ErrorCode, _ reason: StaticString, _ detail: String, retryAfter: Int? = nil, hint: String? = nil,
@@ -42,7 +42,7 @@ public struct Denial: Error, Sendable {
     self.isGuess = isGuess ?? (code == .invalidCredentials)
   }
 
-  /// The challenge that goes with 401 (RFC 9110 §11.6.1, RFC 6750 §3.1).
+  /// Returns the challenge of a 401 (RFC 9110 §11.6.1, RFC 6750 §3.1).
   private static func challenge(_ code: ErrorCode) -> HTTPFields {
     switch code {
     case .missingCredentials: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\""]

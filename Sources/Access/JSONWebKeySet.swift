@@ -1,26 +1,26 @@
 import Bytes
 import JSON
 
-/// The public keys of an issuer of JWTs: a JWK Set (RFC 7517 §5), and of it what signatures can be verified by.
+/// The public keys of an issuer of JWTs: the usable keys of a JWK Set (RFC 7517 §5).
 ///
-/// Keys for other purposes or of other kinds are left out (§5 wants them ignored), with a finding for the operator.
-/// Those that share a `kid`, which §4.5 advises against and rotation by hand brings about, are tried one after another.
+/// Keys for other purposes or of other kinds are ignored, as §5 requires, with a finding for the operator. If several
+/// keys share a `kid`, the server tries each. §4.5 advises against that, but rotation by hand leads to it.
 public struct JSONWebKeySet: Sendable {
-  /// Longest set that is looked at, in bytes: room for the most keys of the greatest size, certificates included.
+  /// The maximum length of a set in bytes: room for the maximum number of keys of the largest size, with certificates.
   public static let limit = 262_144
-  /// Most keys in a set. Providers have two to five; those of some are near ten.
+  /// The maximum number of keys in a set. Most providers have two to five, some nearly ten.
   public static let maximumKeys = 64
-  /// Most keys that are tried on one JWT, if it does not say by which one it is signed: what a stranger can make us do.
+  /// The maximum number of keys to try on a JWT that does not name one. It bounds the work that a stranger can cause.
   static let maximumCandidates = 4
 
-  /// What the operator should know, each a sentence.
+  /// The findings for the operator, each a sentence.
   public let findings: [String]
   let keys: [JSONWebKey]
 
-  /// How many keys can be used.
+  /// The number of usable keys.
   public var count: Int { keys.count }
 
-  /// Reads a set.
+  /// Parses a key set.
   ///
   /// - Throws: `JSONWebKeySetError` if the bytes are not a key set, or the set contains no usable key.
   public init(_ json: [UInt8]) throws(JSONWebKeySetError) {
@@ -41,9 +41,9 @@ public struct JSONWebKeySet: Sendable {
     (self.keys, self.findings) = (keys, findings)
   }
 
-  /// The keys that may have signed a JWT which says this of itself; one at least.
+  /// Returns at least one key that may have signed a JWT with this header.
   ///
-  /// A key is for algorithms of its own kind only, whatever a header says.
+  /// A key is used only with algorithms of its own kind, whatever the header says.
   func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
     var named = keys[...]
     if let keyID { named = keys.filter { $0.keyID == keyID }[...] }
@@ -70,7 +70,7 @@ public struct JSONWebKeySet: Sendable {
     return hasRival ? "has the kid of another key; both are tried on JWTs that name it." : nil
   }
 
-  // MARK: What is mistaken for a key set
+  // MARK: Common mistakes
 
   private static func notAnObject(_ json: [UInt8]) -> String {
     let start = json.drop { $0 <= 0x20 }
@@ -92,16 +92,16 @@ public struct JSONWebKeySet: Sendable {
 }
 
 extension JSONValue {
-  /// How a finding names a key: by its place, from 1, and its `kid` if that can be printed.
+  /// Returns the name of a key in a finding: its position from 1, and its `kid` if that can be printed.
   fileprivate func keyName(_ index: Int) -> String {
     guard case .string(let keyID)? = self["kid"] else { return "Key \(index + 1)" }
     return "Key \(index + 1), \(Printable.quote(keyID)),"
   }
 }
 
-/// Why bytes are not a set of keys to verify JWTs by.
+/// The reason why bytes are not a set of keys that can verify JWTs.
 public struct JSONWebKeySetError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// One sentence with “The key set” for its subject: what is wrong, and what to do about it if that is known.
+  /// One sentence with “The key set” as its subject: what is wrong, and how to correct it if that is known.
   public let description: String
 
   init(_ description: String) {
@@ -112,13 +112,15 @@ public struct JSONWebKeySetError: Error, Sendable, Equatable, CustomStringConver
 /// A public key of a JWK Set (RFC 7517 §4) that can verify signatures of JWTs.
 struct JSONWebKey: Sendable, Equatable {
   let keyID: ByteString?
-  /// The only algorithm that it is for, if it says so.
+  /// The only algorithm that the key is for; nil if the key does not name one.
   let algorithm: JWTAlgorithm?
   let key: PublicKey
 
-  /// Private members of every kind of key (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
+  /// The private members of every kind of key (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
   private static let privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 
+  /// Parses a key.
+  ///
   /// - Throws: `UnusableKey` if the key is private, has another purpose, or is of an unknown kind.
   init(_ value: JSONValue) throws(UnusableKey) {
     guard value.isObject else { throw .init("it is not a JSON object.") }
@@ -130,7 +132,7 @@ struct JSONWebKey: Sendable, Equatable {
     keyID = try Self.keyID(value)
   }
 
-  /// Whether signatures by this algorithm may be this key's: decided by the key alone (RFC 8725 §3.1).
+  /// Returns whether the key may make signatures by this algorithm. Only the key decides (RFC 8725 §3.1).
   func isFor(_ algorithm: JWTAlgorithm) -> Bool {
     key.kind.algorithms.contains(algorithm) && (self.algorithm ?? algorithm) == algorithm
   }
@@ -192,10 +194,10 @@ struct JSONWebKey: Sendable, Equatable {
   }
 }
 
-/// Where the keys of an identity provider come from: a JWK Set (RFC 7517 §5).
+/// The source of an identity provider's keys: a JWK Set (RFC 7517 §5).
 public enum KeySetSource: Sendable, Hashable {
-  /// A file.
+  /// The path of a file.
   case file(String)
-  /// An `https` URL, and in PEM whose signatures its certificate may bear; nil for the system's store.
+  /// An `https` URL, and the path of a PEM file with the CAs of its server; nil for the system's store.
   case url(String, caFile: String?)
 }

@@ -2,20 +2,20 @@ public import Bytes
 import Cryptography
 import JSON
 
-/// A JSON Web Token (RFC 7519) in compact serialization, taken apart and not yet believed.
+/// A JSON Web Token (RFC 7519) in compact serialization: decoded, but not verified.
 ///
-/// Signed ones only (RFC 7515), with the strictness of RFC 8725: what a header says is checked, never followed.
+/// The server accepts only signed tokens (RFC 7515) and follows RFC 8725: it checks the header, but never obeys it.
 public struct JWT: Sendable {
-  /// Longest JWT that is looked at, in bytes: more than a header field may have.
+  /// The maximum length of a JWT in bytes, more than a header field may have.
   public static let limit = JWS.limit
 
   let jws: JWS
   let header: JWTHeader
   let claims: JWTClaims
 
-  /// Takes it apart, and checks all of the form and the header.
+  /// Decodes a token, and checks its form and its header.
   ///
-  /// - Throws: `JWTRefusal`.
+  /// - Throws: `JWTRefusal` if the form or the header is not acceptable.
   public init(compact: Span<UInt8>) throws(JWTRefusal) {
     do throws(JWSError) { jws = try JWS(compact: compact) } catch { throw JWTRefusal(error) }
     guard let header = jws.header else { throw .malformed(.header) }
@@ -24,13 +24,13 @@ public struct JWT: Sendable {
     self.claims = try JWTClaims(claims)
   }
 
-  /// The algorithm that it says it is signed by.
+  /// The algorithm in the header, not verified.
   public var algorithm: JWTAlgorithm { header.algorithm }
 
-  /// The key that it says it is signed by.
+  /// The key ID in the header, not verified.
   public var keyID: ByteString? { header.keyID }
 
-  /// The issuer that it says it is from: to find whose rules apply, and for nothing else.
+  /// The issuer in the claims, not verified. Use it only to find the rules that apply.
   public var issuer: ByteString? { claims.issuer }
 }
 
@@ -44,9 +44,9 @@ extension JWTRefusal {
   }
 }
 
-/// A JOSE header (RFC 7515 §4) that asks for nothing but a signature's verification by a key of ours.
+/// A JOSE header (RFC 7515 §4) that requests only verification by a key of the configured key set.
 struct JWTHeader: Sendable {
-  /// Longest `kid` that is looked at, in bytes; providers' have some dozens.
+  /// The maximum length of a `kid` in bytes; a typical `kid` has some dozens.
   static let keyIDLimit = 256
 
   let algorithm: JWTAlgorithm
@@ -55,7 +55,7 @@ struct JWTHeader: Sendable {
   /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case, with
   /// and without `application/`, which may be left out (RFC 7515 §4.1.9).
   ///
-  /// A token with a type of its own was made for another purpose, and mostly under other rules. For example, the holder
+  /// A token with its own type was made for another purpose, and mostly under other rules. For example, the holder
   /// of a proof-of-possession key signs such a proof itself (RFC 8725 §3.11, RFC 9449 §4.2).
   private static let types: [ByteString] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
 
@@ -66,7 +66,7 @@ struct JWTHeader: Sendable {
 
   init(_ value: JSONValue) throws(JWTRefusal) {
     guard value.repeatedNames.isEmpty else { throw .malformed(.repeatedMember) }
-    // Before the algorithm: an extension may change what the rest means.
+    // This check precedes the algorithm, because an extension may change the meaning of the rest.
     guard value["crit"] == nil, [nil, .bool(true)].contains(value["b64"]) else { throw .criticalHeader }
     guard case .string(let name)? = value["alg"], let algorithm = JWTAlgorithm(name) else {
       throw .unsupportedAlgorithm
@@ -92,11 +92,11 @@ struct JWTHeader: Sendable {
   }
 }
 
-/// The claims of a JWT (RFC 7519 §4), and how they stand to rules.
+/// The claims of a JWT (RFC 7519 §4), and the check against the rules of a client.
 struct JWTClaims: Sendable {
-  /// Seconds by which clocks may differ: as much as signing services and servers with a time daemon ever do.
+  /// The tolerated clock difference in seconds. Servers with a time daemon never differ by more.
   static let leeway = 60
-  /// Longest `sub` in bytes, as OpenID Connect Core §2 bounds it: rates are counted for each.
+  /// The maximum length of a `sub` in bytes (OpenID Connect Core §2); the server counts rates for each `sub`.
   static let subjectLimit = 255
 
   private let object: JSONValue
@@ -107,12 +107,12 @@ struct JWTClaims: Sendable {
     object = value
   }
 
-  /// The `iss`, if it is a string.
+  /// The `iss`; nil if it is not a string.
   var issuer: ByteString? { object["iss"]?.text }
 
-  /// Holds them against the rules.
+  /// Checks the claims against the rules.
   ///
-  /// - Returns: What of them counts from then on.
+  /// - Returns: The claims that the server uses afterwards.
   func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> (subject: ByteString?, expiresAt: Int) {
     try checkIssuer(rules.issuer)
     try checkAudience(rules.audiences)
@@ -140,7 +140,7 @@ struct JWTClaims: Sendable {
 
   // MARK: Times
 
-  /// Returns when it expires.
+  /// Checks `exp`, `nbf` and `iat`, and returns the time of expiry.
   private func checkTimes(now: Int) throws(JWTRefusal) -> Int {
     guard let expiry = try date(.expiry)?.floor else { throw .noExpiry }
     guard now < expiry + Self.leeway else { throw .expired(seconds: now - expiry) }
@@ -176,8 +176,8 @@ struct JWTClaims: Sendable {
     }
   }
 
-  /// Scopes are words in one string (RFC 8693 §4.2); Microsoft Entra calls the claim `scp`. No other claim is taken
-  /// apart: "not admin" is not "admin".
+  /// Returns the words of a claim. Scopes are words in one string (RFC 8693 §4.2); Microsoft Entra calls the claim
+  /// `scp`. The server does not split any other claim: "not admin" is not "admin".
   private static func words(_ value: JSONValue, of name: String) -> [ByteString]? {
     guard ["scope", "scp"].contains(name), let text = value.text else { return value.texts }
     return text.bytes.split(separator: UInt8(ascii: " ")).map { ByteString(Array($0)) }
@@ -189,7 +189,7 @@ extension JSONValue {
     if case .string(let text) = self { text } else { nil }
   }
 
-  /// The strings of an array of nothing else; a string by itself is an array of one (RFC 7519 §4.1.3).
+  /// The strings of an array that contains only strings. A single string counts as an array of one (RFC 7519 §4.1.3).
   fileprivate var texts: [ByteString]? {
     guard case .array(let elements) = self else { return text.map { [$0] } }
     let texts = elements.compactMap(\.text)
@@ -199,14 +199,14 @@ extension JSONValue {
 
 /// A time in a JWT (RFC 7519 §2): a JSON number of seconds since 1970, which may have a fraction.
 struct NumericDate {
-  /// Longest number that is looked at, in characters.
+  /// The maximum length of a number, in characters.
   private static let textLimit = 32
-  /// From 1970 to the last second of the year 9999: what is beyond is milliseconds, or an attempt at overflow.
+  /// From 1970 to the last second of the year 9999. A larger number is in milliseconds, or an attempt at overflow.
   private static let range = 0.0...253_402_300_799.0
 
   private let seconds: Double
 
-  /// Nil for anything but a number in that range.
+  /// Returns nil unless the value is a number in that range.
   init?(_ value: JSONValue) {
     guard case .number(let text) = value, text.utf8.count <= Self.textLimit, let seconds = Double(text),
       Self.range.contains(seconds)
@@ -214,9 +214,9 @@ struct NumericDate {
     self.seconds = seconds
   }
 
-  /// The whole second that it lies in.
+  /// The time rounded down to a whole second.
   var floor: Int { Int(seconds.rounded(.down)) }
 
-  /// The whole second from which on it has passed.
+  /// The time rounded up to a whole second.
   var ceiling: Int { Int(seconds.rounded(.up)) }
 }

@@ -1,22 +1,22 @@
-/// Why the bearer of a JWT is not believed.
+/// The reason why the server refuses a JWT.
 public enum JWTRefusal: Error, Sendable, Hashable {
-  /// What is wrong with a text that is to be a JWT.
+  /// The reason why a text is not a JWT.
   public enum Malformation: Sendable, Hashable, CaseIterable {
-    /// Not three parts between dots; five are an encrypted one (RFC 7516).
+    /// There are not three parts between dots. Five parts are an encrypted JWT (RFC 7516).
     case parts
-    /// A part that is not base64url without padding, in its only spelling (RFC 7515 §2).
+    /// A part is not base64url without padding, in its canonical form (RFC 7515 §2).
     case encoding
-    /// A header that is no JSON object.
+    /// The header is not a JSON object.
     case header
-    /// A payload that is no JSON object.
+    /// The payload is not a JSON object.
     case claims
-    /// A member that occurs twice: readers differ in which one they take (RFC 7519 §4).
+    /// A member occurs twice: parsers differ in which value they take (RFC 7519 §4).
     case repeatedMember
-    /// A `kid` that is no string, empty, or longer than 256 bytes.
+    /// A `kid` is not a string, is empty, or is longer than 256 bytes.
     case keyID
   }
 
-  /// The claims of RFC 7519 §4.1 that are read.
+  /// The claims of RFC 7519 §4.1 that the server reads.
   public enum Claim: String, Sendable, CaseIterable {
     case issuer = "iss"
     case subject = "sub"
@@ -26,48 +26,49 @@ public enum JWTRefusal: Error, Sendable, Hashable {
     case issuedAt = "iat"
   }
 
-  /// Longer than ``JWT/limit``.
+  /// The token is longer than ``JWT/limit``.
   case tooLong
-  /// Not a JWT at all.
+  /// The text is not a JWT.
   case malformed(Malformation)
   /// The server does not support the algorithm: `none`, a symmetric algorithm, or another hash.
   case unsupportedAlgorithm
-  /// An algorithm that the rules do not name.
+  /// The rules of the client do not name the algorithm.
   case algorithmNotAllowed
-  /// A critical extension (RFC 7515 §4.1.11): none is understood.
+  /// The header has a critical extension (RFC 7515 §4.1.11). The server supports none.
   case criticalHeader
-  /// A header that brings a key along or says where one is to be had.
+  /// The header contains a key or the address of one.
   case keyInHeader
-  /// A `typ` that is neither of an access token nor of an ID token.
+  /// The `typ` is neither that of an access token nor that of an ID token.
   case wrongType
-  /// Another `iss`, or none.
+  /// The `iss` is missing or is not the expected one.
   case wrongIssuer
-  /// None of our names in `aud`.
+  /// The `aud` contains none of the server's names.
   case wrongAudience
-  /// No `exp`.
+  /// The token has no `exp`.
   case noExpiry
-  /// Past its `exp`, by so many seconds.
+  /// The `exp` has passed, by this many seconds.
   case expired(seconds: Int)
-  /// Before its `nbf`, by so many seconds.
+  /// The `nbf` lies this many seconds ahead.
   case notYetValid(seconds: Int)
-  /// Before its `iat`, by so many seconds.
+  /// The `iat` lies this many seconds ahead.
   case issuedInFuture(seconds: Int)
-  /// A claim of another type or size than it has.
+  /// A claim has the wrong type or size.
   case invalidClaim(Claim)
-  /// The claim of this name, which the rules require, is not there or has none of the values.
+  /// The claim of this name, which the rules require, is missing or has none of the accepted values.
   case requiredClaim(String)
-  /// No key of the set has its `kid`; or it has none, and no key made its signature. A fresher set may have the key.
+  /// No key of the set has the `kid` of the token, or the token has no `kid` and no key made its signature. A newer set
+  /// may have the key.
   case unknownKey
-  /// The key that it names is not for its algorithm (RFC 8725 §2.1 and §3.1).
+  /// The named key is not for the algorithm of the token (RFC 8725 §2.1 and §3.1).
   case keyMismatch
-  /// More keys may be meant than are tried.
+  /// More keys match than the server tries.
   case ambiguousKey
-  /// The key that it names did not make its signature.
+  /// The named key did not make the signature.
   case badSignature
 }
 
 extension JWTRefusal {
-  /// One word for the audit record and as a metric's label.
+  /// One word for the audit log and for the metric's label.
   public var reason: StaticString {
     switch self {
     case .tooLong: "jwt_too_long"
@@ -92,7 +93,7 @@ extension JWTRefusal {
     }
   }
 
-  /// All that ``reason`` can be.
+  /// All values of ``reason``.
   public static let reasons: [StaticString] = [
     tooLong, malformed(.parts), unsupportedAlgorithm, algorithmNotAllowed, criticalHeader, keyInHeader, wrongType,
     wrongIssuer, wrongAudience, noExpiry, expired(seconds: 0), notYetValid(seconds: 0), issuedInFuture(seconds: 0),
@@ -101,8 +102,8 @@ extension JWTRefusal {
 }
 
 extension JWTRefusal {
-  /// How near a token is that was refused so by the claims alone: of several clients that it might be for, the nearest says
-  /// what is wrong.
+  /// How closely a refused token matches a client. If several clients share an issuer, the server reports the refusal
+  /// with the highest value.
   var nearness: Int {
     switch self {
     case .expired, .notYetValid, .issuedInFuture, .noExpiry: 4
@@ -113,7 +114,7 @@ extension JWTRefusal {
     }
   }
 
-  /// Whether the token may be forged. A token that is too old or too young was valid, or will be.
+  /// Whether the token may be forged. An expired token was valid once, and one from the future may become valid.
   var isGuess: Bool {
     switch self {
     case .expired, .notYetValid, .issuedInFuture: false
@@ -123,7 +124,7 @@ extension JWTRefusal {
 }
 
 extension JWTRefusal: CustomStringConvertible {
-  /// One sentence for the caller. Nothing of the token is quoted in it, nor what the operator expects.
+  /// One sentence for the caller. It quotes neither the token nor what the operator expects.
   public var description: String {
     switch self {
     case .tooLong: "The JWT is longer than \(JWT.limit) bytes."

@@ -2,14 +2,15 @@ public import Bytes
 import Cryptography
 
 extension JWT {
-  /// Whether algorithm and claims are as the rules have them: which of several clients with one issuer it may be. Says
-  /// nothing of the signature.
+  /// Checks the algorithm and the claims against the rules, to find the client among several with one issuer. Does not
+  /// check the signature.
   ///
-  /// Claims come first: an expired token is that, whether its key is still in the set or not, and only one that would
-  /// be good may cause a fresher set to be fetched.
+  /// This check comes first. So an expired token is reported as expired even if its key is no longer in the set, and
+  /// only an otherwise valid token may cause a fetch of the keys.
+  ///
   /// - Parameter now: Seconds since 1970.
-  /// - Returns: What it says, to be believed once its signature holds.
-  /// - Throws: `JWTRefusal`.
+  /// - Returns: The claims, which are not valid before the signature is verified.
+  /// - Throws: `JWTRefusal` if the algorithm or a claim does not meet the rules.
   @discardableResult
   public func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
     guard rules.algorithms.contains(algorithm) else { throw .algorithmNotAllowed }
@@ -17,19 +18,19 @@ extension JWT {
     return VerifiedJWT(subject: subject, expiresAt: expiresAt, keyID: keyID)
   }
 
-  /// Whether a key of the set has signed it.
+  /// Verifies that a key of the set has signed the token.
   ///
-  /// - Throws: `JWTRefusal` if none has; `unknownKey` if a fresher set may help.
+  /// - Throws: `JWTRefusal` if none has; `unknownKey` if a newer set may contain the key.
   public func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
     let candidates = try keys.candidates(for: algorithm, keyID: keyID)
     guard candidates.contains(where: { $0.key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm) })
     else { throw keyID == nil ? .unknownKey : .badSignature }
   }
 
-  /// Believes it if its claims are as the rules have them and a key of the set has signed it.
+  /// Checks the claims against the rules and verifies the signature.
   ///
   /// - Parameter now: Seconds since 1970.
-  /// - Throws: `JWTRefusal`; `unknownKey` if a fresher set may help.
+  /// - Throws: `JWTRefusal`; `unknownKey` if a newer set may contain the key.
   public func verify(
     by keys: JSONWebKeySet, rules: JWTRules, now: Int
   ) throws(JWTRefusal) -> VerifiedJWT {
@@ -39,42 +40,42 @@ extension JWT {
   }
 }
 
-/// What a JWT says whose signature and claims are in order.
+/// The content of a JWT with a verified signature and accepted claims.
 public struct VerifiedJWT: Sendable, Equatable {
-  /// Its `sub` (RFC 7519 §4.1.2): whom it is about, 1 to 255 bytes; nil if it says nothing of it.
+  /// The `sub` (RFC 7519 §4.1.2), which names the user, 1 to 255 bytes; nil if the token has none.
   public let subject: ByteString?
-  /// Its `exp` in whole seconds since 1970. It is taken for a minute longer, as clocks differ.
+  /// The `exp` in whole seconds since 1970. The server accepts the token for a minute longer, because clocks differ.
   public let expiresAt: Int
-  /// The `kid` of the key that signed it, if it named one.
+  /// The `kid` of the signing key; nil if the token names none.
   public let keyID: ByteString?
 }
 
-/// What a JWT must say for its bearer to be a client's.
+/// The rules that a JWT must meet to identify a client.
 public struct JWTRules: Sendable, Equatable {
-  /// The `iss` (RFC 7519 §4.1.1), byte for byte.
+  /// The required `iss` (RFC 7519 §4.1.1), compared byte for byte.
   public var issuer: String
-  /// The values of which `aud` (RFC 7519 §4.1.3) must have one; never empty.
+  /// The accepted values, of which `aud` (RFC 7519 §4.1.3) must contain one; never empty.
   public var audiences: [String]
-  /// Further claims that it must have.
+  /// The further claims that the token must have.
   public var requiredClaims: [RequiredClaim]
-  /// The signature algorithms that count; never empty.
+  /// The accepted signature algorithms; never empty.
   public var algorithms: Set<JWTAlgorithm>
 
-  /// A claim that must have one of these values: as it is, or as an element if it is an array.
+  /// A claim that must have one of some values: as a string, or as an element of an array.
   public struct RequiredClaim: Sendable, Equatable {
-    /// Its name.
+    /// The name of the claim.
     public var name: String
-    /// The strings that will do; never empty.
+    /// The accepted strings; never empty.
     public var values: [String]
 
-    /// A requirement.
+    /// Creates a requirement.
     public init(name: String, values: [String]) {
       self.name = name
       self.values = values
     }
   }
 
-  /// Rules as given; all algorithms unless told otherwise.
+  /// Creates rules, by default with all algorithms.
   public init(
     issuer: String, audiences: [String], requiredClaims: [RequiredClaim] = [],
     algorithms: Set<JWTAlgorithm> = Set(JWTAlgorithm.allCases)
@@ -86,7 +87,7 @@ public struct JWTRules: Sendable, Equatable {
   }
 }
 
-/// A signature algorithm for JWTs (RFC 7518 §3.1, RFC 8037 §3.1). There are no others: no `none`, nothing symmetric.
+/// A signature algorithm for JWTs (RFC 7518 §3.1, RFC 8037 §3.1). `none` and symmetric algorithms are not supported.
 public enum JWTAlgorithm: String, Sendable, CaseIterable {
   /// ECDSA with P-256 and SHA-256.
   case es256 = "ES256"
@@ -97,7 +98,8 @@ public enum JWTAlgorithm: String, Sendable, CaseIterable {
   /// Ed25519.
   case edDSA = "EdDSA"
 
-  /// The algorithm of that name, byte for byte: a name comes from outside, and `init(rawValue:)` compares strings.
+  /// Finds the algorithm of that name, byte for byte, because the name comes from a request and `init(rawValue:)`
+  /// compares strings by Unicode equivalence.
   init?(_ name: ByteString) {
     guard let algorithm = Self.allCases.first(where: { name == $0.rawValue }) else { return nil }
     self = algorithm

@@ -1,53 +1,55 @@
-/// When the key set of one provider may be fetched. A value: told the time, and what became of each fetch.
+/// The schedule of fetches of one provider's key set. A value: the caller supplies the time and the result of each
+/// fetch.
 ///
-/// Once is not enough, since providers change keys; at every unknown `kid` is too often, since those are what strangers
-/// make up. Whatever comes of it, the keys that are there stay in use.
+/// One fetch is not enough, because providers change keys. A fetch at every unknown `kid` is too much, because a
+/// stranger can invent them. The present keys stay in use, whatever the result.
 public struct KeySetSchedule: Sendable, Equatable {
-  /// Why a fetch would be welcome.
+  /// The reason for a fetch.
   public enum Occasion: Sendable, Hashable, CaseIterable {
-    /// The present keys have come of age, or there are none yet.
+    /// The present keys are too old, or there are none yet.
     case age
-    /// A JWT names a key that is not among them.
+    /// A JWT names a key that is not in the present set.
     case unknownKey
   }
 
-  /// Seconds from one fetch because of unknown keys to the next: 30. The first unknown one has the set fetched at once,
-  /// however young that is, so that a provider's new key is known the moment that it is used; made-up ones cost the
+  /// The seconds from one fetch for an unknown key to the next: 30. The first unknown key causes a fetch at once,
+  /// however young the set is, so the server knows a provider's new key as soon as it is used. Invented keys cost the
   /// provider two requests a minute.
   public static let unknownKeyPause = 30
-  /// Seconds that a set is in use if the provider says nothing of it: 900. So long a withdrawn key is still taken.
+  /// The lifetime of a set in seconds if the provider states none: 900. The server accepts a withdrawn key for that
+  /// long.
   public static let defaultLifetime = 900
-  /// Bounds to what the provider may say of it (Cache-Control's `max-age`), in seconds: 5 minutes to a day.
+  /// The bounds of the lifetime that the provider states (Cache-Control's `max-age`), in seconds: 5 minutes to a day.
   public static let lifetimes = 300...86_400
-  /// Seconds until another attempt after one that failed: 1. Doubled at each further failure.
+  /// The backoff after the first failure in seconds: 1. It doubles at each further failure.
   public static let leastBackOff = 1
-  /// The longest such pause in seconds: 60.
+  /// The maximum backoff in seconds: 60.
   public static let longestBackOff = 60
 
-  /// Whether one is under way.
+  /// Whether a fetch is in flight.
   public private(set) var isFetching = false
-  /// When the set in use was fetched; nil before the first.
+  /// The time when the present set was fetched; nil before the first.
   public private(set) var fetchedAt: Int?
 
-  /// When the last fetch because of an unknown key began.
+  /// The time when the last fetch for an unknown key began.
   private var unknownKeyAt: Int?
   private var dueAt = 0
   private var failures = 0
   private var notBefore = 0
 
-  /// Nothing fetched yet, and all that is allowed.
+  /// Creates a schedule without a set, which allows a fetch at once.
   public init() {}
 
-  /// Begins a fetch if one is due; then `succeeded` or `failed` must follow.
+  /// Begins a fetch if one is due. The caller must then call `succeeded` or `failed`.
   ///
-  /// - Parameter now: Seconds of a clock that never goes back, nor was ever below 0.
-  /// - Returns: Whether it has begun.
+  /// - Parameter now: Seconds of a monotonic clock, never below 0.
+  /// - Returns: Whether the fetch begins.
   public mutating func begin(for occasion: Occasion, now: Int) -> Bool {
     guard !isFetching, now >= notBefore else { return false }
     switch occasion {
     case .age: guard now >= dueAt else { return false }
     case .unknownKey:
-      // Without any set, each key is unknown: then the pauses between failures are pauses enough.
+      // Without a set, every key is unknown. The backoff then limits the fetches.
       guard fetchedAt != nil else { break }
       if let unknownKeyAt { guard now - unknownKeyAt >= Self.unknownKeyPause else { return false } }
       unknownKeyAt = now
@@ -56,22 +58,22 @@ public struct KeySetSchedule: Sendable, Equatable {
     return true
   }
 
-  /// Notes a fetch that brought a set.
+  /// Records a fetch that returned a set.
   ///
-  /// - Parameter maxAge: How many seconds it may be used, as the provider says.
+  /// - Parameter maxAge: The lifetime in seconds that the provider states; nil if it states none.
   public mutating func succeeded(now: Int, maxAge: Int? = nil) {
     let lifetime = maxAge.map { min(max($0, Self.lifetimes.lowerBound), Self.lifetimes.upperBound) }
     (isFetching, failures, notBefore) = (false, 0, 0)
     (fetchedAt, dueAt) = (now, now + (lifetime ?? Self.defaultLifetime))
   }
 
-  /// Notes a fetch that brought none. The present set stays in use, and another attempt comes soon.
+  /// Records a failed fetch. The present set stays in use, and the next attempt follows after a backoff.
   public mutating func failed(now: Int) {
     let pause = min(Self.longestBackOff, Self.leastBackOff << min(failures, 10))
     (isFetching, failures) = (false, failures + 1)
     (notBefore, dueAt) = (now + pause, now + pause)
   }
 
-  /// When `begin(for: .age)` will be true; in the past if it is already.
+  /// The time from which `begin(for: .age)` returns true; it may be in the past.
   public var nextAt: Int { max(dueAt, notBefore) }
 }

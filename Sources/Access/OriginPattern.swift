@@ -1,18 +1,18 @@
 public import HTTPMessages
 
-/// A web origin, or all whose host has one label more at the front: `https://*.preview.example.com`.
+/// A web origin, or a pattern for all hosts with one more label in front: `https://*.preview.example.com`.
 ///
 /// The star stands for exactly one label, as in certificates (RFC 9525 §6.3), so it does not match
 /// `a.b.preview.example.com`. Only this server uses the pattern: a token always contains one of the concrete origins.
 public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
   /// One origin.
   case exact(Origin)
-  /// Every origin that is this one with another first label in its host's place: `https://*.preview.example.com:8443`.
+  /// All origins that differ only in the first label of the host: `https://*.preview.example.com:8443`.
   case anyLabel(String)
 
-  /// Reads a pattern as an operator writes it.
+  /// Parses a pattern as an operator writes it.
   ///
-  /// - Throws: `OriginPatternError`, a sentence.
+  /// - Throws: `OriginPatternError`, a sentence for the operator.
   public init(_ text: String) throws(OriginPatternError) {
     guard text.contains("*") else {
       do throws(OriginError) {
@@ -22,7 +22,7 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
     }
     let parts = text.split(separator: "*", omittingEmptySubsequences: false)
     guard parts.count == 2, parts[0].hasSuffix("://"), parts[1].hasPrefix(".") else { throw .misplacedStar }
-    // With a label in the star's place it must be an origin; whatever is normalised of it is normalised here.
+    // With a label instead of the star, the text must be an origin. Parsing it also normalises it.
     let sample: Origin
     do throws(OriginError) { sample = try Origin("\(parts[0])\(Self.sampleLabel)\(parts[1])") } catch {
       throw .notAnOrigin(error)
@@ -34,14 +34,14 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
 
   private static let sampleLabel = "a"
 
-  /// The one pattern with a star that `origin` can fall under; nil if its host has a single label or is an address.
+  /// Returns the only pattern with a star that can match `origin`; nil if its host has a single label or is an address.
   static func pattern(of origin: Origin) -> String? {
     let host = origin.host
     guard !host.hasPrefix("["), let dot = host.firstIndex(of: "."), host.startIndex < dot else { return nil }
     return "\(origin.description[..<host.startIndex])*\(origin.description[dot...])"
   }
 
-  /// Whether `origin` is one of those that are meant.
+  /// Returns whether the pattern matches `origin`.
   public func matches(_ origin: Origin) -> Bool {
     switch self {
     case .exact(let own): own == origin
@@ -49,7 +49,7 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// As it stands in the settings.
+  /// The pattern as in the settings.
   public var description: String {
     switch self {
     case .exact(let origin): origin.description
@@ -58,16 +58,16 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// Why a text is no pattern of origins: a sentence for the operator.
+/// The reason why a text is not a pattern of origins.
 public enum OriginPatternError: Error, Equatable, CustomStringConvertible {
-  /// Without its star it would not be an origin.
+  /// The text is not an origin, apart from its star.
   case notAnOrigin(OriginError)
   /// There is more than one star, or it is not the whole first label of the host.
   case misplacedStar
-  /// The star stands before a single label, so that it would take in strangers: `https://*.com`.
+  /// The star precedes a single label, so the pattern would match sites of strangers: `https://*.com`.
   case wholeDomain
 
-  /// The sentence.
+  /// One sentence for the operator.
   public var description: String {
     switch self {
     case .notAnOrigin(let error): "\(error)"
@@ -84,13 +84,13 @@ public enum AllowedOrigins: Sendable, Equatable {
   case any
   /// Origins of this machine, `localhost` and loopback addresses, on any port.
   case loopback
-  /// These.
+  /// Only origins that match one of these patterns.
   case only([OriginPattern])
 
-  /// None.
+  /// No origin.
   public static let none = AllowedOrigins.only([])
 
-  /// Whether `origin` is one of them.
+  /// Returns whether a page of `origin` is allowed.
   public func allows(_ origin: Origin) -> Bool {
     switch self {
     case .any: true
@@ -101,7 +101,7 @@ public enum AllowedOrigins: Sendable, Equatable {
     }
   }
 
-  /// Whether there is a list of origins, so that a token without one would be worth more than any of those.
+  /// Whether there is a list of origins. If so, a token without an origin would allow more than any origin on the list.
   public var isRestricted: Bool {
     switch self {
     case .any, .loopback: false

@@ -2,17 +2,17 @@ public import HTTPMessages
 
 /// The credential and the origin that a request presents.
 public struct PresentedCredentials: Sendable {
-  /// A credential as it came, not yet believed.
+  /// A credential as the request presents it, not verified.
   public enum Credential: Sendable {
     /// The token of `Authorization: Bearer` (RFC 6750 §2.1): an API key or a JWT.
     case bearer(ArraySlice<UInt8>)
     /// The value of `X-API-Key`.
     case apiKey(ArraySlice<UInt8>)
-    /// The names of a TLS client certificate that verifies.
+    /// The names of a TLS client certificate that the server has verified.
     case certificate([SubjectName])
-    /// One that was good when the connection began, and is not any more.
+    /// A certificate that was valid when the connection began, but is not valid now.
     case outdatedCertificate
-    /// Something that is no single credential; a sentence says why.
+    /// A value that is not a single credential; the sentence says why.
     case malformed(String)
   }
 
@@ -20,15 +20,15 @@ public struct PresentedCredentials: Sendable {
   public enum RequestOrigin: Sendable, Equatable {
     /// The request has no `Origin`.
     case absent
-    /// One origin.
+    /// A single valid origin.
     case present(Origin)
     /// The `Origin` is `null`, has several values, or is not an origin. The text is safe to quote.
     case unusable(String)
 
-    /// What browsers send for a page without an origin (RFC 6454 §7.1).
+    /// The value that browsers send for a page without an origin (RFC 6454 §7.1).
     public static let opaque = "null"
 
-    /// The origin, or `null`, as a log may show it; nil if the field is absent or holds anything else.
+    /// The origin or `null`, safe for a log; nil if the field is absent or holds anything else.
     public var name: String? {
       switch self {
       case .present(let origin): origin.description
@@ -38,18 +38,19 @@ public struct PresentedCredentials: Sendable {
     }
   }
 
-  /// The one credential; nil if the request has no credential.
+  /// The only credential; nil if the request has none.
   public var credential: Credential?
-  /// The origin of the page that asks.
+  /// The origin of the requesting page.
   public var origin: RequestOrigin
 
-  /// What a request presents.
+  /// Creates the credentials of a request, by default without any.
   public init(credential: Credential? = nil, origin: RequestOrigin = .absent) {
     self.credential = credential
     self.origin = origin
   }
 
-  /// The same in memory of its own, for a wait: a slice of a request's head keeps the whole head.
+  /// Returns a copy in its own memory, to hold while the request waits: a slice of a request's head keeps the whole
+  /// head.
   public func copied() -> PresentedCredentials {
     var copy = self
     switch credential {

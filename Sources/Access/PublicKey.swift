@@ -2,20 +2,20 @@ import COpenSSL
 import Cryptography
 import Locks
 
-/// A public key as OpenSSL has it, and contexts prepared to verify by it. For any number of threads.
+/// A public key in OpenSSL, with contexts prepared for verification. Any thread may use it.
 @safe final class PublicKey: Equatable, @unchecked Sendable {
-  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
-  // made, `idle` is touched only inside `monitor`, and a verifier that was taken out belongs to the thread that took it:
-  // `Locked` cannot hold the verifiers, because they are not Sendable and leave it.
+  // Safe: the pointer is valid from `init` to `deinit`. Sendable: the EVP_PKEY is only read after it is made, `idle` is
+  // accessed only inside `monitor`, and a verifier belongs to the thread that took it out of `idle`. `Locked` cannot
+  // hold the verifiers, because they are not Sendable and leave it.
 
-  /// What kind of key.
+  /// The kind of a public key.
   enum Kind: Sendable {
     case p256
-    /// With the length of its modulus in bytes.
+    /// The length of the modulus is in bytes.
     case rsa(modulusLength: Int)
     case ed25519
 
-    /// The signature algorithms that such keys are for (RFC 7518 §3.1, RFC 8037 §3.1).
+    /// The signature algorithms of this kind of key (RFC 7518 §3.1, RFC 8037 §3.1).
     var algorithms: Set<JWTAlgorithm> {
       switch self {
       case .p256: [.es256]
@@ -26,13 +26,13 @@ import Locks
   }
 
   let kind: Kind
-  /// In DER: the same for the same key.
+  /// The key in DER, which is the same for equal keys.
   private let subjectPublicKeyInfo: [UInt8]
   private let pointer: OpaquePointer
   private let monitor = Monitor()
   private var idle: [JWTAlgorithm: [SignatureVerifier]] = [:]
 
-  /// Nil if OpenSSL takes it for no key: a point that is not on its curve.
+  /// Returns nil if OpenSSL refuses the key, for example a point that is not on its curve.
   init?(_ kind: Kind, subjectPublicKeyInfo: [UInt8]) {
     let key = unsafe subjectPublicKeyInfo.withUnsafeBufferPointer { buffer in
       var cursor = buffer.baseAddress
@@ -53,7 +53,7 @@ import Locks
     left.subjectPublicKeyInfo == right.subjectPublicKeyInfo
   }
 
-  /// Whether the signature, in the form that JWS has it in, is this key's by this algorithm.
+  /// Returns whether this key made the signature, in the form of JWS, by this algorithm.
   func verifies(_ signature: Span<UInt8>, of input: Span<UInt8>, _ algorithm: JWTAlgorithm) -> Bool {
     guard kind.algorithms.contains(algorithm), let verifier = takeVerifier(algorithm) else { return false }
     defer { keep(verifier, algorithm) }
@@ -62,7 +62,7 @@ import Locks
       guard let signature = ECDSASignature(raw: signature) else { return false }
       return verifier.verifies(signature.der.span, of: input)
     case .rsa(let modulusLength):
-      // RFC 8017 §8.1.2 and §8.2.2, step 1.
+      // The length check is step 1 of RFC 8017 §8.1.2 and §8.2.2.
       return signature.count == modulusLength && verifier.verifies(signature, of: input)
     case .ed25519: return verifier.verifies(signature, of: input)
     }
@@ -83,7 +83,7 @@ import Locks
 }
 
 extension PublicKey {
-  /// A point of P-256 by its coordinates (RFC 7518 §6.2.1).
+  /// Creates a key from the coordinates of a point of P-256 (RFC 7518 §6.2.1).
   static func p256(x: [UInt8], y: [UInt8]) throws(UnusableKey) -> PublicKey {
     guard x.count == 32, y.count == 32 else { throw .init("its x and y are not 32 bytes each.") }
     let point: [UInt8] = [0x04] + x + y
@@ -93,9 +93,9 @@ extension PublicKey {
     return key
   }
 
-  /// An RSA key (RFC 7518 §6.3.1).
+  /// Creates an RSA key (RFC 7518 §6.3.1).
   static func rsa(modulus: [UInt8], exponent: [UInt8]) throws(UnusableKey) -> PublicKey {
-    // Not to be there, and some libraries write them all the same (RFC 7518 §6.3.1.1).
+    // Leading zeros are not allowed, but some libraries write them (RFC 7518 §6.3.1.1).
     let modulus = Array(modulus.drop { $0 == 0 })
     let exponent = Array(exponent.drop { $0 == 0 })
     guard modulus.count <= maximumModulusBits / 8, let first = modulus.first, let last = modulus.last else {
@@ -115,7 +115,7 @@ extension PublicKey {
     return key
   }
 
-  /// A point of edwards25519 (RFC 8032 §5.1.2).
+  /// Creates a key from a point of edwards25519 (RFC 8032 §5.1.2).
   static func ed25519(_ point: [UInt8]) throws(UnusableKey) -> PublicKey {
     guard point.count == 32 else { throw .init("its x is not 32 bytes.") }
     guard SmallOrderPoint.isSound(point),
@@ -124,12 +124,13 @@ extension PublicKey {
     return key
   }
 
-  /// Below this, RFC 7518 §3.3 allows none.
+  /// The minimum size of a modulus (RFC 7518 §3.3).
   private static let minimumModulusBits = 2048
-  /// Above this, one verification costs more than a stranger should be able to ask for.
+  /// The maximum size of a modulus. A larger one would let a stranger cause too much work with one verification.
   private static let maximumModulusBits = 8192
 
-  /// Odd, from 3 to 2³¹ − 1: 1 makes everything its own signature, and long ones only cost time. Go's bound too.
+  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, every message is its own signature. Longer
+  /// exponents only cost time.
   private static func checkExponent(_ exponent: [UInt8]) throws(UnusableKey) {
     let value = exponent.count <= 4 ? exponent.reduce(0) { $0 << 8 | UInt32($1) } : .max
     guard value & 1 == 1, (3...0x7FFF_FFFF).contains(value) else {
@@ -138,9 +139,9 @@ extension PublicKey {
   }
 }
 
-/// Why a key of a set is left out.
+/// The reason why a key of a set is left out.
 struct UnusableKey: Error {
-  /// What follows a colon, with a full stop.
+  /// The end of a sentence after a colon, with a full stop.
   let reason: String
 
   init(_ reason: String) {
@@ -148,11 +149,11 @@ struct UnusableKey: Error {
   }
 }
 
-/// The points of edwards25519 that multiples of 8 take to the neutral element. For such a “key” anybody can make
-/// signatures that verify, and OpenSSL does not refuse them.
+/// The points of edwards25519 that a multiplication by 8 takes to the neutral element. With such a “key”, a forged
+/// signature can verify, and OpenSSL does not refuse the key.
 enum SmallOrderPoint {
-  /// Whether 32 bytes can be a key: y below p (RFC 8032 §5.1.3), and not of small order. Whether they are on the curve,
-  /// each verification tells.
+  /// Returns whether 32 bytes can be a key: y is below p (RFC 8032 §5.1.3), and the order is not small. Each
+  /// verification checks that the point is on the curve.
   static func isSound(_ point: [UInt8]) -> Bool {
     guard let sign = point.indices.last else { return false }
     var y = point
@@ -161,7 +162,7 @@ enum SmallOrderPoint {
     return isReduced && !coordinates.contains(y)
   }
 
-  /// The y of all eight, little-endian; points that differ by sign share one. Orders 4, 1, 8, 8 and 2.
+  /// The y of all eight points, little-endian. Points that differ only by sign share one. Orders 4, 1, 8, 8 and 2.
   private static let coordinates: [[UInt8]] = [
     [UInt8](repeating: 0, count: 32),
     [1] + [UInt8](repeating: 0, count: 31),
@@ -177,29 +178,29 @@ enum SmallOrderPoint {
   ]
 }
 
-/// As much of DER (X.690 §10) as it takes to write a `SubjectPublicKeyInfo` (RFC 5280 §4.1.2.7).
+/// The part of DER (X.690 §10) that a `SubjectPublicKeyInfo` (RFC 5280 §4.1.2.7) needs.
 enum DER {
-  /// `AlgorithmIdentifier` of a key on P-256 (RFC 5480 §2.1.1).
+  /// The `AlgorithmIdentifier` of a key on P-256 (RFC 5480 §2.1.1).
   static let p256: [UInt8] = [
     0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03,
     0x01, 0x07,
   ]
-  /// `AlgorithmIdentifier` of an RSA key (RFC 3279 §2.3.1).
+  /// The `AlgorithmIdentifier` of an RSA key (RFC 3279 §2.3.1).
   static let rsaEncryption: [UInt8] = [
     0x30, 0x0D, 0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01, 0x05, 0x00,
   ]
-  /// `AlgorithmIdentifier` of an Ed25519 key (RFC 8410 §3).
+  /// The `AlgorithmIdentifier` of an Ed25519 key (RFC 8410 §3).
   static let ed25519: [UInt8] = [0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70]
 
-  /// A `SubjectPublicKeyInfo`.
+  /// Returns a `SubjectPublicKeyInfo`.
   static func publicKey(_ algorithm: [UInt8], _ key: [UInt8]) -> [UInt8] {
-    // The octet in front counts unused bits.
+    // The first octet counts unused bits.
     sequence(algorithm + element(0x03, [0] + key))
   }
 
   static func sequence(_ contents: [UInt8]) -> [UInt8] { element(0x30, contents) }
 
-  /// A positive INTEGER, from big-endian bytes without leading zeros.
+  /// Returns a positive INTEGER from big-endian bytes without leading zeros.
   static func integer(_ magnitude: [UInt8]) -> [UInt8] {
     let isSigned = (magnitude.first ?? 0x80) >= 0x80
     return element(0x02, isSigned ? [0] + magnitude : magnitude)

@@ -3,8 +3,8 @@ import Locks
 
 /// Counts requests against the limits of clients, for all event loops together.
 ///
-/// There is one as long as the process lives: a reload brings other ``ClientRates``, not empty buckets. Its memory is
-/// bounded, whatever comes from wherever (``RateLimits``), and it takes none from one request to the next.
+/// One limiter lives as long as the process. A reload brings other ``ClientRates``, but does not reset the buckets. The
+/// memory is bounded for any traffic (``RateLimits``), and a request allocates nothing in addition.
 public final class RateLimiter: Sendable {
   private let tables: Locked<Tables>
   private let failureBucket = TokenBucket(RateLimits.failures)
@@ -17,7 +17,7 @@ public final class RateLimiter: Sendable {
     var bytes: Int { callers.bytes + totals.bytes + failures.bytes }
   }
 
-  /// One with full buckets.
+  /// Creates a limiter with full buckets.
   public convenience init() {
     self.init(callers: RateLimits.callers)
   }
@@ -31,7 +31,7 @@ public final class RateLimiter: Sendable {
   /// - Parameters:
   ///   - rates: The client's limits.
   ///   - caller: The caller.
-  ///   - now: In nanoseconds of the monotonic clock.
+  ///   - now: The time in nanoseconds of the monotonic clock.
   public func take(_ rates: ClientRates, for caller: Caller, now: UInt64) -> RateVerdict {
     let now = TokenBucket.moment(now)
     switch (rates.caller, rates.total) {
@@ -50,7 +50,7 @@ public final class RateLimiter: Sendable {
 
   /// Counts a failed credential. The server does not count valid credentials here, so it never slows them down.
   ///
-  /// - Returns: Nil if the address may go on; else for how many seconds it may not: the value of `Retry-After`.
+  /// - Returns: The seconds until the address may try again, for `Retry-After`; nil if it may continue now.
   public func takeFailure(from address: String, now: UInt64) -> Int? {
     let now = TokenBucket.moment(now)
     let key = BucketKey(address: address)
@@ -58,7 +58,7 @@ public final class RateLimiter: Sendable {
     return wait > 0 ? ServiceLimit.seconds(wait) : nil
   }
 
-  /// The memory of its tables.
+  /// The size of the tables in bytes.
   var bytes: Int { tables.withLock { $0.bytes } }
 
   private func takeBoth(
@@ -72,21 +72,21 @@ public final class RateLimiter: Sendable {
       tables.totals.settle(client, all, isTaken: isTaken, now: now)
       return (mine, all)
     }
-    // The one that binds most: who must wait longer, else who has less left.
+    // The tighter limit applies: the longer wait or, if the waits are equal, the smaller remainder.
     let isMine = mine.wait != all.wait ? mine.wait > all.wait : mine.remaining <= all.remaining
     return isMine ? mine.verdict(.caller, now: now) : all.verdict(.total, now: now)
   }
 }
 
 extension BucketTable {
-  /// Takes a token if there is one.
+  /// Takes a token if one is available.
   fileprivate mutating func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome {
     let outcome = bucket.take(fullAt: self[key], now: now)
     settle(key, outcome, isTaken: outcome.wait == 0, now: now)
     return outcome
   }
 
-  /// Remembers what has become of a bucket.
+  /// Stores the new state of a bucket.
   fileprivate mutating func settle(_ key: BucketKey, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
     if isTaken {
       set(key, fullAt: outcome.fullAt, now: now)
@@ -103,22 +103,17 @@ extension TokenBucket.Outcome {
   }
 }
 
-/// Whether a request comes within its client's limits.
+/// The result of counting a request against its client's limits.
 public enum RateVerdict: Sendable, Equatable {
-  /// There are none.
+  /// There are no limits.
   case unlimited
-  /// It does, and this is what is left.
+  /// The request is within the limits; the value is the remaining quota.
   case allowed(ServiceLimit)
-  /// It does not; after so many seconds of it, it would: the value of `Retry-After`.
+  /// The request exceeds a limit; its `seconds` are the value of `Retry-After`.
   case limited(ServiceLimit)
 }
 
-/// Buckets that are not full, by their keys: small while there are few, and never larger than it was told.
-///
-/// An entry whose bucket is full again holds no information, so it is free. The table is set-associative: a key has one
-/// set of eight places, two cache lines. When all eight are in use the table doubles. When it may not grow any more,
-/// the server drops the bucket that would be full first. That caller gets some tokens early; it could get the same by
-/// coming from another address. The server never refuses a request because the table is full.
+/// A table of the buckets that are not full, by key. It starts small and grows to a fixed maximum.
 struct BucketTable {
   private struct Entry {
     var key: UInt64
@@ -137,19 +132,19 @@ struct BucketTable {
     entries = Array(repeating: Self.free, count: min(128, maximum))
   }
 
-  /// How many entries it has room for now.
+  /// The present number of places.
   var capacity: Int { entries.count }
 
-  /// The memory that it takes.
+  /// The size of the table in bytes.
   var bytes: Int { entries.count * MemoryLayout<Entry>.stride }
 
-  /// When the bucket is full; long ago if it is not here.
+  /// The moment when the bucket is full; in the distant past if the table does not contain it.
   subscript(key: BucketKey) -> Int64 {
     for index in places(of: key.bits) where entries[index].key == key.bits { return entries[index].fullAt }
     return Self.free.fullAt
   }
 
-  /// Remembers when a bucket is full.
+  /// Stores the moment when a bucket is full.
   mutating func set(_ key: BucketKey, fullAt: Int64, now: Int64) {
     let entry = Entry(key: key.bits, fullAt: fullAt)
     var place = place(for: key.bits)
@@ -160,7 +155,7 @@ struct BucketTable {
     entries[place] = entry
   }
 
-  /// Where the key is, or else the place in its set that is to be had first.
+  /// Returns the place of the key or, if it is absent, the place in its set to evict first.
   private func place(for key: UInt64) -> Int {
     let places = places(of: key)
     var best = places.lowerBound
@@ -177,7 +172,7 @@ struct BucketTable {
     return first..<first + Self.ways
   }
 
-  /// Doubles. Every set falls into two, so all that is in use finds room.
+  /// Doubles the table. Every set splits into two, so all buckets in use fit.
   private mutating func grow(now: Int64) {
     let old = entries
     entries = Array(repeating: Self.free, count: old.count * 2)
@@ -185,24 +180,21 @@ struct BucketTable {
   }
 }
 
-/// Names a bucket: 64 bits of SipHash, keyed afresh in each process.
-///
-/// A caller cannot choose its bucket or its place in a table, because the key of the hash is secret. In one of two
-/// thousand million full tables, two keys are equal: those two callers then share a bucket.
+/// The name of a bucket: 64 bits of SipHash, under a new key in each process.
 struct BucketKey: Sendable, Equatable {
   let bits: UInt64
 
-  /// The key of these bits.
+  /// Creates the key of these bits.
   init(bits: UInt64) {
     self.bits = bits
   }
 
-  /// A client's, for all who use it.
+  /// Creates the key of a client's total.
   init(client id: String) {
     self.init { $0.combine(id) }
   }
 
-  /// One caller's who uses a client.
+  /// Creates the key of one caller of a client.
   init(client: BucketKey, caller: Caller) {
     self.init {
       $0.combine(client.bits)
@@ -210,7 +202,7 @@ struct BucketKey: Sendable, Equatable {
     }
   }
 
-  /// An address's, whatever it asks for.
+  /// Creates the key of an address, for all clients.
   init(address: String) {
     self.init { $0.combine(address) }
   }
@@ -222,16 +214,16 @@ struct BucketKey: Sendable, Equatable {
   }
 }
 
-/// Whom a rate counts, among those who use one client.
+/// A caller for which a rate counts, among the callers of one client.
 public enum Caller: Sendable, Hashable {
   /// An address: an IPv4 address, an IPv6 network of /64, or `unix`.
   case address(String)
-  /// The `sub` of a JWT (RFC 7519 §4.1.2), wherever its bearer is.
+  /// The `sub` of a JWT (RFC 7519 §4.1.2), from any address.
   case subject(ByteString)
 }
 
 extension Caller {
-  /// The address or the subject, for the shares of a quota.
+  /// The address or the subject as bytes, for the shares of a quota.
   public var bytes: ByteString {
     switch self {
     case .address(let text): ByteString(text)

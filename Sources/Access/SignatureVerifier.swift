@@ -1,21 +1,21 @@
 import COpenSSL
 
-/// Verifies signatures by one key and one algorithm, and keeps OpenSSL's prepared contexts from one to the next.
+/// Verifies signatures by one key and one algorithm, and reuses OpenSSL's prepared contexts.
 ///
-/// They hold state, so a verifier belongs to one thread at a time.
+/// The contexts hold state, so a verifier belongs to one thread at a time.
 @safe final class SignatureVerifier {
-  // Safe because the contexts are valid from `init` to `deinit`, and each counts its own reference to the key.
+  // Safe: the contexts are valid from `init` to `deinit`, and each holds its own reference to the key.
 
   private let digestContext: OpaquePointer
   private let engine: Engine
 
-  /// Ed25519 hashes the input itself, twice (RFC 8032 §5.1.7); for the others it is hashed beforehand.
+  /// Ed25519 hashes the input itself, twice (RFC 8032 §5.1.7). For the other algorithms, the verifier hashes it first.
   @safe private enum Engine {
     case digested(context: OpaquePointer, digest: OpaquePointer)
     case whole(key: OpaquePointer)
   }
 
-  /// Nil if OpenSSL lacks memory, or the key is not for the algorithm.
+  /// Returns nil if OpenSSL lacks memory, or the key is not for the algorithm.
   init?(_ algorithm: JWTAlgorithm, key: OpaquePointer) {
     guard let digestContext = unsafe EVP_MD_CTX_new() else { return nil }
     guard let engine = unsafe Self.engine(algorithm, key) else {
@@ -37,14 +37,14 @@ import COpenSSL
     }
   }
 
-  /// Whether OpenSSL, which takes ECDSA signatures in DER, finds the signature good.
+  /// Returns whether the signature is valid. OpenSSL expects ECDSA signatures in DER.
   func verifies(_ signature: Span<UInt8>, of input: Span<UInt8>) -> Bool {
     let isGood =
       switch engine {
       case .digested(let context, let digest): unsafe verifies(signature, of: input, context, digest)
       case .whole(let key): unsafe verifies(signature, of: input, key)
       }
-    // A TLS call of this thread must not find what this one left.
+    // A later TLS call of this thread must not find the errors of this call.
     if !isGood { ERR_clear_error() }
     return isGood
   }
@@ -101,7 +101,7 @@ import COpenSSL
     return unsafe .digested(context: context, digest: digest)
   }
 
-  /// For PSS, the salt is as long as the hash, and the hash of MGF1 is the same (RFC 7518 §3.5).
+  /// Sets the padding. For PSS, the salt is as long as the hash, and MGF1 uses the same hash (RFC 7518 §3.5).
   private static func setPadding(_ algorithm: JWTAlgorithm, _ context: OpaquePointer, _ digest: OpaquePointer) -> Bool {
     switch algorithm {
     case .es256, .edDSA: true
