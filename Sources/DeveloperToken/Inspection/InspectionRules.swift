@@ -42,7 +42,7 @@ struct HeaderRules {
     }
   }
 
-  /// Apple does not list `typ`, so nothing about it can be refused.
+  /// Checks `typ`. Apple does not list it, so no value of it fails.
   private func checkType(into inspection: inout Inspection) {
     switch header["typ"] {
     case nil: inspection.add("header.typ", .pass, "There is no typ, and Apple asks for none.")
@@ -57,7 +57,7 @@ struct ClaimRules {
   let claims: JSONValue
   let now: Int
   private static let known: Set<ByteString> = ["iss", "iat", "exp", "origin"]
-  /// The year 5138 in seconds, 1973 in milliseconds: what is beyond was meant as milliseconds.
+  /// 10¹¹: the year 5138 in seconds, 1973 in milliseconds. Larger values are meant as milliseconds.
   private static let millisecondsBegin = 100_000_000_000
   private static let cap = TokenPolicy.maximumLifetime
 
@@ -87,7 +87,7 @@ struct ClaimRules {
     }
   }
 
-  /// The time, if it is whole seconds.
+  /// Returns the time; nil unless it is whole seconds.
   private func checkTime(_ name: String, into inspection: inout Inspection) -> Int? {
     let rule = "claims.\(name)"
     switch claims[name] {
@@ -157,7 +157,7 @@ struct ClaimRules {
   }
 }
 
-/// Apple's rules for the `origin` claim: an array of concrete origins, and the browser's among them.
+/// Apple's rules for the `origin` claim: an array of concrete origins, one of which is that of the browser.
 struct OriginRules {
   let claim: JSONValue?
   let origin: Origin?
@@ -190,7 +190,7 @@ struct OriginRules {
     checkMatch(texts, into: &inspection)
   }
 
-  /// What keeps a text from ever being equal to what a browser sends.
+  /// Returns the reason why a text can never equal the origin that a browser sends; nil if it can.
   private func problem(_ text: ByteString) -> String? {
     do {
       let origin = try Origin(text.text)
@@ -212,7 +212,7 @@ struct OriginRules {
   }
 }
 
-/// The rules for the signature: raw, 64 bytes, the key's.
+/// The rules for the signature: 64 raw bytes, made by the key.
 struct SignatureRules {
   let jws: JWS
   let key: VerificationKey?
@@ -229,7 +229,7 @@ struct SignatureRules {
       fail: "The given key did not make this signature: it is another key's, or the token was changed.")
   }
 
-  /// RFC 7518 §3.4 wants `r‖s`; most libraries make DER unless told otherwise.
+  /// Checks a signature in DER. RFC 7518 §3.4 requires `r‖s`, but most libraries produce DER by default.
   private func checkDER(_ signature: Span<UInt8>, into inspection: inout Inspection) {
     guard let converted = ECDSASignature(der: signature) else {
       inspection.add("signature.form", .fail, "The signature has \(signature.count) bytes; ES256 has exactly 64.")
@@ -250,9 +250,10 @@ struct SignatureRules {
   }
 }
 
-/// What holds for every JSON object in a token.
+/// The rules for every JSON object in a token.
 enum MemberRules {
-  /// Readers differ in which of two equal names they take, so they would read different tokens (RFC 7519 §4).
+  /// Checks for repeated names. Parsers differ in which value they take, so they would read different tokens (RFC 7519
+  /// §4).
   static func checkRepeats(of object: JSONValue, rule: String, into inspection: inout Inspection) {
     let names = object.repeatedNames.map { Printable.quote($0) }
     inspection.add(

@@ -4,29 +4,30 @@ import Glibc
 public import HTTPMessages
 import JSON
 
-/// Holds a developer token against each rule of Apple's and explains each failure.
+/// Checks a developer token against each of Apple's rules and explains each failure.
 ///
-/// Apple answers 401 with an empty body whatever is wrong. This says what it is, from the token alone: no network.
+/// Apple answers 401 with an empty body for every error. The inspector finds the cause from the token alone, without a
+/// network.
 public struct Inspector: Sendable {
-  /// The key that should have signed; nil leaves the signature unknown.
+  /// The key that should have made the signature. If nil, the check of the signature is unknown.
   public let key: VerificationKey?
-  /// The browser origin that is to use the token; nil leaves the match unknown.
+  /// The browser origin for which the token is meant. If nil, the check of the match is unknown.
   public let origin: Origin?
   /// The time in seconds since 1970.
   public let now: Int
 
-  /// An inspector with what is known beside the token itself.
+  /// Creates an inspector with the facts that are known apart from the token.
   public init(key: VerificationKey? = nil, origin: Origin? = nil, now: Int) {
     (self.key, self.origin, self.now) = (key, origin, now)
   }
 
-  /// What there is to say about a token, which may come from anywhere; see the other `inspect`.
+  /// Inspects a token, which may come from anywhere; see the other `inspect`.
   public func inspect(_ token: String) -> Inspection { inspect(Array(token.utf8).span) }
 
-  /// What there is to say about a token, which may come from anywhere.
+  /// Inspects a token, which may come from anywhere.
   ///
-  /// White space, quotes and `Bearer` around it are taken off with a remark. It takes time and memory linear in the
-  /// first 16 KiB and refuses to look at more.
+  /// The inspector removes white space, quotes and `Bearer` around the token, with a remark. Time and memory are linear
+  /// in the length; a token longer than 16 KiB fails at once.
   public func inspect(_ token: Span<UInt8>) -> Inspection {
     var inspection = Inspection()
     guard token.count <= JWS.limit else {
@@ -61,21 +62,21 @@ public struct Inspector: Sendable {
   }
 }
 
-/// What a developer token says, and how it stands to each of Apple's rules.
+/// The content of a developer token, and the result of each of Apple's rules.
 public struct Inspection: Sendable, Hashable {
-  /// `alg` as it stands in the header; foreign text, like all byte strings here.
+  /// The `alg` of the header. Like all byte strings here, it is text from outside.
   public internal(set) var algorithm: ByteString?
-  /// `kid` as it stands in the header.
+  /// The `kid` of the header.
   public internal(set) var keyID: ByteString?
-  /// `iss` as it stands in the claims.
+  /// The `iss` of the claims.
   public internal(set) var issuer: ByteString?
-  /// `iat`, if it is a whole number.
+  /// The `iat`; nil if it is not a whole number.
   public internal(set) var issuedAt: Int?
-  /// `exp`, if it is a whole number.
+  /// The `exp`; nil if it is not a whole number.
   public internal(set) var expiresAt: Int?
-  /// The values of `origin` that are text.
+  /// The values of `origin` that are strings.
   public internal(set) var origins: [ByteString] = []
-  /// Every rule that could be held against it, in a fixed order.
+  /// The results of all rules that apply, in a fixed order.
   public internal(set) var checks: [Check] = []
 
   /// Whether Apple would probably accept the token: no check fails.
@@ -85,30 +86,30 @@ public struct Inspection: Sendable, Hashable {
     checks.append(Check(rule: rule, verdict: verdict, explanation: explanation))
   }
 
-  /// Adds what a rule with a single way to fail finds.
+  /// Adds the result of a rule that can fail in only one way.
   mutating func add(_ rule: String, _ isKept: Bool, pass: String, fail: String) {
     add(rule, isKept ? .pass : .fail, isKept ? pass : fail)
   }
 }
 
-/// One rule held against one token.
+/// The result of one rule for one token.
 public struct Check: Sendable, Hashable {
-  /// How the token stands to a rule.
+  /// The verdict of a rule on a token.
   public enum Verdict: String, Sendable, Hashable {
-    /// It keeps the rule.
+    /// The token complies with the rule.
     case pass
-    /// It breaks the rule: Apple would refuse it.
+    /// The token breaks the rule, so Apple would refuse it.
     case fail
-    /// Apple would take it, and something about it is odd.
+    /// Apple would accept the token, but something about it is unusual.
     case warning
-    /// It cannot be told from what is given.
+    /// The given facts are not enough to decide.
     case unknown
   }
 
-  /// The rule, in dotted lower case; never changes for the same rule.
+  /// The identifier of the rule, in dotted lower case; it never changes for the same rule.
   public let rule: String
-  /// How the token stands to it.
+  /// The verdict of the rule.
   public let verdict: Verdict
-  /// One or two sentences: what was found, and for a failure what would be right.
+  /// One or two sentences: what was found and, for a failure, what would be right.
   public let explanation: String
 }

@@ -2,23 +2,24 @@ import Bytes
 import Cryptography
 public import HTTPMessages
 
-/// Tokens by their claims: bounded, least recently used out first. Holds no lock, knows no clock and signs nothing.
+/// A bounded cache of tokens by their claims, which evicts the least recently used. It has no lock and no clock, and
+/// does not sign.
 ///
-/// A caller asks by `request`. A caller that is told to sign must call `finish`, even if signing failed.
+/// A caller calls `request`. If the result is to sign, the caller must call `finish`, even if signing failed.
 struct TokenCache {
-  /// What makes two requests ask for the same token; `origins` in ascending order, each once.
+  /// The properties that requests for the same token share; `origins` in ascending order without duplicates.
   struct Key: Hashable {
     let ttl: Int
     let origins: [Origin]
   }
 
-  /// What a caller has to do.
+  /// The next step of a caller.
   enum Step {
     /// Take this token.
     case take(MintedToken)
-    /// Sign a new one; should that fail, the old one still serves if there is one.
+    /// Sign a new token. If that fails, the caller can still use the present one, unless it is nil.
     case sign(present: MintedToken?)
-    /// Another caller is signing the first token: ask again after that.
+    /// Wait for another caller, which is signing the first token, and then call `request` again.
     case wait
   }
 
@@ -29,16 +30,16 @@ struct TokenCache {
     var older: Int
   }
 
-  /// Stands for "no entry" in the list's links.
+  /// The value for "no entry" in the links of the list.
   private static let none = -1
 
   let capacity: Int
-  /// Slots of the recency list; once full, the oldest slot is used again.
+  /// The slots of the recency list. When it is full, the cache reuses the oldest slot.
   private var entries: [Entry] = []
   private var indices: [Key: Int] = [:]
   private var newest = none
   private var oldest = none
-  /// As many as there are callers inside `request` and `finish`, at most.
+  /// The keys that callers are signing now, at most one for each caller.
   private var signing: Set<Key> = []
 
   init(capacity: Int) { self.capacity = max(capacity, 1) }
@@ -55,7 +56,7 @@ struct TokenCache {
     }
   }
 
-  /// The end of a signature: `token` is nil if it failed, and then the next caller tries.
+  /// Records the end of signing. `token` is nil if signing failed; the next caller then tries again.
   mutating func finish(_ key: Key, _ token: MintedToken?) {
     signing.remove(key)
     guard let token else { return }
@@ -71,9 +72,9 @@ struct TokenCache {
     return present.map { .take($0) } ?? .wait
   }
 
-  /// The entry's slot, which becomes the newest.
+  /// Returns the slot of the entry and makes it the newest; nil if there is none.
   private mutating func find(_ key: Key) -> Int? {
-    // Most callers want what the last one wanted: two comparisons instead of a hash.
+    // Most callers want the same token as the last one, which costs two comparisons instead of a hash.
     if newest != Self.none, entries[newest].key == key { return newest }
     guard let index = indices[key] else { return nil }
     unlink(index)
@@ -112,17 +113,18 @@ struct TokenCache {
   }
 }
 
-/// A signed developer token. A value that costs one reference count to hand on.
+/// A signed developer token. A copy costs one reference count.
 public struct MintedToken: Sendable {
   private let storage: Storage
-  /// When to come back for the next one: once half its life has passed, never before it was handed out.
+  /// The time from which a client should request the next token: half of the lifetime, and never in the past when
+  /// handed out.
   public let refreshAfter: Int
 
   private final class Storage: Sendable {
     let compact: [UInt8]
     let claims: Claims
     let mintedAt: Int
-    /// Made once for all who get the token: each grant is recorded with it.
+    /// The hash, computed once for all callers that get the token, because the server records it with each grant.
     let sha256: String
 
     init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
@@ -140,40 +142,40 @@ public struct MintedToken: Sendable {
 
   /// The JWS in compact serialization (RFC 7515 §7.1), ASCII.
   public var compact: [UInt8] { storage.compact }
-  /// The same as a string.
+  /// The compact serialization as a string.
   public var string: String { String(decoding: storage.compact, as: UTF8.self) }
-  /// What it claims.
+  /// The claims of the token.
   public var claims: Claims { storage.claims }
   /// `iat`, whole seconds since 1970.
   public var issuedAt: Int { storage.claims.issuedAt }
   /// `exp`, whole seconds since 1970.
   public var expiresAt: Int { storage.claims.expiresAt }
-  /// The origins it is bound to, in the order of their bytes.
+  /// The origins to which the token is bound, in the order of their bytes.
   public var origins: [Origin] { storage.claims.origins }
-  /// SHA-256 of the compact form in hexadecimal: names the token where the token itself must not stand.
+  /// The SHA-256 of the compact form in hexadecimal. It identifies the token where the token itself must not appear.
   public var sha256: String { storage.sha256 }
 
   var mintedAt: Int { storage.mintedAt }
 }
 
 extension MintedToken: CustomStringConvertible, CustomReflectable {
-  /// Not the token, which is a credential.
+  /// A text without the token, which is a credential.
   public var description: String { "DeveloperToken(sha256: \(sha256))" }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Whether a cached token may be handed out again.
+/// The decision whether to reuse a cached token.
 enum TokenReuse: Equatable {
-  /// It may.
+  /// The token may be reused.
   case reuse
-  /// The token may be reused, and a new one is due: exactly half of its life has passed.
+  /// The token may be reused, but exactly half of its lifetime has passed, so a new one is due.
   ///
-  /// In this second one caller signs a new token while the others get the present one. So no caller waits, and every
-  /// token that the server hands out has at least half of its life left.
+  /// During this second, one caller signs a new token while other callers get the present one. So no caller waits, and
+  /// every token that the server returns has at least half of its lifetime left.
   case renew
-  /// The token may not be reused. More than half of its life has passed, or the clock went back, so that the token was
-  /// minted in what is now the future. Its `iat` and its cap then belong to that other time.
+  /// The token may not be reused. More than half of its lifetime has passed, or the clock went back, so that the token
+  /// was minted in what is now the future. Its `iat` and its maximum `exp` then belong to that other time.
   case mint
 
   static func decide(mintedAt: Int, expiresAt: Int, now: Int) -> TokenReuse {
@@ -182,6 +184,6 @@ enum TokenReuse: Equatable {
     return now < half ? .reuse : now == half ? .renew : .mint
   }
 
-  /// The last second at which at least half of its life is left.
+  /// Returns the last second at which at least half of the lifetime is left.
   static func halfLife(mintedAt: Int, expiresAt: Int) -> Int { mintedAt + (expiresAt - mintedAt) / 2 }
 }

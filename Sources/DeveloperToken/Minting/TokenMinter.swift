@@ -3,34 +3,34 @@ public import Cryptography
 public import HTTPMessages
 import Locks
 
-/// Mints developer tokens and hands each one out again until half of its life has passed.
+/// Mints developer tokens and reuses each one until half of its lifetime has passed.
 ///
-/// All threads share one: a cached token costs a short critical section, and signatures are made outside of it.
+/// All threads share one minter. A cached token costs a short critical section, and signing happens outside of it.
 public final class TokenMinter: @unchecked Sendable {
-  // Sendable because everything mutable is only touched with the monitor locked; a signer that has been taken out of
-  // the pool belongs to the one thread that took it.
+  // Sendable: all mutable state is accessed only with the monitor locked. A signer that was taken out of the pool
+  // belongs to the thread that took it.
 
-  /// Most origins in one token; it travels in a header field, and this keeps it under 12 KiB.
+  /// The maximum number of origins in a token. It keeps the token, which is sent in a header field, under 12 KiB.
   public static let maximumOrigins = 32
 
-  /// The key that signs.
+  /// The key that signs the tokens.
   public let key: SigningKey
-  /// The team in every `iss`.
+  /// The team ID for the `iss` of every token.
   public let team: TeamID
-  /// How long tokens live.
+  /// The lifetimes of tokens.
   public let policy: TokenPolicy
 
-  /// The header's base64url and its dot: the same in every token.
+  /// The header in base64url and its dot: the same in every token.
   private let prefix: [UInt8]
   private let monitor = Monitor()
   private var cache: TokenCache
-  /// Idle signers, never more than there were threads signing at once.
+  /// The idle signers, at most as many as threads that have signed at once.
   private var signers: [Signer]
   private var signatures = 0
 
-  /// A minter with an empty cache.
+  /// Creates a minter with an empty cache.
   ///
-  /// - Parameter cacheCapacity: how many tokens with different claims are kept, from 0.3 to 12 KiB each.
+  /// - Parameter cacheCapacity: The number of tokens with different claims in the cache, each 0.3 to 12 KiB.
   /// - Throws: `TokenError` if key ID and team ID are the same, or OpenSSL fails.
   public init(
     key: SigningKey, team: TeamID, policy: TokenPolicy, cacheCapacity: Int = 1024
@@ -46,12 +46,12 @@ public final class TokenMinter: @unchecked Sendable {
     self.prefix = prefix + [UInt8(ascii: ".")]
   }
 
-  /// A token with these claims and at least half of its life left, from the cache if there is one.
+  /// Returns a token with these claims and at least half of its lifetime left, from the cache if possible.
   ///
   /// - Parameters:
-  ///   - ttl: seconds that it lives from now; nil for the policy's.
-  ///   - origins: what it is bound to, in any order; none leaves the claim out.
-  ///   - now: the time in seconds since 1970.
+  ///   - ttl: The lifetime from now in seconds; nil for the policy's default.
+  ///   - origins: The origins of the token, in any order. If empty, the token has no such claim.
+  ///   - now: The time in seconds since 1970.
   /// - Throws: `TokenError`.
   public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
@@ -69,7 +69,7 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
-  /// Mints a token with a signature of its own, which no other caller gets.
+  /// Mints a token for one caller only, with its own signature.
   ///
   /// - Throws: `TokenError`.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
@@ -84,7 +84,7 @@ public final class TokenMinter: @unchecked Sendable {
     return try result.token.get()
   }
 
-  /// How many signatures were made so far, for metrics.
+  /// The number of signatures so far, for metrics.
   public var signatureCount: Int {
     monitor.lock()
     defer { monitor.unlock() }
@@ -97,7 +97,7 @@ public final class TokenMinter: @unchecked Sendable {
     return cache.count
   }
 
-  /// Enters with the lock held, gives it up for the signature, and leaves without it.
+  /// Signs a token. The caller holds the lock; this function releases it to sign, and returns without it.
   private func sign(
     _ key: TokenCache.Key, present: MintedToken?, now: Int
   ) throws(TokenError) -> MintedToken {
@@ -109,7 +109,7 @@ public final class TokenMinter: @unchecked Sendable {
     cache.finish(key, try? result.token.get())
     monitor.broadcast()
     monitor.unlock()
-    // A present token is good to its half-life: better that than an error.
+    // The present token has half of its lifetime left, which is better than an error.
     if let present, case .failure = result.token { return present }
     return try result.token.get()
   }
@@ -124,7 +124,7 @@ public final class TokenMinter: @unchecked Sendable {
         let compact = try compactJWS(claims, signer)
         return (.success(try MintedToken(compact: compact, claims: claims, mintedAt: now)), signer)
       } catch {
-        // A context that failed is not used again.
+        // A context that failed is not reused.
         return (.failure(.signing(error)), nil)
       }
     } catch {
@@ -154,8 +154,7 @@ public final class TokenMinter: @unchecked Sendable {
     do { return try key.makeSigner() } catch { throw .signing(error) }
   }
 
-  /// The same origins in ascending order, without duplicates. Mostly the list has one origin or none, so no work is
-  /// needed.
+  /// Returns the origins in ascending order, without duplicates. Most lists have at most one origin and need no work.
   private static func canonical(_ origins: [Origin]) throws(TokenError) -> [Origin] {
     guard origins.count <= maximumOrigins else {
       throw .tooManyOrigins(count: origins.count, maximum: maximumOrigins)
@@ -165,17 +164,17 @@ public final class TokenMinter: @unchecked Sendable {
   }
 }
 
-/// Why no token can be minted.
+/// The reason why no token can be minted.
 public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// A lifetime below the least that makes sense; seconds.
+  /// The requested lifetime is below the minimum; both in seconds.
   case ttlTooShort(requested: Int, minimum: Int)
-  /// A lifetime above what the policy lets a request ask for; seconds.
+  /// The requested lifetime is above the policy's maximum; both in seconds.
   case ttlTooLong(requested: Int, maximum: Int)
-  /// More origins than one token can bear.
+  /// There are more origins than one token may have.
   case tooManyOrigins(count: Int, maximum: Int)
-  /// The clock cannot be right, so neither could the token's times be.
+  /// The clock is clearly wrong, so the times of the token would be wrong too.
   case implausibleClock(now: Int)
-  /// The team ID has been given as the key ID, or the other way round.
+  /// The key ID and the team ID are the same, so one of them is wrong.
   case keyIDEqualsTeamID(KeyID)
   /// OpenSSL failed to sign.
   case signing(CryptographyError)

@@ -1,28 +1,28 @@
 import Bytes
 public import HTTPMessages
 
-/// How long tokens live. All times are whole seconds.
+/// The lifetimes of tokens. All times are whole seconds.
 public struct TokenPolicy: Sendable, Hashable {
-  /// Apple's limit on a token's lifetime, six months: `exp` may be this far from now and from `iat`.
+  /// Apple's limit on a token's lifetime, six months: the maximum distance of `exp` from now and from `iat`.
   public static let maximumLifetime = 15_777_000
-  /// Shortest lifetime that a token may be asked for: less than this, and it may be dead before it is used.
+  /// The minimum lifetime of a request. A shorter token might expire before its first use.
   public static let minimumTTL = 60
-  /// Most that `backdate` and `margin` may be: an operator should fix a clock that is off by more than a day.
+  /// The maximum of `backdate` and `margin`. An operator should correct a clock that is off by more than a day.
   public static let maximumAllowance = 86_400
-  /// Times before this (2024) or after year 9999 are a clock that was never set.
+  /// The range of a plausible clock. A time before 2024 or after the year 9999 is from a clock that was never set.
   static let plausibleTimes = 1_704_067_200...253_402_300_799
 
-  /// Lifetime of issued tokens from now, unless a request asks for another.
+  /// The default lifetime of a token from now.
   public let ttl: Int
-  /// Most that a request may ask for.
+  /// The maximum lifetime that a request may specify.
   public let maxTTL: Int
-  /// How far `iat` lies before now, so that Apple's slower clock does not find it in the future.
+  /// The distance of `iat` before now, so that it is not in the future for Apple if Apple's clock is slower.
   public let backdate: Int
-  /// How far `exp` stays below now + `maximumLifetime`, so that our faster clock does not put it past the cap on
-  /// Apple's. A clock ahead by 34 seconds has been enough for a 401; five minutes is what other protocols allow for.
+  /// The distance of `exp` below now + `maximumLifetime`, so that a fast clock here does not put `exp` above Apple's
+  /// limit. 34 seconds ahead have been enough for a 401; other protocols allow for five minutes.
   public let margin: Int
 
-  /// The contract's defaults: 12 hours, at most 24 hours or `ttl` if that is longer, backdated by a minute.
+  /// Creates a policy. The defaults: 12 hours, at most 24 hours or `ttl` if that is longer, backdated by a minute.
   ///
   /// - Throws: `TokenPolicyError`, a sentence that names the setting and what would be right.
   public init(ttl: Int = 43_200, maxTTL: Int? = nil, backdate: Int = 60, margin: Int = 300) throws(TokenPolicyError) {
@@ -43,9 +43,9 @@ public struct TokenPolicy: Sendable, Hashable {
       description: "\(name) is \(value) s; it must be from \(range.lowerBound) to \(range.upperBound) s.")
   }
 
-  /// The lifetime that a request gets.
+  /// Returns the lifetime for a request.
   ///
-  /// - Throws: `TokenError` if it asks for less than a minute or more than `maxTTL`.
+  /// - Throws: `TokenError` if the requested lifetime is below a minute or above `maxTTL`.
   func lifetime(requested: Int?) throws(TokenError) -> Int {
     guard let requested else { return ttl }
     guard requested >= Self.minimumTTL else { throw .ttlTooShort(requested: requested, minimum: Self.minimumTTL) }
@@ -53,7 +53,7 @@ public struct TokenPolicy: Sendable, Hashable {
     return requested
   }
 
-  /// The claims of a token minted now: `iat` backdated, `exp` under both of Apple's caps whatever is asked for.
+  /// Returns the claims of a token minted now: `iat` backdated, `exp` within both of Apple's limits for any `lifetime`.
   ///
   /// - Throws: `TokenError.implausibleClock` if the clock is so wrong that Apple would reject the token.
   func claims(issuer: TeamID, lifetime: Int, origins: [Origin], now: Int) throws(TokenError) -> Claims {
@@ -64,27 +64,27 @@ public struct TokenPolicy: Sendable, Hashable {
   }
 }
 
-/// A policy that would not give sound tokens.
+/// The error of a policy that would produce invalid tokens.
 public struct TokenPolicyError: Error, Sendable, Hashable, CustomStringConvertible {
   /// One sentence that names the setting and what would be right.
   public let description: String
 }
 
-/// What a developer token claims (RFC 7519 §4), exactly as Apple takes it.
+/// The claims of a developer token (RFC 7519 §4), in Apple's form.
 public struct Claims: Sendable, Hashable {
-  /// `iss`, the team.
+  /// The `iss`: the team.
   public let issuer: TeamID
   /// `iat`, whole seconds since 1970.
   public let issuedAt: Int
   /// `exp`, whole seconds since 1970.
   public let expiresAt: Int
-  /// `origin`. The token omits the claim if the list is empty, because Apple reads an empty array as allowing no
-  /// origin.
+  /// The `origin` list. The token omits the claim if the list is empty, because Apple reads an empty array as allowing
+  /// no origin.
   public let origins: [Origin]
 
   /// The claims as compact JSON.
   public var json: [UInt8] {
-    // Neither a team ID nor an origin can hold a character that JSON would have escaped.
+    // Neither a team ID nor an origin can contain a character that JSON must escape.
     var json: [UInt8] = []
     json.reserveCapacity(96 + origins.count * 40)
     json.append(#"{"iss":""#)
@@ -102,7 +102,7 @@ public struct Claims: Sendable, Hashable {
     return json
   }
 
-  /// The protected header for a key (RFC 7515 §4.1) as JSON. Apple does not ask for `typ`; some tools do.
+  /// Returns the protected header for a key (RFC 7515 §4.1) as JSON. Apple does not require `typ`, but some tools do.
   static func header(keyID: KeyID) -> [UInt8] {
     Array(#"{"alg":"ES256","kid":"\#(keyID)","typ":"JWT"}"#.utf8)
   }

@@ -1,13 +1,13 @@
 import COpenSSL
 import Cryptography
 
-/// Tells by OpenSSL's decoders what a DER structure is.
+/// Identifies DER structures with OpenSSL's decoders.
 enum KeyDER {
-  /// The P-256 key in a PKCS#8 `PrivateKeyInfo` (RFC 5208 §5).
+  /// Parses the P-256 key in a PKCS#8 `PrivateKeyInfo` (RFC 5208 §5).
   ///
-  /// - Throws: `SigningKeyError` that names what it is instead.
+  /// - Throws: `SigningKeyError` that names the kind of structure found instead.
   static func privateKey(_ der: SecretBytes) throws(SigningKeyError) -> PrivateKey {
-    // Failed attempts leave entries in OpenSSL's queue, which a later TLS call of this thread must not find.
+    // A failed attempt leaves entries in OpenSSL's queue, which a later TLS call of this thread must not find.
     defer { ERR_clear_error() }
     return try der.withBytes { bytes throws(SigningKeyError) in
       try checkLength(bytes)
@@ -31,7 +31,8 @@ enum KeyDER {
     }
   }
 
-  /// Only a key of the right kind is decoded in locked memory: OpenSSL keeps what it loads to decode any other.
+  /// Decodes only a key of the right kind in locked memory, because OpenSSL keeps what it loads to decode any other
+  /// kind.
   private static func keyPair(in info: OpaquePointer) -> OpaquePointer? {
     var algorithm: OpaquePointer?
     guard unsafe PKCS8_pkey_get0(&algorithm, nil, nil, nil, info) == 1, let algorithm = unsafe algorithm,
@@ -40,7 +41,7 @@ enum KeyDER {
     return unsafe SecureMemory.use { unsafe EVP_PKCS82PKEY(info) }
   }
 
-  /// The outer SEQUENCE must span the bytes: fewer are a cut-off copy, more are something glued on.
+  /// Checks that the outer SEQUENCE spans all bytes. Fewer bytes are a cut-off copy; more are appended to the key.
   private static func checkLength(_ bytes: Span<UInt8>) throws(SigningKeyError) {
     guard bytes.count >= 2 else { throw .init(.truncated) }
     guard bytes[0] == 0x30 else { throw .init(.wrongKind(.notAKey)) }
@@ -70,7 +71,7 @@ enum KeyDER {
       unsafe PKCS12_free(archive)
       return .wrongKind(.pkcs12)
     }
-    // EncryptedPrivateKeyInfo has the shape of X509_SIG: an algorithm and an octet string (RFC 5208 §6).
+    // EncryptedPrivateKeyInfo has the same shape as X509_SIG: an algorithm and an octet string (RFC 5208 §6).
     if let encrypted = unsafe decode(bytes, d2i_X509_SIG) {
       unsafe X509_SIG_free(encrypted)
       return .wrongKind(.encryptedPrivateKey)
@@ -87,7 +88,7 @@ enum KeyDER {
     return .wrongKind(unsafe EVP_PKEY_is_a(key, "RSA") == 1 ? .rsaPrivateKey : .dsaPrivateKey)
   }
 
-  /// Runs one of OpenSSL's `d2i` functions, after `checkLength` has seen to it that nothing follows; nil if it fails.
+  /// Runs one of OpenSSL's `d2i` functions; nil if it fails. `checkLength` has made sure that nothing follows.
   static func decode<Object>(
     _ bytes: Span<UInt8>,
     _ function: (UnsafeMutablePointer<Object?>?, UnsafeMutablePointer<UnsafePointer<UInt8>?>?, Int) -> Object?
@@ -98,7 +99,7 @@ enum KeyDER {
     }
   }
 
-  /// "P-256", "P-384", "RSA", "Ed25519": the curve of an EC key, else the algorithm.
+  /// Returns the curve of an EC key, otherwise the algorithm: "P-256", "P-384", "RSA", "Ed25519".
   private static func algorithm(of key: OpaquePointer) -> String {
     var name = [CChar](repeating: 0, count: 64)
     var count = 0
@@ -123,7 +124,7 @@ enum KeyDER {
   }
 }
 
-/// What people mistake for a MusicKit private key.
+/// A kind of text that is commonly mistaken for a MusicKit private key.
 public enum KeyKind: Sendable, Hashable, CaseIterable {
   case empty, path, json, certificate, certificateRequest, publicKey, rsaPrivateKey, ecPrivateKey, dsaPrivateKey
   case ecParameters, encryptedPrivateKey, opensshPrivateKey, pgp, pkcs12, jwt, severalBlocks, otherPEM, utf16, binary
@@ -168,8 +169,8 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
 }
 
 extension KeyKind {
-  /// The kind that a PEM label (RFC 7468 §4) announces; nil for the right one. Labels come without their spaces,
-  /// which pasting may have eaten.
+  /// Returns the kind for a PEM label (RFC 7468 §4); nil for the right one. Labels come without spaces, because pasting
+  /// may have removed them.
   static func labelled(_ label: String) -> KeyKind? {
     switch label {
     case "PRIVATEKEY": nil

@@ -1,14 +1,14 @@
 public import Cryptography
 import Glibc
 
-/// A key file's text, and what there is to say about its permissions.
+/// The text of a key file, and the findings about its permissions.
 struct KeyFile {
   let text: SecretBytes
   let findings: [Finding]
 
-  /// Reads the file, bounded, straight into secret memory.
+  /// Reads the file up to a limit, directly into secret memory.
   static func read(_ path: String) throws(SigningKeyError) -> KeyFile {
-    // Without O_NONBLOCK the open of a FIFO waits for a writer.
+    // Without O_NONBLOCK, opening a FIFO waits for a writer.
     let descriptor = unsafe open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
     guard descriptor >= 0 else { throw .init(.unreadable(errno)) }
     defer { close(descriptor) }
@@ -21,7 +21,7 @@ struct KeyFile {
     return KeyFile(text: text, findings: access.findings("The key file"))
   }
 
-  /// Checks that there is something at `path`, and that it is no folder.
+  /// Checks that `path` exists and is not a directory.
   static func checkPlace(_ path: String) throws(SigningKeyError) {
     guard !path.hasPrefix("~") else { throw .init(.unexpandedHome) }
     var status = stat()
@@ -38,7 +38,8 @@ struct KeyFile {
   }
 
   private static func contents(of descriptor: Int32, size: Int) throws(SigningKeyError) -> SecretBytes {
-    // Some pseudo-files report size 0, so a small buffer is tried in any case; one byte more tells "too large".
+    // Some pseudo-files report size 0, so the buffer has a minimum size. One extra byte detects a file that is too
+    // large.
     let capacity = min(max(size, 1024), KeyText.limit) + 1
     let text = try SecretBytes(capacity: capacity) { output throws(SigningKeyError) in
       while output.freeCapacity > 0 {
@@ -57,14 +58,14 @@ struct KeyFile {
   }
 }
 
-/// Who else on the machine may touch a file that holds a signing key.
+/// The access of other users to a file that holds a signing key.
 public struct KeyFileAccess: Sendable {
   /// The permission bits.
   private let mode: mode_t
   private let owner: uid_t
   private let isReadOnly: Bool
 
-  /// That of an open file; nil if the system does not tell.
+  /// Reads the permissions of an open file. Returns nil if the system does not report them.
   public init?(descriptor: Int32) {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { return nil }
@@ -77,8 +78,8 @@ public struct KeyFileAccess: Sendable {
     self.isReadOnly = isReadOnly
   }
 
-  /// A mounted secret (Kubernetes, Docker, systemd credentials) is read-only and has the owner and mode that the
-  /// platform gives it. The operator cannot fix these.
+  /// Returns whether the file system is read-only. A mounted secret (Kubernetes, Docker, systemd credentials) is, and
+  /// the operator cannot change its owner and mode, which the platform sets.
   static func isReadOnly(_ descriptor: Int32) -> Bool {
     var status = statvfs()
     return unsafe fstatvfs(descriptor, &status) == 0 && status.f_flag & UInt(ST_RDONLY) != 0
@@ -88,14 +89,14 @@ public struct KeyFileAccess: Sendable {
   /// the key.
   public var modeWritableByOthers: UInt32? { mode & 0o022 == 0 ? nil : mode }
 
-  /// What the operator should fix. None of it prevents the server from starting.
+  /// Returns what the operator should fix. No finding prevents the server from starting.
   ///
-  /// - Parameter subject: What a sentence begins with: `The key file`.
+  /// - Parameter subject: The beginning of the sentence, such as `The key file`.
   public func findings(_ subject: String) -> [Finding] {
     isReadOnly ? [] : [ownedByAnother(subject), readableByOthers(subject)].compactMap { $0 }
   }
 
-  /// Its owner can always write to it. Root could anyway, and this process reads what it is told to.
+  /// The owner can always write to the file. Root can write to any file, and this process only reads it.
   private func ownedByAnother(_ subject: String) -> Finding? {
     guard owner != 0, owner != geteuid() else { return nil }
     return Finding(
@@ -104,8 +105,7 @@ public struct KeyFileAccess: Sendable {
         + " and could put another key in its place; chown fixes it.")
   }
 
-  /// Reading by the group is fine if the file belongs to another user: this process may then read it as a member of the
-  /// group.
+  /// Read access of the group is fine if another user owns the file: this process may then read it as a group member.
   private func readableByOthers(_ subject: String) -> Finding? {
     guard mode & (owner == geteuid() ? 0o044 : 0o004) != 0 else { return nil }
     return Finding(

@@ -3,13 +3,12 @@ import Cryptography
 
 /// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`.
 ///
-/// What happens to a `.p8` on its way through environment variables, dashboards and secret stores: literal `\n`, CRLF,
-/// a BOM, quotes, spaces in place of line ends, base64 of the whole file, the header lines left out, and all of that
-/// on top of each other.
+/// Environment variables, dashboards and secret stores change a `.p8`: literal `\n`, CRLF, a BOM, quotes, spaces
+/// instead of line ends, base64 of the whole file, missing header lines, and any combination of these.
 enum KeyText {
-  /// Longest text that is looked at: a P-256 key has 257 bytes, base64 of it 344.
+  /// The maximum length of the text in bytes. A P-256 key has 257 bytes, and its base64 344.
   static let limit = 16_384
-  /// A user may encode a key in base64 twice by mistake; the parser does not expect more layers than this.
+  /// The maximum number of base64 layers. A user may encode a key twice by mistake, but hardly more often.
   private static let layers = 3
 
   static func der(from text: SecretBytes) throws(SigningKeyError) -> SecretBytes {
@@ -30,7 +29,7 @@ enum KeyText {
     throw .init(.wrongKind(.notAKey))
   }
 
-  /// The DER in a PEM block `PUBLIC KEY` (RFC 7468 §13); nil if the text has none.
+  /// Returns the DER in a PEM block `PUBLIC KEY` (RFC 7468 §13); nil if the text has none.
   static func publicKeyDER(from text: SecretBytes) -> SecretBytes? {
     let text = cleaned(text)
     let begin: StaticString = "-----BEGIN PUBLIC KEY-----"
@@ -43,9 +42,10 @@ enum KeyText {
     return body.flatMap { decoded(slice(text, $0)) }
   }
 
-  /// Without the bytes that pasting adds and that neither PEM nor base64 can hold; all white space as single bytes.
+  /// Returns the text without the bytes that pasting adds and that neither PEM nor base64 can contain. Each white space
+  /// becomes one space.
   ///
-  /// One pass for all of them, wherever they are: it needs no order of unwrapping to be guessed.
+  /// One pass removes all of them, wherever they are, so the parser need not guess an order of unwrapping.
   private static func cleaned(_ text: SecretBytes) -> SecretBytes {
     SecretBytes(capacity: text.count) { output in
       text.withBytes { bytes in
@@ -59,7 +59,7 @@ enum KeyText {
     }
   }
 
-  /// How many bytes belong together at `index`, and what stands for them, if anything.
+  /// Returns the length of the token at `index`, and its replacement; nil for none.
   private static func token(in bytes: Span<UInt8>, at index: Int) -> (length: Int, replacement: UInt8?) {
     let space = UInt8(ascii: " ")
     if bytes.starts(with: "\u{FEFF}", at: index) { return (3, nil) }
@@ -72,7 +72,8 @@ enum KeyText {
     }
   }
 
-  /// A backslash and what it escapes, in shell, JSON and YAML: `\n`, `\\n`, `\r`, `\t`, `\/`, `\"`, or a line end.
+  /// Parses a backslash and the character that it escapes, in shell, JSON and YAML: `\n`, `\\n`, `\r`, `\t`, `\/`,
+  /// `\"`, or a line end.
   private static func escape(in bytes: Span<UInt8>, at index: Int) -> (length: Int, replacement: UInt8?) {
     var next = index
     while next < bytes.count, bytes[next] == UInt8(ascii: "\\") { next += 1 }
@@ -83,7 +84,7 @@ enum KeyText {
     }
   }
 
-  /// What the first bytes say if this is no text.
+  /// Returns the kind of a binary by its first bytes; nil if the bytes are text.
   private static func binaryKind(_ bytes: Span<UInt8>) -> KeyKind? {
     if bytes.starts(with: "\u{FEFF}") || bytes.isEmpty { return nil }
     if bytes.count >= 2, bytes[0] ^ bytes[1] == 0x01, bytes[0] >= 0xFE { return .utf16 }
@@ -91,13 +92,13 @@ enum KeyText {
     return bytes.count > 1 && (bytes[0] == 0 || bytes[1] == 0) ? .utf16 : .binary
   }
 
-  /// What a text without PEM lines is, if it is plainly not the body of a key.
+  /// Returns the kind of a text without PEM lines if it is clearly not the body of a key; nil otherwise.
   private static func textKind(_ bytes: Span<UInt8>) -> KeyKind? {
     guard let first = bytes.indices.first(where: { bytes[$0] != UInt8(ascii: " ") }) else { return .empty }
     let text = bytes.extracting(first...)
     switch text[0] {
     case UInt8(ascii: "{"), UInt8(ascii: "["): return .json
-    // No key begins so: base64 of DER begins with M, base64 of PEM with L.
+    // No key begins with these: base64 of DER begins with M, base64 of PEM with L.
     case UInt8(ascii: "/"), UInt8(ascii: "."), UInt8(ascii: "~"): return .path
     default: break
     }
@@ -105,7 +106,8 @@ enum KeyText {
     return text.firstIndex(of: ".p8") == nil ? nil : .path
   }
 
-  /// Whether the bytes begin as the SEQUENCE that every DER key and certificate is, more than 127 bytes long or cut.
+  /// Returns whether the bytes begin like the SEQUENCE of a key or certificate in DER, longer than 127 bytes or cut
+  /// off.
   private static func isDER(_ bytes: Span<UInt8>) -> Bool {
     bytes.count >= 2 && bytes[0] == 0x30 && (bytes[1] == 0x81 || bytes[1] == 0x82 || Int(bytes[1]) == bytes.count - 2)
   }
@@ -128,14 +130,14 @@ enum KeyText {
   }
 }
 
-/// The one PEM block in a text (RFC 7468), found without regard to line ends.
+/// The single PEM block in a text (RFC 7468), found without regard to line ends.
 struct PEMBlock {
-  /// Where the base64 is.
+  /// The range of the base64.
   let body: Range<Int>
 
-  /// The block, if there is any encapsulation boundary at all; text around it is ignored (RFC 7468 §2).
+  /// Returns the block; nil if there is no encapsulation boundary. Text around it is ignored (RFC 7468 §2).
   ///
-  /// - Throws: `SigningKeyError` unless it is whole, the only one, and a `PRIVATE KEY`.
+  /// - Throws: `SigningKeyError` unless the block is whole, the only one, and a `PRIVATE KEY`.
   static func only(in text: Span<UInt8>) throws(SigningKeyError) -> PEMBlock? {
     guard let begin = text.firstIndex(of: "-----BEGIN") else {
       guard text.firstIndex(of: "-----END") == nil else { throw .init(.truncated) }
@@ -145,7 +147,7 @@ struct PEMBlock {
     guard let labelEnd = text.firstIndex(of: "-----", from: labelStart) else { throw .init(.truncated) }
     guard let end = text.firstIndex(of: "-----END", from: labelEnd + 5) else { throw .init(.truncated) }
     let label = compactLabel(text.extracting(labelStart..<labelEnd))
-    // A parameters block before the key is how openssl writes SEC1 keys: name the key.
+    // OpenSSL writes SEC1 keys with a parameters block before the key. The error should name the key.
     if let second = text.firstIndex(of: "-----BEGIN", from: end), label != "ECPARAMETERS" {
       let isOnlyKind = KeyKind.labelled(label) == .certificate && isCertificate(text, at: second)
       throw .init(.wrongKind(isOnlyKind ? .certificate : .severalBlocks))
@@ -157,7 +159,8 @@ struct PEMBlock {
     return PEMBlock(body: body)
   }
 
-  /// The old way to encrypt puts a header line into the block (RFC 1421 §4.6.1.1); parameters may precede their key.
+  /// Refines the kind of a block. The old way to encrypt puts a header line into it (RFC 1421 §4.6.1.1); parameters may
+  /// precede their key.
   private static func refined(_ kind: KeyKind, _ text: Span<UInt8>, after end: Int) -> KeyKind {
     if text.firstIndex(of: "Proc-Type:") != nil { return .encryptedPrivateKey }
     let hasKey = kind == .ecParameters && text.firstIndex(of: "-----BEGIN EC PRIVATE KEY", from: end) != nil
@@ -168,7 +171,7 @@ struct PEMBlock {
     text.starts(with: "-----BEGIN CERTIFICATE-----", at: index)
   }
 
-  /// The label without spaces; empty if it is too long for a label, because it may be part of a key and must not be
+  /// Returns the label without spaces. An overlong label becomes empty, because it may be part of a key and must not be
   /// shown.
   private static func compactLabel(_ bytes: Span<UInt8>) -> String {
     guard bytes.count <= 40 else { return "" }
@@ -176,9 +179,9 @@ struct PEMBlock {
   }
 }
 
-/// What copying leaves around a token.
+/// Removes what copying leaves around a token.
 enum PastedTokenTrimmer {
-  /// The range of the token itself, and a remark if something was around it.
+  /// Returns the range of the token itself, and a remark if something surrounds it.
   static func strip(_ text: Span<UInt8>) -> (range: Range<Int>, remark: String?) {
     var range = trim(text, 0..<text.count)
     if isBearer(text, range) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
@@ -197,7 +200,7 @@ enum PastedTokenTrimmer {
     byte == 0x20 || (0x09...0x0D).contains(byte) || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'")
   }
 
-  /// Schemes are compared without case (RFC 9110 §11.1).
+  /// Compares the scheme without case (RFC 9110 §11.1).
   private static func isBearer(_ text: Span<UInt8>, _ range: Range<Int>) -> Bool {
     let lower = Array("bearer".utf8)
     let start = range.lowerBound
@@ -205,14 +208,14 @@ enum PastedTokenTrimmer {
       && lower.indices.allSatisfy { text[start + $0] | 0x20 == lower[$0] }
   }
 
-  /// A line end after the token is how every tool prints it, and no remark's worth.
+  /// Returns whether only a line end follows. Every tool prints one after the token, so it deserves no remark.
   private static func isLineEnd(_ text: Span<UInt8>, from end: Int) -> Bool {
     text.extracting(end...).allSatisfy { $0 == 0x0A || $0 == 0x0D }
   }
 }
 
 extension Span<UInt8> {
-  /// Where `pattern` first occurs at or after `start`.
+  /// Returns the first index of `pattern` at or after `start`; nil if there is none.
   func firstIndex(of pattern: StaticString, from start: Int = 0) -> Int? {
     let length = pattern.utf8CodeUnitCount
     guard start >= 0, count - start >= length else { return nil }

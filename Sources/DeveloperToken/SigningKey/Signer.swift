@@ -1,13 +1,13 @@
 import COpenSSL
 public import Cryptography
 
-/// Signs with ES256 (RFC 7518 §3.4) and keeps OpenSSL's prepared contexts from one signature to the next.
+/// Signs with ES256 (RFC 7518 §3.4) and reuses OpenSSL's prepared contexts.
 ///
-/// Preparing them costs a fifth of a signature. They hold state, so a signer belongs to one thread at a time.
+/// Preparing them costs a fifth of a signature. The contexts hold state, so a signer belongs to one thread at a time.
 @safe public final class Signer {
-  // Safe because the contexts are valid from `init` to `deinit`.
+  // Safe: the contexts are valid from `init` to `deinit`.
 
-  /// Keeps the `EVP_PKEY` alive, although the context counts its own reference.
+  /// Keeps the `EVP_PKEY` alive, although the context holds its own reference.
   private let key: PrivateKey
   private let context: OpaquePointer
   private let digestContext: OpaquePointer
@@ -38,7 +38,7 @@ public import Cryptography
 
   /// Appends the raw 64-byte signature of `input`.
   ///
-  /// - Throws: `CryptographyError` if OpenSSL fails; `output` is then as it was.
+  /// - Throws: `CryptographyError` if OpenSSL fails; `output` is then unchanged.
   public func sign(_ input: Span<UInt8>, appendingTo output: inout [UInt8]) throws(CryptographyError) {
     let signature = try signature(of: input)
     for index in signature.raw.indices { output.append(signature.raw[index]) }
@@ -52,7 +52,7 @@ public import Cryptography
     var derSpan = der.mutableSpan
     let result = unsafe derSpan.withUnsafeMutableBufferPointer { der in
       unsafe digest.span.withUnsafeBufferPointer { digest in
-        // The nonce and what is computed from it and the key are as secret as the key.
+        // The nonce and every value computed from it and the key are as secret as the key.
         SecureMemory.use {
           unsafe EVP_PKEY_sign(context, der.baseAddress, &count, digest.baseAddress, digest.count)
         }
@@ -81,10 +81,10 @@ public import Cryptography
   }
 }
 
-/// Owns an `EVP_PKEY` with a P-256 private key.
+/// The owner of an `EVP_PKEY` with a P-256 private key.
 @safe final class PrivateKey: @unchecked Sendable {
-  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
-  // made, and OpenSSL counts references to it atomically.
+  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, and
+  // OpenSSL counts references to it atomically.
 
   let pointer: OpaquePointer
 
@@ -93,7 +93,7 @@ public import Cryptography
 
   deinit { unsafe EVP_PKEY_free(pointer) }
 
-  /// A new random key.
+  /// Generates a random key.
   static func generate() throws(CryptographyError) -> PrivateKey {
     guard let context = unsafe EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else {
       throw .init(function: "EVP_PKEY_CTX_new_from_name")
@@ -106,7 +106,7 @@ public import Cryptography
     return unsafe PrivateKey(adopting: key)
   }
 
-  /// The public half as PEM, `SubjectPublicKeyInfo`.
+  /// Returns the public half as PEM of a `SubjectPublicKeyInfo`.
   func publicKeyPEM() throws(CryptographyError) -> String {
     guard let bio = unsafe BIO_new(BIO_s_mem()) else { throw .init(function: "BIO_new") }
     defer { unsafe BIO_free(bio) }
@@ -117,7 +117,7 @@ public import Cryptography
     return String(decoding: text.prefix(Int(count)), as: UTF8.self)
   }
 
-  /// A key that shares the same `EVP_PKEY` for verification.
+  /// Returns a key that shares the same `EVP_PKEY` for verification.
   func verificationKey(keyID: KeyID) -> VerificationKey {
     unsafe EVP_PKEY_up_ref(pointer)
     return unsafe VerificationKey(adopting: pointer, keyID: keyID)

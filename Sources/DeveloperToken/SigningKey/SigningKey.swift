@@ -4,21 +4,21 @@ import Glibc
 
 /// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe.
 ///
-/// It holds the only copy of the key, inside OpenSSL; descriptions and mirrors show the key ID alone.
+/// It holds the only copy of the key, inside OpenSSL. Descriptions and mirrors show only the key ID.
 public final class SigningKey: Sendable {
-  /// The identifier that goes into the `kid` of every token.
+  /// The identifier for the `kid` of every token.
   public let keyID: KeyID
-  /// The public half as PEM (`SubjectPublicKeyInfo`), free to be shown.
+  /// The public half as PEM (`SubjectPublicKeyInfo`), which is not secret.
   public let publicKeyPEM: String
-  /// The public half, to verify tokens with.
+  /// The public half, which verifies tokens.
   public let verificationKey: VerificationKey
-  /// What the operator should know about the key's file, to be logged.
+  /// The findings about the key's file, for the log.
   public let findings: [Finding]
   private let privateKey: PrivateKey
 
-  /// A key from its text, in any of the forms in which a `.p8` gets pasted (see `KeyText`).
+  /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`).
   ///
-  /// - Throws: `SigningKeyError`, which names what the text is instead.
+  /// - Throws: `SigningKeyError`, which names the kind of text that it found instead.
   public convenience init(parsing text: SecretBytes, keyID: KeyID) throws(SigningKeyError) {
     try self.init(parsing: text, keyID: keyID, findings: [])
   }
@@ -27,7 +27,7 @@ public final class SigningKey: Sendable {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
 
-  /// A fresh random key, for demonstrations and tests: Apple knows nothing of it.
+  /// Generates a random key for demonstrations and tests. Apple does not know it.
   ///
   /// - Throws: `SigningKeyError` if OpenSSL fails.
   public static func generate(keyID: KeyID) throws(SigningKeyError) -> SigningKey {
@@ -51,12 +51,12 @@ public final class SigningKey: Sendable {
     }
   }
 
-  /// Makes a signer, which only one thread at a time may use.
+  /// Creates a signer, which only one thread may use at a time.
   ///
   /// - Throws: `CryptographyError` if OpenSSL fails.
   public func makeSigner() throws(CryptographyError) -> Signer { try Signer(privateKey) }
 
-  /// Signs and verifies once, so that a key whose halves do not belong together is found now and not by Apple.
+  /// Signs and verifies once, so that the server finds a key with mismatched halves now, before Apple does.
   private static func probe(_ key: PrivateKey, _ verificationKey: VerificationKey) throws {
     let probe = Array("A probe of the signing key.".utf8)
     let signature = try Signer(key).signature(of: probe.span)
@@ -76,16 +76,17 @@ extension SigningKey: CustomStringConvertible, CustomDebugStringConvertible, Cus
 }
 
 extension SigningKey {
-  /// A key from a file.
+  /// Reads a key from a file.
   ///
-  /// The key ID is the one in a file name `AuthKey_<KEYID>.p8` unless one is given; if both are there and differ, one
-  /// of them is wrong and tokens would be refused by Apple, so that is an error which names both. Symbolic links are
-  /// followed, since that is how Kubernetes mounts secrets, and the name is that of the path as given.
+  /// The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If both exist and differ,
+  /// one of them is wrong and Apple would refuse the tokens, so the function throws an error that names both. The
+  /// function follows symbolic links, because Kubernetes mounts secrets that way. The name is that of the path as
+  /// given.
   ///
-  /// - Throws: `SigningKeyError`, which names the path and what is wrong.
+  /// - Throws: `SigningKeyError`, which names the path and the problem.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
     do throws(SigningKeyError) {
-      // Before its name, which is not at fault if nothing is there, or a folder.
+      // This check precedes that of the name, which does not matter if the path is missing or a directory.
       try KeyFile.checkPlace(path)
       let keyID = try Self.keyID(given: keyID, path: path)
       let file = try KeyFile.read(path)
@@ -103,7 +104,7 @@ extension SigningKey {
     }
     let text = String(name.dropFirst("AuthKey_".count).dropLast(".p8".count))
     guard let inFileName = try? KeyID(text) else {
-      // The user chose a name like AuthKey_production.p8; it does not contradict the given key ID.
+      // A name such as AuthKey_production.p8 is the user's choice and does not contradict the given key ID.
       guard let given else { throw .init(.badKeyIDInFileName(text)) }
       return given
     }
@@ -112,11 +113,11 @@ extension SigningKey {
   }
 }
 
-/// Why a MusicKit private key cannot be used. Its description names what there is instead, and never holds key bytes.
+/// The reason why a MusicKit private key is unusable. The description says what the text is instead, without key bytes.
 public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The file that was read; nil if the key came as a setting.
+  /// The path of the file; nil if the key came as a setting.
   public let path: String?
-  /// What is wrong.
+  /// The problem with the key.
   public let reason: Reason
 
   init(_ reason: Reason, path: String? = nil) {
@@ -134,39 +135,39 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
 }
 
 extension SigningKeyError {
-  /// What is wrong with a key.
+  /// A problem with a key.
   public enum Reason: Sendable, Hashable {
-    /// The file cannot be opened or read; the `errno` says why.
+    /// The file cannot be opened or read; the value is the `errno`.
     case unreadable(Int32)
-    /// It begins with `~`, which a shell expands.
+    /// The path begins with `~`, which only a shell expands.
     case unexpandedHome
-    /// It is a directory.
+    /// The path is a directory.
     case directory
-    /// It is a device, a FIFO or a socket.
+    /// The path is a device, a FIFO or a socket.
     case notRegularFile
-    /// It is longer than any key (bytes).
+    /// The text is longer than any key; the limit is in bytes.
     case tooLarge(limit: Int)
-    /// Others than its owner can write to it; the permission bits.
+    /// Other users than the owner can write to the file; the value has its permission bits.
     case writableByOthers(mode: UInt32)
-    /// No key ID is given, and the file is not named `AuthKey_<KEYID>.p8`.
+    /// There is no key ID, and the file is not named `AuthKey_<KEYID>.p8`.
     case noKeyID
     /// The part of `AuthKey_<KEYID>.p8` that should be a key ID is not a valid one.
     case badKeyIDInFileName(String)
-    /// The given key ID is not the one in the file name.
+    /// The given key ID differs from that in the file name.
     case keyIDMismatch(given: KeyID, inFileName: KeyID)
-    /// It is a thing that is no PKCS#8 P-256 private key.
+    /// The text is of another kind than a PKCS#8 P-256 private key.
     case wrongKind(KeyKind)
-    /// It is a private key of another algorithm or curve.
+    /// The text is a private key of another algorithm or curve.
     case wrongAlgorithm(String)
-    /// It is a public key, and not an uncompressed one of P-256.
+    /// The text is a public key, but not an uncompressed one of P-256.
     case otherPublicKey
-    /// It breaks off.
+    /// The text is cut off.
     case truncated
-    /// It is a PKCS#8 private key that OpenSSL cannot read, or it has bytes after its end.
+    /// The text is a PKCS#8 private key that OpenSSL cannot parse, or has bytes after its end.
     case damaged
-    /// It signs, and its own public half does not verify what it signed.
+    /// The public half of the key does not verify the signature of its private half.
     case probeFailed
-    /// OpenSSL could not work with it.
+    /// OpenSSL failed while it checked the key.
     case cryptography(CryptographyError)
   }
 }
@@ -218,7 +219,7 @@ extension SigningKeyError.Reason {
   private static func octal(_ mode: UInt32) -> String { "0" + String(mode & 0o777, radix: 8) }
 }
 
-/// What key IDs and team IDs have in common: exactly ten characters of `A`–`Z` and `0`–`9`.
+/// The common form of key IDs and team IDs: exactly ten characters of `A`–`Z` and `0`–`9`.
 enum AppleIdentifier {
   static let length = 10
 
@@ -236,14 +237,14 @@ enum AppleIdentifier {
   }
 }
 
-/// A key ID or team ID that Apple cannot have given out.
+/// A key ID or team ID that Apple cannot have issued.
 public struct IdentifierError: Error, Sendable, Hashable, CustomStringConvertible {
   /// "key ID" or "team ID".
   let name: String
-  /// The value given. It may be the key itself by mistake, so the error shows it only when it is short.
+  /// The given value. It may be the key itself by mistake, so the error shows it only if it is short.
   let text: String
 
-  /// One sentence that names what is wrong.
+  /// One sentence that names the problem.
   public var description: String {
     "The \(name) \(Printable.quote(text, limit: 16)) is not one: Apple's are exactly \(AppleIdentifier.length)"
       + " characters of A–Z and 0–9\(hint)."
@@ -257,7 +258,7 @@ public struct IdentifierError: Error, Sendable, Hashable, CustomStringConvertibl
   }
 }
 
-/// The ten-character identifier of Apple's for a MusicKit private key: the `kid` of a token.
+/// Apple's ten-character identifier of a MusicKit private key: the `kid` of a token.
 public struct KeyID: Sendable, Hashable, CustomStringConvertible {
   /// The ten characters.
   public let description: String
@@ -269,7 +270,7 @@ public struct KeyID: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// The ten-character identifier of Apple's for a developer team: the `iss` of a token.
+/// Apple's ten-character identifier of a developer team: the `iss` of a token.
 public struct TeamID: Sendable, Hashable, CustomStringConvertible {
   /// The ten characters.
   public let description: String

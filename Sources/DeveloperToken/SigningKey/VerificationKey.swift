@@ -5,10 +5,10 @@ import JSON
 
 /// The public half of a P-256 key, which verifies ES256 signatures.
 @safe public final class VerificationKey: @unchecked Sendable {
-  // Safe because the pointer is valid from `init` to `deinit`. Sendable because an EVP_PKEY is only read after it is
-  // made, and every verification has a context of its own.
+  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, and every
+  // verification has its own context.
 
-  /// The key's identifier, if it is known; a token's `kid` should equal it.
+  /// The identifier of the key, if known. The `kid` of a token should equal it.
   public let keyID: KeyID?
   private let pointer: OpaquePointer
 
@@ -18,9 +18,9 @@ import JSON
     self.keyID = keyID
   }
 
-  /// From an uncompressed point: the affine coordinates `x` and `y` of a JWK (RFC 7518 §6.2.1), 32 bytes each.
+  /// Creates a key from an uncompressed point: the coordinates `x` and `y` of a JWK (RFC 7518 §6.2.1), 32 bytes each.
   ///
-  /// Nil if they are not a point of P-256.
+  /// Returns nil if they are not a point of P-256.
   public convenience init?(x: Span<UInt8>, y: Span<UInt8>, keyID: KeyID? = nil) {
     guard x.count == 32, y.count == 32 else { return nil }
     var der = Self.spkiPrefix
@@ -35,7 +35,7 @@ import JSON
 
   deinit { unsafe EVP_PKEY_free(pointer) }
 
-  /// Whether the JWS says ES256 and its signature, raw and 64 bytes, is this key's (RFC 7515 §5.2).
+  /// Returns whether the JWS says ES256 and this key made its signature, 64 raw bytes (RFC 7515 §5.2).
   public func verifies(_ jws: JWS) -> Bool {
     guard jws.header?["alg"] == .string("ES256"), let signature = ECDSASignature(raw: jws.signature.span) else {
       return false
@@ -56,7 +56,7 @@ import JSON
     }
   }
 
-  /// `SubjectPublicKeyInfo` of an uncompressed P-256 point up to its coordinates (RFC 5480 §2).
+  /// The `SubjectPublicKeyInfo` of an uncompressed P-256 point up to its coordinates (RFC 5480 §2).
   private static let spkiPrefix: [UInt8] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
     0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
@@ -64,7 +64,8 @@ import JSON
 }
 
 extension VerificationKey {
-  /// The public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13); nil if the file holds no such block.
+  /// Reads the public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13). Returns nil if there is no such
+  /// block.
   ///
   /// - Throws: `SigningKeyError` if the file cannot be read, or its key is not one of P-256.
   public static func load(publicKeyFile path: String) throws(SigningKeyError) -> VerificationKey? {
