@@ -79,7 +79,7 @@ public enum RateLimits {
   /// The maximum number of clients with a limit on all of their callers. Only configured ids are stored here, at most a
   /// thousand. The table is separate, so that a flood of addresses cannot evict a total.
   static let clients = 16_384
-  /// Addresses with failed attempts; apart, for the same reason. 1 MiB.
+  /// The maximum number of addresses with failed attempts, in a separate table for the same reason. 1 MiB.
   static let failedAddresses = 65_536
 }
 

@@ -9,14 +9,14 @@ import Logging
 import ServerSettings
 import Telemetry
 
-/// Every request for a token or for the catalog passes this gate, with the policy of one generation. It identifies the
-/// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` says
+/// The gate of every request for a token or for the catalog, with the policy of one generation. It identifies the
+/// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` states
 /// what the caller may have.
 struct AccessGate: Sendable {
   let policy: AccessPolicy
-  /// The keys of identity providers that the policy names.
+  /// The keys of the identity providers in the policy.
   let keys: KeySetTable
-  /// The CAs that client certificates are verified against; nil for plain HTTP.
+  /// The CAs for client certificates; nil for plain HTTP.
   let clientAuthorities: [UInt8]?
   let service: AccessService
 
@@ -29,7 +29,7 @@ struct AccessGate: Sendable {
   /// The result, if the gate can decide at once.
   enum Admission {
     case immediate(Verdict)
-    /// Keys of identity providers have to be fetched first.
+    /// The server must first fetch keys of identity providers.
     case deferred([KeySetSource], PresentedCredentials)
   }
 
@@ -37,10 +37,10 @@ struct AccessGate: Sendable {
   struct AuthorizedCaller: Sendable {
     let caller: Principal
     let visit: AuditContext
-    /// What is left to it; nil if it has no limit.
+    /// The remaining quota of the caller; nil if it has no limit.
     let limit: ServiceLimit?
 
-    /// Tells the caller how much is left to it.
+    /// Adds the remaining quota to the response.
     func mark(_ response: inout Response) {
       guard let limit else { return }
       response.fields[.rateLimitPolicy] = caller.client.rates.policyField
@@ -59,7 +59,7 @@ struct AccessGate: Sendable {
     }
   }
 
-  /// The same for a request that had to wait: once the keys are there, or cannot be had.
+  /// Decides about a request that waited for keys, after the fetch succeeded or failed.
   func admit(_ presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource]) async
     -> Verdict
   {
@@ -95,14 +95,14 @@ struct AccessGate: Sendable {
 
   // MARK: The audit log
 
-  /// Records that a caller got what it asked for.
+  /// Records that a caller got what it requested.
   ///
-  /// - Parameter token: The developer token that it got, if it was one.
+  /// - Parameter token: The developer token in the response; nil if there is none.
   func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) {
     record(.granted, nil, admitted.caller.client.id, admitted.visit, token: token)
   }
 
-  /// Records that a caller did not get what it asked for, and says so.
+  /// Records a refusal after admission, and returns the response.
   func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
     record(.refused, denial.reason, admitted.caller.client.id, admitted.visit, origin: denial.origin)
     var response = Self.response(denial, admitted.visit)
@@ -117,8 +117,8 @@ struct AccessGate: Sendable {
     return Self.response(denial, visit)
   }
 
-  /// Writes down that a preflight request was refused: its page never sends the request itself. It counts as no decision,
-  /// because the page may not have wanted anything that needs one.
+  /// Records that a preflight request was refused, because its page then never sends the request itself. The counts
+  /// leave it out, because the page may not have wanted anything that needs a decision.
   func refusePreflight(of origin: String, _ visit: AuditContext) {
     service.audit?.write(
       AuditRecord(
@@ -133,7 +133,7 @@ struct AccessGate: Sendable {
     return response.response(id: visit.id)
   }
 
-  /// Tells an address with many bad credentials to slow down. Only failed attempts count, so a valid credential from
+  /// Returns a 429 for an address with many invalid credentials. Only failed attempts count, so a valid credential from
   /// the same address never has to wait.
   private func slowedDown(_ denial: Denial, _ visit: AuditContext) -> Denial {
     guard denial.isGuess,
@@ -159,19 +159,19 @@ struct AccessGate: Sendable {
 }
 
 extension HTTPField.Name {
-  /// draft-ietf-httpapi-ratelimit-headers.
+  /// The fields of draft-ietf-httpapi-ratelimit-headers.
   fileprivate static let rateLimit = HTTPField.Name.literal("RateLimit")
   fileprivate static let rateLimitPolicy = HTTPField.Name.literal("RateLimit-Policy")
 }
 
-/// What the audit log needs of a request, also after the request itself is gone.
+/// The facts of a request that the audit log needs, even after the request ends.
 struct AuditContext: Sendable {
   let id: RequestID
-  /// Where it came from.
+  /// The client's address.
   let address: String
   /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
   let rateLimitPrefix: String
-  /// The route's template.
+  /// The template of the route.
   let route: StaticString
 
   init(_ request: Request) {
@@ -181,23 +181,23 @@ struct AuditContext: Sendable {
     route = request.route ?? "-"
   }
 
-  /// Whether it is one of Apple's paths. Below `/v1/` the server's own refusals are never 403: apps take that for the sign
-  /// to fetch a new music user token.
+  /// Whether the path is one of Apple's. Below `/v1/`, the server's own refusals are never 403, because apps take a 403
+  /// as the sign to fetch a new music user token.
   var isOfApple: Bool { route.description.hasPrefix("/v1/") }
 }
 
-/// What access control keeps for the life of the process, even when the policy changes: the rates of callers, the keys
-/// of identity providers, the audit log, and the counts.
+/// The part of access control that lasts as long as the process, across changes of the policy: the rates of callers,
+/// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter = RateLimiter()
   let tally = AccessTally()
   let keySets: KeySets
-  /// Nil if there is no file for it, and the log is not to have lines of its level.
+  /// The audit log; nil if it has no file, and the log's level excludes its lines.
   let audit: AuditLog?
   private let logger: Logger
   private let throttle = Throttle()
 
-  /// Throws a sentence if the server cannot write the file of the audit log.
+  /// Opens the audit log. Throws a sentence if the server cannot write its file.
   init(_ settings: Settings.Audit, loops: [IOLoop], sink: LogSink, logger: Logger) throws {
     self.logger = logger
     keySets = KeySets(loops: loops, logger: logger)
@@ -211,7 +211,7 @@ final class AccessService: Sendable {
       }
   }
 
-  /// Says in the log that a caller got no token although it may have one, but not for each caller.
+  /// Logs that no token could be minted for an entitled caller, at a limited rate.
   func warn(ofFailedToken error: TokenError) {
     guard let suppressed = throttle.admit("token") else { return }
     logger.error(

@@ -5,9 +5,9 @@ import HTTPServer
 import TLS
 
 extension PresentedCredentials {
-  /// The credential and the origin of a request. A credential of a kind that the policy does not use is left out.
+  /// Reads the credential and the origin of a request. A credential of a kind that the policy does not use is left out.
   ///
-  /// - Parameter authorities: The CAs that client certificates are verified against today.
+  /// - Parameter authorities: The present CAs for client certificates.
   init(_ request: Request, to policy: AccessPolicy, authorities: [UInt8]?) {
     self.init(
       credential: policy.clients.isEmpty ? nil : Credential(request, to: policy, authorities),
@@ -16,7 +16,7 @@ extension PresentedCredentials {
 }
 
 extension PresentedCredentials.Credential {
-  /// The one credential of a request; nil if the request has no credential.
+  /// Reads the only credential of a request. Returns nil if the request has none.
   fileprivate init?(_ request: Request, to policy: AccessPolicy, _ authorities: [UInt8]?) {
     let authorization = Self.authorization(request.field("authorization"))
     let apiKey = Self.apiKey(request.field("x-api-key"))
@@ -53,8 +53,8 @@ extension PresentedCredentials.Credential {
     }
   }
 
-  /// The credentials of `Authorization`: the scheme, in any case of letters, one or more spaces, and the token (RFC 9110
-  /// §11.4, RFC 6750 §2.1).
+  /// Parses `Authorization`: the scheme, in any case of letters, one or more spaces, and the token (RFC 9110 §11.4, RFC
+  /// 6750 §2.1).
   private static func authorization(_ value: ArraySlice<UInt8>) -> PresentedCredentials.Credential {
     guard isBearer(value) else {
       return .malformed("Authorization has a scheme other than Bearer; send Authorization: Bearer KEY.")
@@ -64,7 +64,7 @@ extension PresentedCredentials.Credential {
     return .bearer(token)
   }
 
-  /// Whether the scheme is Bearer. On the way of every request with a key, hence a plain loop.
+  /// Returns whether the scheme is Bearer. Every request with a key runs this, hence a plain loop.
   private static func isBearer(_ value: ArraySlice<UInt8>) -> Bool {
     let scheme: StaticString = "bearer"
     let span = value.span
@@ -72,7 +72,7 @@ extension PresentedCredentials.Credential {
       return false
     }
     for index in 0..<scheme.utf8CodeUnitCount {
-      // Safe: a static string is there for ever, and as long as it says.
+      // Safe: a static string lives forever, and the index is below its length.
       guard unsafe span[index] | 0x20 == scheme.utf8Start[index] else { return false }
     }
     return true
@@ -80,7 +80,7 @@ extension PresentedCredentials.Credential {
 }
 
 extension PresentedCredentials.RequestOrigin {
-  /// The `Origin` field of a request (RFC 6454 §7).
+  /// Parses the `Origin` field of a request (RFC 6454 §7).
   init(_ request: Request, known policy: AccessPolicy) {
     switch request.field("origin") {
     case .absent:
@@ -97,7 +97,8 @@ extension PresentedCredentials.RequestOrigin {
         return
       }
       let text = String(decoding: value, as: UTF8.self)
-      // A browser sends it serialised. What differs from that is not from a browser, and not to be guessed at.
+      // A browser sends the serialised form. Any other form is not from a browser, and the server does not normalise
+      // it.
       if let origin = policy.writtenOrigin(text) {
         self = .present(origin)
       } else if let origin = try? Origin(text), origin.description == text {
@@ -110,7 +111,7 @@ extension PresentedCredentials.RequestOrigin {
 }
 
 extension ClientCertificate {
-  /// The names that clients can be known by.
+  /// The names of the certificate that can identify a client.
   fileprivate var subjectNames: [SubjectName] {
     uris.map(SubjectName.uri) + dnsNames.map { .dns($0.lowercased()) } + emailAddresses.map(SubjectName.email)
   }

@@ -1,16 +1,17 @@
 import Logging
 public import ServerSettings
 
-/// Checks everything that `serve` would, and starts nothing.
+/// Performs all checks of `serve`, but starts nothing.
 public struct CheckConfigCommand: Sendable {
   private let input: SettingsInput
 
-  /// The command with what the settings are read from.
+  /// Creates the command with the sources of the settings.
   public init(_ input: SettingsInput) {
     self.input = input
   }
 
-  /// One line of summary and one for each of those who may ask, on standard output; or every error, one a line, on standard error.
+  /// Returns one line of summary and one for each client on standard output, or one line for each error on standard
+  /// error.
   public func run() -> CommandResult {
     let draft = SettingsDraft(input)
     let files = draft.files.load()
@@ -27,7 +28,7 @@ public struct CheckConfigCommand: Sendable {
 }
 
 extension Settings {
-  /// Who signs, and what a server with these settings listens on.
+  /// The team, and the addresses of a server with these settings.
   var summary: String {
     let scheme = server.tls == nil ? "http" : "https"
     let address =
@@ -39,7 +40,7 @@ extension Settings {
     return "The configuration is good: team \(musickit.teamID), \(address), \(operators)."
   }
 
-  /// Why no audit log will exist; nil if there is one.
+  /// The warning that no audit log will exist; nil if there is one.
   var missingRecord: String? {
     guard log.level > .info, audit.file == nil else { return nil }
     return

@@ -5,29 +5,29 @@ import EventLoop
 import MusicSandbox
 public import ServerSettings
 
-/// Runs a server with nothing to configure: a throwaway key, an emulator in Apple Music's place, loopback only, for every
-/// page and program of this machine.
+/// Runs a server without any configuration: a temporary key, an emulator instead of Apple Music, loopback only, for
+/// every page and program of this machine.
 public struct DemoCommand: Sendable {
   private let port: UInt16
   private let host: HostFacts
 
-  /// The command; port 0 picks a free one.
+  /// Creates the command; port 0 picks a free one.
   public init(port: UInt16, host: HostFacts) {
     self.port = port
     self.host = host
   }
 
-  /// Serves until a signal ends it.
+  /// Serves until a signal ends the process.
   ///
   /// - Parameters:
-  ///   - findings: What could not be done to protect the key's memory.
-  ///   - announce: Called with what to try, once the server accepts connections.
+  ///   - findings: The failures to protect the key's memory.
+  ///   - announce: Called with instructions, once the server accepts connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
-      // A quarter of the descriptors is the emulator's.
+      // The emulator gets a quarter of the descriptors.
       let share = host.openFiles / 4
-      // Checked before anything needs a descriptor.
+      // This check precedes all work that needs a descriptor.
       _ = try settings(upstream: "http://127.0.0.1:1", openFiles: host.openFiles - share)
       let sandbox = try SandboxServer(
         SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0, openFiles: share,
@@ -37,7 +37,7 @@ public struct DemoCommand: Sendable {
         settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
-      // The demo reads no settings but its flag.
+      // The demo has only one setting, its flag.
       let application = try Application(source, addressOrigin: "The flag --port N chooses the port.")
       try application.run(reload: nil) { addresses in
         announce(Self.guide(addresses, key, sandbox: sandbox.url))

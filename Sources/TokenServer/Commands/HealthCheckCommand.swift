@@ -6,18 +6,18 @@ import HTTPTypes
 import Locks
 public import ServerSettings
 
-/// Asks a server whether it is well, for images that carry no curl.
+/// Requests the health of a server, for images without curl.
 public struct HealthCheckCommand: Sendable {
   private let url: String?
   private let input: SettingsInput
 
-  /// The command; without a URL it asks the admin listener of the settings that `input` has.
+  /// Creates the command. Without a URL, it queries the admin listener in the settings of `input`.
   public init(url: String?, input: SettingsInput) {
     self.url = url
     self.input = input
   }
 
-  /// Good if the response is 200 within `timeout`.
+  /// Returns success if the response is 200 within `timeout`.
   public func run(timeout: Duration = .seconds(5)) -> CommandResult {
     do {
       let url = try HealthCheckURL(try url ?? adminURL())
@@ -35,7 +35,7 @@ public struct HealthCheckCommand: Sendable {
     }
   }
 
-  /// The status code of the response to one request, on a loop of its own.
+  /// Returns the status code of the response to one request, which it sends on its own loop.
   ///
   /// - Throws: `SocketError` if there is no loop, `NoResponse` if there is no response.
   private static func status(of url: HealthCheckURL, within timeout: Duration) throws -> Int {
@@ -58,7 +58,7 @@ public struct HealthCheckCommand: Sendable {
       client.close()
       isDone.signal()
     }
-    // The client's timeouts bound the wait.
+    // The timeouts of the client bound this wait.
     isDone.wait()
     switch outcome.withLock({ $0 }) {
     case .success(let status)?: return status
@@ -87,9 +87,9 @@ public struct HealthCheckCommand: Sendable {
   }
 }
 
-/// The `http` URL of a health check, taken apart.
+/// The components of the `http` URL of a health check.
 struct HealthCheckURL {
-  /// Why a text is no such URL.
+  /// The reason why a text is not such a URL.
   struct Invalid: Error, Equatable {
     let description: String
   }

@@ -4,9 +4,9 @@ import DeveloperToken
 import HTTPMessages
 import ServerSettings
 
-/// Holds a developer token against Apple's rules.
+/// Checks a developer token against Apple's rules.
 public struct InspectCommand: Sendable {
-  /// What is read of a token at most, in bytes: more than any has, so that the inspector itself can say it is too long.
+  /// The maximum input in bytes. It exceeds every token, so that the inspector itself can report an overlong one.
   static let inputLimit = 65_536
 
   private let token: String?
@@ -14,7 +14,7 @@ public struct InspectCommand: Sendable {
   private let origin: String?
   private let isJSON: Bool
 
-  /// The command with what its flags say; without a token it reads one from standard input.
+  /// Creates the command with the values of its flags. Without a token, it reads one from standard input.
   public init(token: String?, keyFile: String?, origin: String?, isJSON: Bool) {
     self.token = token
     self.keyFile = keyFile
@@ -22,10 +22,10 @@ public struct InspectCommand: Sendable {
     self.isJSON = isJSON
   }
 
-  /// What there is to say about the token.
+  /// Inspects the token and returns the report.
   ///
   /// - Parameters:
-  ///   - input: The descriptor to read the token from if there was none.
+  ///   - input: The descriptor to read the token from if no flag supplies one.
   ///   - now: The time in seconds since 1970.
   public func run(input: Int32, now: Int) -> CommandResult {
     do {
@@ -47,7 +47,7 @@ public struct InspectCommand: Sendable {
     }
   }
 
-  /// The key of `file`, public or private, and what there is to say about the file.
+  /// Returns the key of `file`, public or private, and the findings about the file.
   private static func key(
     _ file: String, for inspection: Inspection
   ) throws(SigningKeyError) -> (key: VerificationKey, findings: [String]) {
@@ -56,7 +56,7 @@ public struct InspectCommand: Sendable {
     return (key.verificationKey, key.findings.map(\.description))
   }
 
-  /// If the file's name does not tell the key ID, the one in the token is believed.
+  /// Reads a private key. If the file's name has no key ID, the function uses that of the token.
   private static func signingKey(_ file: String, for inspection: Inspection) throws(SigningKeyError) -> SigningKey {
     do {
       return try SigningKey.load(file: file, keyID: nil)
@@ -71,7 +71,7 @@ public struct InspectCommand: Sendable {
   }
 }
 
-/// An inspection as `inspect` prints it.
+/// The output of `inspect` for an inspection.
 struct InspectionReport {
   private let inspection: Inspection
   private let now: Int
@@ -81,7 +81,7 @@ struct InspectionReport {
     self.now = now
   }
 
-  /// For people: what the token says, then each check, then the verdict.
+  /// The report for people: the content of the token, then each check, then the verdict.
   var lines: [String] {
     var lines: [String] = []
     for (name, value) in members {
@@ -94,7 +94,7 @@ struct InspectionReport {
     return lines + ["", verdict]
   }
 
-  /// Apple alone knows which keys of which teams it accepts.
+  /// The verdict. Only Apple knows which keys of which teams it accepts.
   private var verdict: String {
     guard inspection.isAcceptable else { return "Apple would refuse it." }
     let isSigned = inspection.checks.contains { $0.rule == "signature" && $0.verdict == .pass }
@@ -103,7 +103,7 @@ struct InspectionReport {
       : "The token is well-formed. The signature is not verified, because no key was given: --key-file names one."
   }
 
-  /// For programs.
+  /// The report for programs.
   var json: String {
     let checks = inspection.checks.map { check in
       JSONText.object([
@@ -115,7 +115,7 @@ struct InspectionReport {
       [("acceptable", "\(inspection.isAcceptable)")] + members + [("checks", JSONText.array(checks))])
   }
 
-  /// What the token says, in JSON, under the names that it has there.
+  /// The content of the token in JSON, under the names in the token.
   private var members: [(name: String, value: String?)] {
     [
       ("alg", inspection.algorithm.map(Self.text)), ("kid", inspection.keyID.map(Self.text)),
@@ -127,7 +127,7 @@ struct InspectionReport {
 
   private static func text(_ bytes: ByteString) -> String { JSONText.string(bytes.text) }
 
-  /// How far `time` is from now: `in 12 h`, `3 d ago`. Any number may stand in a token.
+  /// Returns the distance of `time` from now: `in 12 h`, `3 d ago`. A token may contain any number.
   private func distance(to time: Int) -> String {
     let (difference, overflow) = time.subtractingReportingOverflow(now)
     guard !overflow else { return "far away" }

@@ -13,7 +13,7 @@ public struct MintCommand: Sendable {
   private let origins: [String]
   private let isJSON: Bool
 
-  /// The command with what its flags say.
+  /// Creates the command with the values of its flags.
   public init(keyFile: String, teamID: String, keyID: String?, ttl: String?, origins: [String], isJSON: Bool) {
     self.keyFile = keyFile
     self.teamID = teamID
@@ -47,7 +47,7 @@ public struct MintCommand: Sendable {
     }
   }
 
-  /// The error's sentence, with the flag in place of the setting that a server would need.
+  /// Returns the sentence of the error, with the flag instead of the setting of a server.
   private static func sentence(_ error: SigningKeyError) -> String {
     "\(error)".replacing("(musickit.keyID)", with: "(--key-id)")
   }
@@ -70,9 +70,10 @@ public struct MintCommand: Sendable {
   }
 }
 
-/// A private key on the command line, where every user of the machine can see it and the shell's history keeps it.
+/// The check for a private key on the command line, which every user of the machine can see and the shell's history
+/// keeps.
 public enum MisplacedKey {
-  /// Why `arguments` are refused, without a word of them; nil if none of them is a key.
+  /// Returns the refusal of `arguments`, which quotes none of them; nil if none of them is a key.
   public static func refusal(of arguments: some Sequence<String>) -> CommandResult? {
     guard arguments.contains(where: looksLikeKey) else { return nil }
     return CommandResult(
@@ -84,18 +85,18 @@ public enum MisplacedKey {
   }
 }
 
-/// Makes an API key.
+/// Generates an API key.
 public struct NewAPIKeyCommand: Sendable {
   private let isJSON: Bool
 
-  /// The command with what its flags say.
+  /// Creates the command with the value of its flag.
   public init(isJSON: Bool) { self.isJSON = isJSON }
 
-  /// The key and its SHA-256 on standard output, and for people on standard error what to do with each.
+  /// Returns the key and its SHA-256 for standard output, and for standard error the instructions for each.
   public func run() -> CommandResult {
     do {
       let key = try APIKey.generate()
-      // The one place where a key becomes text: it is about to be printed, and nothing else is left of it.
+      // Only here a key becomes text, because the program is about to print it and keeps no copy.
       let text = key.withBytes { bytes in String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self) }
       let sha256 = key.digest.hexadecimal
       return isJSON ? Self.document(text, sha256) : Self.lines(text, sha256)

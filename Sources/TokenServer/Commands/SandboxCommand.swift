@@ -10,51 +10,51 @@ import Telemetry
 
 /// Runs the Apple Music emulator by itself, for testing other clients.
 public struct SandboxCommand: Sendable {
-  /// What its flags say.
+  /// The values of the command's flags.
   public struct Options: Sendable {
     /// The port of 127.0.0.1; 0 picks a free one.
     public var port: UInt16 = 8082
     /// The key whose tokens the emulator accepts; nil to generate a key.
     public var keyFile: String?
-    /// Its ID, if the file's name does not say it.
+    /// The key ID, if the file's name does not contain it.
     public var keyID: String?
-    /// The team of good tokens.
+    /// The team whose tokens the emulator accepts.
     public var teamID = "DEMOTEAM01"
     /// Whether to serve HTTPS, with HTTP/2.
     public var isSecure = false
-    /// Where to write the certificate that clients have to trust; nil for a file of its own.
+    /// The path for the certificate that clients must trust; nil for a temporary file.
     public var certificateFile: String?
-    /// Whether the certificate is to be for another host.
+    /// Whether the certificate is for another host.
     public var hasWrongCertificate = false
-    /// Requests a second before the team gets 429; nil for any number.
+    /// The number of requests per second before the team gets 429; nil for no limit.
     public var rate: Int?
     /// The limit before the team gets 429, as in `fixed-window:20/1s`.
     public var limit: String?
-    /// What a 429 of it says about when to come back: `none`, `seconds` or `date`.
+    /// The form of `Retry-After` in a 429: `none`, `seconds` or `date`.
     public var retryAfter = "none"
-    /// The time before each response, as in `100ms`; nil for none.
+    /// The delay before each response, as in `100ms`; nil for none.
     public var latency: String?
-    /// Faults of every request, as in `delay=1s,status=503`.
+    /// The faults of every request, as in `delay=1s,status=503`.
     public var faults: String?
-    /// Seconds by which its clock is ahead.
+    /// The number of seconds by which the emulator's clock is ahead.
     public var clockSkew = 0
-    /// What responses say about caching: `etag`, `max-age`, `both`, `none` or `mixed`.
+    /// The caching fields of responses: `etag`, `max-age`, `both`, `none` or `mixed`.
     public var cacheFields = "mixed"
 
-    /// The defaults.
+    /// Creates the defaults.
     public init() {}
   }
 
   private let options: Options
 
-  /// The command.
+  /// Creates the command.
   public init(_ options: Options) {
     self.options = options
   }
 
-  /// Serves until a signal ends it.
+  /// Serves until a signal ends the process.
   ///
-  /// - Parameter announce: Called with what to try, once it accepts connections.
+  /// - Parameter announce: Called with instructions, once the emulator accepts connections.
   public func run(announce: ([String]) -> Void) -> CommandResult {
     do {
       let (key, notes) = try signingKey()
@@ -75,7 +75,7 @@ public struct SandboxCommand: Sendable {
     }
   }
 
-  /// A flag whose value means nothing: a sentence.
+  /// The error of an invalid flag value: a sentence.
   private struct FlagError: Error {
     let description: String
 
@@ -150,7 +150,7 @@ public struct SandboxCommand: Sendable {
   }
 }
 
-/// The emulator's certificate, in files while they are needed.
+/// The emulator's certificate, in temporary files.
 struct SandboxCertificate {
   let context: TLSContext
   let notes: [String]
@@ -189,11 +189,11 @@ struct SandboxServer {
   private let loop: IOLoop
   private let scheme: String
 
-  /// Listens, on a loop of its own.
+  /// Listens on its own loop.
   ///
   /// - Parameters:
-  ///   - port: 0 picks a free one.
-  ///   - openFiles: The descriptors that it may have open, and no fewer than `leastOpenFiles`.
+  ///   - port: The port; 0 picks a free one.
+  ///   - openFiles: The maximum number of open descriptors, at least `leastOpenFiles`.
   /// - Throws: A sentence.
   init(
     _ options: SandboxOptions, port: UInt16, openFiles: Int, certificate: SandboxCertificate? = nil,
@@ -211,30 +211,30 @@ struct SandboxServer {
     configuration.tls = certificate?.context
     configuration.speaksHTTP2 = true
     configuration.limits.connections = min(configuration.limits.connections, openFiles - Self.ownFiles)
-    // All of its callers are on this machine, and may well be one.
+    // All callers are on this machine, and may all be one process.
     configuration.limits.connectionsPerAddress = configuration.limits.connections
-    // A fault may delay a response for as long as a test likes.
+    // A fault may delay a response for as long as a test needs.
     configuration.limits.work = .seconds(3600)
     scheme = certificate == nil ? "http" : "https"
     server = try Server(configuration, router: Sandbox(options).router, loops: [loop])
   }
 
-  /// Its loop's poller and pipe, its listener, Dispatch's, and what is open for a moment.
+  /// The descriptors of the loop's poller and pipe, the listener and Dispatch, and those that are open briefly.
   private static let ownFiles = 10
-  /// These, and a few connections.
+  /// The descriptors above, and a few connections.
   static let leastOpenFiles = ownFiles + 6
 
-  /// Where it listens.
+  /// The URL of the listener.
   var url: String { server.addresses.first.map { "\(scheme)://\($0)" } ?? "" }
 
-  /// Answers what has arrived, and ends.
+  /// Answers the requests that have arrived, and then stops.
   func stop() {
     server.drain(timeout: .seconds(1))
     loop.stopAndWait()
   }
 }
 
-/// Listens to nothing.
+/// An observer that ignores all events.
 struct SilentObserver: ExchangeObserver {
   let recordsExchanges = false
 

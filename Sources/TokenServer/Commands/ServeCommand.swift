@@ -6,23 +6,23 @@ public import ServerSettings
 public struct ServeCommand: Sendable {
   private let input: SettingsInput
 
-  /// The command with what the settings are read from.
+  /// Creates the command with the sources of the settings.
   public init(_ input: SettingsInput) {
     self.input = input
   }
 
-  /// Serves until a signal ends it; or says what is wrong with the configuration.
+  /// Serves until a signal ends the process, or returns the errors of the configuration.
   ///
   /// - Parameters:
-  ///   - findings: What could not be done to protect the key's memory.
+  ///   - findings: The failures to protect the key's memory.
   ///   - announce: Called with a line for each listener, once they accept connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
       let input = input
       let load: Reloader.Load = { () throws(InvalidSettings) in try Settings.load(input) }
-      // Looked at before they are read: a change in between is a reason to read them again.
+      // The fingerprints come before the contents, so a change in between causes another reload.
       var files = FileFingerprints([input.configurationFile].compactMap { $0 })
-      // Settings may come from a pipe, which takes as long as its writer likes.
+      // Settings may come from a pipe, which can take any time.
       ProcessSignals.endAtOnce()
       let loaded = try load()
       ProcessSignals.hold()
@@ -40,25 +40,25 @@ public struct ServeCommand: Sendable {
 }
 
 extension Application.Addresses {
-  /// One for each listener.
+  /// One line for each listener.
   var lines: [String] {
     `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }
   }
 
-  /// `https://127.0.0.1:8080`, or `unix:/run/server.sock`.
+  /// Returns `https://127.0.0.1:8080`, or `unix:/run/server.sock`.
   func url(_ address: SocketAddress) -> String {
     guard case .ip = address else { return "\(address)" }
     return "\(isSecure ? "https" : "http")://\(address)"
   }
 }
 
-/// What a command has to say, and with which status it ends.
+/// The output of a command, and its exit status.
 public struct CommandResult: Sendable, Equatable {
-  /// The exit statuses of the program (sysexits.h has the last two).
+  /// The exit statuses of the program. The last two are from sysexits.h.
   public enum Status: Int32, Sendable {
-    /// All is well.
+    /// The command succeeded.
     case good = 0
-    /// What was checked is not as it should be.
+    /// The check or the operation failed.
     case failed = 1
     /// The command line is wrong.
     case usage = 64
@@ -66,14 +66,14 @@ public struct CommandResult: Sendable, Equatable {
     case configuration = 78
   }
 
-  /// How the program ends.
+  /// The exit status.
   public var status: Status
-  /// Lines for standard output: what was asked for, and nothing else.
+  /// The lines for standard output: only the requested result.
   public var output: [String]
-  /// Lines for standard error: diagnostics, a sentence each.
+  /// The lines for standard error: diagnostics, a sentence each.
   public var diagnostics: [String]
 
-  /// A result as given.
+  /// Creates a result.
   public init(_ status: Status, output: [String] = [], diagnostics: [String] = []) {
     self.status = status
     self.output = output
@@ -81,9 +81,9 @@ public struct CommandResult: Sendable, Equatable {
   }
 }
 
-/// Writes JSON (RFC 8259) whose members stay in the order in which they are given.
+/// Writes JSON (RFC 8259) and keeps the order of members.
 enum JSONText {
-  /// A string, quoted; what is not printable ASCII is escaped, so that the text is safe on any terminal.
+  /// Returns a quoted string. All characters except printable ASCII are escaped, so the text is safe on any terminal.
   static func string(_ text: String) -> String {
     var json = "\""
     for unit in text.utf16 {
@@ -98,12 +98,12 @@ enum JSONText {
     return json + "\""
   }
 
-  /// An array of values that are JSON already.
+  /// Returns an array of values that are JSON already.
   static func array(_ values: [String]) -> String {
     "[" + values.joined(separator: ",") + "]"
   }
 
-  /// An object of members whose values are JSON already; one without a value is left out.
+  /// Returns an object of members with values that are JSON already, and leaves out members without a value.
   static func object(_ members: [(name: String, value: String?)]) -> String {
     "{" + members.compactMap { member in member.value.map { "\(string(member.name)):\($0)" } }.joined(separator: ",")
       + "}"

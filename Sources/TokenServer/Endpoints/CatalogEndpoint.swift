@@ -10,11 +10,11 @@ import HTTPTypes
 import Telemetry
 import UpstreamAdmission
 
-/// Everything under `/v1/`: Apple's responses, fetched with a developer token that no caller sees.
+/// The endpoint for all paths under `/v1/`: Apple's responses, fetched with a developer token that no caller sees.
 struct CatalogEndpoint: Sendable {
   let service: CatalogService
   let gate: AccessGate
-  /// Whether `/v1/me` is forwarded.
+  /// Whether the server forwards `/v1/me`.
   let allowsMe: Bool
 
   var route: Route {
@@ -26,8 +26,8 @@ struct CatalogEndpoint: Sendable {
       + (allowsMe ? CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) } : [])
   }
 
-  /// Path and method come first, whose cost is bounded; then identity, rate and permission; and only for a caller who
-  /// has them the query and the fields.
+  /// Responds to a request. The order of checks is path and method, with bounded cost, then identity, rate, permission.
+  /// The query and the fields are parsed only for a permitted caller.
   private func reply(to request: Request) -> Reply {
     do throws(ErrorResponse) {
       let path = try path(of: request)
@@ -60,7 +60,7 @@ struct CatalogEndpoint: Sendable {
         try call(method, path, of: request)
       }
     case .deferred(let sources, let presented):
-      // The request is not there any more when the keys have come.
+      // The request no longer exists when the keys arrive.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       return .deferred { context in
         let verdict = await gate.admit(presented, visit, afterKeysOf: sources)
@@ -137,18 +137,18 @@ struct CatalogEndpoint: Sendable {
       case .response(let response): response
       case .failure(let error): error.response(id: admitted.visit.id)
       case .cancelled:
-        // The caller is gone, so it does not read this response.
+        // The caller is gone and does not read this response.
         ErrorResponse(.internalError, "The request was given up.", closesConnection: true).response(
           id: admitted.visit.id)
       }
-    // A response that any cache may keep must not tell everyone one caller's limit.
+    // A response that any cache may store must not contain one caller's limit.
     if !gate.policy.catalogIsPublic { admitted.mark(&response) }
     return response
   }
 }
 
 extension CatalogCall {
-  /// Takes from a request what may go along.
+  /// Copies the parts of a request that the server may forward.
   fileprivate init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy
   ) throws(ErrorResponse) {
@@ -176,7 +176,7 @@ extension CatalogCall {
   }
 }
 
-/// A caller's fields, as the header policy asks for them.
+/// The fields of a caller's request, for the header policy.
 private struct CallerFields: RequestFields {
   let request: Request
 
@@ -190,7 +190,7 @@ private struct CallerFields: RequestFields {
 }
 
 extension RequestHead.Method {
-  /// The method as it is sent on, if it is ever.
+  /// The method for the upstream; nil if the server never forwards it.
   fileprivate var forwarded: HTTPRequest.Method? {
     switch self {
     case .get: .get

@@ -4,17 +4,17 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 
-/// Cross-origin resource sharing (the Fetch standard, §3.3), from the same policy that gives tokens.
+/// Cross-origin resource sharing (the Fetch standard, §3.3), by the same policy as for tokens.
 struct CrossOrigin: Sendable {
   let policy: AccessPolicy
-  /// Called with the origin of each preflight request that is refused, or `null`.
+  /// Called for each refused preflight request, with its origin or `null`.
   var refused: @Sendable (_ origin: String, Request) -> Void = { _, _ in }
 
-  /// The one field of a request that `finish` needs, preflight requests aside, which never wait.
+  /// The only field that `finish` needs of a request, except for preflight requests, which never wait.
   static let field: StaticString = "origin"
 
-  /// Adds what lets a page of an allowed origin read the response, whatever it is: a page that may not read an error
-  /// sees a failure of the network instead.
+  /// Adds the fields that let a page of an allowed origin read the response. Errors get them too: otherwise the page
+  /// would see a network failure instead.
   func finish(_ response: inout Response, _ request: Request) {
     // The response depends on Origin even if the request has no Origin. Prepared fields already contain Vary.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }

@@ -9,32 +9,32 @@ import HTTPServer
 import HTTPTypes
 import Locks
 
-/// Whether the process lives, and whether it can do its job.
+/// The endpoints for liveness and readiness.
 final class Health: Sendable {
   private let draining = Locked(false)
 
-  /// From now on `/readyz` says no, so that no new requests are sent here.
+  /// Makes `/readyz` report that the server is not ready, so that load balancers send no new requests.
   func beginDrain() {
     draining.withLock { $0 = true }
   }
 
   private var isDraining: Bool { draining.withLock { $0 } }
 
-  /// `/healthz`: local, touches nothing.
+  /// The route `/healthz`, which responds without any check.
   var liveness: Route {
     Route("/healthz", [.get { _ in Self.response(.ok, #"{"status":"ok"}"#) }])
   }
 
-  /// What a generation of settings has to do its job with.
+  /// The parts of a generation of settings that readiness depends on.
   struct Job: Sendable {
     let minter: TokenMinter
-    /// Nil if it is turned off.
+    /// The catalog service; nil if it is turned off.
     let catalog: CatalogService?
-    /// Nil if no keys of identity providers are fetched.
+    /// The key sets; nil if none of them are fetched.
     let keySets: KeySets?
   }
 
-  /// The public `/readyz`: the verdict alone.
+  /// Returns the public route `/readyz`, which has only the verdict.
   func readiness(_ job: Job) -> Route {
     Route(
       "/readyz",
@@ -46,7 +46,7 @@ final class Health: Sendable {
       ])
   }
 
-  /// The operators' `/readyz`: an entry for each check.
+  /// Returns the admin route `/readyz`, with an entry for each check.
   func detailedReadiness(_ job: Job) -> Route {
     Route(
       "/readyz",
@@ -84,7 +84,7 @@ final class Health: Sendable {
   ])
 }
 
-/// What a readiness check found.
+/// The results of all readiness checks.
 struct ReadinessReport {
   struct Check {
     let name: String
@@ -94,7 +94,7 @@ struct ReadinessReport {
 
   enum Result: String {
     case good = "ok"
-    /// Something is wrong that another replica would not do better: no reason to send requests elsewhere.
+    /// Something is wrong, but another replica would have the same problem, so requests should not go elsewhere.
     case degraded
     case failed
   }
@@ -124,7 +124,8 @@ struct ReadinessReport {
 }
 
 extension ReadinessReport.Check {
-  /// The identity providers whose keys are fetched. Those of JWTs alone wait, and another replica would not do better.
+  /// Checks the identity providers whose keys the server fetches. Only requests with JWTs depend on them, and another
+  /// replica would have the same problem.
   fileprivate init(_ counts: KeySetCounts) {
     name = "identityProviders"
     if counts.missing > 0 {
@@ -134,7 +135,7 @@ extension ReadinessReport.Check {
     }
   }
 
-  /// Apple Music, as the last requests found it.
+  /// Checks Apple Music, by the results of the last requests.
   fileprivate init(_ status: CatalogStatus) {
     name = "appleMusic"
     if status.isTokenRejected {
@@ -146,7 +147,7 @@ extension ReadinessReport.Check {
     }
   }
 
-  /// The team's quota at Apple Music. Another replica would have the same.
+  /// Checks the team's quota at Apple Music, which all replicas share.
   fileprivate init(quotaOf status: CatalogStatus) {
     name = "appleMusicQuota"
     let pace = status.rate.map { "about \($0.paceText) requests a second" }

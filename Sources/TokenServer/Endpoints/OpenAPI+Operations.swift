@@ -1,22 +1,22 @@
 import HTTPMessages
 
-/// What `/openapi.json` says of each operation.
+/// The description of each operation in `/openapi.json`.
 extension OpenAPI {
-  /// What is particular about an operation.
+  /// The properties of an operation.
   struct Operation {
     var summary: String
-    /// Parameters of the query, each a JSON object.
+    /// The parameters of the query, each a JSON object.
     var query: [String] = []
-    /// The content that it takes, by the name of its schema.
+    /// The schema of the request content; nil if the operation has none.
     var content: String?
-    /// The names of components that answer well, by status.
+    /// The components of successful responses, by status.
     var responses = ["200": "Resource"]
-    /// The statuses of refusals that are usual there.
+    /// The usual statuses of refusals.
     var refusals: [String] = []
-    /// Whether it needs a credential where the server knows any.
+    /// Whether the operation never needs a credential.
     var isForEverybody = false
 
-    /// The operation object.
+    /// Returns the operation object.
     func json(_ method: String, _ path: String, _ facts: Facts) -> String {
       let refusals = self.refusals + (facts.checksHosts ? ["421"] : []) + ["default"]
       let documented = responses.sorted { $0.key < $1.key }.map { ($0.key, Self.reference("responses", $0.value)) }
@@ -42,7 +42,7 @@ extension OpenAPI {
       JSONText.object([("$ref", JSONText.string("#/components/\(kind)/\(name)"))])
     }
 
-    /// Those that the components describe.
+    /// The parameters that the components describe.
     private static let parameterNames = ["storefront", "type", "id", "relationship", "view", "path"]
 
     private static func pathParameters(of path: String) -> [String] {
@@ -54,13 +54,13 @@ extension OpenAPI {
       }
     }
 
-    /// `V1CatalogStorefront` of `/v1/catalog/{storefront}`: every path has one of its own.
+    /// Returns `V1CatalogStorefront` for `/v1/catalog/{storefront}`, which is unique for each path.
     private static func identifier(of path: String) -> String {
       path.split { !$0.isLetter && !$0.isNumber }.map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
     }
   }
 
-  /// What is known of an operation; of one that is new, that it is there.
+  /// Returns the description of an operation, for a new one without details.
   static func description(of method: String, at path: String) -> Operation {
     switch (method, path) {
     case ("get", "/token"):
@@ -126,7 +126,7 @@ extension OpenAPI {
     }
   }
 
-  /// The parameters that Apple asks for. Others, such as `include` and `l`, go to Apple as well.
+  /// Returns the parameters that Apple documents as usual. The server also forwards others, such as `include` and `l`.
   private static func query(of path: String) -> [String] {
     switch path {
     case "/v1/catalog/{storefront}":
@@ -183,7 +183,7 @@ extension OpenAPI {
 }
 
 extension OpenAPI {
-  /// What operations refer to.
+  /// Returns the components that operations refer to.
   static func components(_ facts: Facts) -> String {
     let schemes = facts.schemes
     return JSONText.object([
@@ -192,7 +192,7 @@ extension OpenAPI {
     ])
   }
 
-  /// By the name that each has in a path.
+  /// The path parameters, by their names in a path.
   private static let parameters = #"""
     {
       "storefront": { "name": "storefront", "in": "path", "required": true, "description": "A storefront's code.",

@@ -5,15 +5,17 @@ import HTTPServer
 import HTTPTypes
 import ServerSettings
 
-/// `/openapi.json`: what the public listener serves with the settings in force, for people and for tools.
+/// The document at `/openapi.json`: the API of the public listener under the present settings, for people and tools.
 ///
-/// Its paths are the patterns of the router's own routes, so none can be left out: one that ``description(of:)`` says
-/// nothing of is there without details.
+/// Its paths are the patterns of the router's own routes, so none can be missing. A path that ``description(of:at:)``
+/// does not know appears without details.
 struct OpenAPI: Sendable {
   /// The document, in UTF-8.
   let document: [UInt8]
 
-  /// - Parameter patterns: Those of all other routes of the listener.
+  /// Creates the document.
+  ///
+  /// - Parameter patterns: The patterns of all other routes of the listener.
   init(_ patterns: [RoutePattern], of settings: Settings) {
     let facts = Facts(settings)
     let paths = (patterns + [RoutePattern(Self.path.description)]).map { pattern in
@@ -32,7 +34,7 @@ struct OpenAPI: Sendable {
     let response = Response(
       .ok,
       fields: [
-        // The settings that it tells of may change with a reload.
+        // The settings in the document may change with a reload.
         .contentType: "application/json", .cacheControl: "public, max-age=60", .xContentTypeOptions: "nosniff",
       ], body: document)
     return Route(Self.path, [.get { _ in response }])
@@ -55,12 +57,12 @@ struct OpenAPI: Sendable {
 }
 
 extension OpenAPI {
-  /// What of the settings the document tells.
+  /// The facts of the settings that the document contains.
   struct Facts {
-    /// The most that any caller may ask for as a token's lifetime, and the default, in seconds.
+    /// The maximum lifetime of a token for any caller, and the default, in seconds.
     let maximumTTL: Int
     let defaultTTL: Int
-    /// Whether some callers get in without a credential: by their origin, or as anonymous.
+    /// Whether some callers need no credential: those known by their origin, or anonymous ones.
     let servesWithoutCredential: Bool
     let knowsAPIKeys: Bool
     let knowsJWTs: Bool
@@ -87,7 +89,7 @@ extension OpenAPI {
       checksHosts = settings.publicHosts != nil
     }
 
-    /// The schemes of the credentials that some client has, with their definitions.
+    /// The schemes of the credentials that the server accepts, with their definitions.
     var schemes: [(name: String, value: String?)] {
       let bearer = [knowsAPIKeys ? "an API key" : nil, knowsJWTs ? "a JSON Web Token of an identity provider" : nil]
         .compactMap { $0 }.joined(separator: ", or ")
@@ -106,7 +108,7 @@ extension OpenAPI {
       ].filter { $0.value != nil }
     }
 
-    /// The alternatives of a request that wants something.
+    /// The alternative credentials of a request that needs permission.
     var security: String {
       JSONText.array((servesWithoutCredential ? ["{}"] : []) + schemes.map { "{\(JSONText.string($0.name)):[]}" })
     }
@@ -114,7 +116,7 @@ extension OpenAPI {
 }
 
 extension RequestHead.Method {
-  /// The method as a path item of OpenAPI has it; nil for what every path has.
+  /// The method as in a path item of OpenAPI; nil for methods that every path supports.
   fileprivate var openAPIName: String? {
     switch self {
     case .get: "get"

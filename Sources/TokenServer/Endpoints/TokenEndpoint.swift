@@ -9,11 +9,11 @@ import HTTPTypes
 import JSON
 import Telemetry
 
-/// `GET` and `POST /token`: a developer token for a caller that may have one.
+/// The endpoint `GET` and `POST /token`: a developer token for a caller that may have one.
 struct TokenEndpoint: Sendable {
   let minter: TokenMinter
   let gate: AccessGate
-  /// Longest body of a `POST`, in bytes.
+  /// The maximum length of a `POST` body in bytes.
   let bodyLimit: Int
 
   var route: Route {
@@ -25,7 +25,8 @@ struct TokenEndpoint: Sendable {
       ])
   }
 
-  /// Identity and rate come first, then permission; and only for a caller who has it the query and the content.
+  /// Responds to a request. The order of checks is identity, rate, permission. The query and the content are parsed
+  /// only for a permitted caller.
   private func reply(to request: Request) -> Reply {
     let visit = AuditContext(request)
     return switch gate.admit(request, visit) {
@@ -35,7 +36,7 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  /// The same for a request whose content is still to come.
+  /// Decides about a request before its content arrives.
   private func judge(_ request: Request) -> HeadReply {
     let visit = AuditContext(request)
     let wish = Wish(request).copied()
@@ -94,7 +95,7 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  /// What a head asks for, not yet parsed.
+  /// The request in a head, not parsed.
   private struct Wish {
     private(set) var query: ArraySlice<UInt8>
     let form: TokenResponse.Form
@@ -104,7 +105,7 @@ struct TokenEndpoint: Sendable {
       form = TokenResponse.Form(accept: request)
     }
 
-    /// The same in memory of its own, for a wait: a slice keeps the whole head.
+    /// Returns a copy in its own memory, to hold while the request waits: a slice keeps the whole head.
     func copied() -> Wish {
       var copy = self
       copy.query = Array(query)[...]
@@ -113,7 +114,7 @@ struct TokenEndpoint: Sendable {
   }
 
   private static func origins(_ parameters: TokenParameters) throws(ErrorResponse) -> [Origin] {
-    // Before any of them is parsed: a body may hold tens of thousands.
+    // This check precedes the parsing, because a body may contain tens of thousands of origins.
     guard parameters.origins.count <= TokenMinter.maximumOrigins else {
       throw ErrorResponse(.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins))
     }
@@ -126,7 +127,7 @@ struct TokenEndpoint: Sendable {
 }
 
 extension ErrorResponse {
-  /// A token that cannot be minted: the caller's error or the server's.
+  /// Creates the response to a failure to mint, which is the caller's error or the server's.
   fileprivate init(_ error: TokenError) {
     switch error {
     case .ttlTooShort, .ttlTooLong, .tooManyOrigins: self.init(.invalidParameter, "\(error)")
@@ -143,25 +144,25 @@ extension AuditRecord.Token {
   }
 }
 
-/// What a request for a token asks for: the same as a query and as a JSON object.
+/// The parameters of a request for a token, from a query or a JSON object.
 struct TokenParameters: Equatable {
-  /// Lifetime in seconds; nil for the default.
+  /// The lifetime in seconds; nil for the default.
   var ttl: Int?
-  /// Origins that the token is to be bound to, as they were written.
+  /// The origins for the token, as the caller wrote them.
   var origins: [ByteString] = []
 
-  /// Most values in the content: a few times as many as there may be origins.
+  /// The maximum number of JSON values in the content: a few times the maximum number of origins.
   private static let mostValues = 256
 
   private static let hint = "The parameters are ttl (seconds) and origin."
 
-  /// Reads `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated.
+  /// Parses `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated.
   ///
-  /// Throws for an unknown parameter: a misspelt `origin` would give a token that works everywhere.
+  /// Throws for an unknown parameter, because a misspelt `origin` would produce a token that works everywhere.
   init(query: some Collection<UInt8>) throws(ErrorResponse) {
     for pair in query.split(separator: UInt8(ascii: "&")) {
       let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      // A name alone has an empty value.
+      // A name without a value has an empty value.
       guard let name = PercentEncoding.decode(parts[0]), let value = PercentEncoding.decode(parts.dropFirst().joined())
       else { throw ErrorResponse(.malformedRequest, "The query has a percent sign without two hexadecimal digits.") }
       if name.elementsEqual("ttl".utf8) {
@@ -174,7 +175,7 @@ struct TokenParameters: Equatable {
     }
   }
 
-  /// Reads the query, and in its place or beside it a JSON object, which may be left out.
+  /// Parses the query and an optional JSON object; both may have parameters.
   init(query: some Collection<UInt8>, body: [UInt8]) throws(ErrorResponse) {
     try self.init(query: query)
     guard !body.isEmpty else { return }
@@ -196,7 +197,7 @@ struct TokenParameters: Equatable {
     case ("ttl", _): throw ErrorResponse(.invalidParameter, "ttl must be a number of seconds.")
     case ("origin", .string(let origin)): origins.append(origin)
     case ("origin", .array(let list)):
-      // A token without the claim works everywhere: an empty list must not ask for that.
+      // A token without the claim works everywhere, so an empty list must not produce one.
       guard !list.isEmpty else { throw ErrorResponse(.invalidParameter, "origin is empty; leave it out instead.") }
       for element in list {
         guard case .string(let origin) = element else { throw Self.originShape }
@@ -207,8 +208,8 @@ struct TokenParameters: Equatable {
     }
   }
 
-  /// A JSON number without its empty fraction: 3600.0 is an integer too (JSON Schema 2020-12 §6.1.1), and languages
-  /// with one kind of number write it so.
+  /// Returns a JSON number without an empty fraction. 3600.0 is an integer too (JSON Schema 2020-12 §6.1.1), and
+  /// languages with only one kind of number write it so.
   private static func wholeNumber(_ text: String) -> String? {
     Double(text).flatMap { Int(exactly: $0) }.map(String.init)
   }
@@ -224,7 +225,7 @@ struct TokenParameters: Equatable {
   }
 
   private static func unknown(_ name: ByteString) -> ErrorResponse {
-    // What came from outside goes back only as JSON text, and not at length.
+    // The response quotes text from the request only as a JSON string, and shortened.
     ErrorResponse(.invalidParameter, "There is no parameter named \(Printable.quote(name, limit: 40)). \(hint)")
   }
 

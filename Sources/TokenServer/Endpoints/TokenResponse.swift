@@ -5,19 +5,19 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 
-/// A developer token as `/token` hands it out.
+/// The response of `/token` with a developer token.
 struct TokenResponse {
   let token: MintedToken
   let now: Int
   let form: Form
 
-  /// How the caller would like it (RFC 9110 §12.5.1).
+  /// The form of the response that the caller prefers (RFC 9110 §12.5.1).
   enum Form {
     /// An object with the token and its times.
     case json
-    /// The token alone, as `application/jwt`.
+    /// Only the token, as `application/jwt`.
     case jwt
-    /// The token alone, as `text/plain`.
+    /// Only the token, as `text/plain`.
     case text
   }
 
@@ -39,7 +39,7 @@ struct TokenResponse {
   private static let jwt = fields("application/jwt")
   private static let text = fields("text/plain")
 
-  /// A token is for one caller, so no cache on the way may store it (RFC 9111 §5.2.2.5).
+  /// Returns the fields. A token is for one caller, so no cache may store it (RFC 9111 §5.2.2.5).
   private static func fields(_ type: String) -> FieldSection {
     FieldSection([
       .contentType: type, .cacheControl: "no-store", .vary: "Origin, Accept", .xContentTypeOptions: "nosniff",
@@ -48,7 +48,7 @@ struct TokenResponse {
 }
 
 extension TokenResponse.Form {
-  /// The form that a request's `Accept` prefers; JSON if it names no other, or stands there in several lines.
+  /// Chooses the form that a request's `Accept` prefers: JSON if it names no other form, or has several field lines.
   init(accept request: Request) {
     guard case .single(let value) = request.field("accept"), value.count > 3 else {
       self = .json
@@ -57,10 +57,10 @@ extension TokenResponse.Form {
     self.init(accept: value)
   }
 
-  /// The first with the highest weight (RFC 9110 §12.4.2). JSON, unless one of the bare forms is named.
+  /// Chooses the first form with the highest weight (RFC 9110 §12.4.2), or JSON if none of the other forms is named.
   ///
-  /// Read in place, for this is on the way to every token. Browsers' lists have a hundred bytes and half a dozen
-  /// elements; one that is far longer costs nothing and gets JSON.
+  /// The list is read in place, because every request for a token has one. Browsers' lists have a hundred bytes and
+  /// half a dozen elements. A much longer list costs nothing and gets JSON.
   init(accept value: ArraySlice<UInt8>) {
     self = .json
     guard value.count <= Self.longestAccept else { return }
@@ -83,11 +83,11 @@ extension TokenResponse.Form {
   private static let mostElements = 32
 }
 
-/// One element of `Accept` (RFC 9110 §12.5.1).
+/// An element of `Accept` (RFC 9110 §12.5.1).
 private struct MediaRange {
-  /// The form that it names, if it names one.
+  /// The form that the element names; nil if it names none.
   let form: TokenResponse.Form?
-  /// In thousandths; what is malformed counts as not wanted.
+  /// The weight in thousandths. A malformed weight counts as 0.
   let weight: Int
 
   init(_ element: Span<UInt8>) {
@@ -110,7 +110,7 @@ private struct MediaRange {
     return nil
   }
 
-  /// The value of `q=0.5`; nil for another parameter.
+  /// Returns the value of `q=0.5`; nil for another parameter.
   private static func weight(_ parameter: Span<UInt8>) -> Int? {
     guard parameter.count >= 2, parameter.equalsIgnoringCase(0..<2, "q=") else { return nil }
     return parameter.qualityValue(in: 2..<parameter.count)
@@ -118,7 +118,7 @@ private struct MediaRange {
 }
 
 extension Span<UInt8> {
-  /// Where `separator` stands next outside of a quoted string, else the end.
+  /// Returns the next index of `separator` outside of quoted strings, or the end.
   fileprivate func end(of separator: UInt8, from start: Int) -> Int {
     var index = start
     var isQuoted = false
@@ -131,18 +131,18 @@ extension Span<UInt8> {
   }
 }
 
-/// A developer token with its times, as `/token` answers it and `mint --json` prints it.
+/// A developer token with its times, as in the response of `/token` and the output of `mint --json`.
 struct TokenDocument {
   private let token: MintedToken
   private let now: Int
 
-  /// The document of `token` at `now`, in seconds since 1970.
+  /// Creates the document of `token` at `now`, in seconds since 1970.
   init(_ token: MintedToken, now: Int) {
     self.token = token
     self.now = now
   }
 
-  /// The JSON object, in UTF-8. `origin` is there only if the token is bound to one.
+  /// The JSON object in UTF-8. `origin` is present only if the token is bound to one.
   var json: [UInt8] {
     var body: [UInt8] = []
     body.reserveCapacity(token.compact.count + 160)

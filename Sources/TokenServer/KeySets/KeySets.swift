@@ -8,10 +8,10 @@ import Logging
 import ServerSettings
 import TLS
 
-/// The keys by which JWTs are verified, for the whole process: those of files as they were last read, and those of
-/// providers, fetched in the background and refreshed. Made once; a reload changes which ones there are.
+/// The keys that verify JWTs, for the whole process: those from files as last read, and those of providers, which the
+/// server fetches and refreshes in the background. There is one instance; a reload changes its sources.
 ///
-/// Nothing is fetched before `begin`: a start that fails has nothing under way that could outlive it.
+/// No fetch starts before `begin`, so a failed start leaves no fetch in flight.
 final class KeySets: Sendable {
   private let loops: [IOLoop]
   private let context: KeySetContext
@@ -22,14 +22,14 @@ final class KeySets: Sendable {
     var current = KeySetTable()
     /// The counts of key sets that the settings no longer name, because totals must never decrease.
     var earlierCounts = KeySetCounts()
-    /// Says when a set has come of age; nil before `begin` and after `close`.
+    /// The timer of the next refresh; nil before `begin` and after `close`.
     var timer: (any DispatchSourceTimer)?
   }
 
-  /// Longest that `close` waits for fetches to end, which they do when they are told.
+  /// The maximum time that `close` waits for cancelled fetches to end.
   private static let patience = DispatchTimeInterval.seconds(1)
 
-  /// None yet.
+  /// Creates an instance without sources.
   convenience init(loops: [IOLoop], logger: Logger) {
     self.init(loops: loops, context: KeySetContext(logger: logger))
   }
@@ -39,13 +39,13 @@ final class KeySets: Sendable {
     self.context = context
   }
 
-  // MARK: Which ones
+  // MARK: Sources
 
-  /// Those in use.
+  /// The table in use.
   var table: KeySetTable { state.withLock { $0.current } }
 
-  /// The table to use next. A provider that the current table also names keeps its fetched keys. The server does not
-  /// fetch keys of a new provider before `use`, unless a request needs them.
+  /// Returns the table to use next. A provider that the current table also names keeps its fetched keys. The server
+  /// does not fetch keys of a new provider before `use`, unless a request needs them.
   func table(of named: NamedKeySets) -> KeySetTable {
     let earlier = table.entries
     return KeySetTable(
@@ -54,8 +54,8 @@ final class KeySets: Sendable {
       })
   }
 
-  /// Has these from now on and no others. To be called once every request is judged by them: of those that are dropped
-  /// nothing is fetched any more.
+  /// Replaces the table. Call it once every request uses the new one, because the server then stops to fetch the keys
+  /// of providers that it no longer names.
   func use(_ table: KeySetTable) {
     let (dropped, hasBegun) = state.withLock { state in
       let earlier = state.current
@@ -79,13 +79,13 @@ final class KeySets: Sendable {
         return .remote(
           RemoteKeySet(url, configuration, loop: loop, context: context) { [weak self] in self?.scheduleTimer() })
       }
-      // The system's authorities are in the present one already.
+      // A set without its own CAs uses those of the system, which its present configuration has already.
       if case .url(_, .some) = source { remote.use(configuration) }
       return .remote(remote)
     }
   }
 
-  /// Fetches what is to be fetched, now and from time to time.
+  /// Fetches the keys that are due, now and periodically.
   func begin() {
     state.withLock { state in
       let timer = DispatchSource.makeTimerSource(queue: queue)
@@ -96,7 +96,7 @@ final class KeySets: Sendable {
     refreshDue()
   }
 
-  /// Ends all fetches, for good; returns when they have ended. Not from an event loop.
+  /// Cancels all fetches for good, and returns when they have ended. Do not call it on an event loop.
   func close() {
     let timer = state.withLock { state in
       defer { state.timer = nil }
@@ -107,7 +107,7 @@ final class KeySets: Sendable {
     _ = context.underWay.wait(timeout: .now() + Self.patience)
   }
 
-  /// What has become of them.
+  /// The counts of all key sets.
   var counts: KeySetCounts {
     remotes.map(\.counts).reduce(into: state.withLock { $0.earlierCounts }) { sum, counts in
       sum.addTotals(of: counts)
@@ -120,7 +120,7 @@ final class KeySets: Sendable {
 
   private var remotes: [RemoteKeySet] { table.remotes }
 
-  /// Fetches the sets that have come of age, and sees to it that this is done again in time.
+  /// Fetches the sets that are due, and schedules the next refresh.
   func refreshDue() {
     for remote in remotes { remote.refresh(.age) }
     scheduleTimer()
@@ -129,50 +129,50 @@ final class KeySets: Sendable {
   private func scheduleTimer() {
     let now = context.clock()
     guard let next = remotes.map(\.nextAt).min() else { return }
-    // One that is under way is due still: its end comes here again.
+    // A fetch in flight is still due; its end calls this function again.
     let pause = max(1, min(next, now + KeySetSchedule.lifetimes.upperBound) - now)
     state.withLock { $0.timer?.schedule(deadline: .now() + .seconds(pause), leeway: .seconds(1)) }
   }
 }
 
-/// What all key sets of a process have in common.
+/// The properties that all key sets of a process share.
 struct KeySetContext: Sendable {
   let logger: Logger
-  /// Seconds of a clock that never goes back.
+  /// The time in seconds of a monotonic clock.
   var clock: @Sendable () -> Int = { Int(Deadline.now.nanoseconds / 1_000_000_000) }
-  /// How long a fetch may take.
+  /// The timeouts of a fetch.
   var timeouts = KeySetFetch.timeouts
-  /// The fetches under way.
+  /// The group of all fetches in flight.
   let underWay = DispatchGroup()
 }
 
-/// What has become of the key sets that are fetched, for metrics.
+/// The counts of the fetched key sets, for metrics.
 struct KeySetCounts: Sendable, Equatable {
-  // Totals.
+  // MARK: Totals
 
-  /// Fetches that have ended, one way or the other.
+  /// The fetches that have ended, whether they succeeded or failed.
   var fetches = 0
-  /// Of those, the ones that brought no key set.
+  /// The fetches that returned no key set.
   var failures = 0
 
-  // Present numbers.
+  // MARK: Present values
 
-  /// Providers whose keys the server has not fetched yet: it refuses all of their JWTs.
+  /// The providers without any keys yet. The server refuses all of their JWTs.
   var missing = 0
-  /// Seconds since the oldest set in use was fetched; nil if none was.
+  /// The seconds since the oldest set in use was fetched; nil if none was.
   var oldestAge: Int?
 
-  /// Adds what others have done, but not how they are.
+  /// Adds the totals of other key sets, but not their present values.
   mutating func addTotals(of others: KeySetCounts) {
     fetches += others.fetches
     failures += others.failures
   }
 }
 
-/// The key sets that one generation of settings names. A request is judged by those of the generation that it began with,
-/// while those of providers renew themselves behind it.
+/// The key sets of one generation of settings. A request uses the table of the generation that it began with; the sets
+/// of providers refresh independently of it.
 struct KeySetTable: Sendable {
-  /// One of them.
+  /// The keys of one source.
   enum Entry: Sendable {
     case read(JSONWebKeySet)
     case remote(RemoteKeySet)
@@ -188,7 +188,7 @@ struct KeySetTable: Sendable {
     self.entries = entries
   }
 
-  /// The keys that there are of a source; nil if its provider has not been reached yet. Never waits.
+  /// Returns the present keys of a source; nil if the server has fetched none yet. Never waits.
   func present(_ source: KeySetSource) -> JSONWebKeySet? {
     switch entries[source] {
     case .read(let keys): keys
@@ -197,8 +197,8 @@ struct KeySetTable: Sendable {
     }
   }
 
-  /// The keys of a source after a fetch, if its schedule allows one or one is under way; else those that there are, at
-  /// once. Waits for ten seconds at most, and no longer when the task is cancelled.
+  /// Returns the keys of a source after a fetch, if one is in flight or the schedule allows one. Otherwise returns the
+  /// present keys at once. Waits for at most ten seconds, and ends early if the task is cancelled.
   func fresh(_ source: KeySetSource) async -> JSONWebKeySet? {
     switch entries[source] {
     case .read(let keys): keys
@@ -207,21 +207,21 @@ struct KeySetTable: Sendable {
     }
   }
 
-  /// Waits for the keys of several sources, all at once: ten seconds in all, however many providers hang.
+  /// Waits for the keys of several sources at the same time: ten seconds in all, even if several providers hang.
   func refresh(_ sources: [KeySetSource]) async {
     await withTaskGroup { group in
       for source in sources { group.addTask { _ = await fresh(source) } }
     }
   }
 
-  /// Those that are fetched.
+  /// The key sets that the server fetches.
   var remotes: [RemoteKeySet] { entries.values.compactMap(\.remote) }
 }
 
-/// The key sets that settings name, without network access: those of files as they were read, and how to fetch the
-/// others. It finds every error here, before the server uses any of the settings.
+/// The key sets in the settings, without network access: the keys from files, and how to fetch the rest. Creating it
+/// finds every error before the server uses any of the settings.
 struct NamedKeySets: Sendable {
-  /// One of them.
+  /// The keys of one source, or how to fetch them.
   enum Entry: Sendable {
     case read(JSONWebKeySet)
     case remote(KeySetURL, UpstreamClient.Configuration)
@@ -229,15 +229,17 @@ struct NamedKeySets: Sendable {
 
   let entries: [KeySetSource: Entry]
 
-  /// Whether any of them are to be fetched.
+  /// Whether the server must fetch any of the sets.
   var areFetched: Bool {
     entries.values.contains { if case .remote = $0 { true } else { false } }
   }
 
+  /// Checks all sources.
+  ///
   /// - Parameters:
-  ///   - files: What the files of `sources` hold.
-  ///   - proxies: What the environment says of ways to the outside.
-  /// - Throws: All that is wrong, a sentence for each.
+  ///   - files: The contents of the files in `sources`.
+  ///   - proxies: The proxies in the environment.
+  /// - Throws: All errors, a sentence for each.
   init(_ sources: Set<KeySetSource>, files: KeySetFiles, proxies: ProxyEnvironment) throws(StartError) {
     var entries: [KeySetSource: Entry] = [:]
     var errors: [String] = []
@@ -278,7 +280,7 @@ extension NamedKeySets.Entry {
       var configuration = UpstreamClient.Configuration(
         .https, host: url.origin.hostToResolve, port: url.origin.port, tls: authorities,
         proxy: try proxies.proxy(for: url.origin).map { try UpstreamProxy($0) })
-      // One request, and then nothing for minutes.
+      // HTTP/2 has no use for one request every few minutes.
       configuration.http2 = .never
       return configuration
     } catch {

@@ -9,7 +9,7 @@ import Locks
 import Logging
 import ServerSettings
 
-/// The key set of one provider: fetched when its schedule says so, and kept for as long as the next one does not come.
+/// The key set of one provider. The server fetches it by its schedule, and keeps it until a newer one arrives.
 ///
 /// Many callers share one fetch.
 final class RemoteKeySet: Sendable {
@@ -19,9 +19,9 @@ final class RemoteKeySet: Sendable {
   private let timeouts: UpstreamTimeouts
   private let logger: Logger
   private let throttle = Throttle()
-  /// Told after each fetch, on the loop.
+  /// Called on the loop after each fetch.
   private let ended: @Sendable () -> Void
-  /// Whose fetches are under way, so that the end can wait for them.
+  /// The group of all fetches in flight, which the end of the process waits for.
   private let underWay: DispatchGroup
 
   private let state: Locked<State>
@@ -38,15 +38,15 @@ final class RemoteKeySet: Sendable {
     var isClosed = false
   }
 
-  /// Callers that wait for a fetch at most: 1000. Further ones are told at once by the keys that there are, so that
-  /// strangers with made-up tokens cannot fill the server while a provider is slow.
+  /// The maximum number of callers that wait for a fetch: 1000. Further callers use the present keys at once, so that
+  /// strangers with invented tokens cannot fill the server while a provider is slow.
   private static let mostWaiting = 1000
 
-  /// One that has fetched nothing yet.
+  /// Creates a key set without keys.
   ///
   /// - Parameters:
-  ///   - clock: Seconds of a clock that never goes back.
-  ///   - ended: Told after each fetch, on the loop.
+  ///   - clock: Returns the seconds of a monotonic clock.
+  ///   - ended: Called on the loop after each fetch.
   init(
     _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: IOLoop, context: KeySetContext,
     ended: @escaping @Sendable () -> Void
@@ -61,13 +61,13 @@ final class RemoteKeySet: Sendable {
     self.ended = ended
   }
 
-  /// The keys that there are.
+  /// The present keys; nil before the first successful fetch.
   var present: JSONWebKeySet? { state.withLock { $0.keys } }
 
-  /// When the next fetch is due; in the past if one is, or is under way.
+  /// The time of the next fetch; in the past if one is due or in flight.
   var nextAt: Int { state.withLock { $0.schedule.nextAt } }
 
-  /// What has become of it so far.
+  /// The counts of this key set.
   var counts: KeySetCounts {
     state.withLock { state in
       let age = state.schedule.fetchedAt.map { clock() - $0 }
@@ -76,7 +76,7 @@ final class RemoteKeySet: Sendable {
     }
   }
 
-  /// Reaches the provider in another way from now on.
+  /// Uses another configuration for further fetches.
   func use(_ configuration: UpstreamClient.Configuration) {
     state.withLock { $0.configuration = configuration }
   }
@@ -86,8 +86,8 @@ final class RemoteKeySet: Sendable {
     state.withLock { begin(occasion, &$0) }
   }
 
-  /// Waits for the fetch that is under way, or for a new one if the schedule allows it, and returns the keys. Otherwise
-  /// returns the present keys at once. A cancelled task stops waiting.
+  /// Waits for the fetch in flight, or for a new one if the schedule allows it, and returns the keys. Otherwise returns
+  /// the present keys at once. A cancelled task stops waiting.
   func fresh() async -> JSONWebKeySet? {
     let ticket = state.withLock { state in
       state.tickets += 1
@@ -97,7 +97,7 @@ final class RemoteKeySet: Sendable {
       await withCheckedContinuation { continuation in
         let isWaiting = state.withLock { state in
           begin(.unknownKey, &state)
-          // Cancelled before it is on the list, it would wait to the end.
+          // A task that was cancelled before it is on the list would wait until the end of the fetch.
           guard state.fetch != nil, state.waiting.count < Self.mostWaiting, !Task.isCancelled else { return false }
           state.waiting[ticket] = continuation
           return true
@@ -110,7 +110,7 @@ final class RemoteKeySet: Sendable {
     return present
   }
 
-  /// Ends a fetch under way, and begins no other.
+  /// Cancels a fetch in flight, and prevents further ones.
   func close() {
     let fetch = state.withLock { state in
       state.isClosed = true
@@ -137,7 +137,7 @@ final class RemoteKeySet: Sendable {
     }
   }
 
-  /// Notes and tells what came of it before those who wait go on: they may ask for either.
+  /// Records and logs the result before it resumes the waiters, because they may read both.
   private func end(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>) {
     let (earlier, isClosed) = state.withLock { ($0.keys, $0.isClosed) }
     switch result {
@@ -184,27 +184,27 @@ final class RemoteKeySet: Sendable {
   }
 }
 
-/// One request for a key set. Whatever the response is, it costs no more than its limits.
+/// One request for a key set. The response can cost no more than its limits.
 struct KeySetFetch {
-  /// What it brought.
+  /// The result of a fetch.
   struct Fetched: Sendable {
     let keys: JSONWebKeySet
-    /// How many seconds it may be used, as the provider says (RFC 9111 §4.2.1).
+    /// The lifetime in seconds that the provider states (RFC 9111 §4.2.1); nil if it states none.
     let maxAge: Int?
   }
 
-  /// Why it brought nothing: a sentence for the operator.
+  /// The reason why a fetch failed: a sentence for the operator.
   struct Failure: Error, CustomStringConvertible {
     let description: String
   }
 
-  /// How long one may take: 5 s until there is a connection, 10 s in all.
+  /// The timeouts of a fetch: 5 s for the connection, 10 s in all.
   static let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(10))
 
   let target: String
   let timeouts: UpstreamTimeouts
 
-  /// Asks, on the client's loop.
+  /// Sends the request and reads the response, on the client's loop.
   func run(with client: UpstreamClient) async throws(Failure) -> Fetched {
     let response: UpstreamResponse
     do { response = try await client.send(UpstreamRequest(.get, target, fields: Self.fields), limits: timeouts) } catch
@@ -244,7 +244,8 @@ struct KeySetFetch {
     return content
   }
 
-  /// A redirect is not followed: where keys come from is the operator's to say.
+  /// Returns the sentence for a status. The server does not follow redirects, because only the operator chooses the
+  /// source of keys.
   static func sentence(of status: HTTPResponse.Status) -> String {
     switch status.code {
     case 301, 302, 303, 307, 308: "The response has status \(status.code); write the address that it leads to."
@@ -255,7 +256,8 @@ struct KeySetFetch {
     }
   }
 
-  /// Cache-Control's `max-age` less the time that caches have had it already (RFC 9111 §5.1, §5.2.2.1).
+  /// Returns Cache-Control's `max-age` less the `Age` of the response in caches (RFC 9111 §5.1, §5.2.2.1); nil without
+  /// it.
   static func maxAge(_ fields: HTTPFields) -> Int? {
     let directives = fields[.cacheControl]?.utf8.split(separator: UInt8(ascii: ",")) ?? []
     for directive in directives {
@@ -263,7 +265,7 @@ struct KeySetFetch {
         ByteString(part.filter { !" \t\"".utf8.contains($0) })
       }
       guard parts.count == 2, parts[0].lowercasedASCII == "max-age" else { continue }
-      // Bounded before anything is subtracted; what has no sense is as if it were not there.
+      // The value is bounded before the subtraction. A value that cannot be parsed counts as absent.
       guard let seconds = UInt32(parts[1].text) else { return nil }
       let age = fields[.age].flatMap { UInt32($0) } ?? 0
       return Int(seconds) - Int(age)

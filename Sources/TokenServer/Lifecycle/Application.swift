@@ -8,13 +8,13 @@ import Memory
 import ServerSettings
 import Telemetry
 
-/// The serving program from top to bottom: settings, snapshot, listeners, run, drain. The composition root.
+/// The composition root of the server: settings, snapshot, listeners, run, drain.
 struct Application {
   private let first: RuntimeSnapshot
-  /// A sentence that says what the public listener's address comes from.
+  /// A sentence that names the settings of the public listener's address.
   private let addressOrigin: String
   private let loops: [IOLoop]
-  /// Nil if the catalog is turned off.
+  /// The catalog service; nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let access: AccessService
   private let memory: MemoryBudget
@@ -23,11 +23,9 @@ struct Application {
   private let sink: LogSink
   private let logger: Logger
 
-  /// Makes ready what can be made ready without listening.
+  /// Prepares everything that needs no listener. Throws a sentence for the operator.
   ///
-  /// Throws a sentence for the operator.
-  ///
-  /// - Parameter addressOrigin: A sentence that says what the public listener's address comes from; nil for its settings.
+  /// - Parameter addressOrigin: The sentence about the source of the public listener's address; nil for its settings.
   init(_ source: RuntimeSnapshot.Source, addressOrigin: String? = nil) throws(StartError) {
     let settings = source.settings
     self.addressOrigin = addressOrigin ?? settings.server.address.settings
@@ -60,11 +58,11 @@ struct Application {
     (self.sink, self.logger) = (sink, logger)
   }
 
-  /// Serves until a signal asks it to end, and drains.
+  /// Serves until a signal requests the end, and drains.
   ///
   /// - Parameters:
-  ///   - reload: How to read the settings again, and the fingerprints of their files before the first read; nil if
-  ///     there is nothing to read.
+  ///   - reload: The function that loads the settings, and the fingerprints of their files before the first read; nil
+  ///     if there is nothing to reload.
   ///   - announce: Called with the servers' addresses once they accept connections.
   func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
     let servers = try start()
@@ -80,7 +78,7 @@ struct Application {
     announce(
       Addresses(
         public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: first.tls != nil))
-    // Without anything to reload, SIGHUP is what it says: the terminal has hung up.
+    // If there is nothing to reload, SIGHUP has its original meaning: the terminal has hung up.
     while ProcessSignals.next() == SIGHUP, let reloader { reloader.reloadOnSignal() }
     ProcessSignals.abort()
     reloader?.stop()
@@ -93,7 +91,7 @@ struct Application {
     sink.flush()
   }
 
-  /// Says that locked memory is full, but not each time.
+  /// Logs that locked memory is full, at a limited rate.
   private func warnOfOverflow() {
     let throttle = Throttle()
     SecureMemory.onOverflow { [logger] in
@@ -152,13 +150,13 @@ struct Application {
     }
   }
 
-  /// The server; an error names the settings that the address comes from.
+  /// Returns the server. The error of a failed listener names the settings of its address.
   private static func opened(as settings: String, _ server: () throws -> Server) throws -> Server {
     do { return try server() } catch let error as ListenError { throw StartError("\(error) \(settings)") }
   }
 
-  /// How much longer than the catalog's own timeout a caller's connection waits for its response: a key set may have to
-  /// be fetched first.
+  /// The additional time for a response, beyond the catalog's own timeout, because the server may first have to fetch a
+  /// key set.
   private static let workMargin = Duration.seconds(60)
 
   private func adminServer() throws -> Server? {
@@ -166,7 +164,7 @@ struct Application {
     var configuration = Server.Configuration(
       endpoint: .tcp(host: admin.host.description, port: admin.port),
       observer: ServerEvents(sink: sink, logger: logger))
-    // Its own, so that operators see what goes on when the other is used up.
+    // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
     configuration.isTrustedProxy = first.settings.server.isTrustedProxy
     configuration.limits.connections = first.settings.server.descriptors.adminConnections
@@ -175,10 +173,10 @@ struct Application {
     }
   }
 
-  /// For the few connections of probes and scrapes.
+  /// The memory budget for the few connections of probes and scrapes, in bytes.
   private static let adminMemory = 16 << 20
 
-  // MARK: The end
+  // MARK: Shutdown
 
   private func drain(_ servers: Servers) {
     let settings = first.settings.server
@@ -200,7 +198,7 @@ struct Application {
 }
 
 extension Settings.Server.Address {
-  /// A sentence that names the settings.
+  /// A sentence that names the settings of the address.
   var settings: String {
     switch self {
     case .tcp: "The settings are server.host (SERVER_HOST, --host) and server.port (SERVER_PORT, --port)."

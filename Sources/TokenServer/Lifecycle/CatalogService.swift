@@ -12,16 +12,17 @@ import ServerSettings
 import TLS
 import UpstreamAdmission
 
-/// The catalog proxy and, for each event loop, its own way to the upstream. Made once: a reload changes the tokens only.
+/// The catalog gateway, and an upstream client for each event loop. There is one instance; a reload changes only the
+/// tokens.
 final class CatalogService: Sendable {
   let proxy: CatalogGateway
-  /// What attempts at the upstream came to.
+  /// The counts of attempts at the upstream.
   let tally = UpstreamTally()
   private let clients: [ObjectIdentifier: UpstreamClient]
 
-  /// Throws a sentence when the proxy to the upstream cannot be used.
+  /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
   ///
-  /// - Parameter authorities: Those that the server trusts for the upstream.
+  /// - Parameter authorities: The trusted CAs for the upstream.
   init(
     _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, loops: [IOLoop],
     memory: MemoryBudget, logger: Logger
@@ -38,19 +39,20 @@ final class CatalogService: Sendable {
       uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(client, loop: $0)) })
   }
 
-  /// Counts of connections, over all loops.
+  /// The counts of connections on all loops.
   var counters: UpstreamCounters { clients.values.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
-  /// Works for a generation from now on: with its key, for those who may have the catalog.
+  /// Uses the key and the access policy of a generation from now on.
   func use(_ generation: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
     proxy.share(publicly: generation.policy.catalogIsPublic)
     if generation.minter !== previous?.minter { proxy.use(CatalogTokens(minter: generation.minter)) }
   }
 
-  /// Answers by way of Apple.
+  /// Responds from the cache or from Apple.
   func respond(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
     guard let client = clients[ObjectIdentifier(context.loop)] else { return .cancelled }
-    // Elsewhere Apple knows of no content, and what is not part of the key must not go along.
+    // Apple reads content only in requests of users, and content that is not part of the cache key must not be
+    // forwarded.
     let hasContent = call.target.kind == .me && context.contentLength != 0
     return await proxy.respond(
       call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
@@ -96,12 +98,12 @@ extension UpstreamClient.Configuration {
   }
 }
 
-/// Developer tokens for the upstream: without origin, of their own short life, and never those that callers get.
+/// The developer tokens for the upstream. They have no origin and their own short lifetime, and no caller gets them.
 struct CatalogTokens: TokenSource {
   let minter: TokenMinter
 
-  /// Seconds that such a token lives; a new one is made after half of them. A clock that is off by minutes does no harm,
-  /// and a token that leaks from the upstream's side is worth little.
+  /// The lifetime of such a token in seconds; a new one is minted after half of it. A clock that is off by minutes does
+  /// no harm, and a token that leaks at the upstream is worth little.
   static let lifetime = 3600
 
   func mint(now: Int) throws -> ProxyToken {
@@ -111,7 +113,7 @@ struct CatalogTokens: TokenSource {
   }
 }
 
-/// Counts what happens with the upstream, and writes it into the log, but not as often as it happens.
+/// Counts the events of the upstream and logs them at a limited rate.
 struct CatalogEvents: CatalogObserver {
   private let logger: Logger
   private let throttle = Throttle()
@@ -150,7 +152,7 @@ struct CatalogEvents: CatalogObserver {
 }
 
 extension Double {
-  /// A number of requests a second, to a tenth.
+  /// The number of requests per second, with at most one decimal.
   var paceText: String {
     let tenths = Int(Swift.min(Swift.max(self, 0), 1e9) * 10)
     return tenths >= 100 || tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"

@@ -2,25 +2,25 @@ import Glibc
 
 /// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads.
 ///
-/// They are blocked from the first moment of `main` on, so that one that comes early waits instead of ending the
-/// process. The main thread takes them by sigwait(3): that needs no other thread, which the system may not grant.
+/// They are blocked from the start of `main`, so that an early signal stays pending instead of ending the process. The
+/// main thread receives them by sigwait(3), because that needs no other thread, which the system may not grant.
 public enum ProcessSignals {
-  /// Holds them back until `next` takes them. Threads inherit that: to be called before there are any.
+  /// Blocks the signals, so that `next` receives them. Threads inherit the mask, so call it before there are any.
   public static func hold() { change(SIG_BLOCK) }
 
-  /// Gives them their usual effect again: for commands that do not serve.
+  /// Restores the usual effect of the signals, for commands that do not serve.
   public static func release() { change(SIG_UNBLOCK) }
 
-  /// Has SIGTERM and SIGINT end the process in good order: for as long as there is nothing to drain.
+  /// Makes SIGTERM and SIGINT end the process with status 0, while there is nothing to drain.
   static func endAtOnce() {
-    // Not the default action: process 1 of a container has none.
+    // The default action does not work, because process 1 of a container has none.
     setHandler { _ in _exit(0) }
   }
 
-  /// Has SIGTERM and SIGINT end the process with 1: a second one does not wait for the drain.
+  /// Makes SIGTERM and SIGINT end the process with status 1, so that a second signal does not wait for the drain.
   static func abort() { setHandler { _ in _exit(1) } }
 
-  /// Waits for the next one.
+  /// Waits for the next signal and returns its number.
   static func next() -> Int32 {
     var set = Self.set([SIGHUP, SIGTERM, SIGINT])
     var number: Int32 = 0
@@ -47,8 +47,8 @@ public enum ProcessSignals {
   }
 }
 
-/// Which release of the program this is.
+/// The release of the program.
 public enum Release {
-  /// Its version (semver.org).
+  /// The version (semver.org).
   public static let version: StaticString = "0.1.0"
 }

@@ -6,10 +6,10 @@ import HTTPServer
 import Logging
 import ServerSettings
 
-/// Takes new settings, keys and certificates into use without a restart: on SIGHUP, and when one of their files changes.
-/// If anything in the new ones is wrong, all of the old stays.
+/// Replaces settings, keys and certificates without a restart: on SIGHUP, and when one of their files changes. If any
+/// of the new ones is invalid, all old ones stay.
 final class Reloader: @unchecked Sendable {
-  // Sendable: everything mutable is touched only on `queue`, which is serial.
+  // Sendable by confinement: all mutable state is accessed only on `queue`, which is serial.
 
   /// Reads the settings again, without the files that they name. Throws all errors in them.
   typealias Load = @Sendable () throws(InvalidSettings) -> Settings.Loaded
@@ -23,14 +23,16 @@ final class Reloader: @unchecked Sendable {
   private let access: AccessService
   private let logger: Logger
   private var current: RuntimeSnapshot
-  /// Of what is in use, and of what the last settings that could be read name: a key that was missing may come.
+  /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?
 
-  /// How often files are looked at. Rotated secrets are valid side by side for longer than that.
+  /// The interval between checks of the files. Rotated secrets overlap for longer than that.
   private static let interval = DispatchTimeInterval.seconds(5)
 
-  /// - Parameter files: How the files of `current` looked before they were read.
+  /// Creates a reloader.
+  ///
+  /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
     catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger,
@@ -47,7 +49,7 @@ final class Reloader: @unchecked Sendable {
     self.files = files
   }
 
-  /// Begins to watch the files.
+  /// Starts to watch the files.
   func watch() {
     queue.sync {
       let timer = DispatchSource.makeTimerSource(queue: queue)
@@ -60,12 +62,12 @@ final class Reloader: @unchecked Sendable {
     }
   }
 
-  /// Reloads because a signal says so. On the calling thread, so that no other has to be made for it.
+  /// Reloads because of a signal, on the calling thread, so that the process needs no other thread.
   func reloadOnSignal() {
     queue.sync { reload(because: "SIGHUP") }
   }
 
-  /// Ends the watch; returns when no reload is under way.
+  /// Ends the watch, and returns when no reload is in progress.
   func stop() {
     queue.sync {
       timer?.cancel()
@@ -74,13 +76,13 @@ final class Reloader: @unchecked Sendable {
   }
 
   private func reload(because cause: String) {
-    // Each file is looked at before it is read: a change while we read is seen the next time.
+    // The fingerprints come before the contents: the next check then finds a change during the read.
     files.look()
     do {
       let loaded = try load()
       let named = loaded.settings.files
       files.keepOnly(current.settings.files + named)
-      // A file that waits for a restart is watched only as long as it keeps the rest from being taken.
+      // A file that only takes effect after a restart is watched only while it prevents the rest from being used.
       files.watch(named + [loaded.settings.catalog?.caFile].compactMap { $0 })
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
       let next = try RuntimeSnapshot(
@@ -111,7 +113,7 @@ final class Reloader: @unchecked Sendable {
 }
 
 extension Settings {
-  /// The files that settings were read from or name.
+  /// The files that contain settings, and the files that settings name.
   var files: [String] {
     var files = [
       configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
@@ -127,7 +129,7 @@ extension Settings {
     return files
   }
 
-  /// These settings with what is fixed once a server listens taken from `running`.
+  /// Returns these settings with all parts that are fixed while the server listens taken from `running`.
   func keepingFixed(of running: Settings) -> Settings {
     var kept = self
     let tls = server.tls == nil || running.server.tls == nil ? running.server.tls : server.tls
@@ -142,7 +144,7 @@ extension Settings {
     return kept
   }
 
-  /// What differs from `other` and is fixed once a server listens.
+  /// Returns the paths of the settings that differ from `other` and are fixed while the server listens.
   func pathsThatNeedRestart(comparedWith other: Settings) -> [String] {
     let differences: [(path: String, differs: Bool)] = [
       ("server.host, server.port or server.unixSocket", server.address != other.server.address),
@@ -164,15 +166,15 @@ extension Settings {
   }
 }
 
-/// How files look from outside, to see that they have changed without reading them.
+/// The state of files according to stat(2), which shows a change without reading them.
 struct FileFingerprints {
-  /// Follows symbolic links, which is how Kubernetes and Docker swap a secret whole.
+  /// The state of one file. It follows symbolic links, because Kubernetes and Docker replace a secret by a new link.
   private struct Fingerprint: Equatable {
     let device: UInt
     let inode: UInt
     let size: Int
     let modified: Time
-    /// This time also changes when the owner or the mode changes.
+    /// The time of the last change of the inode. A change of owner or mode also sets it.
     let changed: Time
   }
 
@@ -188,28 +190,28 @@ struct FileFingerprints {
 
   private var files: [String: Fingerprint?] = [:]
 
-  /// The state of the files at `paths` now; one that is not there is a state as well.
+  /// Records the present state of the files at `paths`. A missing file also has a state.
   init(_ paths: [String]) {
     watch(paths)
   }
 
-  /// Adds the state of further files. One that is watched already keeps the state that is known of it: whatever has
-  /// happened to the file since is still news.
+  /// Records the state of further files. A file that is already watched keeps its known state, so that a change since
+  /// then is still found.
   mutating func watch(_ paths: [String]) {
     for path in paths where files[path] == nil { files[path] = .some(Self.fingerprint(path)) }
   }
 
-  /// Forgets all files but these.
+  /// Forgets all other files.
   mutating func keepOnly(_ paths: [String]) {
     files = files.filter { paths.contains($0.key) }
   }
 
-  /// Takes the present state of every file for known.
+  /// Records the present state of every file.
   mutating func look() {
     for path in files.keys { files[path] = .some(Self.fingerprint(path)) }
   }
 
-  /// Whether any file is in another state than the known one.
+  /// Whether the state of any file differs from the recorded one.
   var haveChanged: Bool {
     files.contains { path, known in Self.fingerprint(path) != known }
   }
@@ -217,7 +219,7 @@ struct FileFingerprints {
   private static func fingerprint(_ path: String) -> Fingerprint? {
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }
-    // A pipe can be read once: what its writer does afterwards is no reason to read it again.
+    // A pipe can be read only once, so a later write must not cause a reload.
     guard status.st_mode & S_IFMT != S_IFIFO else { return nil }
     return Fingerprint(
       device: UInt(status.st_dev), inode: UInt(status.st_ino), size: Int(status.st_size),

@@ -5,31 +5,31 @@ import HTTPServer
 import ServerSettings
 import TLS
 
-/// What settings, key and certificate amount to: made whole, checked whole, swapped whole. A request is answered by the
-/// one that it began with.
+/// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and a request uses
+/// the same generation from beginning to end.
 struct RuntimeSnapshot: Sendable {
   let settings: Settings
   let minter: TokenMinter
   let policy: AccessPolicy
   /// The keys of identity providers.
   let keys: KeySetTable
-  /// Nil for plain HTTP.
+  /// The TLS context; nil for plain HTTP.
   let tls: TLSContext?
   let publicRouter: Router
   let adminRouter: Router
-  /// What the public listener serves, as it is told to callers.
+  /// The description of the public listener for callers.
   let openAPI: OpenAPI
-  /// What the operator should know, each a sentence.
+  /// The findings for the operator, each a sentence.
   let notices: [String]
 
-  /// What a generation is made of.
+  /// The input for a generation.
   struct Source: Sendable {
     let settings: Settings
     let files: LoadedFiles
     var warnings: [String]
     let proxies: ProxyEnvironment
 
-    /// Settings that name no files.
+    /// Creates a source from settings that name no files.
     init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
       (self.settings, self.warnings, self.proxies) = (settings, warnings, proxies)
       files = try LoadedFiles(key: key)
@@ -37,8 +37,8 @@ struct RuntimeSnapshot: Sendable {
 
     /// Reads the files that the settings name.
     ///
-    /// - Parameter running: What is in use already, if anything is.
-    /// - Throws: `InvalidSettings` with all that is wrong with the files.
+    /// - Parameter running: The generation in use; nil at the start.
+    /// - Throws: `InvalidSettings` with all errors of the files.
     init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
       let named =
         running.map { loaded.files.keepingFixed(of: $0.settings, comparedWith: loaded.settings) } ?? loaded.files
@@ -49,7 +49,8 @@ struct RuntimeSnapshot: Sendable {
     }
   }
 
-  /// Makes one. What has not changed since `previous` goes on: tokens in the cache, TLS sessions that clients may resume.
+  /// Creates a generation. Unchanged parts of `previous` stay in use: cached tokens, and TLS sessions that clients may
+  /// resume.
   ///
   /// Throws a sentence for the operator.
   init(
@@ -62,7 +63,7 @@ struct RuntimeSnapshot: Sendable {
       minter = try Self.minter(source, replacing: previous?.minter)
       tls = settings.server.tls == nil ? nil : source.files.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
-        // Never plain HTTP where the settings say HTTPS.
+        // The server must never use plain HTTP if the settings require HTTPS.
         throw StartError("The files of server.tls were not read.")
       }
       policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
@@ -103,11 +104,11 @@ struct RuntimeSnapshot: Sendable {
 }
 
 extension Settings.Server.TLSFiles {
-  /// The value of the field (RFC 6797 §6.1). Other names of the domain are not this server's to speak for.
+  /// The value of the field (RFC 6797 §6.1), without subdomains, because other servers may own them.
   var strictTransportSecurity: String? { hsts.map { "max-age=\($0.components.seconds)" } }
 }
 
-/// Why a server does not start, or keeps what it has: a sentence for the operator.
+/// The reason why the server does not start, or keeps its old settings: a sentence for the operator.
 struct StartError: Error, CustomStringConvertible {
   let description: String
 

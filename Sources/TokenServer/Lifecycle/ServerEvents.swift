@@ -7,14 +7,14 @@ import Logging
 import TLS
 import Telemetry
 
-/// Counts what the HTTP server tells, and writes it into the log: a line for each request, and what an operator should
-/// know, but not as often as an attacker likes.
+/// Counts the events of the HTTP server and logs them: a line for each request, and warnings for the operator at a
+/// limited rate, which an attacker cannot raise.
 struct ServerEvents: ExchangeObserver {
   let sink: LogSink
   let logger: Logger
-  /// Nil if nothing is counted.
+  /// The metrics; nil if the listener has none.
   private let metrics: ServerMetrics?
-  /// The loop's own; nil until there is a loop.
+  /// The tally of one loop; nil until there is a loop.
   private var tally: RequestTally?
   private let writesAccessLog: Bool
   private let throttle = Throttle()
@@ -101,7 +101,8 @@ struct ServerEvents: ExchangeObserver {
       metadata: metadata)
   }
 
-  /// A peer says it with every request: the first time is enough, and far too many peers are one kind.
+  /// Logs a warning once for each peer, because the peer causes it with every request. If there are too many peers,
+  /// they share one throttled warning.
   private func warnOnce(of peer: SocketAddress, _ message: @autoclosure () -> Logger.Message) {
     switch strangers.note(peer.ipAddress?.rateLimitPrefix) {
     case .known: return
@@ -119,7 +120,7 @@ struct ServerEvents: ExchangeObserver {
 }
 
 extension SocketError {
-  /// What ran out when the system gave no more sockets, and what helps.
+  /// The exhausted resource, and the remedy, when the system grants no more sockets.
   fileprivate var shortage: String {
     switch code {
     case EMFILE: "this process has no descriptors left; raise its limit (ulimit -n, LimitNOFILE)."
@@ -131,7 +132,7 @@ extension SocketError {
 }
 
 extension RequestHead.Method {
-  /// As it is written; an unregistered one has no name here, because a client may send anything.
+  /// The method for the log. An unregistered method has no name here, because a client may send any text.
   fileprivate var name: StaticString {
     switch self {
     case .get: "GET"
@@ -168,7 +169,7 @@ final class FailedHandshakes: Sendable {
     }
   }
 
-  /// The most causes and peers that are remembered, and so the most lines in ten minutes about peers one by one.
+  /// The maximum number of remembered causes and peers. It also bounds the lines about single peers in ten minutes.
   static let maximum = 1024
   static let pause = Duration.seconds(600)
   static let pauseOfOthers = Duration.seconds(10)
@@ -183,9 +184,9 @@ final class FailedHandshakes: Sendable {
     var suppressed = 0
   }
 
-  /// How many lines of this kind were held back before this one; nil if this one is to be held back.
+  /// Returns the number of suppressed lines of this kind before this one; nil if this one is suppressed too.
   ///
-  /// - Parameter peer: What one customer holds at least; nil for a Unix-domain socket.
+  /// - Parameter peer: The smallest network that one customer holds; nil for a Unix-domain socket.
   func admit(_ failure: TLSFailure, of peer: IPAddress?, at now: Deadline) -> Int? {
     state.withLock { state in
       let key = Key(failure: failure, peer: peer)
@@ -215,14 +216,14 @@ final class FailedHandshakes: Sendable {
 final class WarnedPeers: Sendable {
   private let peers = Locked<Set<IPAddress?>>([])
 
-  /// The most peers that are remembered: more than a deployment has proxies, and few enough to read in a log. An
+  /// The maximum number of remembered peers: more than a deployment has proxies, and few enough to read in a log. An
   /// attacker that can forge addresses must not be able to fill memory or log with them.
   static let maximum = 256
 
-  /// What to do about a peer.
+  /// The decision about a peer.
   enum Verdict { case new, known, tooMany }
 
-  /// Notes a peer by its address or network; nil for a peer on a Unix-domain socket.
+  /// Records a peer by its address or network; nil for a peer on a Unix-domain socket.
   func note(_ peer: IPAddress?) -> Verdict {
     peers.withLock { peers in
       if peers.contains(peer) { return .known }
@@ -233,20 +234,20 @@ final class WarnedPeers: Sendable {
   }
 }
 
-/// Lets each kind of message through once in a while, and counts the others.
+/// Admits one message of each kind in ten seconds, and counts the suppressed ones.
 final class Throttle: Sendable {
   private let kinds = Locked<[String: Entry]>([:])
 
   private struct Entry {
     var quietUntil: Deadline
     var suppressed = 0
-    /// Whether a message has gone through whose end has not been told.
+    /// Whether a message was admitted, and its end has not been logged.
     var isOpen = true
   }
 
   private static let pause = Duration.seconds(10)
 
-  /// How many of this kind were held back before this one; nil if this one is to be held back.
+  /// Returns the number of suppressed messages of this kind before this one; nil if this one is suppressed too.
   func admit(_ kind: String) -> Int? {
     let now = Deadline.now
     return kinds.withLock { kinds in
@@ -259,8 +260,8 @@ final class Throttle: Sendable {
     }
   }
 
-  /// Whether to tell that what messages of this kind were about is over: so if one has gone through since the last time.
-  /// So a state that flaps is told as often as its beginning is, and the last line is true.
+  /// Returns whether to log the end of a state: only if a message about it was admitted since the last end. So the log
+  /// has as many ends as beginnings of a flapping state, and its last line is true.
   func end(_ kind: String) -> Bool {
     kinds.withLock { kinds in
       defer { kinds[kind]?.isOpen = false }

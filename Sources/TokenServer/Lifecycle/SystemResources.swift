@@ -6,10 +6,10 @@ import Locks
 import Memory
 import ServerSettings
 
-/// What the process takes from the system before it listens: descriptors and threads.
+/// The resources that the process needs before it listens: descriptors and threads.
 enum SystemResources {
-  /// Checks that the system grants the descriptors that the settings count on. The process may have been given open ones,
-  /// and Dispatch ends a process in which it finds none.
+  /// Checks that the system grants the descriptors that the settings need. The process may have inherited open ones,
+  /// and Dispatch aborts a process in which it finds no free one.
   static func checkDescriptors(loops: Int) throws(StartError) {
     let least = DescriptorBudget.least(loops: loops)
     guard Descriptor.areAvailable(least - Self.standardStreams) else {
@@ -43,7 +43,7 @@ enum SystemResources {
     return loops
   }
 
-  /// Threads beside those of the loops: for the log, timers, reloads, and name look-ups.
+  /// The number of threads besides those of the loops: for the log, timers, reloads, and name look-ups.
   private static let helpers = 4
 }
 
@@ -56,10 +56,10 @@ extension IOLoop.PollerKind {
   }
 }
 
-/// Returns free memory to the system after a burst, on a thread of its own.
+/// Returns free memory to the system after a burst, on its own thread.
 final class HeapTrimmer: Sendable {
   private struct State {
-    /// Which of ``delays`` runs; nil while none does.
+    /// The index of the present delay in ``delays``; nil if none runs.
     var step: Int?
     var generation = 0
   }
@@ -67,11 +67,11 @@ final class HeapTrimmer: Sendable {
   private let state = Locked(State())
   private let queue = DispatchQueue(label: "heap", qos: .utility)
 
-  /// Seconds before each trim, so that one walk through the heap serves a burst that ends in many steps: within the ten
-  /// seconds in which memory is to be back, and once more when callers that waited for Apple have gone as well.
+  /// The seconds before each trim. One walk through the heap then serves a burst that ends in many steps. The first two
+  /// return memory within ten seconds, as required; the last follows callers that waited for Apple.
   private static let delays = [2, 6, 30]
 
-  /// Trims the heap a little later, and again, once for any number of calls until then.
+  /// Schedules all trims. Further calls before the first trim have no effect.
   func trimSoon() {
     state.withLock { state in
       guard state.step != 0 else { return }

@@ -8,9 +8,9 @@ import Memory
 import TLS
 import Telemetry
 
-/// Every metric with its name, its meaning and where its value comes from.
+/// The metrics, each with its name, its meaning and the source of its value.
 extension ServerMetrics {
-  /// All that there are.
+  /// All metrics, in the order of the page.
   static let all: [Metric] =
     [build] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)

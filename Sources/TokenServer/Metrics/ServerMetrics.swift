@@ -12,17 +12,17 @@ import ServerSettings
 import TLS
 import Telemetry
 
-/// `/metrics`: what the server has done and how it is, for Prometheus and whatever reads its format.
+/// The page `/metrics`: counts and present values, for Prometheus and readers of its format.
 ///
 /// The server counts very little for these metrics: most values are read from their owners at each scrape. Requests and
 /// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
 /// would blur the numbers.
 final class ServerMetrics: Sendable {
-  /// The responses.
+  /// The counts of responses.
   let requests = RequestMetrics()
-  /// What went wrong with connections.
+  /// The counts of failures of connections.
   let connections = ConnectionTally()
-  /// What became of changed settings.
+  /// The counts of reloads.
   let reloads = ReloadTally()
 
   private let sink: LogSink
@@ -33,11 +33,12 @@ final class ServerMetrics: Sendable {
   private let watched = Locked(Watched())
 
   private struct Watched {
-    /// Not owned: its router leads back here.
+    /// Weak, because the server's router refers to this object.
     weak var server: Server?
   }
 
-  /// Pages are written here: one at a time, and not on an event loop, since the system's figures are in files.
+  /// The queue that writes the pages, one at a time. It is not an event loop, because the system's figures are in
+  /// files.
   private let queue = DispatchQueue(label: "metrics")
 
   init(sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget) {
@@ -47,12 +48,12 @@ final class ServerMetrics: Sendable {
     self.access = access
   }
 
-  /// Tells of this server's connections from now on.
+  /// Reports the connections of this server from now on.
   func watch(_ server: Server) {
     watched.withLock { $0.server = server }
   }
 
-  /// The route, for a generation's tokens and certificate.
+  /// Returns the route, for the tokens and the certificate of one generation.
   func route(_ minter: TokenMinter, _ tls: TLSContext?) -> Route {
     Route(
       "/metrics",
@@ -135,18 +136,18 @@ extension MemoryBudget.Purpose {
   }
 }
 
-/// What the process takes of the machine, as the system has it at a moment. Reads files: not for an event loop.
+/// The present use of system resources by the process. Reading it reads files, so do not do that on an event loop.
 struct ProcessFigures: Sendable {
-  /// Bytes of memory in use, those shared with others included (proc(5), `statm`); 0 if the system does not say.
+  /// The bytes of memory in use, shared memory included (proc(5), `statm`); 0 if unknown.
   let residentBytes: Int
-  /// Seconds of all cores, in the program and in the kernel.
+  /// The CPU seconds of all cores, user and system.
   let cpuSeconds: Double
-  /// Descriptors that are open; 0 if the system does not say.
+  /// The number of open descriptors; 0 if unknown.
   let openDescriptors: Int
-  /// The most that may be.
+  /// The maximum number of open descriptors.
   let maximumDescriptors: Int
 
-  /// As it is now.
+  /// Reads the present values.
   init() {
     residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
     cpuSeconds = Self.cpuTime()
@@ -174,7 +175,7 @@ struct ProcessFigures: Sendable {
     defer { unsafe _ = closedir(folder) }
     var count = 0
     while unsafe readdir(folder) != nil { count += 1 }
-    // Not `.`, not `..`, and not the one that the folder is read by.
+    // The directory's own descriptor, `.` and `..` do not count.
     return max(0, count - 3)
   }
 }

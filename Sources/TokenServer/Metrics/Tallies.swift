@@ -7,8 +7,8 @@ import Telemetry
 
 /// Counts the decisions of access control by client, outcome and reason.
 ///
-/// One for all loops and all generations of settings: a decision costs a lock for some ten nanoseconds, and memory only
-/// for what occurs for the first time.
+/// All loops and all generations of settings share one tally. A decision costs a lock for some ten nanoseconds, and
+/// memory only if its combination is new.
 final class AccessTally: Sendable {
   private let state = Locked(State())
 
@@ -25,18 +25,18 @@ final class AccessTally: Sendable {
     }
   }
 
-  /// Clients that are told apart: more than a configuration may have, and those of some reloads. What comes beyond counts
-  /// as ``rest``, so that no sequence of reloads fills the monitoring with time series.
+  /// The maximum number of separate clients: more than a configuration may have, with room for some reloads. Further
+  /// clients count as ``rest``, so that no sequence of reloads fills the monitoring with time series.
   static let clientLimit = 2000
   static let rest = "other"
 
-  /// The decisions.
+  /// The metric of the decisions.
   static let decisions = Metric(
     .counter, "musickit_access_decisions_total",
     "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
     labels: ["client", "outcome", "reason"])
 
-  /// What the audit has lost.
+  /// The metric of lost audit records.
   static let audit: [MetricReading<AuditLog>] = [
     MetricReading(
       .counter, "musickit_audit_lines_dropped_total", "Audit records lost because their file could not be written.",
@@ -46,8 +46,8 @@ final class AccessTally: Sendable {
   /// Counts one decision.
   ///
   /// - Parameters:
-  ///   - client: A client's id in the settings, or what stands for none: never anything that came in a request.
-  ///   - reason: Why, in one word; nil if there is nothing to explain.
+  ///   - client: A client's id in the settings, or a placeholder; never a part of a request.
+  ///   - reason: The reason in one word; nil if there is none.
   func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
     state.withLock { state in
       let place = state.places[client] ?? state.newPlace(for: client)
@@ -55,7 +55,7 @@ final class AccessTally: Sendable {
     }
   }
 
-  /// Adds the decisions to `text`, in the order of clients, outcomes and reasons.
+  /// Adds the decisions to `text`, sorted by client, outcome and reason.
   func write(to text: inout MetricsText) {
     text.begin(Self.decisions)
     for client in state.withLock({ $0.clients }).sorted(by: { $0.client < $1.client }) {
@@ -79,7 +79,7 @@ private struct ClientTally {
   }
 
   let client: String
-  /// A handful: one for each outcome and reason that has occurred.
+  /// The counts, one for each combination of outcome and reason that has occurred. There are only a few.
   private(set) var decisions: [Decision] = []
 
   init(client: String) {
@@ -96,11 +96,11 @@ private struct ClientTally {
   }
 }
 
-/// Counts what is wrong with connections, and with what peers say about themselves.
+/// Counts the failures of connections, and the peers that send fields or headers without trust.
 final class ConnectionTally: Sendable {
   private let total = Locked(Counts())
 
-  /// Since the start.
+  /// The counts since the start.
   struct Counts: Sendable {
     var refused = 0
     var refusedPerAddress = 0
@@ -127,20 +127,20 @@ final class ConnectionTally: Sendable {
   var counts: Counts { total.withLock { $0 } }
 }
 
-/// Counts reloads, and remembers how the last one ended.
+/// Counts reloads, and stores the result of the last one.
 final class ReloadTally: Sendable {
   private let total = Locked(Counts())
 
   struct Counts: Sendable, Equatable {
-    /// Since the start.
+    /// The number of reloads since the start.
     var reloads = 0
-    /// Of those, the ones after which all of the old stayed.
+    /// The number of refused reloads, after which all old settings stayed.
     var refused = 0
-    /// Whether the last one was such.
+    /// Whether the last reload was refused.
     var lastWasRefused = false
   }
 
-  /// Counts one that has ended.
+  /// Counts a reload that has ended.
   func count(isRefused: Bool) {
     total.withLock { total in
       total.reloads += 1
@@ -152,7 +152,7 @@ final class ReloadTally: Sendable {
   var counts: Counts { total.withLock { $0 } }
 }
 
-/// What attempts at Apple Music came to: how long responses took to begin, and why there was none.
+/// Counts the attempts at Apple Music: the time until the response began, or the cause of the failure.
 final class UpstreamTally: Sendable {
   private let state = Locked(State())
 
@@ -161,7 +161,7 @@ final class UpstreamTally: Sendable {
     var errors = [Int](repeating: 0, count: Cause.allCases.count)
   }
 
-  /// Why an attempt failed, as the metric's label has it.
+  /// The cause of a failed attempt, as in the metric's label.
   enum Cause: Int, CaseIterable {
     case dns, connect, tls, timeout, broken, protocolViolation, status, other
 
@@ -185,7 +185,7 @@ final class UpstreamTally: Sendable {
   static let failures = Metric(
     .counter, "musickit_upstream_errors_total", "Attempts at Apple Music that failed, by cause.", labels: ["cause"])
 
-  /// Counts what it is about, if it is.
+  /// Counts a notice about an attempt, and ignores all others.
   func count(_ notice: CatalogNotice) {
     switch notice {
     case .responded(let duration): state.withLock { $0.durations.add(duration) }
