@@ -54,8 +54,8 @@ final class KeySets: Sendable {
       })
   }
 
-  /// Replaces the table. Call it once every request uses the new one, because the server then stops to fetch the keys
-  /// of providers that it no longer names.
+  /// Replaces the table. Call it once every request uses the new one, because the server then stops fetching the keys
+  /// of providers that the new table does not name.
   func use(_ table: KeySetTable) {
     let (dropped, hasBegun) = state.withLock { state in
       let earlier = state.current

@@ -2,8 +2,8 @@ import Glibc
 
 /// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads.
 ///
-/// They are blocked from the start of `main`, so that an early signal stays pending instead of ending the process. The
-/// main thread receives them by sigwait(3), because that needs no other thread, which the system may not grant.
+/// The signals are blocked from the start of `main`, so that an early signal stays pending instead of ending the
+/// process. The main thread receives them by sigwait(3), because the system may not grant another thread.
 public enum ProcessSignals {
   /// Blocks the signals, so that `next` receives them. Threads inherit the mask, so call it before there are any.
   public static func hold() { change(SIG_BLOCK) }
