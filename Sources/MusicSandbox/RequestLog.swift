@@ -1,8 +1,8 @@
 import Locks
 
-/// The last requests that reached the emulator, so that a test sees what a proxy sent to “Apple”. It holds no credential.
+/// A log of the last requests, so that a test sees what a proxy sent to “Apple”. It contains no credentials.
 final class RequestLog: Sendable {
-  /// Most requests, fields of one, and bytes of a value that are kept.
+  /// The maximum number of requests, of fields in a request, and of bytes in a value.
   enum Limit {
     static let requests = 256
     static let fields = 64
@@ -17,11 +17,11 @@ final class RequestLog: Sendable {
     var statuses: [Int: Int] = [:]
   }
 
-  /// Notes a request and what became of it.
+  /// Records a request and its result.
   ///
   /// - Parameters:
-  ///   - token: What stands in place of the developer token.
-  ///   - user: What stands in place of the music user token.
+  ///   - token: The text that replaces the developer token.
+  ///   - user: The text that replaces the music user token.
   func note(_ request: SandboxRequest, token: String, user: String, status: Int, faults: [Fault]) {
     let fields = request.fields.prefix(Limit.fields).map { field -> Document in
       ["name": .string(field.name), "value": .string(Self.visible(field, token: token, user: user))]
@@ -67,16 +67,18 @@ final class RequestLog: Sendable {
   }
 }
 
-/// `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log their
-/// requests.
+/// The endpoints `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log
+/// their requests.
 struct ControlEndpoint {
   let board: FaultBoard
   let meter: RateMeter
   let log: RequestLog
-  /// What holds unless something else is set.
+  /// The options that apply unless a test overrides them.
   let options: SandboxOptions
 
-  /// - Parameter segments: Those of the whole path.
+  /// Responds to a request.
+  ///
+  /// - Parameter segments: The segments of the whole path.
   func respond(_ request: SandboxRequest, _ segments: [String]) throws(AppleError) -> SandboxResponse {
     guard segments.count == 2 else { throw .pathNotFound }
     switch segments[1] {

@@ -7,17 +7,17 @@ public import HTTPServer
 import HTTPTypes
 import Locks
 
-/// The emulator behind a server.
+/// The connection of the emulator to a server.
 extension Sandbox {
-  /// Most bytes of content that a request may have.
+  /// The maximum content of a request in bytes.
   static let maximumContent = 65_536
 
-  /// A router that hands every request to the emulator.
+  /// A router that passes every request to the emulator.
   public var router: Router {
     Router([Route(below: "/") { self.reply(to: $0) }])
   }
 
-  /// The response to a request: at once, unless the request has content or the response is delayed or goes wrong.
+  /// Returns the response: at once, unless the request may have content, or a fault or delay applies to the response.
   public func reply(to request: Request) -> Reply {
     let request = SandboxRequest(request)
     if ["POST", "PUT", "PATCH"].contains(request.method) {
@@ -33,7 +33,7 @@ extension Sandbox {
     return .deferred { context in await response.response(on: context.loop) }
   }
 
-  /// The content, whole; nil if it is too long or breaks off.
+  /// Reads the whole content. Returns nil if it is too long or breaks off.
   private static func read(_ reader: any ContentReader) async -> [UInt8]? {
     var content: [UInt8] = []
     do {
@@ -60,7 +60,7 @@ extension SandboxRequest {
       protocolName: request.isHTTP2 ? "HTTP/2" : request.head.version == .http10 ? "HTTP/1.0" : "HTTP/1.1")
   }
 
-  /// The router refuses the methods that are left out here.
+  /// Returns the method's name. The router refuses all methods that have no name here.
   private static func name(of request: Request) -> String {
     switch request.method {
     case .get: "GET"
@@ -76,13 +76,13 @@ extension SandboxRequest {
 }
 
 extension SandboxResponse {
-  /// The response, once its delay has passed.
+  /// Returns the response after its delay.
   fileprivate func response(on loop: IOLoop) async -> Response {
     await Pause.pass(delivery.delay, on: loop)
     var response = Response(self)
     guard delivery.pace != nil || delivery.ending != .whole || delivery.filling != nil else { return response }
     response.body = []
-    // What breaks off announces a byte at least, or there would be nothing to miss.
+    // A response that breaks off announces at least one byte, because otherwise nothing would be missing.
     let length = max(delivery.filling ?? content.count, delivery.ending == .whole ? 0 : 1)
     response.stream = ResponseReader(self, length: length, loop: loop)
     response.streamLength = delivery.ending == .truncated ? nil : length
@@ -91,7 +91,7 @@ extension SandboxResponse {
 }
 
 extension Response {
-  /// The response as it stands, whatever its delivery.
+  /// Converts the response without its delivery.
   fileprivate init(_ response: SandboxResponse) {
     var fields = HTTPFields()
     for field in response.fields {
@@ -103,10 +103,10 @@ extension Response {
   }
 }
 
-/// Responses of the catalog that were made before: they depend on nothing but the request's target and host, and making
-/// one costs more than everything else about a request.
+/// A cache of catalog responses. They depend only on the target and the host of the request, and creating one costs
+/// more than the rest of the request.
 final class MadeResponses: Sendable {
-  /// Most bytes of content that are kept. Beyond it all are dropped: the next request makes its own again.
+  /// The maximum size of all cached content in bytes. When it is exceeded, the cache drops all responses.
   private static let limit = 16 << 20
 
   private let state = Locked(State())
@@ -116,11 +116,11 @@ final class MadeResponses: Sendable {
     var size = 0
   }
 
-  /// The response to a request, made by `make` unless there is one.
+  /// Returns the cached response to a request, or calls `make` and caches its result.
   ///
   /// - Parameters:
-  ///   - base: What absolute URLs in it begin with.
-  ///   - isPersonal: Whether it may depend on the user, and must not be kept.
+  ///   - base: The beginning of absolute URLs in the response.
+  ///   - isPersonal: Whether the response may depend on the user; then it is not cached.
   func respond(
     to request: SandboxRequest, base: String, isPersonal: Bool, _ make: () throws(AppleError) -> SandboxResponse
   ) throws(AppleError) -> SandboxResponse {
@@ -137,12 +137,12 @@ final class MadeResponses: Sendable {
   }
 }
 
-/// Waiting, in a task of a loop.
+/// Pauses of a task on an event loop.
 enum Pause {
-  /// A task that is cancelled is noticed after so long at most, for a timer does not hear of it.
+  /// The maximum delay before a pause notices that its task is cancelled, because the timer does not.
   private static let slice = Duration.milliseconds(100)
 
-  /// Returns after so long, or soon after the task is cancelled.
+  /// Returns after `duration`, or soon after the task is cancelled.
   static func pass(_ duration: Duration, on loop: IOLoop) async {
     guard duration > .zero else { return }
     let timer = loop.openTimer()
@@ -154,9 +154,9 @@ enum Pause {
   }
 }
 
-/// gzip (RFC 1952), for responses to those who accept it.
+/// Compression with gzip (RFC 1952), for clients that accept it.
 enum Compression {
-  /// Compresses the content if the request accepts gzip and the content is worth it.
+  /// Compresses the content if the request accepts gzip and the content is long enough.
   static func apply(to response: inout SandboxResponse, for request: SandboxRequest) {
     response.fields.append(SandboxField("Vary", "Accept-Encoding"))
     guard accepts(request.fields), response.content.count >= 256, let compressed = gzip(response.content) else {
@@ -166,7 +166,7 @@ enum Compression {
     response.fields.append(SandboxField("Content-Encoding", "gzip"))
   }
 
-  /// Whether gzip is named without a weight of zero (RFC 9110 §12.5.3).
+  /// Returns whether gzip is named without a weight of zero (RFC 9110 §12.5.3).
   private static func accepts(_ fields: [SandboxField]) -> Bool {
     fields.values(of: "accept-encoding").joined(separator: ",").lowercased().split(separator: ",").contains { item in
       let parts = item.split(separator: ";").map { $0.filter { $0 != " " } }
@@ -179,12 +179,12 @@ enum Compression {
     var stream = unsafe z_stream()
     guard unsafe czlib_deflate_init_gzip(&stream, 6) == Z_OK else { return nil }
     defer { unsafe _ = deflateEnd(&stream) }
-    // What deflate may need, and the header and trailer of gzip (§2.2).
+    // The bound of deflate, plus the header and trailer of gzip (§2.2).
     var output = [UInt8](repeating: 0, count: Int(unsafe deflateBound(&stream, UInt(input.count))) + 32)
     var source = input
     let result = unsafe source.withUnsafeMutableBufferPointer { source in
       unsafe output.withUnsafeMutableBufferPointer { output in
-        // Safe: both buffers are lent for the whole of the one call that reads and writes them.
+        // Safe: both buffers are valid for the single call that reads and writes them.
         unsafe stream.next_in = source.baseAddress
         unsafe stream.avail_in = UInt32(clamping: source.count)
         unsafe stream.next_out = output.baseAddress
@@ -198,24 +198,24 @@ enum Compression {
   }
 }
 
-/// What responses say about caching. Whether Apple's say anything is not known, so either can be had.
+/// The caching fields of responses. Apple's behaviour is unknown, so a test can select any.
 public enum CacheFields: String, Sendable, CaseIterable {
-  /// An `ETag`, which `If-None-Match` is answered with 304 by.
+  /// An `ETag`; the emulator answers a matching `If-None-Match` with 304.
   case etag
   /// `Cache-Control` with `max-age`.
   case maxAge = "max-age"
-  /// Both.
+  /// Both fields.
   case both
-  /// Nothing.
+  /// No caching fields.
   case none
-  /// Each of these somewhere: storefronts and languages have both, albums and songs an `ETag`, artists, genres and
-  /// playlists a `max-age`, and all else, such as searches and charts, nothing.
+  /// A mixture: storefronts and languages have both fields, albums and songs an `ETag`, artists, genres and playlists a
+  /// `max-age`, and all other responses, such as searches and charts, none.
   case mixed
 
-  /// Seconds that a response stays fresh for, where it says so.
+  /// The `max-age` of a response in seconds.
   static let maximumAge = 300
 
-  /// What holds for a path.
+  /// Returns the fields for a path, which resolves `mixed`.
   func resolved(_ segments: ArraySlice<String>) -> CacheFields {
     guard self == .mixed else { return self }
     switch segments.first {
@@ -232,7 +232,7 @@ public enum CacheFields: String, Sendable, CaseIterable {
 
   /// Adds the fields.
   ///
-  /// - Parameter isWeak: Whether one tag stands for several encodings of the content (RFC 9110 §8.8.1).
+  /// - Parameter isWeak: Whether the same tag stands for several encodings of the content (RFC 9110 §8.8.1).
   func mark(_ response: inout SandboxResponse, isWeak: Bool) {
     if self == .maxAge || self == .both {
       response.fields.append(SandboxField("Cache-Control", "max-age=\(Self.maximumAge)"))
@@ -242,7 +242,7 @@ public enum CacheFields: String, Sendable, CaseIterable {
     response.fields.append(SandboxField("ETag", isWeak ? "W/\(tag)" : tag))
   }
 
-  /// Turns a response into a 304 if the request has it already (RFC 9110 §13.1.2).
+  /// Turns a response into a 304 if the request names its tag (RFC 9110 §13.1.2).
   static func leaveOut(_ response: inout SandboxResponse, knownTo request: SandboxRequest) {
     guard let tag = response.fields.single("etag") else { return }
     let known = request.fields.values(of: "if-none-match").joined(separator: ",").split(separator: ",")
@@ -256,13 +256,13 @@ public enum CacheFields: String, Sendable, CaseIterable {
     response.fields.removeAll { $0.name == "Content-Type" }
   }
 
-  /// What is compared weakly (RFC 9110 §8.8.3.2).
+  /// Returns the part of a tag that a weak comparison uses (RFC 9110 §8.8.3.2).
   private static func opaque(_ tag: Substring) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag }
 }
 
-/// Times as `Date` has them (RFC 9110 §5.6.7).
+/// Times in the format of `Date` (RFC 9110 §5.6.7).
 enum IMFFixdate {
-  /// A time in seconds since 1970.
+  /// Formats a time in seconds since 1970.
   static func text(_ seconds: Int) -> String {
     var bytes: [UInt8] = []
     HTTPDate(secondsSinceEpoch: seconds).append(to: &bytes)
@@ -270,18 +270,18 @@ enum IMFFixdate {
   }
 }
 
-/// Content that comes slowly, is made up as it goes, or breaks off.
+/// A reader of content that is slow, generated during the transfer, or breaks off.
 final class ResponseReader: ContentReader, @unchecked Sendable {
-  // Sendable by confinement: it belongs to one loop and is read by one task, as every reader is.
+  // Sendable by confinement: a reader belongs to one loop, and one task reads it.
 
-  /// How much of fast content comes at once.
+  /// The maximum size of a part of fast content, in bytes.
   private static let part = 16_384
-  /// How often a part of slow content comes.
+  /// The interval between parts of slow content.
   private static let interval = Duration.milliseconds(100)
 
   private let content: [UInt8]
   private let pace: Int?
-  /// Where reading stops, and whether that is too early.
+  /// The position where reading stops, and whether that is before the announced end.
   private let end: Int
   private let breaksOff: Bool
   private let isFilling: Bool
@@ -289,7 +289,9 @@ final class ResponseReader: ContentReader, @unchecked Sendable {
   private var position = 0
   private var isCancelled = false
 
-  /// - Parameter length: What was announced, or would have been.
+  /// Creates a reader.
+  ///
+  /// - Parameter length: The announced length, or the full length if none is announced.
   init(_ response: SandboxResponse, length: Int, loop: IOLoop) {
     content = response.content
     pace = response.delivery.pace
@@ -314,7 +316,7 @@ final class ResponseReader: ContentReader, @unchecked Sendable {
 
   func cancel() { isCancelled = true }
 
-  /// A JSON string of spaces, whatever its length: `"   "`, or `0` where there is no room for quotes.
+  /// Returns a part of a JSON string of spaces: `"   "`, or `0` if the length is 1.
   private func filling(_ count: Int) -> [UInt8] {
     var part = [UInt8](repeating: UInt8(ascii: " "), count: count)
     if position == 0 { part[0] = UInt8(ascii: end == 1 ? "0" : "\"") }

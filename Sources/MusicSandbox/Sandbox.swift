@@ -2,11 +2,11 @@ public import EventLoop
 import Glibc
 import HTTPMessages
 
-/// An Apple Music API to test against: it refuses what Apple refuses, knows one true album and many made-up ones, and
-/// goes wrong on demand.
+/// An emulator of the Apple Music API for tests. It refuses what Apple refuses, has one real album and many invented
+/// ones, and produces faults on request.
 ///
-/// All loops share one. It holds no sockets: ``response(_:)`` is a function of the request, the time, and a little state
-/// (rates, libraries, faults, the log of requests), all of it bounded.
+/// All loops share one emulator. It has no sockets: ``respond(_:)`` is a function of the request, the time, and a
+/// bounded state (rates, libraries, faults, the log of requests).
 public final class Sandbox: Sendable {
   private let options: SandboxOptions
   private let clock: SandboxClock
@@ -19,7 +19,7 @@ public final class Sandbox: Sendable {
   private let libraries: [String: UserLibrary]
   private let identifiers = ErrorIdentifiers()
 
-  /// An emulator without any requests behind it.
+  /// Creates an emulator that has not received any request.
   public init(_ options: SandboxOptions, clock: SandboxClock = .system) {
     self.options = options
     self.clock = clock
@@ -32,7 +32,7 @@ public final class Sandbox: Sendable {
     libraries = Dictionary(options.userTokens.map { ($0, UserLibrary()) }) { first, _ in first }
   }
 
-  /// The response to a request, and how it is to be sent.
+  /// Returns the response to a request, and the way to send it.
   public func respond(_ request: SandboxRequest) -> SandboxResponse {
     let segments = request.segments
     switch segments?.first {
@@ -48,7 +48,7 @@ public final class Sandbox: Sendable {
     }
   }
 
-  // MARK: Apple's part
+  // MARK: Apple's API
 
   private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxResponse {
     let now = self.now
@@ -100,7 +100,7 @@ public final class Sandbox: Sendable {
     return response
   }
 
-  /// What depends on nothing but the request, so that it is made once.
+  /// Returns a response that depends only on the request, so that it is created only once.
   private func cacheable(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
     var response = try made.respond(to: request, base: api.base, isPersonal: api.isPersonal) { () throws(AppleError) in
       var response = SandboxResponse.json(try document(api))
@@ -121,7 +121,7 @@ public final class Sandbox: Sendable {
     }
   }
 
-  /// Adds what Apple's responses have: anybody's page may read them, and the time is the emulator's.
+  /// Adds the fields of Apple's responses: every page may read them, and `Date` shows the emulator's time.
   private func finish(_ response: inout SandboxResponse) {
     response.fields.append(SandboxField("Access-Control-Allow-Origin", "*"))
     if board.clockSkew != 0 { response.fields.set("Date", IMFFixdate.text(now)) }
@@ -145,7 +145,7 @@ public final class Sandbox: Sendable {
 }
 
 extension SandboxResponse {
-  /// The response to a CORS preflight request: Apple lets every page ask.
+  /// The response to a CORS preflight request. Apple allows every page.
   fileprivate static let preflight = SandboxResponse(
     200,
     fields: [
@@ -156,7 +156,7 @@ extension SandboxResponse {
 }
 
 extension APIRequest.UserAccess {
-  /// For the log of requests, in place of the token.
+  /// The text that replaces the token in the log of requests.
   fileprivate var summary: String {
     switch self {
     case .user: "good"
@@ -166,49 +166,50 @@ extension APIRequest.UserAccess {
   }
 }
 
-/// How the emulator behaves.
+/// The options of the emulator.
 public struct SandboxOptions: Sendable {
-  /// The keys whose tokens are good. None makes every response a 401.
+  /// The keys of valid tokens. If empty, every response is 401.
   public var keys: [TrustedKey]
-  /// Music user tokens that are good. Each has a library of its own.
+  /// The valid music user tokens. Each has its own library.
   public var userTokens = ["sandbox-user-token"]
-  /// Music user tokens of users without a subscription, who get 403 with code 40015.
+  /// The music user tokens of users without a subscription, which get 403 with code 40015.
   public var unsubscribedUserTokens = ["sandbox-user-token-without-subscription"]
-  /// How many requests a team may make before it gets 429; nil for any number, since Apple's is not known.
+  /// The limit beyond which a team gets 429; nil for none, because Apple's limit is unknown.
   public var limit: RequestLimit?
-  /// What a 429 of that limit says about when to come back.
+  /// The form of `Retry-After` in a 429 of that limit.
   public var retryAfter = RetryAfterForm.none
-  /// How long nothing happens before each response; none, so that tests are fast.
+  /// The delay before each response; zero by default, so that tests are fast.
   public var delay = Duration.zero
-  /// Seconds that the emulator's clock, and so its `Date`, is ahead of the machine's; behind if negative. Brought into
-  /// ``clockSkews`` if it is outside.
+  /// The seconds by which the emulator's clock, and so its `Date`, is ahead of the machine's; negative if behind. A
+  /// value outside of ``clockSkews`` is clamped.
   public var clockSkew = 0
-  /// What responses say about caching; each of the ways somewhere, since Apple's is not known.
+  /// The caching fields of responses. The default mixes all forms, because Apple's are unknown.
   public var cacheFields = CacheFields.mixed
-  /// Whether responses are compressed for clients that accept gzip. They are not by default, so that they can be read off the wire.
+  /// Whether responses are compressed for clients that accept gzip. The default is off, so that captured traffic is
+  /// readable.
   public var compresses = false
-  /// Faults that every request under `/v1/` has; none.
+  /// The faults of every request under `/v1/`; none by default.
   public var faults: [Fault] = []
-  /// What the URLs of pictures begin with, such as `https://localhost:8443`; nil for `http://` and the request's host.
+  /// The beginning of picture URLs, such as `https://localhost:8443`; nil for `http://` and the request's host.
   public var baseURL: String?
 
-  /// How far the clock can be off, in seconds: some 30 years, so that sums of times cannot overflow.
+  /// The range of the clock's offset in seconds: some 30 years, so that sums of times cannot overflow.
   public static let clockSkews = -1_000_000_000...1_000_000_000
 
-  /// The defaults, and these keys.
+  /// Creates the default options with these keys.
   public init(keys: [TrustedKey] = []) {
     self.keys = keys
   }
 }
 
-/// Where the emulator has its time from.
+/// The source of the emulator's time.
 public struct SandboxClock: Sendable {
-  /// Seconds since 1970, before any skew.
+  /// Returns the seconds since 1970, before any offset.
   public var seconds: @Sendable () -> Int
-  /// A time that only goes forward, for rates.
+  /// Returns the monotonic time, for rates.
   public var now: @Sendable () -> Deadline
 
-  /// A clock.
+  /// Creates a clock.
   public init(seconds: @escaping @Sendable () -> Int, now: @escaping @Sendable () -> Deadline) {
     (self.seconds, self.now) = (seconds, now)
   }

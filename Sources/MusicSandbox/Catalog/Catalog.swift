@@ -1,4 +1,4 @@
-/// Everything that can be asked for, made once and never changed.
+/// All resources of the emulator; immutable.
 struct Catalog: Sendable {
   /// The resources of each type, the most popular first.
   private let lists: [ResourceType: [Item]]
@@ -17,21 +17,21 @@ struct Catalog: Sendable {
   /// The built-in catalog.
   static let builtIn = CatalogBuilder().catalog()
 
-  /// The resource with a key, if it is to be had in the storefront.
+  /// Returns the resource with a key; nil if it does not exist in the storefront.
   func item(_ key: ResourceKey, in storefront: String) -> Item? {
     guard let item = byKey[key], item.isAvailable(in: storefront) else { return nil }
     return item
   }
 
-  /// All resources of a type that are to be had in the storefront.
+  /// Returns all resources of a type in the storefront.
   func all(_ type: ResourceType, in storefront: String) -> [Item] {
     (lists[type] ?? []).filter { $0.isAvailable(in: storefront) }
   }
 
-  /// Whether there is such a resource in any storefront.
+  /// Returns whether such a resource exists in any storefront.
   func contains(_ key: ResourceKey) -> Bool { byKey[key] != nil }
 
-  /// The related resources of an item under a relationship's name, without those that the storefront does not have.
+  /// Returns the resources under a relationship's name, without those that are missing in the storefront.
   func related(_ item: Item, _ name: String, in storefront: String) -> [Item] {
     (item.related[name] ?? []).compactMap { self.item($0, in: storefront) }
   }
@@ -43,12 +43,12 @@ extension Item {
   }
 }
 
-/// Makes the catalog from its tables.
+/// Builds the catalog from its tables.
 struct CatalogBuilder {
   private var items: [Item] = GenreTable.items
   private var releases: [Release] = []
 
-  /// The catalog, the same in every run.
+  /// Returns the catalog, which is the same in every run.
   func catalog() -> Catalog {
     var builder = self
     builder.addArtist(AmericanTeen.artist, AmericanTeen.artistName, AmericanTeen.genres, [AmericanTeen.release])
@@ -66,7 +66,7 @@ struct CatalogBuilder {
     return Catalog(builder.items)
   }
 
-  // MARK: Artists and what they make
+  // MARK: Artists and their music
 
   private mutating func addArtist(_ key: ResourceKey, _ name: String, _ genres: [String], _ releases: [Release]) {
     var artist = Item(
@@ -129,7 +129,7 @@ struct CatalogBuilder {
     }
   }
 
-  /// Relates resources of a type to the others with the same first genre.
+  /// Relates each resource of a type to the other resources with the same first genre.
   private mutating func relate(_ type: ResourceType, _ name: String) {
     let groups = Dictionary(grouping: items.filter { $0.key.type == type }.map { ($0.key, $0.genres.first) }) { $0.1 }
     for position in items.indices where items[position].key.type == type {
@@ -148,7 +148,7 @@ struct CatalogBuilder {
       var playlist = PlaylistTable.item(row)
       var numbers = Numbers(seed: Numbers.hash(row.id.utf8))
       var pool = row.startsWithKhalid ? everything.filter { !Self.favourites.contains($0) } : everything
-      // Without repetition, so that a test can tell whether every track came once.
+      // Without repetition, so that a test can check that every track came once.
       let tracks = (0..<min(row.count, pool.count)).map { _ in pool.remove(at: numbers.next(below: pool.count)) }
       let video = row.hasVideo ? [ResourceKey(.musicVideos, "\(AmericanTeen.artist.id)01")] : []
       playlist.related["tracks"] = (row.startsWithKhalid ? Self.favourites : []) + video + tracks
@@ -164,7 +164,7 @@ struct CatalogBuilder {
     }
   }
 
-  /// Relates albums to the playlists that songs of theirs are on.
+  /// Relates albums to the playlists that contain their songs.
   private mutating func addAppearances() {
     var places: [ResourceKey: [ResourceKey]] = [:]
     for playlist in items where playlist.key.type == .playlists {
@@ -180,7 +180,7 @@ struct CatalogBuilder {
   private static let favourites = AmericanTeen.release.tracks.prefix(3).map { ResourceKey(.songs, $0.id) }
 }
 
-/// Numbers that look random and are the same in every run (SplitMix64, Steele, Lea and Flood 2014).
+/// A generator of pseudorandom numbers, the same in every run (SplitMix64, Steele, Lea and Flood 2014).
 struct Numbers {
   private var state: UInt64
 
@@ -196,18 +196,18 @@ struct Numbers {
     return mixed ^ (mixed >> 31)
   }
 
-  /// From 0 to `bound` - 1; 0 unless `bound` is positive.
+  /// Returns a number from 0 to `bound` - 1; 0 unless `bound` is positive.
   mutating func next(below bound: Int) -> Int {
     bound > 0 ? Int(next() % UInt64(bound)) : 0
   }
 
-  /// A number that depends on nothing but the bytes (FNV-1a, 64 bits).
+  /// Returns a hash that depends only on the bytes (FNV-1a, 64 bits).
   static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
     bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
   }
 }
 
-/// What names a resource: type and identifier together.
+/// The key of a resource: its type and identifier.
 struct ResourceKey: Sendable, Hashable {
   let type: ResourceType
   let id: String

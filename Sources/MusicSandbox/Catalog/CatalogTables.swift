@@ -1,4 +1,4 @@
-/// The album that Apple's talk on MusicKit uses as its example, with the identifiers that the slides show.
+/// The example album of Apple's talk on MusicKit, with the identifiers on the slides.
 enum AmericanTeen {
   static let artist = ResourceKey(.artists, "82842423")
   static let artistName = "Khalid"
@@ -19,10 +19,10 @@ enum AmericanTeen {
       Release.Track(id: ids[index], name: row.0, milliseconds: row.1 * 1000, isExplicit: row.2)
     })
 
-  /// The first two are on a slide; the others are made up in their manner.
+  /// The first two identifiers are on a slide; the rest are invented in the same style.
   private static let ids = ["1200868616", "1200868874"] + (0..<rows.count - 2).map { "\(1_200_869_001 + $0 * 7)" }
 
-  /// Name, seconds, explicit.
+  /// The name, the duration in seconds, and whether the track is explicit.
   private static let rows: [(String, Int, Bool)] = [
     ("American Teen", 250, false), ("Young Dumb & Broke", 202, false), ("Location", 219, false),
     ("Another Sad Love Song", 244, false), ("Saved", 206, true), ("Coaster", 199, false), ("8TEEN", 228, true),
@@ -33,7 +33,7 @@ enum AmericanTeen {
 
 /// Invented artists that provide enough data for paging. Some names are hard to read, quote and store, to test clients.
 enum FictionalArtists {
-  /// Name and genre; the place in the list makes the identifiers, so new ones go to the end.
+  /// The name and genre of each artist. The index determines the identifiers, so new rows must be appended.
   static let rows: [(name: String, genre: String)] = [
     ("The Loopback Four", "21"), ("Ada Portrange", "14"), ("Null & the Pointers", "20"), ("Big Endian", "18"),
     ("Little Endian", "15"), ("The Idle Connections", "11"), ("Mutex Marlene", "10"), ("Kernel Choir", "5"),
@@ -43,7 +43,7 @@ enum FictionalArtists {
     ("Stale & Revalidated", "16"),
   ]
 
-  /// Albums that an artist has, the last of them a single.
+  /// The number of albums of each artist; the last is a single.
   static let albumsEach = 3
 
   /// The releases of the artist at `index`.
@@ -84,9 +84,9 @@ enum FictionalArtists {
   ]
 }
 
-/// The genres with the identifiers that Apple gives them, and their names in five languages.
+/// The genres with Apple's identifiers, and their names in five languages.
 enum GenreTable {
-  /// The genre of everything.
+  /// The identifier of the genre that contains all others.
   static let music = "34"
 
   static let items: [Item] = rows.map { row in
@@ -98,7 +98,7 @@ enum GenreTable {
     return item
   }
 
-  /// The name of a genre.
+  /// Returns the name of a genre.
   static func names(of id: String) -> LocalizedText {
     guard let row = rows.first(where: { $0.id == id }) else { return "Music" }
     return LocalizedText(row.en, ["de": row.de, "fr": row.fr, "es": row.es, "ja": row.ja])
@@ -125,7 +125,7 @@ enum GenreTable {
   ]
 }
 
-/// Playlists of the sizes at which paging goes wrong, and who made them.
+/// The playlists, with lengths around the page sizes, and their curators.
 enum PlaylistTable {
   struct Row: Sendable {
     let id: String
@@ -139,7 +139,7 @@ enum PlaylistTable {
   private static let editors = ResourceKey(.appleCurators, "976439503")
   private static let listener = ResourceKey(.curators, "1000000001")
 
-  /// The identifiers end in how many tracks there are.
+  /// The playlists; each identifier ends in its number of tracks.
   static let rows = [
     Row(
       id: "pl.00000000000000000000000000000250",

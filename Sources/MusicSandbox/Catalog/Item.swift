@@ -1,22 +1,22 @@
-/// A resource of the catalog, before anybody has asked for it in a language or storefront.
+/// A resource of the catalog, independent of language and storefront.
 struct Item: Sendable {
   let key: ResourceKey
   let name: LocalizedText
   /// The attributes that every response contains, except for the name.
   var attributes: [Attribute]
-  /// Those that `extend` asks for.
+  /// The attributes that a request can add with `extend`.
   var extended: [Attribute] = []
-  /// Relationships and views by their names, in order.
+  /// The related resources by the name of the relationship or view, in order.
   var related: [String: [ResourceKey]] = [:]
-  /// What else than its name it is found by.
+  /// The text in which a search looks in addition to the name.
   var alsoFoundBy = ""
-  /// The words of the name in English and of `alsoFoundBy`, which a search looks at; made by the catalog.
+  /// The words of the English name and of `alsoFoundBy`, for searches. The catalog computes them.
   var searchWords: (name: [String], others: [String]) = ([], [])
-  /// The genres that it is in.
+  /// The genres of the resource.
   var genres: [String] = []
-  /// Where it is to be had; nil for everywhere.
+  /// The storefronts that offer the resource; nil for all.
   var storefronts: Set<String>?
-  /// Bar code or recording code, for filters.
+  /// The bar code or recording code, for filters.
   var code: String?
 
   init(_ type: ResourceType, _ id: String, name: LocalizedText, _ attributes: [Attribute]) {
@@ -26,7 +26,7 @@ struct Item: Sendable {
   }
 }
 
-/// An attribute, whose value may depend on storefront, language and server.
+/// An attribute. Its value may depend on storefront, language and server.
 struct Attribute: Sendable {
   let name: String
   let value: Value
@@ -36,19 +36,19 @@ struct Attribute: Sendable {
   }
 
   enum Value: Sendable {
-    /// The same for all.
+    /// The same value for all requests.
     case fixed(Document)
-    /// A text in the reader's language.
+    /// A text in the language of the request.
     case text(LocalizedText)
     /// An object of `standard` and `short`.
     case notes(LocalizedText)
-    /// A picture of its own, square.
+    /// The resource's own picture, which is square.
     case artwork
-    /// The picture of another resource, as a song has its album's.
+    /// The picture of another resource: a song has its album's.
     case artworkOf(ResourceKey)
     /// The names of genres.
     case genreNames([String])
-    /// What a player needs.
+    /// The play parameters, which a player needs.
     case playParams
     /// The address of a web page.
     case page
@@ -57,7 +57,7 @@ struct Attribute: Sendable {
 
 /// A text in several languages.
 struct LocalizedText: Sendable, ExpressibleByStringInterpolation {
-  /// What is read where there is no translation: English.
+  /// The English text, for languages without a translation.
   let standard: String
   /// Translations by primary language subtag (RFC 5646 §2.2.1).
   let translations: [String: String]
@@ -68,20 +68,20 @@ struct LocalizedText: Sendable, ExpressibleByStringInterpolation {
 
   init(stringLiteral value: String) { self.init(value) }
 
-  /// The text in the language of a tag such as `de-DE`.
+  /// Returns the text in the language of a tag such as `de-DE`.
   subscript(tag: String) -> String {
     translations[String(tag.prefix { $0 != "-" })] ?? standard
   }
 }
 
-/// An album as the tables have it, from which its resources are made.
+/// An album in the tables, from which its resources are created.
 struct Release: Sendable {
   let id: String
   let name: String
   let artist: ResourceKey
   let artistName: String
   let genres: [String]
-  /// As in `2017-03-03`.
+  /// The date, as in `2017-03-03`.
   let date: String
   let label: String
   let notes: LocalizedText
@@ -99,10 +99,10 @@ struct Release: Sendable {
   var key: ResourceKey { ResourceKey(.albums, id) }
   var isSingle: Bool { tracks.count == 1 }
 
-  /// A bar code that no product has: the prefix is reserved for use within a company.
+  /// A bar code without a product: its prefix is reserved for use within a company.
   var upc: String { "02\(String(id.suffix(10)))" }
 
-  /// A recording code under a country that does not exist.
+  /// Returns a recording code of a country that does not exist.
   func isrc(_ track: Track) -> String { "ZZSBX\(date.dropFirst(2).prefix(2))\(track.id.suffix(5))" }
 }
 
@@ -158,7 +158,7 @@ struct ReleaseItems {
     return item
   }
 
-  /// The video of a song of this release.
+  /// Returns the video of a song of this release.
   func video(of track: Release.Track, id: String) -> Item {
     var item = Item(
       .musicVideos, id, name: LocalizedText(track.name),

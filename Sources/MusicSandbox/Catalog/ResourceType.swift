@@ -1,4 +1,4 @@
-/// The resource types that the emulator's catalog has.
+/// A resource type of the emulator's catalog.
 enum ResourceType: String, Sendable, Hashable, CaseIterable {
   case albums
   case appleCurators = "apple-curators"
@@ -11,7 +11,7 @@ enum ResourceType: String, Sendable, Hashable, CaseIterable {
   case songs
   case stations
 
-  /// Most that one request may name in `ids`, as Apple documents it.
+  /// The maximum number of `ids` in a request, as Apple documents it.
   var maximumIDs: Int {
     switch self {
     case .songs: 300
@@ -20,7 +20,7 @@ enum ResourceType: String, Sendable, Hashable, CaseIterable {
     }
   }
 
-  /// The `kind` of play parameters; nil if there is nothing to play.
+  /// The `kind` of the play parameters; nil if resources of this type cannot be played.
   var playKind: String? {
     switch self {
     case .albums: "album"
@@ -43,7 +43,7 @@ enum ResourceType: String, Sendable, Hashable, CaseIterable {
     }
   }
 
-  /// The word for it in the path of a web page.
+  /// The word for this type in the path of a web page.
   var pageWord: String {
     switch self {
     case .albums: "album"
@@ -59,13 +59,13 @@ enum ResourceType: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// A relationship that resources of a type have, and how much of it a response shows.
+/// A relationship of a resource type, and the part of it that a response shows.
 struct RelationshipRule: Sendable {
-  /// What stands in a resource that is asked for directly, without `include`.
+  /// The content of a relationship in a top-level resource without `include`.
   enum Appearance: Sendable {
     /// Whole resources.
     case resources
-    /// Their identifiers only.
+    /// Only their identifiers.
     case identifiers
     /// Nothing.
     case onRequest
@@ -73,9 +73,9 @@ struct RelationshipRule: Sendable {
 
   let name: String
   let appearance: Appearance
-  /// Resources in a page, unless `limit` says otherwise.
+  /// The default number of resources in a page.
   let defaultLimit: Int
-  /// Most that `limit` may say.
+  /// The maximum value of `limit`.
   let maximumLimit: Int
 
   init(_ name: String, _ appearance: Appearance, _ defaultLimit: Int, _ maximumLimit: Int) {

@@ -1,26 +1,27 @@
-/// A territory that Apple Music is offered in.
+/// A territory in which Apple Music is available.
 struct Storefront: Sendable {
   /// The two-letter code.
   let id: String
-  /// Its name in English.
+  /// The English name.
   let name: String
-  /// The languages that it answers in; the first one unless a request says otherwise.
+  /// The supported languages; the first is the default.
   let languageTags: [String]
-  /// What becomes of explicit content there: `allowed`, `opt-in` or `prohibited`.
+  /// The treatment of explicit content: `allowed`, `opt-in` or `prohibited`.
   let explicitContentPolicy: String
 
   var defaultLanguageTag: String { languageTags.first ?? "en-GB" }
 
-  /// The language that a response is in: the one asked for if there is one such, else a relative of it, else the default.
+  /// Returns the language of a response: that of the request if it is supported, otherwise a related one or the
+  /// default.
   ///
-  /// Throws for what is no language tag. Apple's response to a tag that is well-formed but not supported is not known.
+  /// Throws for an invalid language tag. Apple's response to a valid but unsupported tag is unknown.
   func language(for tag: String?) throws(AppleError) -> String {
     guard let tag else { return defaultLanguageTag }
     guard Self.isPlausible(tag) else { throw .invalidParameter("l", "Invalid language tag '\(tag)'") }
     return supported(tag) ?? defaultLanguageTag
   }
 
-  /// The tag of this storefront that is `tag`, or has its primary language.
+  /// Returns the supported tag that equals `tag` or has the same primary language; nil if there is none.
   func supported(_ tag: String) -> String? {
     let wanted = tag.lowercased()
     if let same = languageTags.first(where: { $0.lowercased() == wanted }) { return same }
@@ -28,7 +29,8 @@ struct Storefront: Sendable {
     return languageTags.first { $0.lowercased().prefix { $0 != "-" } == primary }
   }
 
-  /// Two or three letters, then subtags of one to eight (RFC 5646 §2.1); longer primary languages do not exist.
+  /// Returns whether a tag has two or three letters, then subtags of one to eight characters (RFC 5646 §2.1). Longer
+  /// primary languages do not exist.
   static func isPlausible(_ tag: String) -> Bool {
     let subtags = tag.split(separator: "-", omittingEmptySubsequences: false)
     guard tag.utf8.count <= 35, let primary = subtags.first, (2...3).contains(primary.utf8.count) else { return false }
@@ -51,7 +53,7 @@ struct Storefront: Sendable {
 }
 
 extension Storefront {
-  /// A part of Apple's list, in the order of the codes, with the languages that it documents or that are spoken there.
+  /// A part of Apple's list, ordered by code. The languages are those in Apple's documentation or those spoken there.
   static let all: [Storefront] = [
     .init("ae", "United Arab Emirates", "en-GB ar", "opt-in"),
     .init("ar", "Argentina", "es-MX en-GB"),

@@ -1,8 +1,8 @@
-/// `/v1/catalog/{storefront}/…`
+/// The endpoint `/v1/catalog/{storefront}/…`
 struct CatalogEndpoint {
   private let request: APIRequest
   private let place: Place
-  /// The segments behind the storefront.
+  /// The segments after the storefront.
   private let segments: [String]
 
   init(_ request: APIRequest) throws(AppleError) {
@@ -80,7 +80,7 @@ struct CatalogEndpoint {
 
   // MARK: Several types at once
 
-  /// `?ids[songs]=…&ids[albums]=…`
+  /// Responds to `?ids[songs]=…&ids[albums]=…`
   private func severalTypes() throws(AppleError) -> Document {
     let groups = request.query.bracketed("ids")
     guard !groups.isEmpty else { throw .missingParameter("ids", "No id(s) supplied on the request") }
@@ -98,7 +98,7 @@ struct CatalogEndpoint {
   }
 }
 
-/// `/v1/catalog/{storefront}/{type}` with `ids`, or with a filter by code, or the list of all genres.
+/// The endpoint `/v1/catalog/{storefront}/{type}` with `ids`, with a filter by code, or for all genres.
 struct CollectionEndpoint {
   private let place: Place
   private let query: Query
@@ -108,7 +108,7 @@ struct CollectionEndpoint {
     (self.place, self.query, self.type) = (place, query, type)
   }
 
-  /// Resources that are not there are left out: only a single one is answered with 404.
+  /// Responds to the request. The response leaves out missing resources; only a request for a single one gets 404.
   func respond() throws(AppleError) -> Document {
     let writer = ResourceWriter(place: place, selection: try Selection(query, for: [type]))
     if let filter = try filter() { return try filtered(filter.name, filter.values, writer) }
@@ -126,7 +126,7 @@ struct CollectionEndpoint {
     ])
   }
 
-  /// Throws for no identifiers, or more than the type allows.
+  /// Throws unless the number of identifiers is from 1 to the maximum of the type.
   static func check(_ ids: [String], of type: ResourceType, parameter: String) throws(AppleError) {
     guard !ids.isEmpty else {
       throw .invalidParameter(parameter, "No id(s) supplied in the '\(parameter)' query parameter")
@@ -172,27 +172,27 @@ struct CollectionEndpoint {
   }
 }
 
-/// A request whose token is good: what an endpoint needs of it.
+/// A request with a valid token, as endpoints need it.
 struct APIRequest {
   let method: String
-  /// The decoded segments behind `v1`.
+  /// The decoded segments after `v1`.
   let segments: ArraySlice<String>
   let query: Query
   let content: [UInt8]
   let catalog: Catalog
-  /// What absolute URLs of the emulator begin with.
+  /// The beginning of the emulator's absolute URLs.
   let base: String
-  /// The user whose music user token came along, if it is a good one.
+  /// The user according to the music user token.
   let user: UserAccess
 
-  /// Whether a good music user token came along.
+  /// The result of checking the music user token.
   enum UserAccess {
     case user(UserLibrary)
     case withoutSubscription
     case unknown
   }
 
-  /// The library of the user. Throws 403 if the user has no library.
+  /// Returns the library of the user. Throws 403 if the user has no library.
   func library() throws(AppleError) -> UserLibrary {
     switch user {
     case .user(let library): return library
@@ -204,13 +204,13 @@ struct APIRequest {
   /// Whether the response may depend on the user.
   var isPersonal: Bool { query["relate"] != nil || !query.bracketed("filter").isEmpty || segments.last == "library" }
 
-  /// Throws 405 unless the method is one of these.
+  /// Throws 405 unless the method is one of `methods`.
   func require(_ methods: String...) throws(AppleError) {
     guard !methods.contains(method) else { return }
     throw .methodNotAllowed(methods.joined(separator: ", "))
   }
 
-  /// The place that a storefront's code and `l` make.
+  /// Returns the place for a storefront's code and the parameter `l`.
   func place(_ code: String) throws(AppleError) -> Place {
     guard let storefront = Storefront[code] else { throw .invalidPath("Unknown storefront '\(code.prefix(32))'") }
     return Place(

@@ -1,9 +1,9 @@
 import Bytes
 
-/// `/v1/catalog/{storefront}/charts`
+/// The endpoint `/v1/catalog/{storefront}/charts`
 struct ChartsEndpoint {
   private static let chart = "most-played"
-  /// Beyond this Apple has none: "offset must be less than 200".
+  /// Apple's bound of the offset: "offset must be less than 200".
   private static let offsetBound = 200
 
   private let place: Place
@@ -65,13 +65,13 @@ struct ChartsEndpoint {
   }
 }
 
-/// `/v1/storefronts…` and `/v1/language/{storefront}/tag`
+/// The endpoints `/v1/storefronts…` and `/v1/language/{storefront}/tag`
 struct StorefrontEndpoint {
   private static let maximumIDs = 25
 
   let request: APIRequest
 
-  /// The storefronts: one, some, or page by page all.
+  /// Returns one storefront, several, or a page of all.
   func storefronts() throws(AppleError) -> Document {
     try request.require("GET", "HEAD")
     let segments = Array(request.segments.dropFirst())
@@ -98,7 +98,7 @@ struct StorefrontEndpoint {
     return .object([("next", next), ("data", .array(paging.page(of: Storefront.all).map(\.document)))])
   }
 
-  /// The language of a storefront that suits best: the first of the list that it has, else its default.
+  /// Returns the best language of a storefront: the first supported one in the list, otherwise the default.
   func bestLanguage() throws(AppleError) -> Document {
     try request.require("GET", "HEAD")
     let segments = Array(request.segments.dropFirst())
@@ -107,7 +107,7 @@ struct StorefrontEndpoint {
       throw .invalidPath("Unknown storefront '\(segments[0].prefix(32))'")
     }
     guard let wanted = request.query["acceptLanguage"] else { throw .missingParameter("acceptLanguage") }
-    // As in Accept-Language (RFC 9110 §12.5.4); the weights only repeat the order that senders write.
+    // The format is that of Accept-Language (RFC 9110 §12.5.4). The weights only repeat the order that senders write.
     let tags = wanted.split(separator: ",").map { item in
       String(item.prefix { $0 != ";" }).filter { !$0.isWhitespace }
     }

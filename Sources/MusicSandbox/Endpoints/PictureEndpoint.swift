@@ -1,10 +1,11 @@
 import Bytes
 import CZlib
 
-/// Serves the pictures that artwork URLs lead to: `/image/thumb/…/{type}-{id}/{w}x{h}bb.png`. Like Apple's, they need no
-/// token.
+/// The endpoint for artwork URLs: `/image/thumb/…/{type}-{id}/{w}x{h}bb.png`. Like Apple's, it needs no token.
 enum PictureEndpoint {
-  /// - Parameter segments: Those behind `image`.
+  /// Responds to a request for a picture.
+  ///
+  /// - Parameter segments: The segments after `image`.
   static func respond(
     _ request: SandboxRequest, _ segments: ArraySlice<String>, catalog: Catalog
   ) throws(AppleError) -> SandboxResponse {
@@ -21,7 +22,7 @@ enum PictureEndpoint {
       content: png)
   }
 
-  /// Width and height of `400x300bb.png`, no larger than there are.
+  /// Parses the width and height of `400x300bb.png`, clamped to the maximum.
   private static func size(_ name: String) -> (width: Int, height: Int)? {
     guard name.hasSuffix("bb.png") else { return nil }
     let sides = name.dropLast(6).split(separator: "x", omittingEmptySubsequences: false)
@@ -31,7 +32,7 @@ enum PictureEndpoint {
     return (min(Int(width), Artwork.maximumSide), min(Int(height), Artwork.maximumSide))
   }
 
-  /// The resource of `albums-1200868601`; a type may have a hyphen too.
+  /// Parses the resource of `albums-1200868601`; a type may contain a hyphen too.
   private static func key(_ name: String) -> ResourceKey? {
     for type in ResourceType.allCases where name.hasPrefix("\(type.rawValue)-") {
       return ResourceKey(type, String(name.dropFirst(type.rawValue.utf8.count + 1)))
@@ -40,9 +41,9 @@ enum PictureEndpoint {
   }
 }
 
-/// The picture of a resource: a gradient of a colour that depends on nothing but the resource.
+/// The picture of a resource: a gradient of a colour that depends only on the resource.
 struct Artwork: Sendable {
-  /// Longest side in pixels, which is also what `width` and `height` say.
+  /// The maximum side in pixels, which is also the value of `width` and `height`.
   static let maximumSide = 3000
 
   private let key: ResourceKey
@@ -53,7 +54,7 @@ struct Artwork: Sendable {
     seed = Numbers.hash("\(key.type.rawValue)/\(key.id)".utf8)
   }
 
-  /// The colour at the top, and where it goes to at the bottom, each as red, green and blue.
+  /// The colours at the top and at the bottom, each as red, green and blue.
   var colours: (top: [UInt8], bottom: [UInt8]) {
     let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
     return (top, top.map { $0 + 0x60 })
@@ -75,13 +76,13 @@ struct Artwork: Sendable {
   }
 }
 
-/// Writes a picture as PNG (ISO/IEC 15948).
+/// A writer of PNG pictures (ISO/IEC 15948).
 struct PNG {
   private var bytes: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
 
-  /// A picture that goes from one colour at the top to another at the bottom. Nil if zlib has no memory.
+  /// Returns a picture with a gradient from the top colour to the bottom colour; nil if zlib has no memory.
   ///
-  /// One byte for a pixel, an index into 256 shades: a row is one shade, so it compresses to nearly nothing.
+  /// A pixel is one byte, an index into 256 shades. A row has one shade, so it compresses to nearly nothing.
   static func gradient(width: Int, height: Int, _ colours: (top: [UInt8], bottom: [UInt8])) -> [UInt8]? {
     var rows: [UInt8] = []
     rows.reserveCapacity((width + 1) * height)
@@ -92,7 +93,7 @@ struct PNG {
     }
     guard let data = deflated(rows) else { return nil }
     var png = PNG()
-    // Eight bits deep, indexed colour, deflate, adaptive filtering, not interlaced (§11.2.2).
+    // The values: eight bits deep, indexed colour, deflate, adaptive filtering, not interlaced (§11.2.2).
     png.append("IHDR", bigEndian(width) + bigEndian(height) + [8, 3, 0, 0, 0])
     png.append("PLTE", palette(colours))
     png.append("IDAT", data)
@@ -115,19 +116,19 @@ struct PNG {
     [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
   }
 
-  /// A chunk: length, type, data, and the CRC of type and data (§5.3).
+  /// Appends a chunk: length, type, data, and the CRC of type and data (§5.3).
   private mutating func append(_ type: String, _ data: [UInt8]) {
     let checked = Array(type.utf8) + data
-    // Safe: zlib reads the array while it is lent and keeps nothing.
+    // Safe: zlib reads the array only during the call.
     let sum = unsafe crc32(0, checked, UInt32(clamping: checked.count))
     bytes += Self.bigEndian(data.count) + checked + Self.bigEndian(Int(sum))
   }
 
-  /// A zlib stream (RFC 1950), as PNG wants it.
+  /// Returns a zlib stream (RFC 1950), which PNG requires.
   private static func deflated(_ input: [UInt8]) -> [UInt8]? {
     var count = compressBound(UInt(input.count))
     var output = [UInt8](repeating: 0, count: Int(count))
-    // Safe: `count` is the room there is, and zlib says in it how much it used.
+    // Safe: `count` holds the available room, and zlib writes the used size into it.
     guard unsafe compress2(&output, &count, input, UInt(input.count), Z_BEST_SPEED) == Z_OK else { return nil }
     output.removeLast(output.count - Int(count))
     return output

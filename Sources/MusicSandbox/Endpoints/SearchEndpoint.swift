@@ -1,11 +1,11 @@
 import Bytes
 
-/// `/v1/catalog/{storefront}/search`, and its hints and suggestions.
+/// The endpoint `/v1/catalog/{storefront}/search`, with hints and suggestions.
 struct SearchEndpoint {
   private let place: Place
   private let query: Query
 
-  /// What can be searched for, in the order in which groups of equal rank are shown.
+  /// The searchable types, in the order of groups with equal rank.
   private static let types: [ResourceType] = [
     .artists, .albums, .songs, .playlists, .musicVideos, .stations, .curators, .appleCurators, .recordLabels,
   ]
@@ -14,7 +14,9 @@ struct SearchEndpoint {
     (self.place, self.query) = (place, query)
   }
 
-  /// - Parameter segments: Those behind `search`.
+  /// Responds to a search.
+  ///
+  /// - Parameter segments: The segments after `search`.
   func respond(_ segments: ArraySlice<String>) throws(AppleError) -> Document {
     switch segments.first {
     case nil: return try results()
@@ -54,7 +56,7 @@ struct SearchEndpoint {
     ]
   }
 
-  /// A group's `next` keeps term and type, for the type alone could not be paged through otherwise.
+  /// Returns a group. Its `next` keeps the term and the type, because paging goes on for one type only.
   private func group(
     _ type: ResourceType, _ page: ArraySlice<Match>, count: Int, _ paging: Paging, _ term: String,
     _ writer: ResourceWriter
@@ -121,7 +123,7 @@ struct SearchEndpoint {
     return ["results": ["suggestions": .array(suggestions)]]
   }
 
-  /// Names that the term is the beginning of something in, each once.
+  /// Returns the names of matches, in lower case without duplicates.
   private func terms() throws(AppleError) -> [String] {
     let matches = Matches(of: try term(), in: place)
     var seen: Set<String> = []
@@ -130,14 +132,15 @@ struct SearchEndpoint {
   }
 }
 
-/// A resource that a search found.
+/// A resource that matches a search.
 struct Match: Sendable {
   let item: Item
-  /// How well it matches: 0 for the very name, 1 for its beginning, 2 for words of it, 3 for its artist or curator.
+  /// The quality of the match: 0 for the whole name, 1 for its beginning, 2 for words of it, 3 for its artist or
+  /// curator.
   let rank: Int
 }
 
-/// What a search term finds.
+/// The matches of a search term.
 struct Matches {
   private let term: String
   private let words: [String]
@@ -149,13 +152,13 @@ struct Matches {
     self.term = words.joined(separator: " ")
   }
 
-  /// The matches of a type, the best first, equal ones as they stand in the catalog.
+  /// Returns the matches of a type, the best first. Equal matches keep the order of the catalog.
   func of(_ type: ResourceType) -> [Match] {
     let found = place.catalog.all(type, in: place.storefront.id).compactMap(match)
     return found.enumerated().sorted { ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset) }.map(\.element)
   }
 
-  /// Every word of the term must begin a word of the name, or of who made it.
+  /// Returns a match if every word of the term begins a word of the name, or of the artist or curator.
   private func match(_ item: Item) -> Match? {
     let isTranslated = !item.name.translations.isEmpty
     let name = isTranslated ? Self.words(item.name[place.language]) : item.searchWords.name
@@ -172,7 +175,7 @@ struct Matches {
     words.contains { $0.utf8.starts(with: word.utf8) }
   }
 
-  /// The words of a text, in lower case.
+  /// Returns the words of a text in lower case.
   static func words(_ text: String) -> [String] {
     text.lowercased().split { !$0.isLetter && !$0.isNumber }.map(String.init)
   }

@@ -1,34 +1,34 @@
-/// Something that goes wrong because it was asked for.
+/// A fault that a test or an option requests.
 public enum Fault: Sendable, Equatable {
-  /// `delay=2s`: nothing happens for so long.
+  /// `delay=2s`: a delay before the response.
   case delay(Duration)
   /// `status=503`: an error with this status, in Apple's shape.
   case status(Int)
-  /// `empty-401`: what Apple answers to a token that it refuses.
+  /// `empty-401`: Apple's response to a refused token.
   case unauthorized
-  /// `rate-limit`: what Apple answers over its rate.
+  /// `rate-limit`: Apple's response above its rate.
   case rateLimited
-  /// `redirect` or `redirect=URL`: 301 to there.
+  /// `redirect` or `redirect=URL`: 301 to that URL.
   case redirect(String)
-  /// `huge=N`: so many bytes of JSON.
+  /// `huge=N`: N bytes of JSON.
   case huge(Int)
-  /// `slow=N`: so many bytes of content in each tenth of a second.
+  /// `slow=N`: N bytes of content in each tenth of a second.
   case slow(Int)
-  /// `reset`: the response breaks off in its middle, after its whole length was announced.
+  /// `reset`: the response breaks off in the middle, after its full length was announced.
   case reset
-  /// `truncate`: the response breaks off in its middle, and no length was announced.
+  /// `truncate`: the response breaks off in the middle, without an announced length.
   case truncate
-  /// `goaway`: the connection ends behind the response.
+  /// `goaway`: the connection ends after the response.
   case goaway
-  /// `set-cookie`: fields that a proxy must not hand on: cookies, CORS, authentication, tracing.
+  /// `set-cookie`: fields that a proxy must not forward, such as cookies, CORS, authentication and tracing.
   case foreignFields
 
-  /// Longest delay, so that a slip of the pen does not hold connections for ever.
+  /// The maximum delay, so that a typing error does not hold connections forever.
   public static let maximumDelay = Duration.seconds(600)
-  /// Longest content, in bytes.
+  /// The maximum content in bytes.
   public static let maximumContent = 1 << 30
 
-  /// Reads faults that are separated by commas, as in `delay=2s,status=503`; nil if any part is not a fault.
+  /// Parses faults separated by commas, as in `delay=2s,status=503`. Returns nil if any part is not a fault.
   public static func parse(_ text: String) -> [Fault]? {
     var faults: [Fault] = []
     for part in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -56,7 +56,7 @@ public enum Fault: Sendable, Equatable {
     }
   }
 
-  /// The milliseconds of `2s` or `250ms`.
+  /// Returns the milliseconds of `2s` or `250ms`.
   static func milliseconds(_ text: Substring) -> Int? {
     let isMilliseconds = text.hasSuffix("ms")
     guard isMilliseconds || text.hasSuffix("s") else { return nil }
@@ -74,7 +74,7 @@ public enum Fault: Sendable, Equatable {
 }
 
 extension Fault {
-  /// The response that takes the place of the true one; nil if this fault leaves it.
+  /// Returns the response that replaces the real one; nil if this fault keeps it.
   ///
   /// - Parameter id: The identifier of an error object.
   func replacement(id: String) -> SandboxResponse? {
@@ -94,7 +94,7 @@ extension Fault {
     return response
   }
 
-  /// What this fault does to a response, the true one or another's.
+  /// Applies this fault to a response, whether it is the real one or a replacement.
   func apply(to response: inout SandboxResponse) {
     switch self {
     case .delay(let duration): response.delivery.delay = duration
@@ -118,15 +118,15 @@ extension Fault {
 }
 
 extension SandboxResponse {
-  /// Apple's response to a developer token that it refuses: nothing at all.
+  /// Apple's response to a refused developer token, which is empty.
   static let unauthorized = SandboxResponse(401)
 
-  /// Apple's response over its rate: not in its documented shape, and without `Retry-After`.
+  /// Apple's response above its rate. It is not in the documented form, and has no `Retry-After`.
   static let rateLimited = SandboxResponse.json(["message": "API capacity exceeded"], status: 429)
 }
 
 extension Fault: CustomStringConvertible {
-  /// The fault as it is asked for.
+  /// The fault as a request writes it.
   public var description: String {
     switch self {
     case .delay(let duration): "delay=\(Self.milliseconds(duration))ms"
@@ -143,23 +143,23 @@ extension Fault: CustomStringConvertible {
     }
   }
 
-  /// Delays that were read have at most ten minutes, and whole milliseconds.
+  /// Returns the milliseconds. A parsed delay is at most ten minutes, in whole milliseconds.
   private static func milliseconds(_ duration: Duration) -> Int64 {
     let bounded = max(.zero, min(duration, maximumDelay)).components
     return bounded.seconds * 1000 + bounded.attoseconds / 1_000_000_000_000_000
   }
 }
 
-/// Faults for the requests that match. They serve clients that cannot send a field or a parameter.
+/// Faults for matching requests. They serve clients that cannot send a field or a parameter.
 struct FaultRule: Sendable {
   let faults: [Fault]
-  /// What the path begins with.
+  /// The prefix of the path.
   let path: String
-  /// What the query contains; nil for any.
+  /// The text that the query must contain; nil for any query.
   let query: String?
-  /// How many more requests it is for; nil for all.
+  /// The number of further requests that can match; nil for no limit.
   var remaining: Int?
-  /// How many it was for so far.
+  /// The number of requests that have matched.
   var hits = 0
 
   func matches(_ request: SandboxRequest) -> Bool {

@@ -2,9 +2,9 @@ import Bytes
 import JSON
 import Locks
 
-/// The faults that are set at present, and by how much the clock is off.
+/// The present faults, and the present offset of the clock.
 final class FaultBoard: Sendable {
-  /// Most rules at a time.
+  /// The maximum number of rules.
   static let maximumRules = 64
 
   private let standing: [Fault]
@@ -16,18 +16,20 @@ final class FaultBoard: Sendable {
     var manner: Manner
   }
 
-  /// How all requests are answered.
+  /// The settings that apply to all responses.
   private struct Manner {
     var clockSkew: Int
     var latency: Duration
     var retryAfter: RetryAfterForm
   }
 
+  /// Creates a board.
+  ///
   /// - Parameters:
-  ///   - standing: What every request has.
-  ///   - clockSkew: Seconds that the emulator's clock is ahead.
-  ///   - latency: The time before each response.
-  ///   - retryAfter: What a 429 of the limit says about when to come back.
+  ///   - standing: The faults of every request.
+  ///   - clockSkew: The number of seconds by which the emulator's clock is ahead.
+  ///   - latency: The delay before each response.
+  ///   - retryAfter: The form of `Retry-After` in a 429 of the limit.
   init(
     standing: [Fault], clockSkew: Int, latency: Duration = .zero, retryAfter: RetryAfterForm = .none
   ) {
@@ -41,7 +43,7 @@ final class FaultBoard: Sendable {
   var retryAfter: RetryAfterForm { state.withLock { $0.manner.retryAfter } }
   var rules: [FaultRule] { state.withLock { $0.rules } }
 
-  /// Replaces the rules and the rest; nil is what it was at the start.
+  /// Replaces the rules and the settings; nil restores the initial value.
   func set(
     _ rules: [FaultRule], clockSkew: Int?, latency: Duration? = nil, retryAfter: RetryAfterForm? = nil
   ) {
@@ -51,8 +53,9 @@ final class FaultBoard: Sendable {
     state.withLock { $0 = State(rules: rules, manner: manner) }
   }
 
-  /// The faults for a request: the standing ones, those that it asks for itself, and those of the first rule that
-  /// matches it, which counts it. What a request asks for and is no fault is a mistake that it should hear of.
+  /// Returns the faults of a request: the standing ones, those of the first rule that matches, and those in the
+  /// request. A match uses up the rule by one. The mistake is an unknown fault in the request; the caller should report
+  /// it.
   func faults(for request: SandboxRequest) -> (faults: [Fault], mistake: AppleError?) {
     let taken = standing + takeRule(for: request)
     do {
@@ -71,7 +74,7 @@ final class FaultBoard: Sendable {
     }
   }
 
-  /// Reads the field `X-Sandbox-Fault` and the parameter `sandbox[fault]`. The parameter is for clients behind an
+  /// Parses the field `X-Sandbox-Fault` and the parameter `sandbox[fault]`. The parameter is for clients behind an
   /// intermediary that drops the field.
   private static func asked(by request: SandboxRequest) throws(AppleError) -> [Fault] {
     let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
@@ -87,7 +90,7 @@ final class FaultBoard: Sendable {
   }
 }
 
-/// What `PUT /sandbox/faults` asks for.
+/// The content of `PUT /sandbox/faults`.
 ///
 /// ```json
 /// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],

@@ -1,9 +1,9 @@
 import EventLoop
 import Locks
 
-/// Counts the requests of each team: Apple's limit is per team, so another token of the same key does not help.
+/// Counts the requests of each team. Apple's limit is per team, so another token of the same key does not help.
 final class RateMeter: Sendable {
-  /// Requests since the limit was set.
+  /// The numbers of requests since the limit was set.
   struct Counts: Sendable {
     var admitted = 0
     var limited = 0
@@ -11,7 +11,7 @@ final class RateMeter: Sendable {
 
   private struct State {
     var limit: RequestLimit?
-    /// One for each team of a trusted key, so as many as the options have.
+    /// The count of each team with a trusted key, so the options bound their number.
     var teams: [String: RequestCount] = [:]
     var counts = Counts()
   }
@@ -22,10 +22,10 @@ final class RateMeter: Sendable {
     state = Locked(State(limit: limit))
   }
 
-  /// What has been counted.
+  /// The present counts.
   var current: Counts { state.withLock { $0.counts } }
 
-  /// Sets another limit, nil for none, and forgets earlier requests.
+  /// Sets another limit, or none if it is nil, and resets the counts.
   func set(_ limit: RequestLimit?) {
     state.withLock { state in
       guard limit != state.limit else { return }
@@ -35,7 +35,7 @@ final class RateMeter: Sendable {
 
   /// Counts a request of a team.
   ///
-  /// - Returns: Nil if the limit admits it; otherwise the time until it admits one.
+  /// - Returns: Nil if the limit admits the request; otherwise the time until it admits one.
   func refusal(_ team: String, now: Deadline) -> Duration? {
     state.withLock { state in
       guard let limit = state.limit else {
@@ -51,18 +51,18 @@ final class RateMeter: Sendable {
   }
 }
 
-/// What one team has used of its limit. Refused requests use nothing.
+/// The used part of one team's limit. Refused requests use nothing.
 struct RequestCount: Sendable {
-  /// A request in a bucket: the level is in billionths, so that the arithmetic is exact.
+  /// The cost of a request in a bucket. The level is in billionths, so that the arithmetic is exact.
   private static let request: UInt64 = 1_000_000_000
 
-  /// Of a bucket.
+  /// The state of a bucket.
   private var level: UInt64
   private var updated: UInt64
-  /// Of a fixed window: which one, and its requests.
+  /// The state of a fixed window: its number, and the requests in it.
   private var window: UInt64 = 0
   private var used = 0
-  /// Of a sliding window: when its requests came, oldest first from `first`.
+  /// The state of a sliding window: the times of its requests, oldest first from `first`.
   private var times: [UInt64] = []
   private var first = 0
 
@@ -98,7 +98,7 @@ struct RequestCount: Sendable {
   }
 
   private mutating func bucket(_ limit: RequestLimit, _ length: UInt64, _ full: UInt64, _ now: UInt64) -> Duration? {
-    // A request is a billionth for each nanosecond of a window of one second: gain = time × requests × 1 s / length.
+    // A request costs one billionth per nanosecond of a second: gain = time × requests × 1 s / length.
     let rate = UInt64(limit.requests)
     if now > updated {
       let (product, overflow) = (now - updated).multipliedReportingOverflow(by: rate)
@@ -116,19 +116,19 @@ struct RequestCount: Sendable {
     return .nanoseconds(Int64(clamping: time + (rest > 0 ? 1 : 0)))
   }
 
-  /// `product` × 1 s / `length`, which the caller has found to fit.
+  /// Returns `product` × 1 s / `length`. The caller has made sure that the result fits.
   private static func scaled(_ product: UInt64, by length: UInt64) -> UInt64 {
     length.dividingFullWidth(product.multipliedFullWidth(by: request)).quotient
   }
 }
 
-/// How many requests the emulator grants a team, and how it counts them.
+/// The number of requests that the emulator grants a team, and the way of counting them.
 ///
-/// Apple's number is unpublished, and so is its way of counting. A client has to stay below each of these.
+/// Apple publishes neither its number nor its way of counting, so a client should stay below each of these limits.
 public struct RequestLimit: Sendable, Equatable {
-  /// How requests are counted.
+  /// The way of counting requests.
   public enum Algorithm: Sendable, Equatable {
-    /// A token bucket, which holds at most `burst` requests and fills evenly.
+    /// A token bucket, which holds at most `burst` requests and refills evenly.
     case bucket(burst: Int)
     /// Windows that begin at multiples of their length.
     case fixedWindow
@@ -136,19 +136,19 @@ public struct RequestLimit: Sendable, Equatable {
     case slidingWindow
   }
 
-  /// The most requests in a window, and the longest window in milliseconds.
+  /// The maximum number of requests in a window, and the maximum length of a window in milliseconds.
   static let highest = (requests: 1_000_000, milliseconds: 3_600_000)
-  /// The most requests in a sliding window, of which each has its time kept.
+  /// The maximum number of requests in a sliding window, which stores the time of each.
   static let highestSliding = 100_000
 
-  /// Requests in each window.
+  /// The number of requests in each window.
   public let requests: Int
-  /// The window's length in milliseconds.
+  /// The length of the window in milliseconds.
   public let milliseconds: Int
-  /// How they are counted.
+  /// The way of counting.
   public let algorithm: Algorithm
 
-  /// A limit; nil if a number is out of bounds.
+  /// Creates a limit. Returns nil if a number is out of bounds.
   public init?(_ algorithm: Algorithm, requests: Int, milliseconds: Int) {
     let most = algorithm == .slidingWindow ? Self.highestSliding : Self.highest.requests
     guard (1...most).contains(requests), (1...Self.highest.milliseconds).contains(milliseconds) else { return nil }
@@ -156,13 +156,13 @@ public struct RequestLimit: Sendable, Equatable {
     (self.algorithm, self.requests, self.milliseconds) = (algorithm, requests, milliseconds)
   }
 
-  /// A token bucket; nil if a number is out of bounds.
+  /// Creates a token bucket. Returns nil if a number is out of bounds.
   public init?(perSecond: Int, burst: Int) {
     self.init(.bucket(burst: burst), requests: perSecond, milliseconds: 1000)
   }
 
-  /// Reads `bucket:20/1s`, `bucket:20/1s,burst=5`, `fixed-window:20/1s` or `sliding-window:5/500ms`; nil for anything
-  /// else. A bucket without a burst holds the requests of its window.
+  /// Parses `bucket:20/1s`, `bucket:20/1s,burst=5`, `fixed-window:20/1s` or `sliding-window:5/500ms`. Returns nil for
+  /// any other text. The default burst of a bucket is the number of requests of its window.
   public init?(_ text: String) {
     let halves = text.split(separator: ":", omittingEmptySubsequences: false)
     guard halves.count == 2 else { return nil }
@@ -193,9 +193,9 @@ public struct RequestLimit: Sendable, Equatable {
   }
 }
 
-/// What a 429 says about when to come back. Apple's has been seen without `Retry-After`.
+/// The form of `Retry-After` in a 429. Apple has been seen to omit it.
 public enum RetryAfterForm: String, Sendable, CaseIterable {
-  /// Nothing.
+  /// No `Retry-After`.
   case none
   /// Whole seconds.
   case seconds

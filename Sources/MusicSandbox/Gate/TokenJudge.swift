@@ -4,12 +4,13 @@ public import DeveloperToken
 import HTTPMessages
 import Locks
 
-/// Holds developer tokens against Apple's rules.
+/// Checks developer tokens against Apple's rules.
 ///
-/// The rules themselves are ``Inspector``'s, whose remarks count for nothing here and whose failures all mean 401. What
-/// it cannot know is added: whose key it is, whose team, and which `Origin` the request bears.
+/// The rules are those of ``Inspector``. Its warnings have no effect here, and every failure means 401. This type adds
+/// the checks that need more than the token: the key, its team, and the `Origin` of the request.
 final class TokenJudge: Sendable {
-  /// Tokens whose signature need not be verified again. An app has one token at a time, a test a few.
+  /// The maximum number of tokens whose signature need not be verified again. An app uses one token at a time, a test a
+  /// few.
   private static let maximumRemembered = 64
   private static let scheme = "bearer "
 
@@ -20,7 +21,7 @@ final class TokenJudge: Sendable {
     self.keys = keys
   }
 
-  /// The verdict on a request.
+  /// Returns the verdict on a request.
   ///
   /// - Parameter now: The emulator's time in seconds since 1970.
   func verdict(on fields: [SandboxField], now: Int) -> TokenVerdict {
@@ -71,7 +72,8 @@ final class TokenJudge: Sendable {
     inspection.checks.first { $0.verdict == .fail }.map { "\($0.rule): \($0.explanation)" }
   }
 
-  /// Apple compares byte for byte and expands no wildcard. A missing `Origin` does not match.
+  /// Returns the reason why no origin matches, or nil. Like Apple, it compares bytes and expands no wildcard. A missing
+  /// `Origin` does not match.
   private static func refusal(_ origins: [ByteString], _ fields: [SandboxField]) -> String? {
     guard let origin = fields.single("origin") else { return "claims.origin: the request bears no Origin" }
     let isAllowed = origins.contains { $0 == origin }
@@ -79,14 +81,14 @@ final class TokenJudge: Sendable {
   }
 }
 
-/// What became of a request's developer token.
+/// The verdict on a request's developer token.
 enum TokenVerdict: Sendable, Equatable {
-  /// It is good, for this team.
+  /// The token is valid for this team.
   case accepted(team: String, keyID: String, secondsLeft: Int)
-  /// It is not, for this reason; Apple's response is 401 with an empty body whatever the reason is.
+  /// The token is refused for this reason. Apple's response is always 401 with an empty body.
   case refused(String)
 
-  /// For the log of requests, in place of the token.
+  /// The text that replaces the token in the log of requests.
   var summary: String {
     switch self {
     case .accepted(let team, let keyID, let left): "accepted: team \(team), key \(keyID), \(left) s left"
@@ -95,17 +97,17 @@ enum TokenVerdict: Sendable, Equatable {
   }
 }
 
-/// A developer token that breaks none of the rules that do not depend on time or request.
+/// A developer token that meets all rules that do not depend on the time or the request.
 struct AcceptedToken: Sendable {
   let team: String
   let keyID: String
-  /// Nil if the token is not bound to origins.
+  /// The origins of the token; nil if it is not bound to any.
   let origins: [ByteString]?
-  /// When it is good, in seconds since 1970: from `iat`, or from when `exp` is no longer past Apple's cap.
+  /// The validity in seconds since 1970. It begins at `iat`, or when `exp` is within Apple's limit if that is later.
   let times: Range<Int>
   private let issuedAt: Int
 
-  /// What an inspection without failures found; nil if there was one.
+  /// Creates the token from an inspection without failures. Returns nil if the times are missing or leave no validity.
   init?(_ inspection: Inspection, _ key: TrustedKey) {
     guard let issuedAt = inspection.issuedAt, let expiresAt = inspection.expiresAt else { return nil }
     let start = max(issuedAt, expiresAt - TokenPolicy.maximumLifetime)
@@ -116,23 +118,23 @@ struct AcceptedToken: Sendable {
     self.issuedAt = issuedAt
   }
 
-  /// Why it is not good at that time.
+  /// Returns the reason why the token is not valid at that time.
   func reasonOutside(_ now: Int) -> String {
     if now >= times.upperBound { return "claims.exp.past: expired \(now - times.upperBound) s ago" }
     return now < issuedAt ? "claims.iat.future: issued \(issuedAt - now) s from now" : "claims.exp.cap.now"
   }
 }
 
-/// A MusicKit key that the emulator knows, as Apple knows those that it has issued.
+/// A MusicKit key that the emulator knows, as Apple knows the keys that it has issued.
 public struct TrustedKey: Sendable {
-  /// The team that it belongs to.
+  /// The team of the key.
   public let team: TeamID
-  /// Its identifier.
+  /// The identifier of the key.
   public let keyID: KeyID
-  /// The public half, which knows its own identifier.
+  /// The public half of the key, with its identifier.
   let key: VerificationKey
 
-  /// The public half of `key`, which signs for `team`.
+  /// Trusts the public half of `key`, which signs for `team`.
   public init(team: TeamID, key: SigningKey) {
     (self.team, self.keyID, self.key) = (team, key.keyID, key.verificationKey)
   }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// `/v1/me/library/…`
+/// The endpoint `/v1/me/library/…`
 struct LibraryEndpoint {
   private static let path = "/v1/me/library"
 
@@ -8,7 +8,7 @@ struct LibraryEndpoint {
   private let library: UserLibrary
   private let place: Place
   private let writer: LibraryWriter
-  /// The segments behind `library`.
+  /// The segments after `library`.
   private let segments: [String]
   private let now: Int
 
@@ -74,7 +74,7 @@ struct LibraryEndpoint {
     return item
   }
 
-  /// A relationship: to other library resources, or under `catalog` to where it came from.
+  /// Returns a relationship: to other library resources, or for `catalog` to the resource of the catalog.
   private func related(_ item: Item, _ name: String) throws(AppleError) -> Document {
     if name == "catalog" {
       return ["data": [try ResourceWriter(place: place, selection: .standard).resource(item)]]
@@ -113,7 +113,7 @@ struct LibraryEndpoint {
 
   // MARK: Adding
 
-  /// `POST /v1/me/library?ids[albums]=…`: accepted, and done at once.
+  /// Handles `POST /v1/me/library?ids[albums]=…`: the response is 202, and the change is immediate.
   private func add() throws(AppleError) -> SandboxResponse {
     try request.require("POST")
     let groups = request.query.bracketed("ids")
@@ -132,13 +132,13 @@ struct LibraryEndpoint {
   }
 }
 
-/// What a catalog request says about the user's library: `relate=library`, `/library` behind a resource, and
+/// The part of a catalog response about the user's library: `relate=library`, `/library` after a resource, and
 /// `filter[identity]=personal`. Such a request needs a music user token.
 struct LibraryRelation {
   private let request: APIRequest
   private let isWanted: Bool
 
-  /// Throws 403 if the library is asked for and no good music user token came along.
+  /// Throws 403 if the request needs the library and has no valid music user token.
   init(_ request: APIRequest) throws(AppleError) {
     self.request = request
     let isPersonal = request.query.bracketed("filter").contains { $0.inner == "identity" && $0.value == "personal" }
@@ -146,13 +146,13 @@ struct LibraryRelation {
     if isWanted || isPersonal { _ = try request.library() }
   }
 
-  /// The response to a request for the relationship itself.
+  /// Returns the response to a request for the relationship itself.
   func respond(_ item: Item) throws(AppleError) -> Document {
     let library = try request.library()
     return ["data": data(item, library)]
   }
 
-  /// A resource, with the relationship in it if it was asked for.
+  /// Returns a resource, with the relationship if the request has `relate=library`.
   func added(to resource: Document, _ item: Item) throws(AppleError) -> Document {
     guard isWanted else { return resource }
     let library = try request.library()
@@ -179,11 +179,12 @@ struct LibraryRelation {
   }
 }
 
-/// Describes what is in a library: like the catalog's resources, with identifiers, types and play parameters of its own.
+/// Writes the resources of a library. They are like those of the catalog, but have their own identifiers, types and
+/// play parameters.
 struct LibraryWriter {
   let place: Place
 
-  /// What library resources are called, and what their identifiers begin with.
+  /// Returns the prefix of the identifiers of a library type; nil if a library cannot contain the type.
   static func prefix(_ type: ResourceType) -> String? {
     switch type {
     case .albums: "l."
@@ -194,13 +195,13 @@ struct LibraryWriter {
     }
   }
 
-  /// The attributes that library resources share with those of the catalog.
+  /// The attributes that library resources share with resources of the catalog.
   private static let shared: Set<String> = [
     "albumName", "artistName", "artwork", "contentRating", "discNumber", "durationInMillis", "genreNames", "hasLyrics",
     "name", "releaseDate", "trackCount", "trackNumber",
   ]
 
-  /// A resource of the catalog, as it is in the library.
+  /// Returns a resource of the catalog in its library form.
   func resource(_ item: Item) -> Document {
     let type = item.key.type
     let id = (Self.prefix(type) ?? "") + item.key.id
@@ -222,7 +223,7 @@ struct LibraryWriter {
     ]
   }
 
-  /// A playlist of the user's own.
+  /// Returns a playlist of the user.
   func playlist(_ playlist: UserLibrary.Playlist) -> Document {
     .object([
       ("id", .string(playlist.id)), ("type", "library-playlists"),
@@ -240,9 +241,9 @@ struct LibraryWriter {
   }
 }
 
-/// Times as Apple's resources have them (RFC 3339 §5.6).
+/// Times in the format of Apple's resources (RFC 3339 §5.6).
 enum RFC3339 {
-  /// A time in seconds since 1970, as in `2026-01-31T12:00:00Z`.
+  /// Formats a time in seconds since 1970, as in `2026-01-31T12:00:00Z`.
   static func text(_ seconds: Int) -> String {
     let (days, time) = max(seconds, 0).quotientAndRemainder(dividingBy: 86_400)
     let date = CivilDate(daysSinceEpoch: days)

@@ -1,8 +1,8 @@
-/// `/v1/me/…`, for requests with a valid music user token.
+/// The endpoint `/v1/me/…`, for requests with a valid music user token.
 struct MeEndpoint {
-  /// Where every user of the emulator lives.
+  /// The storefront of every user of the emulator.
   private static let storefront = "us"
-  /// The identifier of the one recommendation.
+  /// The identifier of the only recommendation.
   private static let recommendation = "6-27s5hU6azhJY"
 
   private let request: APIRequest
@@ -11,7 +11,7 @@ struct MeEndpoint {
   private let segments: [String]
   private let now: Int
 
-  /// Throws 403 with code 40300 if there is no good music user token, before anything else is looked at.
+  /// Creates the endpoint. Throws 403 with code 40300 without a valid music user token, before any other check.
   init(_ request: APIRequest, now: Int) throws(AppleError) {
     self.request = request
     self.now = now
@@ -37,7 +37,7 @@ struct MeEndpoint {
     return .json(try document())
   }
 
-  /// Albums, or songs behind `/tracks`. At most ten at a time, as Apple has it.
+  /// Returns albums, or songs for `/tracks`: at most ten at a time for albums, as at Apple.
   private func recent() throws(AppleError) -> SandboxResponse {
     let type: ResourceType
     switch segments.dropFirst(2).first {
@@ -56,7 +56,7 @@ struct MeEndpoint {
       ]))
   }
 
-  /// All recommendations, which is one; that one; or its contents.
+  /// Returns the list with the only recommendation, that recommendation, or its contents.
   private func recommendations() throws(AppleError) -> Document {
     let rest = segments.dropFirst()
     guard rest.first == nil || rest.first == Self.recommendation else { throw .resourceNotFound }

@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// `/v1/me/library/playlists…`
+/// The endpoint `/v1/me/library/playlists…`
 struct PlaylistEndpoint {
   private static let path = "/v1/me/library/playlists"
 
@@ -9,7 +9,7 @@ struct PlaylistEndpoint {
   private let library: UserLibrary
   private let place: Place
   private let writer: LibraryWriter
-  /// The segments behind `playlists`.
+  /// The segments after `playlists`.
   private let segments: [String]
   private let now: Int
 
@@ -112,7 +112,7 @@ struct PlaylistEndpoint {
     }
   }
 
-  /// Songs of the catalog or of the library.
+  /// Returns the keys of songs and videos of the catalog or the library.
   private func tracks(in data: JSONValue?) throws(AppleError) -> [ResourceKey] {
     guard let data else { return [] }
     guard case .array(let elements) = data else { throw .invalidContent("data must be an array") }
@@ -138,7 +138,7 @@ struct PlaylistEndpoint {
   }
 }
 
-/// `/v1/me/ratings/{type}/{id}`, and `/v1/me/ratings/{type}?ids=`
+/// The endpoint `/v1/me/ratings/{type}/{id}` and `/v1/me/ratings/{type}?ids=`
 struct RatingsEndpoint {
   private let request: APIRequest
   private let library: UserLibrary

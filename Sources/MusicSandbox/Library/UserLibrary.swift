@@ -1,8 +1,8 @@
 import Locks
 
-/// What one user has: music, playlists, ratings. In memory, bounded, gone when the emulator ends.
+/// The library of one user: music, playlists, ratings. It is in memory and bounded, and ends with the emulator.
 final class UserLibrary: Sendable {
-  /// Most playlists, tracks in a playlist, resources, and ratings.
+  /// The maximum number of playlists, of tracks in a playlist, of resources, and of ratings.
   enum Limit {
     static let playlists = 100
     static let tracks = 1000
@@ -10,14 +10,14 @@ final class UserLibrary: Sendable {
     static let ratings = 1000
   }
 
-  /// A playlist that a user made.
+  /// A playlist of the user.
   struct Playlist: Sendable {
     let id: String
     var name: String
     var description: String?
-    /// Songs and music videos of the catalog.
+    /// The songs and music videos of the catalog.
     var tracks: [ResourceKey]
-    /// Seconds since 1970.
+    /// The time of creation in seconds since 1970.
     let added: Int
   }
 
@@ -37,19 +37,19 @@ final class UserLibrary: Sendable {
 
   private let state: Locked<State>
 
-  /// A library that has the album of the talk, and a playlist of its first songs.
+  /// Creates a library with the album of the talk, and a playlist of its first songs.
   init() {
     state = Locked(State())
   }
 
   // MARK: Music
 
-  /// The albums, songs, or other resources of the catalog that are in the library, the first added first.
+  /// Returns the resources of a type in the library, oldest first.
   func resources(_ type: ResourceType) -> [ResourceKey] {
     state.withLock { state in type == .songs ? state.songs : state.keys.filter { $0.type == type } }
   }
 
-  /// Adds a resource, an album with its songs. False if there is no room.
+  /// Adds a resource, and for an album its songs. Returns false if there is no room.
   func add(_ key: ResourceKey, songs added: [ResourceKey]) -> Bool {
     state.withLock { state in
       guard state.keys.count + state.songs.count + added.count < Limit.resources else { return false }
@@ -72,7 +72,7 @@ final class UserLibrary: Sendable {
     state.withLock { state in state.playlists.first { $0.id == id } }
   }
 
-  /// A new playlist; nil if there are as many as there may be.
+  /// Creates a playlist. Returns nil at the maximum number of playlists or tracks.
   func makePlaylist(name: String, description: String?, tracks: [ResourceKey], now: Int) -> Playlist? {
     state.withLock { state in
       guard state.playlists.count < Limit.playlists, tracks.count <= Limit.tracks else { return nil }
@@ -109,7 +109,7 @@ final class UserLibrary: Sendable {
 
   func rating(_ key: ResourceKey) -> Int? { state.withLock { $0.ratings[key] } }
 
-  /// Sets a rating, 1 or -1; nil removes it. False if there is no room.
+  /// Sets a rating, 1 or -1; nil removes it. Returns false if there is no room.
   func rate(_ key: ResourceKey, _ value: Int?) -> Bool {
     state.withLock { state in
       guard value == nil || state.ratings[key] != nil || state.ratings.count < Limit.ratings else { return false }

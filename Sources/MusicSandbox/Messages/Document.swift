@@ -1,7 +1,7 @@
 import Bytes
 import Locks
 
-/// A JSON value to be written, its members in the order given.
+/// A JSON value for output. Objects keep the order of their members.
 indirect enum Document: Sendable, Equatable {
   case object([Member])
   case array([Document])
@@ -10,13 +10,13 @@ indirect enum Document: Sendable, Equatable {
   case bool(Bool)
   case null
 
-  /// A name and a value of an object.
+  /// A member of an object.
   struct Member: Sendable, Equatable {
     let name: String
     let value: Document
   }
 
-  /// An object; members without a value are left out.
+  /// Creates an object without the members that have no value.
   static func object(_ members: [(String, Document?)]) -> Document {
     .object(members.compactMap { name, value in value.map { Member(name: name, value: $0) } })
   }
@@ -25,7 +25,7 @@ indirect enum Document: Sendable, Equatable {
     .array(texts.map { .string($0) })
   }
 
-  /// The members, if this is an object.
+  /// The members of an object; empty for other values.
   var members: [Member] {
     guard case .object(let members) = self else { return [] }
     return members
@@ -76,8 +76,8 @@ extension Document: ExpressibleByStringInterpolation, ExpressibleByIntegerLitera
   }
 }
 
-/// An error of Apple's documented shape. Codes, titles and most sentences are those that callers have reported; where
-/// none are known, they follow the same pattern.
+/// An error in Apple's documented form. Callers have reported the codes, the titles and most sentences; the rest follow
+/// the same pattern.
 struct AppleError: Error, Sendable, Equatable {
   let status: Int
   let code: String
@@ -115,7 +115,7 @@ struct AppleError: Error, Sendable, Equatable {
     .init(400, "40007", "Invalid Request Body", detail)
   }
 
-  /// The emulator's own: it keeps its memory bounded.
+  /// An error of the emulator only, which bounds its memory.
   static let libraryFull = AppleError(400, "40000", "Bad Request", "The emulator keeps no more than this for a user")
 
   // MARK: 403
@@ -156,7 +156,7 @@ struct AppleError: Error, Sendable, Equatable {
 
   // MARK: -
 
-  /// The response.
+  /// Returns the response.
   ///
   /// - Parameter id: The identifier of this occurrence.
   func respond(id: String) -> SandboxResponse {
@@ -170,8 +170,8 @@ struct AppleError: Error, Sendable, Equatable {
   }
 }
 
-/// Identifiers for errors as Apple makes them: 26 characters of base32 (RFC 4648 §6). They differ within a run, and are
-/// the same in every run.
+/// A generator of error identifiers in Apple's form: 26 characters of base32 (RFC 4648 §6). They differ within a run,
+/// and are the same in every run.
 final class ErrorIdentifiers: Sendable {
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 

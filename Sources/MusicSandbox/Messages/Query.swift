@@ -2,18 +2,18 @@ import Bytes
 
 /// The parameters of a query, decoded, in the order received.
 struct Query: Sendable {
-  /// Most parameters that are read.
+  /// The maximum number of parameters that are parsed.
   static let maximumCount = 64
 
-  /// Longest value beyond ASCII in bytes: comparing such text costs the square of its length.
+  /// The maximum length of a value beyond ASCII, in bytes. Comparing such text costs the square of its length.
   static let longestText = 256
 
   private(set) var parameters: [(name: String, value: String)] = []
 
-  /// No parameters.
+  /// Creates a query without parameters.
   init() {}
 
-  /// Throws what Apple's API would answer: to a malformed escape, and to parameters that it does not know.
+  /// Parses a query. Throws Apple's error for a malformed escape or an unknown parameter.
   init(_ text: String?) throws(AppleError) {
     guard let text, !text.isEmpty else { return }
     guard text.utf8.allSatisfy({ $0 < 0x80 }) else {
@@ -32,17 +32,17 @@ struct Query: Sendable {
     }
   }
 
-  /// The first value of a parameter; nil if it is not there.
+  /// Returns the first value of a parameter; nil if the parameter is absent.
   subscript(name: String) -> String? {
     parameters.first { $0.name == name }?.value
   }
 
-  /// A comma-separated value, without empty elements; nil if the parameter is not there.
+  /// Returns the elements of a comma-separated value, without empty ones; nil if the parameter is absent.
   func list(_ name: String) -> [String]? {
     self[name].map { $0.split(separator: ",").map(String.init) }
   }
 
-  /// The parameters `name[something]`, with what stands in the brackets.
+  /// Returns the parameters `name[inner]` with the text in the brackets.
   func bracketed(_ name: String) -> [(inner: String, value: String)] {
     parameters.compactMap { parameter in
       guard parameter.name.hasPrefix("\(name)["), parameter.name.hasSuffix("]") else { return nil }
@@ -50,8 +50,8 @@ struct Query: Sendable {
     }
   }
 
-  /// What Apple documents, with or without a bracketed part, and the emulator's own. Anything else is refused, as
-  /// Apple refuses it with 40004.
+  /// The parameters in Apple's documentation, with or without a bracketed part, and the emulator's own. Like Apple, the
+  /// emulator refuses any other with 40004.
   private static let known: Set<String> = [
     "acceptLanguage", "chart", "extend", "fields", "filter", "genre", "ids", "identity", "include", "kinds", "l",
     "limit",
@@ -64,15 +64,15 @@ struct Query: Sendable {
   }
 }
 
-/// Percent-encoding (RFC 3986 §2.1), and the plus sign for a space as forms have it.
+/// Percent-encoding (RFC 3986 §2.1), and the plus sign for a space as in forms.
 enum FormEncoding {
-  /// The text, or nil if an escape is malformed or the result is not UTF-8.
+  /// Returns the decoded text; nil if an escape is malformed or the result is not UTF-8.
   static func decode(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
     let text = text.utf8.map { plusIsSpace && $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
     return PercentEncoding.decode(text).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
-  /// The text as a value of a query: what is unreserved stays, as do commas; a space becomes a plus.
+  /// Encodes the value of a query: unreserved characters and commas stay, and a space becomes a plus.
   static func encodeQueryValue(_ text: String) -> String {
     var value: [UInt8] = []
     for byte in text.utf8 {

@@ -1,21 +1,21 @@
-/// A request as the emulator sees it: no socket, no parser, nothing that outlives it.
+/// A request to the emulator: a value without a socket or a parser.
 public struct SandboxRequest: Sendable {
-  /// The method, in upper case as it is registered.
+  /// The method in upper case, as registered.
   public var method: String
   /// The path as received, percent-encoded, without the query.
   public var path: String
   /// The query as received, without its `?`; nil if the request has no query.
   public var query: String?
-  /// Host and optional port that the request names, for absolute URLs in responses; empty if it names none.
+  /// The host and optional port of the request, for absolute URLs in responses; empty if it has none.
   public var authority: String
-  /// The field lines in the order received, `Host` and pseudo-header fields left out.
+  /// The field lines in the order received, without `Host` and pseudo-header fields.
   public var fields: [SandboxField]
-  /// The content, whole.
+  /// The whole content.
   public var content: [UInt8]
-  /// The protocol, as in `HTTP/2`; for the log of requests.
+  /// The protocol, as in `HTTP/2`, for the log of requests.
   public var protocolName: String
 
-  /// A request.
+  /// Creates a request.
   public init(
     _ method: String = "GET", _ path: String, query: String? = nil, authority: String = "",
     fields: [SandboxField] = [], content: [UInt8] = [], protocolName: String = "HTTP/1.1"
@@ -24,11 +24,11 @@ public struct SandboxRequest: Sendable {
     (self.fields, self.content, self.protocolName) = (fields, content, protocolName)
   }
 
-  /// Path and query as the request line had them.
+  /// The path and the query as in the request line.
   var target: String { query.map { "\(path)?\($0)" } ?? path }
 
-  /// The decoded segments of the path. Nil if an escape is malformed, or what it stands for is a slash, a control
-  /// character or beyond ASCII: two readers would take it for two things, and none of Apple's paths has such.
+  /// The decoded segments of the path; nil if an escape is malformed, or decodes to a slash, a control character or a
+  /// byte beyond ASCII. Parsers would interpret these differently, and none of Apple's paths has them.
   var segments: [String]? {
     guard path.utf8.first == UInt8(ascii: "/"), path.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
     var segments: [String] = []
@@ -44,45 +44,45 @@ public struct SandboxRequest: Sendable {
   }
 }
 
-/// What the emulator answers, and how it is to be sent.
+/// A response of the emulator, and the way to send it.
 public struct SandboxResponse: Sendable, Equatable {
   /// The status code.
   public var status: Int
-  /// The header fields, without those that frame the message.
+  /// The field lines, without those of the message framing.
   public var fields: [SandboxField]
   /// The content.
   public var content: [UInt8]
-  /// How it goes out.
+  /// The way to send the response.
   public var delivery = Delivery()
 
-  /// How a response goes out: as it stands, unless a fault was asked for.
+  /// The way to send a response: at once and whole, unless a fault changes it.
   public struct Delivery: Sendable, Equatable {
-    /// How long nothing happens before it.
+    /// The delay before the response.
     public var delay: Duration = .zero
-    /// Bytes of content in each tenth of a second; nil for as fast as it goes.
+    /// The number of bytes of content in each tenth of a second; nil for full speed.
     public var pace: Int?
-    /// Where the content ends.
+    /// The end of the content.
     public var ending = Ending.whole
-    /// Whether the connection is over afterwards: GOAWAY in HTTP/2, `Connection: close` in HTTP/1.1.
+    /// Whether the connection ends after the response: GOAWAY in HTTP/2, `Connection: close` in HTTP/1.1.
     public var closesConnection = false
-    /// So many bytes of filling in place of `content`, made as they are sent.
+    /// The number of filling bytes instead of `content`, generated during the transfer; nil for none.
     public var filling: Int?
 
-    /// Whether the response can be given at once and whole.
+    /// Whether the response can be sent at once and whole.
     var isPlain: Bool { delay == .zero && pace == nil && ending == .whole && filling == nil }
   }
 
-  /// How content ends.
+  /// The way in which content ends.
   public enum Ending: Sendable, Equatable {
-    /// After its last byte.
+    /// The content is complete.
     case whole
-    /// In its middle, after its whole length was announced.
+    /// The content breaks off in the middle, after its full length was announced.
     case reset
-    /// In its middle, without a length: only the missing end of the message tells that it is not whole.
+    /// The content breaks off in the middle, without a length: only the missing end of the message shows it.
     case truncated
   }
 
-  /// A response.
+  /// Creates a response.
   public init(_ status: Int, fields: [SandboxField] = [], content: [UInt8] = []) {
     (self.status, self.fields, self.content) = (status, fields, content)
   }
@@ -100,28 +100,28 @@ public struct SandboxField: Sendable, Equatable {
   /// The value.
   public var value: String
 
-  /// A field line.
+  /// Creates a field line.
   public init(_ name: String, _ value: String) {
     (self.name, self.value) = (name, value)
   }
 }
 
 extension [SandboxField] {
-  /// The values of all lines of that name, which is in lower case. One that is not ASCII reads as a single replacement
-  /// character, which is wrong everywhere: only ASCII compares in linear time as a `String`.
+  /// Returns the values of all lines with that name, which is in lower case. A value beyond ASCII becomes a single
+  /// replacement character, which is always invalid, because only ASCII compares in linear time as a `String`.
   func values(of lowercaseName: String) -> [String] {
     filter { $0.name.lowercased() == lowercaseName }.map { field in
       field.value.utf8.allSatisfy { $0 < 0x80 } ? field.value : "\u{FFFD}"
     }
   }
 
-  /// The value if there is exactly one line of that name: of a credential that occurs twice, none counts.
+  /// Returns the value if there is exactly one line of that name. So a repeated credential has no effect.
   func single(_ lowercaseName: String) -> String? {
     let values = values(of: lowercaseName)
     return values.count == 1 ? values[0] : nil
   }
 
-  /// Replaces the lines of that name.
+  /// Replaces all lines of that name.
   mutating func set(_ name: String, _ value: String) {
     let lowercaseName = name.lowercased()
     removeAll { $0.name.lowercased() == lowercaseName }

@@ -1,11 +1,11 @@
-/// Describes resources as Apple's API does.
+/// Writes resources in the form of Apple's API.
 struct ResourceWriter {
   let place: Place
   let selection: Selection
 
-  /// A resource: identifier, attributes, and the relationships and views that are to be seen.
+  /// Returns a resource: identifier, attributes, and the selected relationships and views.
   ///
-  /// - Parameter depth: How many others it stands inside of.
+  /// - Parameter depth: The number of resources that contain this one.
   func resource(_ item: Item, depth: Int = 0) throws(AppleError) -> Document {
     let type = item.key.type
     var members = Self.identity(item, place)
@@ -25,14 +25,14 @@ struct ResourceWriter {
     return .object(members)
   }
 
-  /// Resources that stand side by side.
+  /// Returns an array of resources at the same depth.
   func resources(_ items: some Sequence<Item>, depth: Int = 0) throws(AppleError) -> Document {
     var documents: [Document] = []
     for item in items { documents.append(try resource(item, depth: depth)) }
     return .array(documents)
   }
 
-  /// A resource by its identifier alone.
+  /// Returns only the identifier of a resource.
   func identifier(_ item: Item) -> Document { .object(Self.identity(item, place)) }
 
   private static func identity(_ item: Item, _ place: Place) -> [(String, Document?)] {
@@ -44,7 +44,9 @@ struct ResourceWriter {
 
   // MARK: Relationships and views
 
-  /// - Parameter depth: That of the related resources; nil if only their identifiers are to be seen.
+  /// Returns a relationship.
+  ///
+  /// - Parameter depth: The depth of the related resources; nil to show only their identifiers.
   private func relationship(_ item: Item, _ rule: RelationshipRule, depth: Int?) throws(AppleError) -> Document {
     let related = place.catalog.related(item, rule.name, in: place.storefront.id)
     let path = "\(place.href(item.key))/\(rule.name)"
@@ -67,12 +69,12 @@ struct ResourceWriter {
     ])
   }
 
-  /// Where the related resources are; nil if there are none, because that path answers 404.
+  /// Returns the path of the related resources; nil if there are none, because that path then answers 404.
   private func link(_ path: String, _ related: [Item]) -> Document? { related.isEmpty ? nil : .string(path) }
 
   // MARK: Attributes
 
-  /// The attributes that are to be seen, by name.
+  /// Returns the selected attributes, sorted by name.
   func attributes(_ item: Item) -> Document {
     let type = item.key.type
     let extended = item.extended.filter { selection.extends(type, $0.name) }
@@ -95,34 +97,34 @@ struct ResourceWriter {
     }
   }
 
-  /// The address of the web page, like Apple's but without the words of the name.
+  /// Returns the URL of the web page, like Apple's but without the words of the name.
   private func page(_ item: Item) -> String {
     "https://music.apple.com/\(place.storefront.id)/\(item.key.type.pageWord)/\(item.key.id)"
   }
 }
 
 extension RelationshipRule {
-  /// The page sizes of a view.
+  /// Returns the rule of a view, with its page sizes.
   static func view(_ name: String) -> RelationshipRule { RelationshipRule(name, .onRequest, 10, 100) }
 }
 
-/// Where and for whom resources are described.
+/// The context in which resources are written.
 struct Place: Sendable {
   let catalog: Catalog
   let storefront: Storefront
   /// The language tag of the response.
   let language: String
-  /// The tag that the request asked for, which the response's `next` keeps.
+  /// The language tag in the request, which the response's `next` keeps.
   let requestedLanguage: String?
-  /// What absolute URLs of the emulator begin with, such as `http://localhost:8081`.
+  /// The beginning of the emulator's absolute URLs, such as `http://localhost:8081`.
   let base: String
 
-  /// The path of a resource.
+  /// Returns the path of a resource.
   func href(_ key: ResourceKey) -> String {
     "/v1/catalog/\(storefront.id)/\(key.type.rawValue)/\(key.id)"
   }
 
-  /// The path of the page that follows: it has the offset, and repeats neither `limit` nor `extend`.
+  /// Returns the path of the next page. It has the offset, and repeats neither `limit` nor `extend`.
   func next(_ path: String, _ paging: Paging, count: Int) -> Document? {
     guard let offset = paging.nextOffset(count: count) else { return nil }
     let language = requestedLanguage.map { "l=\(FormEncoding.encodeQueryValue($0))&" } ?? ""
@@ -130,21 +132,21 @@ struct Place: Sendable {
   }
 }
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 struct Paging: Sendable {
   let limit: Int
   let offset: Int
 
-  /// Reads `limit` and `offset`.
+  /// Parses `limit` and `offset`.
   ///
-  /// Throws Apple's error for a limit outside of 1 and `maximum`, or what is no number.
+  /// Throws Apple's error for a limit outside of 1 to `maximum`, or a value that is not a number.
   init(_ query: Query, standard: Int, maximum: Int, offsetBelow bound: Int? = nil) throws(AppleError) {
     limit = try Self.number(query["limit"], "limit", 1...maximum) ?? standard
     offset = try Self.number(query["offset"], "offset", 0...Int(Int32.max)) ?? 0
     if let bound, offset >= bound { throw .invalidParameter("offset", "offset must be less than \(bound)") }
   }
 
-  /// The first page of a relationship inside of a resource, where `limit[name]` says how long it is.
+  /// Selects the first page of a relationship inside of a resource; `limit[name]` sets its length.
   init(_ rule: RelationshipRule, _ query: Query) throws(AppleError) {
     let name = "limit[\(rule.name)]"
     limit = try Self.number(query[name], name, 1...rule.maximumLimit) ?? rule.defaultLimit
@@ -169,21 +171,21 @@ struct Paging: Sendable {
     return number
   }
 
-  /// The elements of this page.
+  /// Returns the elements of this page.
   func page<Element>(of list: [Element]) -> ArraySlice<Element> {
     list.dropFirst(offset).prefix(limit)
   }
 
-  /// Where the next page begins; nil if this one is the last.
+  /// Returns the offset of the next page; nil if this page is the last.
   func nextOffset(count: Int) -> Int? {
     let (end, overflow) = offset.addingReportingOverflow(limit)
     return !overflow && end < count ? end : nil
   }
 }
 
-/// What a request wants to see of each resource: `include`, `extend`, `views`, `limit[…]`, `fields`.
+/// The parts of each resource that a request selects: `include`, `extend`, `views`, `limit[…]`, `fields`.
 struct Selection: Sendable {
-  /// Resources inside of so many others show no relationships.
+  /// The depth from which resources show no relationships.
   private static let maximumDepth = 2
 
   private let query: Query
@@ -194,7 +196,7 @@ struct Selection: Sendable {
   private let views: Set<String>
   private let fields: [ResourceType: Set<String>]
 
-  /// What a response shows without any of these parameters.
+  /// The selection of a request without any of these parameters.
   static let standard = Selection()
 
   private init() {
@@ -203,9 +205,9 @@ struct Selection: Sendable {
     (includeByType, extendByType, fields) = ([:], [:], [:])
   }
 
-  /// Reads the parameters.
+  /// Parses the parameters.
   ///
-  /// - Parameter types: The types that the request is for. A relationship or view that none of them has is refused.
+  /// - Parameter types: The types of the request. A relationship or view that none of them has is refused.
   init(_ query: Query, for types: [ResourceType]) throws(AppleError) {
     self.query = query
     include = Set(query.list("include") ?? [])
@@ -236,8 +238,9 @@ struct Selection: Sendable {
     return result
   }
 
-  /// The relationships that a resource shows: by itself those that its type has, inside of another only what
-  /// `include[type]` names, and no deeper: albums include songs, which include albums, and so on for ever.
+  /// Returns the relationships that a resource shows. A top-level resource shows those of its type, a nested one only
+  /// those in `include[type]`. The depth is limited because albums include songs, which include albums, and so on
+  /// without end.
   func relationships(of type: ResourceType, depth: Int) -> [(rule: RelationshipRule, showsResources: Bool)] {
     guard depth < Self.maximumDepth else { return [] }
     return type.relationships.compactMap { rule in
@@ -249,28 +252,28 @@ struct Selection: Sendable {
     }
   }
 
-  /// The views that the response shows for a top-level resource.
+  /// Returns the views that a response shows for a top-level resource.
   func views(of type: ResourceType) -> [(name: String, title: String)] {
     type.views.filter { views.contains($0.name) }
   }
 
-  /// Whether an extended attribute is asked for.
+  /// Returns whether the request selects an extended attribute.
   func extends(_ type: ResourceType, _ name: String) -> Bool {
     extend.contains(name) || extendByType[type]?.contains(name) ?? false
   }
 
-  /// Whether an attribute is to be left out, since `fields[type]` names others only.
+  /// Returns whether `fields[type]` excludes an attribute.
   func omits(_ type: ResourceType, _ name: String) -> Bool {
     guard let wanted = fields[type] else { return false }
     return !wanted.contains(name)
   }
 
-  /// The page of a relationship that stands inside of a resource.
+  /// Returns the page of a relationship inside of a resource.
   func paging(_ rule: RelationshipRule) throws(AppleError) -> Paging { try Paging(rule, query) }
 }
 
 extension ResourceType {
-  /// The relationship with a name, nil if the type has none such.
+  /// Returns the relationship with a name; nil if the type has none.
   func relationship(_ name: String) -> RelationshipRule? {
     relationships.first { $0.name == name }
   }
