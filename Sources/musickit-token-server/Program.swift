@@ -4,12 +4,12 @@ import Cryptography
 import Glibc
 import TokenServer
 
-/// The process: what must be so before anything else happens, and then the commands.
+/// The entry point: the setup of the process, and then the command.
 @main
 enum Program {
   static func main() {
     ProcessSetup.prepare()
-    // The parser quotes what it does not understand.
+    // This check comes first, because the parser quotes arguments that it does not understand.
     if let refusal = MisplacedKey.refusal(of: CommandLine.arguments.dropFirst()) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
       exit(refusal.status.rawValue)
@@ -26,7 +26,7 @@ enum Program {
   }
 }
 
-/// The commands.
+/// The root of all commands.
 struct MusicKitTokenServer: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "musickit-token-server",
@@ -38,14 +38,14 @@ struct MusicKitTokenServer: ParsableCommand {
     defaultSubcommand: Serve.self)
 }
 
-/// What the process does to itself at the start, while there is one thread.
+/// The setup of the process at the start, while there is one thread.
 enum ProcessSetup {
-  /// What could not be had of the protection for keys.
+  /// The failures to protect the memory for keys.
   static var findings: [Finding] { SecureMemory.protect() }
 
-  /// Opens what is missing of the three standard streams, holds signals back until a command takes them, protects the
-  /// memory for keys, makes a write to a closed pipe, or beyond a file's allowed size, an error instead of
-  /// the end, and raises the number of descriptors to what the system grants.
+  /// Prepares the process. It opens the missing standard streams, blocks signals until a command handles them, and
+  /// protects the memory for keys. A write to a closed pipe, or beyond the allowed file size, becomes an error instead
+  /// of ending the process. The limit of descriptors rises to the maximum that the system grants.
   static func prepare() {
     openStandardStreams()
     ProcessSignals.hold()
@@ -59,12 +59,12 @@ enum ProcessSetup {
     unsafe setrlimit(descriptors, &limit)
   }
 
-  /// Opens /dev/null for each of the descriptors 0 to 2 that is closed. The system gives the lowest free number to
-  /// whatever is opened next: a socket or a pipe of the server's own would be written to as its log.
+  /// Opens /dev/null for each closed descriptor of 0 to 2. Otherwise the system would give that number to the next
+  /// socket or pipe of the server, and the server would write its log there.
   private static func openStandardStreams() {
     for number in STDIN_FILENO...STDERR_FILENO where fcntl(number, F_GETFD) < 0 {
       if unsafe open("/dev/null", O_RDWR) < 0 {
-        // No file system to speak of: a socket that is connected to nothing fails every read and write as well.
+        // There is no usable file system. On an unconnected socket, every read and write fails too.
         _ = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
       }
     }
@@ -72,9 +72,9 @@ enum ProcessSetup {
 }
 
 extension CommandResult {
-  /// Prints what there is to print and ends the command.
+  /// Prints the output and the diagnostics, and ends the command.
   ///
-  /// - Throws: `ExitCode` unless the status is good and what was asked for could be written.
+  /// - Throws: `ExitCode` unless the status is good and the output was written.
   func finish() throws(ExitCode) {
     let failure = Self.print(output, to: STDOUT_FILENO).map { code in
       "Standard output cannot be written: \(unsafe String(cString: strerror(code)))."
@@ -86,7 +86,7 @@ extension CommandResult {
 
   /// Writes lines without a buffer, so that none are lost or out of order at the end.
   ///
-  /// - Returns: The error that ended it early; nil if all is written.
+  /// - Returns: The error that stopped the output; nil if all lines were written.
   @discardableResult
   static func print(_ lines: [String], to descriptor: Int32) -> Int32? {
     var rest = Array(lines.map { $0 + "\n" }.joined().utf8)[...]

@@ -3,7 +3,7 @@ import Cryptography
 import Glibc
 import TokenServer
 
-/// Runs the Apple Music emulator.
+/// The command that runs the Apple Music emulator.
 struct Sandbox: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")

@@ -2,12 +2,12 @@ import ArgumentParser
 import Cryptography
 import DeveloperToken
 import Glibc
-// For `environ`, a C variable that Swift takes for a data race: it is read while there is one thread.
+// For `environ`, a C variable that Swift reports as a data race. The program reads it while there is one thread.
 @unsafe @preconcurrency import Glibc
 import ServerSettings
 import TokenServer
 
-/// Runs the server.
+/// The command that runs the server.
 struct Serve: ParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Run the server (the default).")
 
@@ -20,7 +20,7 @@ struct Serve: ParsableCommand {
   }
 }
 
-/// Runs a server with nothing to configure.
+/// The command that runs a server without any configuration.
 struct Demo: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run a server with a throwaway key, on loopback only, for everybody there.")
@@ -35,7 +35,7 @@ struct Demo: ParsableCommand {
   }
 }
 
-/// Asks a server whether it is well.
+/// The command that checks the health of a server.
 struct HealthCheck: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "healthcheck",
@@ -51,7 +51,7 @@ struct HealthCheck: ParsableCommand {
   }
 }
 
-/// Checks the settings.
+/// The command that checks the settings.
 struct CheckConfig: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check-config",
@@ -96,7 +96,8 @@ struct SettingsOptions: ParsableArguments {
     }
   }
 
-  /// What the settings are read from. It takes the key out of the environment, so call it while there is one thread.
+  /// Returns the sources of the settings. This removes the key from the environment, so call it while there is one
+  /// thread.
   func input() -> SettingsInput {
     let key = SecretBytes.take(environmentVariable: "MUSICKIT_KEY")
     return SettingsInput(
@@ -115,7 +116,7 @@ struct SettingsOptions: ParsableArguments {
     } + named.compactMap { name, path, value in value.map { SettingsInput.Flag(name: name, path: path, value: $0) } }
   }
 
-  /// The process's environment; of two entries of one name the first counts, as getenv(3) has it.
+  /// Returns the environment of the process. If a name occurs twice, the first entry counts, as in getenv(3).
   private static func environment() -> [String: String] {
     var variables: [String: String] = [:]
     var next = unsafe environ

@@ -3,7 +3,7 @@ import Cryptography
 import Glibc
 import TokenServer
 
-/// Explains a developer token.
+/// The command that explains a developer token.
 struct Inspect: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Hold a developer token against each of Apple's rules; exit 1 if Apple would refuse it.")
@@ -29,7 +29,7 @@ struct Inspect: ParsableCommand {
   }
 }
 
-/// Prints one developer token.
+/// The command that prints one developer token.
 struct Mint: ParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Print one developer token and nothing else.")
 
@@ -59,7 +59,7 @@ struct Mint: ParsableCommand {
   }
 }
 
-/// Makes an API key.
+/// The command that generates an API key.
 struct NewAPIKey: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "new-api-key",
