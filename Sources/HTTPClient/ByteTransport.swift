@@ -2,35 +2,35 @@ import EventLoop
 import Memory
 import TLS
 
-/// Why a link is over.
+/// The reason why a link ended.
 enum ByteTransportEnd: Error {
-  /// The peer closed it; over TLS, in due form or not (RFC 8446 §6.1).
+  /// The peer closed the connection. Over TLS, `inOrder` tells whether a close_notify arrived (RFC 8446 §6.1).
   case closed(inOrder: Bool)
   /// A system call failed.
   case failed(SocketError)
-  /// The TLS session did.
+  /// The TLS session failed.
   case failedTLS(TLSError)
-  /// The peer takes nothing of what is sent.
+  /// The peer reads nothing of what the link sends.
   case stalled
-  /// The peer gives no sign of life.
+  /// The peer does not answer a ping.
   case dead
-  /// Its loop or its owner ends it.
+  /// The event loop or the owner ended the link.
   case ended
 }
 
-/// What a link tells its owner. All calls are on the loop.
+/// The receiver of a link's events. The link makes all calls on the loop.
 protocol ByteTransportOwner: AnyObject {
-  /// The TLS handshake is done.
+  /// Reports that the TLS handshake is complete.
   func linkBecameSecure(_ link: ByteTransport)
-  /// More has been received: `link.unread`.
+  /// Reports that more bytes arrived in `link.unread`.
   func linkReceived(_ link: ByteTransport)
-  /// `output` is about to be sent: the last moment to add some.
+  /// Announces that `output` is about to be sent, so that the owner can append to it.
   func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8])
-  /// All output is with the kernel.
+  /// Reports that the kernel has all output.
   func linkDrained(_ link: ByteTransport)
-  /// Its deadline has passed.
+  /// Reports that the deadline of the link has passed.
   func linkTimedOut(_ link: ByteTransport)
-  /// It is over, and closed. The last call.
+  /// Reports that the link ended and is closed. This is the last call.
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd)
 }
 
@@ -40,21 +40,21 @@ extension ByteTransportOwner {
   func linkDrained(_ link: ByteTransport) {}
 }
 
-/// A connected socket, with TLS or without, driven by its loop's events: no task belongs to it.
+/// A connected socket with or without TLS, driven by events of its loop, without a task.
 ///
-/// What is written in a turn of the loop goes out at its end, in one piece. Confined to its loop.
+/// The link sends all bytes written in one turn of the loop together at the end of the turn. Confined to its loop.
 final class ByteTransport: ChannelDelegate {
   let channel: Channel
   weak var owner: (any ByteTransportOwner)?
 
-  /// Bytes that the kernel has taken, or TLS has, counted as the socket's.
+  /// The number of bytes that the kernel has accepted, TLS overhead included.
   private(set) var bytesSent = 0
   private(set) var tls: TLSSession?
   private(set) var isOpen = true
 
-  /// When the owner is to be told that it is late.
+  /// The time at which the owner receives `linkTimedOut`.
   var deadline = Deadline.never { didSet { if deadline != oldValue { watch() } } }
-  /// Whether bytes are received at present. The peer can be made to wait; its end is not noticed meanwhile.
+  /// Whether the link receives bytes. While it does not, the peer may have to wait, and its close goes unnoticed.
   var isReading = true {
     didSet {
       guard isReading != oldValue else { return }
@@ -66,22 +66,22 @@ final class ByteTransport: ChannelDelegate {
   private let hold: MemoryHold
   private let writeProgress: Duration
   private var writeDeadline = Deadline.never
-  /// Received plaintext, of which the first `consumed` bytes are dealt with.
+  /// Received plaintext. The owner has consumed the first `consumed` bytes.
   private var input: [UInt8] = []
   private var consumed = 0
   /// Plaintext to be sent.
   private var output: [UInt8] = []
-  /// Bytes on their way to the socket, of which it has taken the first `sent`.
+  /// Bytes for the socket. The kernel has accepted the first `sent`.
   private var outgoing: [UInt8] = []
   private var sent = 0
   private var isFlushDue = false
   private var isBusy = false
 
-  /// The most to read at once.
+  /// The most bytes per read.
   private static let readSize = 65_536
-  /// Reads in one turn, so that a fast peer leaves the others their turn.
+  /// The most reads per event, so that a fast peer does not delay other connections.
   private static let readsInOneGo = 4
-  /// What a buffer may keep of its size when it is empty.
+  /// The most capacity that an empty buffer keeps, in bytes.
   private static let keptCapacity = 65_536
 
   init(_ channel: Channel, writeProgress: Duration, hold: MemoryHold) {
@@ -90,18 +90,18 @@ final class ByteTransport: ChannelDelegate {
     self.writeProgress = writeProgress
   }
 
-  /// Bytes that a connection holds by itself, from above: TLS session, HTTP/2 session and the buffer that it reads into.
+  /// An upper bound of the bytes of a connection: TLS session, HTTP/2 session and the read buffer.
   static let cost = 131_072
 
-  /// Charges the connection, and what the kernel takes of what is not read at present. Nothing of it can be refused any
-  /// more: the client asks the budget before it dials.
+  /// Charges the connection, and the kernel's receive buffer while reading is off. The budget cannot refuse any of it
+  /// here: the client asks the budget before it dials.
   private func account() {
     hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer)
   }
 
   var now: Deadline { channel.loop.now }
 
-  /// Begins to wait for events.
+  /// Starts to wait for events.
   func start() {
     channel.loop.assertCurrent()
     account()
@@ -110,10 +110,10 @@ final class ByteTransport: ChannelDelegate {
 
   // MARK: Reading
 
-  /// Received bytes that have not been consumed.
+  /// The received bytes that the owner has not consumed.
   var unread: ArraySlice<UInt8> { input[consumed...] }
 
-  /// Removes so many bytes from the front of `unread`.
+  /// Removes `count` bytes from the front of `unread`.
   func consume(_ count: Int) {
     channel.loop.assertCurrent()
     consumed += count
@@ -122,7 +122,7 @@ final class ByteTransport: ChannelDelegate {
     input.removeAll(keepingCapacity: input.capacity <= Self.keptCapacity)
   }
 
-  /// Whether no byte is unread, and the peer has not ended the connection.
+  /// Whether there are no unread bytes and the peer has not closed the connection.
   var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
 
   private func receive() throws(ByteTransportEnd) {
@@ -162,17 +162,17 @@ final class ByteTransport: ChannelDelegate {
 
   // MARK: Writing
 
-  /// How much is still to be sent.
+  /// The number of bytes still to be sent.
   var backlog: Int { output.count + outgoing.count - sent }
 
-  /// Lets `body` append to what is sent at the end of the turn.
+  /// Lets `body` append to the output, and sends the output at the end of the turn.
   func write(_ body: (inout [UInt8]) -> Void) {
     channel.loop.assertCurrent()
     body(&output)
     flushSoon()
   }
 
-  /// Sends at the end of the turn what there is then.
+  /// Sends the output at the end of the turn.
   func flushSoon() {
     channel.loop.assertCurrent()
     guard !isFlushDue, isOpen else { return }
@@ -184,7 +184,7 @@ final class ByteTransport: ChannelDelegate {
     }
   }
 
-  /// Sends at once what there is.
+  /// Sends the output at once.
   func flushNow() {
     channel.loop.assertCurrent()
     guard isOpen else { return }
@@ -221,7 +221,7 @@ final class ByteTransport: ChannelDelegate {
     do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
-  /// Lets the owner add to the output, which is its own while it does.
+  /// Lets the owner append to the output. The link does not use the output meanwhile.
   private func collect() {
     var collected: [UInt8] = []
     swap(&collected, &output)
@@ -243,7 +243,7 @@ final class ByteTransport: ChannelDelegate {
 
   // MARK: TLS
 
-  /// Begins a handshake; what is written from now on is encrypted.
+  /// Starts a handshake. The link encrypts everything written from now on.
   func secure(with session: TLSSession) {
     channel.loop.assertCurrent()
     tls = session
@@ -258,7 +258,7 @@ final class ByteTransport: ChannelDelegate {
   func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
     guard isOpen else { return }
-    // Without an owner, no object would handle what arrives.
+    // Without an owner, no object would handle received bytes.
     guard owner != nil else { return end(.ended) }
     switch readiness {
     case .cancelled: end(.ended)
@@ -274,7 +274,7 @@ final class ByteTransport: ChannelDelegate {
     }
   }
 
-  /// Does `work`, ends if that says so, and waits for more events.
+  /// Runs `work`, ends the link if it throws, and then waits for more events.
   private func perform(_ work: () throws(ByteTransportEnd) -> Void) {
     let wasBusy = isBusy
     isBusy = true
@@ -297,7 +297,7 @@ final class ByteTransport: ChannelDelegate {
 
   // MARK: The end
 
-  /// Sends what the socket takes at once, and closes the link. The owner is not told.
+  /// Sends what the kernel accepts at once, and closes the link without a call to the owner.
   func close() {
     channel.loop.assertCurrent()
     owner = nil
@@ -305,7 +305,7 @@ final class ByteTransport: ChannelDelegate {
     end(.ended)
   }
 
-  /// Closes it without sending what waits to be sent. The owner is not told.
+  /// Closes the link without sending the output and without a call to the owner.
   func abort() {
     channel.loop.assertCurrent()
     owner = nil
@@ -313,13 +313,13 @@ final class ByteTransport: ChannelDelegate {
     end(.ended)
   }
 
-  /// Closes it and tells the owner why.
+  /// Closes the link and reports the reason to the owner.
   func end(_ end: ByteTransportEnd) {
     channel.loop.assertCurrent()
     guard isOpen else { return }
     isOpen = false
     if outgoing.isEmpty { tls?.close(outgoing: &outgoing) }
-    // Sends an alert or close_notify. After half a record it would be garbage, but then the peer reads no further.
+    // Sends an alert or close_notify. After a partial record it is garbage, but then the peer reads no further.
     if sent < outgoing.count { _ = try? send(outgoing) }
     channel.close()
     (output, outgoing) = ([], [])

@@ -5,9 +5,9 @@ import HTTPTypes
 import Memory
 import TLS
 
-/// Makes one connection for requests: finds addresses, opens the proxy's tunnel and does the TLS handshake.
+/// Opens one connection for requests: resolves the name, opens the proxy's tunnel and does the TLS handshake.
 ///
-/// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
+/// Confined to its loop. The dialer stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
   /// A link that is ready, or the error.
   typealias Outcome = Result<ByteTransport, UpstreamError>
@@ -18,9 +18,9 @@ final class Dialer: ByteTransportOwner {
   private var report: ((Outcome) -> Void)?
   private var connector: Connector?
   private var link: ByteTransport?
-  /// What the connection is charged.
+  /// The memory that is charged for the connection.
   private let hold: MemoryHold
-  /// Reads the proxy's response; nil when no response is expected.
+  /// The parser of the proxy's response. Nil when no response is expected.
   private var tunnelParser: ResponseHeadParser?
 
   init(
@@ -38,10 +38,10 @@ final class Dialer: ByteTransportOwner {
     }
   }
 
-  /// Whether nothing has happened yet but that the name is being looked up.
+  /// Whether the dialer is still waiting for the name resolution.
   var isWaitingForName: Bool { connector?.isWaitingForName ?? false }
 
-  /// Gives up, without a report.
+  /// Cancels the attempt without a report.
   func cancel() {
     loop.assertCurrent()
     report = nil
@@ -107,7 +107,7 @@ final class Dialer: ByteTransportOwner {
       }
       tunnelParser = nil
       guard (200..<300).contains(parser.head.status) else { return finish(.failure(refusal(parser.head.status))) }
-      // Both TLS and HTTP let the client speak first.
+      // In both TLS and HTTP the client sends first.
       guard length == bytes.count else {
         return fail(.protocolError, "\(proxyName) sent bytes through the tunnel before its other end could.")
       }
@@ -155,7 +155,7 @@ final class Dialer: ByteTransportOwner {
   private func finish(_ outcome: Outcome) {
     guard let report else { return }
     self.report = nil
-    // A link that is ready gets a deadline from its new owner.
+    // The new owner of a ready link sets its deadline.
     if case .failure = outcome { link?.close() }
     link = nil
     report(outcome)

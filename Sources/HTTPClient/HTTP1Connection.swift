@@ -3,7 +3,7 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// One HTTP/1.1 connection to the upstream: one exchange at a time, kept alive in between.
+/// One HTTP/1.1 connection to the upstream: one exchange at a time, idle between exchanges.
 ///
 /// Confined to its loop.
 final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
@@ -13,13 +13,13 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   private var exchange: UpstreamExchange?
   private var parser = ResponseHeadParser(answering: .get)
-  /// Reads the content of the response whose head has come.
+  /// The decoder of the response content. Nil until the head has arrived.
   private var decoder: ResponseContentDecoder?
   private var requestContent: RequestContent?
   private var isChunked = false
-  /// What the link had sent when the request was written.
+  /// The value of the link's `bytesSent` before the current request.
   private var sentBefore = 0
-  /// Whether the head of the response came before the whole request had been sent.
+  /// Whether the head of the response arrived before the whole request was sent.
   private var isEarly = false
   private(set) var hasCarried = false
   private var hasAnswered = false
@@ -36,7 +36,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   var room: Int { exchange == nil && link.isOpen ? 1 : 0 }
 
-  /// Waits for a request; and for the peer's end, which is noticed because the link reads on.
+  /// Waits for the next request. The link keeps reading, so that it notices a close by the peer.
   private func rest() {
     exchange = nil
     decoder = nil
@@ -46,21 +46,21 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   // MARK: The request
 
-  /// A response that was not asked for may have arrived since the last one, or the peer's end. The next request would
-  /// take it for its own (RFC 9112 §9.2), so any byte closes the connection. Before the first request only bytes in clear
-  /// count: over TLS they may be tickets, and an end is reported to the request.
+  /// Checks for bytes or a close since the last response. The next request would take unsolicited bytes for its
+  /// response (RFC 9112 §9.2), so any byte closes the connection. Before the first request, only cleartext bytes count.
+  /// Over TLS they may be session tickets, and the request's exchange receives the error if the peer has closed.
   func prepare() -> Bool {
     link.channel.loop.assertCurrent()
     let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasUnread
     if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return link.isOpen }
-    // Over TLS the bytes may as well be an alert.
+    // Over TLS the bytes can also be an alert.
     if link.tls == nil, link.channel.hasUnread { pool?.receivedUnsolicited() }
     link.close()
     _ = leave(wasUseless: !hasCarried)
     return false
   }
 
-  /// HTTP/1.1 has requests one after the other: there is nothing to wait for.
+  /// Does nothing: HTTP/1.1 carries one request at a time, so there is nothing to drain.
   func drain() {}
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
@@ -85,7 +85,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     link.write { $0 += head }
     guard let content = request.content else {
       exchange.sent(by: self)
-      // At once, so that as little time as possible passes since the look at the socket.
+      // Sent at once, to minimise the time since the check of the socket.
       return link.flushNow()
     }
     isChunked = framing == .chunked
@@ -104,12 +104,12 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     }
   }
 
-  /// Deals with the next piece of what has come. False if it takes more.
+  /// Processes the next part of the received bytes. Returns false if more bytes are needed.
   private func advance() throws(ResponseError) -> Bool {
     let bytes = link.unread
     guard link.isOpen, !bytes.isEmpty || decoder != nil else { return false }
     guard let exchange else {
-      // No request is under way: this answers nothing, or an earlier request once more (RFC 9112 §9.2).
+      // No request is in flight: the bytes answer no request, or answer an earlier one twice (RFC 9112 §9.2).
       pool?.receivedUnsolicited()
       end(nil)
       return false
@@ -146,7 +146,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     return true
   }
 
-  /// Receives no more while enough waits to be read.
+  /// Stops receiving while enough content waits for its reader.
   private func holdBack(_ exchange: UpstreamExchange) {
     link.isReading = (exchange.content?.buffered ?? 0) < configuration.limits.bufferedContent
   }
@@ -157,7 +157,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     holdBack(exchange)
   }
 
-  /// The response is whole: the connection goes on if both sides can.
+  /// Completes the response. The connection stays open if both sides allow it.
   private func finish(_ exchange: UpstreamExchange) {
     requestContent?.cancel()
     requestContent = nil
@@ -187,7 +187,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not whole in time."))
   }
 
-  /// How much longer than its exchange's timer a connection waits: the timer is to end the exchange.
+  /// The time by which the link's deadline exceeds the exchange's timer, so that the timer fires first.
   private static let margin = Duration.seconds(1)
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
@@ -201,7 +201,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     exchange.failed(UpstreamError(end, progress, with: configuration.endpoint))
   }
 
-  /// Closes the connection because bytes came before any of the request had been sent: they answer nothing of it.
+  /// Closes the connection, because bytes arrived before any of the request was sent, so they cannot answer it.
   private func unasked(_ exchange: UpstreamExchange) {
     pool?.receivedUnsolicited()
     link.abort()
@@ -217,7 +217,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     if let error { exchange?.failed(error) }
   }
 
-  /// Drops everything, and gives what it carried.
+  /// Clears the state, leaves the pool, and returns the exchange in flight.
   private func leave(wasUseless: Bool) -> UpstreamExchange? {
     let exchange = exchange
     self.exchange = nil
@@ -230,7 +230,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 }
 
 extension HTTP1Connection: RequestContent.Sink {
-  /// Bytes that wait to be sent beyond which the reader of a request's content has to wait.
+  /// The most unsent bytes before the sender of the request content must wait.
   private static let enough = 65_536
 
   func send(_ part: [UInt8]) -> Bool {
@@ -249,8 +249,7 @@ extension HTTP1Connection: RequestContent.Sink {
 
   func contentBroke(_ error: UpstreamError) {
     link.channel.loop.assertCurrent()
-    // A response that came early stands: the upstream does not need the rest of the content. The connection is not
-    // used again.
+    // An early response stands: the upstream does not need the rest of the content. The connection is not reused.
     guard exchange?.isAnswered != true else { return }
     end(error)
   }

@@ -4,7 +4,7 @@ import HTTP2
 import HTTPMessages
 import HTTPTypes
 
-/// One HTTP/2 connection to the upstream, with as many exchanges at once as the upstream lets us have.
+/// One HTTP/2 connection to the upstream, with as many concurrent exchanges as the upstream allows.
 ///
 /// Confined to its loop.
 final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
@@ -12,7 +12,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
   private weak var pool: (any ConnectionPool)?
-  /// Tells it from every other connection of the process.
+  /// The number of the connection, unique within the process.
   private let number: UInt64
 
   private var exchanges: [HTTP2StreamID: UpstreamExchange] = [:]
@@ -20,19 +20,19 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private(set) var hasCarried = false
   private var hasAnswered = false
   private var isDraining = false
-  /// Whether the peer's settings are here, and with them how many streams it allows.
+  /// Whether the peer's settings have arrived, which state how many streams it allows.
   private var knowsSettings = false
   private var liveness: Liveness
   /// The peer's last GOAWAY.
   private var goAway: HTTP2GoAway?
-  /// How the link ended; nil while it is open, and if this end closed it because the session is over.
+  /// The end of the link. Nil while it is open, or if this side closed it because the session is over.
   private var linkEnd: ByteTransportEnd?
 
-  /// Streams to open before the peer has said how many it allows: it is likely to allow as many, and what is beyond its
-  /// limit comes back unprocessed.
+  /// The streams to open before the settings of the peer arrive. The peer probably allows as many. Streams beyond its
+  /// limit are returned as unprocessed.
   private static let presumedStreams = 10
 
-  /// Output to have the kernel busy with: what is not handed over can still give way to a reset.
+  /// The most output for the kernel at a time, in bytes. A reset can still replace output that the session keeps.
   private static let backlog = 131_072
 
   init(
@@ -61,7 +61,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   // MARK: Requests
 
-  /// Frames name their stream, so that nothing that arrives meanwhile can be another's.
+  /// Every frame names its stream, so received bytes can never belong to the wrong request.
   func prepare() -> Bool { link.isOpen }
 
   func drain() {
@@ -94,7 +94,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
     var fields = request.fields
-    // The session leaves out the others that are the connection's.
+    // The session removes the other connection-specific fields.
     for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields[name] = nil }
     if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
     return HTTP2RequestHead(
@@ -110,7 +110,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     reset(exchange.stream)
   }
 
-  /// Ends a stream, about which the session will say that it is over.
+  /// Resets a stream. The session then reports that it is closed.
   private func reset(_ id: HTTP2StreamID) {
     uploads.removeValue(forKey: id)?.cancel()
     session.reset(id, .cancel)
@@ -145,14 +145,14 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   func linkDrained(_ link: ByteTransport) { settle() }
 
-  /// Sees to what is left to send, and to the end.
+  /// Sends the remaining output, or ends the connection if the session is over.
   private func settle() {
     guard link.isOpen else { return }
     if session.isOver || (isDraining && exchanges.isEmpty && !session.wantsWrite) { return leave() }
     if session.wantsWrite { link.flushSoon() }
   }
 
-  /// The same when the session is done with what it is at.
+  /// Settles at the end of the turn, after the current call of the session has returned.
   private func settleLater() {
     link.channel.loop.atEndOfTurn { self.settle() }
   }
@@ -173,7 +173,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   private func watch(_ change: (inout Liveness) -> Void) {
     change(&liveness)
-    // Later ones are found out when the present one comes.
+    // Only an earlier deadline needs an update. A later one is found when the present one passes.
     if liveness.deadline < link.deadline { link.deadline = liveness.deadline }
   }
 
@@ -184,7 +184,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     leave()
   }
 
-  /// Says what the session has left to say, and ends.
+  /// Sends the session's last output and closes the connection.
   private func leave() {
     guard link.isOpen else { return }
     var last: [UInt8] = []
@@ -207,7 +207,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 }
 
-// MARK: What the session says
+// MARK: Session events
 
 extension HTTP2Connection: HTTP2SessionDelegate {
   func settingsChanged() {
@@ -240,7 +240,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   func receivedEnd(on id: HTTP2StreamID) {
     guard let exchange = exchanges[id] else { return }
     exchange.finished()
-    // What is left of the request is of no use any more (RFC 9113 §8.1).
+    // The rest of the request is not needed any more (RFC 9113 §8.1).
     if uploads[id] != nil { reset(id) }
   }
 
@@ -289,7 +289,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
 }
 
 extension UpstreamError {
-  /// A request that a session does not take.
+  /// The error for a request that a session does not accept.
   fileprivate init(unsendable error: HTTP2Error) {
     let words =
       switch error {
@@ -300,14 +300,14 @@ extension UpstreamError {
   }
 }
 
-/// Whether the peer of a connection is there: asked after a silence, and taken for gone if it does not answer in time.
+/// Checks whether the peer is alive: sends a ping after a silence, and reports the peer dead if no answer arrives.
 struct Liveness {
-  /// What there is to do.
+  /// The action that is due.
   enum Due: Equatable {
     case nothing
-    /// Ask, with this payload.
+    /// Send a ping with this payload.
     case ping(UInt64)
-    /// The peer did not answer.
+    /// The peer did not answer the ping.
     case dead
   }
 
@@ -316,7 +316,7 @@ struct Liveness {
   private let pingAck: Duration
   private var isBusy = false
   private var quietSince: Deadline
-  /// When it was asked, and not heard since.
+  /// When the last ping was sent. Nil if the peer has sent anything since.
   private var asked: Deadline?
   private var payload: UInt64 = 0
 
@@ -327,28 +327,28 @@ struct Liveness {
     quietSince = now
   }
 
-  /// When `due` has something to say, unless something is heard.
+  /// The time of the next action, unless the peer sends something before.
   var deadline: Deadline {
     asked?.advanced(by: pingAck) ?? quietSince.advanced(by: isBusy ? busy : idle)
   }
 
-  /// Something is awaited from now on.
+  /// Records that responses are expected from now on.
   mutating func becameBusy(at now: Deadline) {
     isBusy = true
-    // An idle connection was right to be silent.
+    // The silence of an idle connection does not count.
     if asked == nil { quietSince = now }
   }
 
-  /// Nothing is awaited any more.
+  /// Records that no response is expected any more.
   mutating func becameIdle() { isBusy = false }
 
-  /// The peer has sent something, whatever it is.
+  /// Records that the peer has sent something of any kind.
   mutating func heard(at now: Deadline) {
     quietSince = now
     asked = nil
   }
 
-  /// What there is to do now; to ask counts as done.
+  /// Returns the action that is due now. A returned ping counts as sent.
   mutating func due(at now: Deadline) -> Due {
     guard now >= deadline else { return .nothing }
     if asked != nil { return .dead }

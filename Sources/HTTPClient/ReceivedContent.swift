@@ -2,25 +2,25 @@ import EventLoop
 import HTTPMessages
 import Memory
 
-/// Content of a response on its way from its connection to its reader.
+/// The queue of response content between a connection and its reader.
 ///
 /// Confined to its loop.
 final class ReceivedContent: ContentReader, @unchecked Sendable {
-  // Sendable by confinement: it is used on its loop only; a cancellation handler, which may run anywhere, only posts.
+  // Sendable by confinement: used on its loop only. A cancellation handler may run on any thread, but only posts.
 
-  /// Bytes that wait to be read. They are charged although it is too late to refuse them: the upstream sends no more
-  /// than its window, and the budget grants less to others meanwhile.
+  /// The number of unread bytes. They are charged although it is too late to refuse them: the upstream sends no more
+  /// than its window, and the budget grants less to other work meanwhile.
   private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
 
   private let hold: MemoryHold
   private let loop: IOLoop
   private weak var exchange: UpstreamExchange?
   private var parts: [[UInt8]] = []
-  /// How it ends, once that is known.
+  /// The end of the content, once it is known.
   private var ending: Result<Void, ContentError>?
   private var reader = Waiter<Result<[UInt8]?, ContentError>>()
 
-  /// Parts smaller than this together are joined: one read for many small ones.
+  /// The greatest total size of small parts that are joined, so that one read returns many of them.
   private static let joined = 16_384
 
   init(_ exchange: UpstreamExchange, memory: MemoryBudget, loop: IOLoop) {
@@ -50,7 +50,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     exchange?.cancel()
   }
 
-  /// What there is to say at once.
+  /// Returns the result that a reader can have at once, or nil if it must wait.
   private func next() -> Result<[UInt8]?, ContentError>? {
     guard parts.isEmpty else {
       let part = parts.removeFirst()
@@ -63,7 +63,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   // MARK: The connection's side
 
-  /// Takes what has come.
+  /// Adds a received part.
   func append(_ part: [UInt8]) {
     loop.assertCurrent()
     guard ending == nil, !part.isEmpty else { return }
@@ -76,7 +76,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     if reader.isWaiting, let result = next() { reader.resume(returning: result) }
   }
 
-  /// Says that it is whole, or broken off: told behind what has come.
+  /// Ends the content, complete or with an error. The reader receives all buffered parts before the end.
   func end(_ ending: Result<Void, ContentError>) {
     loop.assertCurrent()
     guard self.ending == nil else { return }
@@ -85,19 +85,19 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   }
 }
 
-/// At most one task that waits for a value. `resume` resumes it once and then forgets it.
-// Safe: `resume` takes the continuation out before it resumes it.
+/// At most one waiting task. `resume` resumes it once and then forgets it.
+// Safe: `resume` removes the continuation before it resumes it.
 @safe struct Waiter<Value: Sendable> {
   private var continuation: UnsafeContinuation<Value, Never>?
 
   var isWaiting: Bool { unsafe continuation != nil }
 
-  /// Takes a task that has begun to wait. There must be none waiting yet.
+  /// Stores the continuation of a task that waits. No other task may be waiting.
   mutating func take(_ continuation: UnsafeContinuation<Value, Never>) {
     unsafe self.continuation = unsafe continuation
   }
 
-  /// Lets the task go on, if there is one.
+  /// Resumes the task, if one waits.
   mutating func resume(returning value: Value) {
     let continuation = unsafe continuation
     unsafe self.continuation = nil

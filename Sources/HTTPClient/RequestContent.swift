@@ -2,23 +2,23 @@ import EventLoop
 import HTTP2
 import HTTPMessages
 
-/// Sends the content of one request as its reader gives it: the one thing here that takes a task.
+/// Sends the content of one request as its reader supplies it. Only this type in the client needs a task.
 ///
 /// Confined to its loop.
 final class RequestContent: @unchecked Sendable {
   // Sendable by confinement: its task runs on the loop.
 
-  /// What a connection does with the content.
+  /// The receiver of the content: a connection or a stream.
   protocol Sink: AnyObject {
-    /// Sends a part, which is never empty. False if it has enough for now and will call `hasRoom`.
+    /// Sends a part, never empty. Returns false if the sender must wait for `hasRoom`.
     func send(_ part: [UInt8]) -> Bool
     /// Sends the end.
     func sendEnd()
-    /// The content broke off, or is not of the length that was said.
+    /// Reports that the content broke off, or has a different length than stated.
     func contentBroke(_ error: UpstreamError)
   }
 
-  /// Whether all of it has been sent.
+  /// Whether all content has been sent.
   private(set) var isComplete = false
 
   private let loop: IOLoop
@@ -27,23 +27,23 @@ final class RequestContent: @unchecked Sendable {
   private var task: Task<Void, Never>?
   private var waiter = Waiter<Void>()
 
-  /// Begins to send.
-  /// - Parameter length: How long the content was said to be.
+  /// Starts to send.
+  /// - Parameter length: The stated length of the content in bytes.
   init(_ content: any ContentReader, length: Int?, to sink: any Sink, on loop: IOLoop) {
     self.loop = loop
     self.sink = sink
     left = length
-    // An unstructured task does not inherit the preference: without it, it would run on the global pool.
+    // An unstructured task does not inherit the preference. Without it the task would run on the global pool.
     task = Task(executorPreference: loop) { await self.run(content) }
   }
 
-  /// Says that more can be sent.
+  /// Resumes the sender, because there is room for more.
   func hasRoom() {
     loop.assertCurrent()
     waiter.resume(returning: ())
   }
 
-  /// Sends no more.
+  /// Stops sending.
   func cancel() {
     loop.assertCurrent()
     sink = nil
@@ -73,7 +73,7 @@ final class RequestContent: @unchecked Sendable {
     await unsafe withUnsafeContinuation { continuation in unsafe waiter.take(continuation) }
   }
 
-  /// False if there is more than was said.
+  /// Subtracts a part from the stated length. Returns false if the part exceeds it.
   private func count(_ part: [UInt8]) -> Bool {
     guard let left else { return true }
     self.left = left - part.count
@@ -86,7 +86,7 @@ final class RequestContent: @unchecked Sendable {
   }
 }
 
-/// The content of a request on its way into an HTTP/2 stream.
+/// The sender of a request's content into an HTTP/2 stream.
 ///
 /// Confined to its loop.
 final class Upload: RequestContent.Sink {
@@ -95,7 +95,7 @@ final class Upload: RequestContent.Sink {
   private weak var connection: HTTP2Connection?
   private var content: RequestContent?
 
-  /// Begins to send `content` on the stream of `exchange`.
+  /// Starts to send `content` on the stream of `exchange`.
   init(_ content: any ContentReader, of exchange: UpstreamExchange, on connection: HTTP2Connection) {
     self.exchange = exchange
     self.connection = connection
@@ -104,10 +104,10 @@ final class Upload: RequestContent.Sink {
       content, length: exchange.request.contentLength, to: self, on: connection.link.channel.loop)
   }
 
-  /// Says that more can be sent.
+  /// Resumes the sender, because there is room for more.
   func hasRoom() { content?.hasRoom() }
 
-  /// Sends no more.
+  /// Stops sending.
   func cancel() { content?.cancel() }
 
   func send(_ part: [UInt8]) -> Bool {
@@ -123,7 +123,7 @@ final class Upload: RequestContent.Sink {
   }
 
   func contentBroke(_ error: UpstreamError) {
-    // A response that came early stands: the upstream does not need the rest of the content.
+    // An early response stands: the upstream does not need the rest of the content.
     guard !exchange.isAnswered else { return }
     exchange.failed(error)
     connection?.abandon(exchange)

@@ -3,7 +3,7 @@ import HTTPMessages
 import Memory
 import TLS
 
-// Which request goes where, and when connections are opened.
+// The choice of a connection for each request, and the opening of connections.
 extension UpstreamClient {
   // MARK: Requests
 
@@ -22,11 +22,11 @@ extension UpstreamClient {
     dispatch()
   }
 
-  /// Gives waiting requests to connections that have room, and opens connections for the others.
+  /// Assigns queued requests to connections with room, and opens connections for the remaining requests.
   func dispatch() {
     loop.assertCurrent()
     while let oldest = waiting.oldest, let connection = connection(for: oldest) {
-      // Else it has ended, and is in the pool no more.
+      // If the connection is unusable, it has ended and has left the pool.
       guard connection.prepare() else { continue }
       guard let exchange = waiting.popFirst() else { break }
       let isReused = connection.hasCarried
@@ -46,16 +46,16 @@ extension UpstreamClient {
     openConnections()
   }
 
-  /// A connection with room. A request that was too large for another peer waits until this one's settings are known.
+  /// Returns a connection with room. A request too large for one peer needs a connection with known settings.
   private func connection(for exchange: UpstreamExchange) -> (any UpstreamConnection)? {
     connections.last { $0.room > 0 && !(exchange.isTooLargeForSome && $0.isSettling) }
   }
 
-  /// Finds another way for a request that a connection does not send.
+  /// Reroutes a request that a connection does not send.
   ///
-  /// What an HTTP/2 peer takes of header fields is a setting of each connection, so another connection is tried first,
-  /// instead of this one. If that says the same, the peer means it, and this request and its like go over HTTP/1.1, which
-  /// has no such setting: there, the upstream answers for itself.
+  /// The limit for header fields is a setting of each HTTP/2 connection, so the client first tries another connection
+  /// and drains this one. If the limit is too low again, this request and all similar ones use HTTP/1.1, which has no
+  /// such setting. There the upstream itself responds.
   private func redirect(_ exchange: UpstreamExchange, from connection: any UpstreamConnection, _ reason: Unsendable) {
     switch reason {
     case .malformed(let error): exchange.failed(error)
@@ -73,8 +73,7 @@ extension UpstreamClient {
 
   // MARK: Connections
 
-  /// Opens as many connections as there are requests waiting, within bounds: of HTTP/2, or when nothing is known yet, one
-  /// at a time.
+  /// Opens one connection for each queued request, within the limits. For HTTP/2 or an unknown protocol, one at a time.
   private func openConnections() {
     guard !waiting.isEmpty, !isClosed, !connections.contains(where: \.isSettling) else { return }
     let limits = configuration.limits
@@ -86,8 +85,8 @@ extension UpstreamClient {
     while dialers.count < wanted, let hold = holdForConnection() { dial(hold) }
   }
 
-  /// The memory for one more connection; nil if the budget refuses it. The first connection is never refused, because
-  /// every request needs it. Further connections only make the client faster.
+  /// Returns the memory for one more connection, or nil if the budget refuses it. The first connection is never
+  /// refused, because every request needs one. Further connections only make the client faster.
   private func holdForConnection() -> MemoryHold? {
     let hold = MemoryHold(configuration.memory, for: nil)
     if connections.isEmpty, dialers.isEmpty {
@@ -139,8 +138,8 @@ extension UpstreamClient {
     }
   }
 
-  /// Those who wait fail as well, unless there is a connection that they can wait for. If the attempt only took too long,
-  /// another is made for those who have more time.
+  /// Fails the queued requests, unless a connection is left for them. After a timeout they stay queued, because the
+  /// client makes another attempt for the requests that have more time.
   private func failed(_ error: UpstreamError) {
     count { $0.connectionsFailed += 1 }
     lastFailure = error
@@ -152,7 +151,7 @@ extension UpstreamClient {
 
   func failWaiting(_ error: UpstreamError) {
     loop.assertCurrent()
-    // A caller that is told may submit another request at once. The count is fixed, so that one does not fail as well.
+    // A failed caller may submit another request at once. The count is fixed, so the new request does not fail as well.
     for _ in 0..<waiting.count { waiting.popFirst()?.failed(error) }
     count { $0.requestsWaiting = waiting.count }
   }
@@ -170,12 +169,12 @@ extension UpstreamClient {
   }
 }
 
-// MARK: What connections say
+// MARK: Connection events
 
 extension UpstreamClient: ConnectionPool {
   func connectionHasRoom(_ connection: any UpstreamConnection) {
     loop.assertCurrent()
-    // The one used last is used next: the others may come to their end of idleness.
+    // The most recently used connection is used next, so that other connections can reach their idle timeout.
     if let index = connections.lastIndex(where: { $0 === connection }), connections.count > 1 {
       connections.append(connections.remove(at: index))
     }
@@ -217,7 +216,7 @@ extension UpstreamClient: ConnectionPool {
   }
 }
 
-// MARK: What waiting requests ask
+// MARK: Queued requests
 
 extension UpstreamClient: ExchangeQueue {
   func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket) {
@@ -247,7 +246,7 @@ extension UpstreamClient: ExchangeQueue {
 }
 
 extension UpstreamClient: ChannelDelegate {
-  /// Called by the loop when the back-off is over.
+  /// Dispatches when the backoff has ended.
   public func channel(_ channel: Channel, became readiness: Readiness) {
     loop.assertCurrent()
     if readiness == .timedOut { dispatch() }
@@ -255,35 +254,35 @@ extension UpstreamClient: ChannelDelegate {
 }
 
 extension UpstreamRequest {
-  /// Whether the target is one that cannot be taken for anything else: a slash, then visible ASCII characters.
+  /// Whether the target is unambiguous: a slash and then visible ASCII characters only.
   fileprivate var hasSoundTarget: Bool {
     target.utf8.first == UInt8(ascii: "/") && target.utf8.allSatisfy { (0x21...0x7e).contains($0) }
   }
 }
 
-/// Whom connections belong to, as they see it.
+/// The owner of connections, as connections see it.
 protocol ConnectionPool: AnyObject {
-  /// A connection can take on another exchange.
+  /// Reports that a connection can carry another exchange.
   func connectionHasRoom(_ connection: any UpstreamConnection)
-  /// A connection has brought a response: the upstream is well.
+  /// Reports that a response arrived on a connection, so the upstream works.
   func connectionProved(_ connection: any UpstreamConnection)
-  /// A connection takes on nothing more, and ends when what it carries has.
+  /// Reports that a connection accepts no more exchanges and ends after the last one in flight.
   func connectionDrains(_ connection: any UpstreamConnection)
-  /// A connection is over.
-  /// - Parameter wasUseless: Whether the peer ended it before it ever answered, although it was asked.
+  /// Reports that a connection has ended.
+  /// - Parameter wasUseless: Whether the peer ended it before its first response, although a request was sent.
   func connectionEnded(_ connection: any UpstreamConnection, wasUseless: Bool)
-  /// An exchange that a connection carried is over.
+  /// Reports that an exchange of a connection has ended.
   func exchangeEnded()
-  /// An HTTP/1.1 connection has brought bytes that answer no request.
+  /// Reports bytes on an HTTP/1.1 connection that answer no request.
   func receivedUnsolicited()
-  /// Whether an HTTP/1.1 connection may carry another request behind its first.
+  /// Whether an HTTP/1.1 connection may carry another request after its first.
   var reusesHTTP1: Bool { get }
 }
 
-/// How long to wait before another attempt at a connection: twice as long after each that failed, up to a bound, with
-/// jitter so that many clients do not come back together.
+/// The pause before the next attempt at a connection. It doubles after each failure up to a bound. Jitter prevents many
+/// clients from returning at the same moment.
 struct BackOff {
-  /// No attempt before this.
+  /// The earliest time of the next attempt.
   private(set) var until = Deadline(nanoseconds: 0)
 
   private let least: Duration
@@ -295,24 +294,24 @@ struct BackOff {
     self.longest = longest
   }
 
-  /// Notes a failure.
-  /// - Parameter jitter: From 0 to 1: by how much of its half the pause is shortened.
+  /// Records a failure.
+  /// - Parameter jitter: From 0 to 1. The pause is shortened by this fraction of its half.
   mutating func failed(at now: Deadline, jitter: Double) {
     let pause = min(longest, least * (1 << min(failures, 20)))
     failures += 1
     until = now.advanced(by: pause * (1 - jitter / 2))
   }
 
-  /// Notes that all is well.
+  /// Records a success and resets the pause.
   mutating func succeeded() {
     failures = 0
     until = Deadline(nanoseconds: 0)
   }
 }
 
-/// A first-in, first-out list. Any element may leave early, at the same small cost.
+/// A first-in, first-out list. Any element can leave early at the same low cost.
 struct WaitingList<Element> {
-  /// A place in the list.
+  /// The place of an element in the list.
   struct Ticket: Sendable { fileprivate let number: UInt64 }
 
   private var elements: [UInt64: Element] = [:]
@@ -322,14 +321,14 @@ struct WaitingList<Element> {
   var count: Int { elements.count }
   var isEmpty: Bool { elements.isEmpty }
 
-  /// Lines up behind all others.
+  /// Appends an element at the end.
   mutating func append(_ element: Element) -> Ticket {
     defer { next += 1 }
     elements[next] = element
     return Ticket(number: next)
   }
 
-  /// The one that has waited longest.
+  /// The element that has waited longest.
   var oldest: Element? {
     mutating get {
       while first < next {
@@ -340,7 +339,7 @@ struct WaitingList<Element> {
     }
   }
 
-  /// Takes out the one that has waited longest.
+  /// Removes and returns the element that has waited longest.
   mutating func popFirst() -> Element? {
     while first < next {
       defer { first += 1 }

@@ -8,49 +8,49 @@ public import TLS
 /// The client of one upstream server on one event loop: its connections, and the requests that wait for a connection.
 ///
 /// HTTP/2 requests share few connections, each with as many streams as the peer allows. The client opens another
-/// connection only when all are full. Each HTTP/1.1 request has a connection of its own, which is kept for the next
-/// request. A request is sent once. Requests that find no room wait in order of arrival.
+/// connection only when all are full. Each HTTP/1.1 request has its own connection, which then stays open for the next
+/// request. A request is sent once. Requests without a free connection wait in order of arrival.
 ///
 /// Confined to its loop. Only `init`, `counters` and `close` may be called on any thread.
 public final class UpstreamClient: Upstream, @unchecked Sendable {
-  // Sendable: all but `shared` is confined to the loop: its tasks run on the loop, and other threads reach it by `post`.
+  // Sendable: all except `shared` is confined to the loop. Tasks run on the loop, and other threads use `post`.
 
-  /// The loop that it belongs to.
+  /// The loop of the client.
   public let loop: IOLoop
   let configuration: Configuration
 
   let resolver: NameResolver
   var connections: [any UpstreamConnection] = []
-  /// Connections that end when what they carry has.
+  /// Connections that end after their last exchange in flight.
   var draining: [any UpstreamConnection] = []
   var dialers: [ObjectIdentifier: Dialer] = [:]
   var waiting = WaitingList<UpstreamExchange>()
   var backOff: BackOff
-  /// Wakes the client when the back-off is over.
+  /// The timer that wakes the client when the backoff has ended.
   var backOffTimer: Channel?
-  /// Whether the upstream speaks HTTP/2; nil while unknown.
+  /// Whether the upstream speaks HTTP/2. Nil while unknown.
   var speaksHTTP2: Bool?
-  /// Why the last attempt at a connection failed; nil if it did not.
+  /// The error of the last attempt at a connection. Nil if it succeeded.
   var lastFailure: UpstreamError?
   var isClosed = false
-  /// Until when HTTP/1.1 connections are closed behind their response, because the upstream sent what no request asked
-  /// for: which request a response on a kept connection answers cannot be told then (RFC 9112 §9.2).
+  /// The time until which HTTP/1.1 connections close after one response, because the upstream sent an unsolicited
+  /// response: the client cannot tell which request a response on a reused connection answers (RFC 9112 §9.2).
   var distrustsReuseUntil: Deadline?
-  /// Whether two connections in a row were for too small header sections: the peer means it.
+  /// Whether two connections in a row allowed only small header sections, so that the limit is not an exception.
   var hasSmallFieldSections = false
-  /// Of the last HTTP/2 connection. Each client begins somewhere else, so that no two share a number.
+  /// The number of the last HTTP/2 connection. Each client starts at a random number, so that no two share numbers.
   var connectionNumber = UInt64.random(in: 0...UInt64.max)
 
-  /// What other threads may read.
+  /// The state that other threads may read.
   private struct Shared {
     var tally = UpstreamCounters()
-    /// The client for requests that are too large for HTTP/2 with this upstream; made when there is one.
+    /// The client for requests that are too large for HTTP/2 with this upstream. Created on first use.
     var http1: UpstreamClient?
   }
 
   private let shared = Locked(Shared())
 
-  /// A client that opens its first connection for its first request. On any thread.
+  /// Creates a client. It opens its first connection for its first request. On any thread.
   public init(_ configuration: Configuration, loop: IOLoop) {
     self.configuration = configuration
     self.loop = loop
@@ -60,7 +60,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     speaksHTTP2 = configuration.presumedHTTP2
   }
 
-  /// What it has done and has under way. On any thread.
+  /// The totals and present numbers of the client. On any thread.
   public var counters: UpstreamCounters {
     let (own, other) = shared.withLock { ($0.tally, $0.http1) }
     guard let other else { return own }
@@ -69,8 +69,8 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     return sum
   }
 
-  /// The client that speaks HTTP/1.1 with the same upstream. On the loop.
-  /// - Parameter isWanted: Whether to make the client if it does not exist.
+  /// Returns the client for the same upstream over HTTP/1.1. On the loop.
+  /// - Parameter isWanted: Whether to create the client if it does not exist.
   func overHTTP1(isWanted: Bool) -> UpstreamClient? {
     if let client = shared.withLock({ $0.http1 }) { return client }
     guard isWanted, configuration.http2 == .alpn else { return nil }
@@ -87,10 +87,10 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
 
   // MARK: Upstream
 
-  /// Sends one request, once, and returns when the head of the final response has come. On the loop.
+  /// Sends one request, once, and returns when the head of the final response has arrived. On the loop.
   ///
-  /// `limits.connect` is for requests for which there is no connection; those that wait for connections which are all
-  /// busy have `limits.whole`. `limits.firstByte` counts from the end of the request.
+  /// `limits.connect` applies while there is no connection. If all connections are busy, a request waits until
+  /// `limits.whole`. `limits.firstByte` counts from the end of the request.
   /// - Throws: `UpstreamError`, also when the task is cancelled.
   public func send(
     _ request: UpstreamRequest, limits: UpstreamTimeouts
@@ -103,14 +103,14 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
         submit(exchange)
       }
     } onCancel: {
-      // On any thread, perhaps before the exchange has begun: the loop comes to it when this task waits.
+      // On any thread, perhaps before the exchange has started. The loop runs this after the task has suspended.
       loop.post { exchange.cancel() }
     }
     return try result.get()
   }
 
-  /// Lets time pass. On the loop.
-  /// - Throws: When the task is cancelled first.
+  /// Suspends the task for `duration`. On the loop.
+  /// - Throws: `CancellationError` if the task is cancelled first.
   public func pause(for duration: Duration) async throws(CancellationError) {
     let timer = loop.openTimer()
     defer { timer.close() }
@@ -122,14 +122,14 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
   }
 
-  /// Ends everything: connections close, and exchanges under way fail as cancelled. On any thread.
+  /// Closes the client and its connections. Exchanges in flight fail as cancelled. On any thread.
   public func close() {
     loop.post { self.shutDown() }
   }
 }
 
 extension UpstreamClient.Configuration {
-  /// Whether the upstream will speak HTTP/2; nil if only the TLS handshake can tell.
+  /// Whether the upstream will speak HTTP/2. Nil if only the TLS handshake can show it.
   fileprivate var presumedHTTP2: Bool? {
     switch (http2, scheme) {
     case (.priorKnowledge, _): true
@@ -140,47 +140,47 @@ extension UpstreamClient.Configuration {
 }
 
 extension UpstreamClient {
-  /// What a client is made with: where its upstream is, and how it is reached.
+  /// The configuration of a client: the address of its upstream, and how to reach it.
   public struct Configuration: Sendable {
-    /// How the upstream is spoken to.
+    /// The scheme of the upstream.
     public enum Scheme: String, Sendable, CaseIterable {
-      /// In clear: for tests.
+      /// Cleartext, for tests.
       case http
-      /// Over TLS.
+      /// TLS.
       case https
     }
 
-    /// When HTTP/2 is spoken.
+    /// The use of HTTP/2.
     public enum HTTP2: String, Sendable, CaseIterable {
-      /// If the upstream chooses it by ALPN; so never without TLS.
+      /// If the upstream selects it by ALPN, so never without TLS.
       case alpn
-      /// Always, without asking (RFC 9113 §3.3); over TLS it is the only protocol offered.
+      /// Always, without negotiation (RFC 9113 §3.3). Over TLS the client offers no other protocol.
       case priorKnowledge
       /// Never.
       case never
     }
 
-    /// How the upstream is spoken to.
+    /// The scheme of the upstream.
     public var scheme: Scheme
-    /// Its name, or its IP address without brackets.
+    /// The host name, or the IP address without brackets.
     public var host: String
-    /// Its port.
+    /// The port.
     public var port: UInt16
-    /// Whom to trust. Without it, nothing can be sent over `https`.
+    /// The TLS context with the trusted authorities. Without it, no request can be sent over `https`.
     public var tls: TLSClientContext?
-    /// The proxy through which connections are tunnelled; nil for none.
+    /// The proxy that tunnels connections. Nil for direct connections.
     public var proxy: UpstreamProxy?
-    /// When HTTP/2 is spoken.
+    /// The use of HTTP/2.
     public var http2 = HTTP2.alpn
-    /// The bounds.
+    /// The limits of the client.
     public var limits = UpstreamLimits()
-    /// What is charged for connections, and for unread content.
+    /// The memory budget for connections and unread content.
     public var memory = MemoryBudget.unlimited()
-    /// How names are looked up; nil for the system's way.
+    /// The name lookup. Nil for the system's resolver.
     public var lookUp: NameResolver.LookUp?
 
-    /// A configuration with the defaults for everything else.
-    /// - Parameter port: nil for the scheme's.
+    /// Creates a configuration with defaults for everything else.
+    /// - Parameter port: The port. Nil for the default port of the scheme.
     public init(
       _ scheme: Scheme, host: String, port: UInt16? = nil, tls: TLSClientContext? = nil, proxy: UpstreamProxy? = nil
     ) {
@@ -191,7 +191,7 @@ extension UpstreamClient {
       self.proxy = proxy
     }
 
-    /// The value of Host and `:authority`: without the port if it is the scheme's (RFC 9110 §4.2.3).
+    /// The value of Host and `:authority`, without the default port of the scheme (RFC 9110 §4.2.3).
     var authority: String { port == scheme.port ? bracketedHost : endpoint }
 
     /// Host and port, always both.
@@ -199,7 +199,7 @@ extension UpstreamClient {
 
     private var bracketedHost: String { host.contains(":") ? "[\(host)]" : host }
 
-    /// The ALPN names to offer (RFC 7301), best first.
+    /// The ALPN names to offer (RFC 7301), in order of preference.
     var applicationProtocols: [String] {
       switch http2 {
       case .alpn: ["h2", "http/1.1"]
@@ -214,36 +214,36 @@ extension UpstreamClient.Configuration.Scheme {
   fileprivate var port: UInt16 { self == .https ? 443 : 80 }
 }
 
-/// What an upstream client has done and has under way, for metrics.
+/// The totals and present numbers of an upstream client, for metrics.
 public struct UpstreamCounters: Sendable, Equatable {
   // Totals.
 
-  /// Connections that were made, TLS included.
+  /// Connections that were opened, TLS handshake included.
   public var connectionsOpened = 0
-  /// Attempts at a connection that came to nothing.
+  /// Attempts at a connection that failed.
   public var connectionsFailed = 0
-  /// TLS handshakes that a ticket of an earlier session shortened.
+  /// TLS handshakes that resumed an earlier session with a ticket.
   public var handshakesResumed = 0
-  /// Requests that were handed to a connection.
+  /// Requests that were assigned to a connection.
   public var requestsSent = 0
-  /// Of those, the ones whose connection had carried another before.
+  /// Requests on a connection that had already carried another request.
   public var requestsOnReusedConnection = 0
-  /// Times that an HTTP/1.1 connection brought bytes that answer no request.
+  /// The number of times that an HTTP/1.1 connection received bytes that answer no request.
   public var unsolicitedResponses = 0
 
   // Present numbers.
 
   /// Connections that are open.
   public var connectionsOpen = 0
-  /// Requests that a connection carries: HTTP/2's open streams.
+  /// Requests in flight on a connection. In HTTP/2, open streams.
   public var requestsOpen = 0
   /// Requests that wait for a connection or a free stream.
   public var requestsWaiting = 0
 
-  /// All zero.
+  /// Creates counters that are all zero.
   public init() {}
 
-  /// Adds those of another client.
+  /// Adds the counters of another client.
   public mutating func add(_ other: UpstreamCounters) {
     connectionsOpened += other.connectionsOpened
     connectionsFailed += other.connectionsFailed
@@ -257,58 +257,58 @@ public struct UpstreamCounters: Sendable, Equatable {
   }
 }
 
-/// Every limit of an upstream client: name, default, unit and reason. Each limit applies per event loop.
+/// The limits of an upstream client: name, default, unit and reason. Each limit applies per event loop.
 public struct UpstreamLimits: Sendable, Equatable {
-  /// HTTP/2 connections at once: 4. One carries a hundred requests; more are opened only when all are full.
+  /// The most HTTP/2 connections: 4. Each carries a hundred requests. More are opened only when all are full.
   public var http2Connections = 4
 
-  /// HTTP/1.1 connections at once: 256. One carries one request, so with responses after 0.4 s these are 640 requests a
-  /// second. With fewer, requests that a quota would admit wait here.
+  /// The most HTTP/1.1 connections: 256. Each carries one request, so responses after 0.4 s allow 640 requests a
+  /// second. With fewer connections, requests that a quota would admit wait here.
   public var http1Connections = 256
 
-  /// Streams at once on one HTTP/2 connection: 100, should the peer allow more. Apple's allow as many.
+  /// The most streams on one HTTP/2 connection: 100, even if the peer allows more. Apple's servers allow 100.
   public var concurrentStreams = 100
 
-  /// How long an HTTP/1.1 connection is kept without a request: 50 s. Less than the minute after which many servers and
-  /// firewalls give up an idle one: a request that crosses its end is lost.
+  /// The time for which an HTTP/1.1 connection stays open without a request: 50 s. Many servers and firewalls close
+  /// idle connections after a minute, and a request that crosses the close is lost.
   public var idle = Duration.seconds(50)
 
-  /// How long an HTTP/2 connection may be silent, without a request, until it is asked for a sign of life: 30 s. Keeps
-  /// what is between awake, and notices an end before a request does.
+  /// The silence after which an idle HTTP/2 connection gets a ping: 30 s. The ping keeps middleboxes awake, and detects
+  /// a lost connection before a request does.
   public var pingWhenIdle = Duration.seconds(30)
 
-  /// The same while responses are awaited: 2 s. A peer that is gone without a word is found out before callers give up.
+  /// The same while responses are expected: 2 s. So the client detects a lost peer before callers give up.
   public var pingWhenBusy = Duration.seconds(2)
 
-  /// How long the sign of life may take until the connection is taken for dead: 2.5 s. With the silence before it, less
-  /// than the 5 s within which a dead connection has to be got over.
+  /// The time for the answer to a ping, after which the connection is dead: 2.5 s. With the silence before, the total
+  /// is less than 5 s, within which the client must recover from a dead connection.
   public var pingAck = Duration.milliseconds(2500)
 
-  /// How long one attempt at a connection may take, TLS included: 4 s. One that hangs must not keep later ones from
-  /// finding the peer well again.
+  /// The time for one attempt at a connection, TLS included: 4 s. An attempt that hangs must not prevent later attempts
+  /// from finding that the peer has recovered.
   public var attempt = Duration.seconds(4)
 
-  /// The least pause after an attempt that failed: 50 ms. Doubled at each further failure.
+  /// The shortest pause after a failed attempt: 50 ms. It doubles with each further failure.
   public var leastBackOff = Duration.milliseconds(50)
 
-  /// The longest pause after attempts that failed: 2 s. With an attempt that hangs beforehand, still a recovery of less
-  /// than 5 s for those that fail at once.
+  /// The longest pause after failed attempts: 2 s. Even after an attempt that hung, recovery takes less than 5 s if
+  /// attempts fail at once.
   public var longestBackOff = Duration.seconds(2)
 
-  /// How long HTTP/1.1 connections carry one request each after the peer has sent bytes that answer none: 1 min. Reuse
-  /// would let such a response reach another caller; a connection for each request costs a round trip or two.
+  /// The time for which HTTP/1.1 connections carry one request each after unsolicited bytes of the peer: 1 min. With
+  /// reuse such a response could reach another caller. A connection for each request costs a round trip or two.
   public var distrust = Duration.seconds(60)
 
-  /// How long the peer may take none of what is sent to it: 10 s.
+  /// The time for which the peer may read none of what is sent: 10 s.
   public var writeProgress = Duration.seconds(10)
 
-  /// Content of one response that is received before the caller reads it, in bytes: 64 KiB. A caller that reads slowly
-  /// makes the client keep this much. At least 65 535: HTTP/2 cannot go below that.
+  /// The most unread content of one response, in bytes: 64 KiB. A slow caller makes the client keep this much. The
+  /// minimum is 65 535, because of HTTP/2.
   public var bufferedContent = 65_536
 
-  /// Bounds of HTTP/1.1's syntax.
+  /// The limits for HTTP/1.1 syntax.
   public var http1 = HTTP1Limits()
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }

@@ -6,7 +6,7 @@ import HTTPTypes
 import TLS
 
 extension UpstreamError {
-  /// No connection could be made.
+  /// Creates the error for a connection that could not be opened.
   init(_ error: ConnectError) {
     let cause: Cause =
       switch error.cause {
@@ -20,7 +20,7 @@ extension UpstreamError {
     self.init(cause, .unprocessed, error.description)
   }
 
-  /// TLS came to an end.
+  /// Creates the error for a TLS session that failed.
   init(_ error: TLSError, _ progress: Progress) {
     let cause: Cause =
       switch error.cause {
@@ -32,7 +32,7 @@ extension UpstreamError {
     self.init(cause, progress, error.description)
   }
 
-  /// The response is malformed.
+  /// Creates the error for a malformed response.
   init(_ error: ResponseError, from peer: String) {
     let cause: Cause =
       switch error {
@@ -42,7 +42,7 @@ extension UpstreamError {
     self.init(cause, .answered, "The response of \(peer) is malformed. \(error.reason)")
   }
 
-  /// The connection came to an end.
+  /// Creates the error for a connection that ended.
   init(_ end: ByteTransportEnd, _ progress: Progress, with peer: String) {
     let moment =
       switch progress {
@@ -60,13 +60,13 @@ extension UpstreamError {
     case .stalled:
       self.init(.connectionWriteTimeout, progress, "\(peer) takes nothing of what is sent to it.")
     case .dead:
-      // Not a slow response but no connection any more: a GET may be sent again.
+      // The connection is dead, not the response slow, so a GET may be sent again.
       self.init(.connectionTerminated, progress, "\(peer) gave no sign of life \(moment).")
     case .ended: self.init(.cancelled, progress, "The client of \(peer) was closed.")
     }
   }
 
-  /// What breaks off content that has begun.
+  /// The error for response content that has started.
   var contentError: ContentError {
     switch cause {
     case .cancelled: .cancelled
@@ -76,32 +76,32 @@ extension UpstreamError {
   }
 }
 
-/// Every way in which an HTTP/2 connection to the upstream ends, with what follows for the requests on it.
+/// The end of an HTTP/2 connection to the upstream, and its consequences for the requests on it.
 ///
 /// | the end | error type of `Proxy-Status` |
 /// | --- | --- |
-/// | the peer broke the protocol (SETTINGS missing or malformed, HPACK, CONTINUATION, flow control, frame size, …), or sent a flood: this end says GOAWAY | `http_protocol_error` |
-/// | the peer said GOAWAY with an error code, then closed without the responses that it owed | `http_protocol_error` |
-/// | the peer closed it, in order, within a frame, after GOAWAY with NO_ERROR, or by a reset; or answers no PING | `connection_terminated` |
-/// | the peer takes nothing of what is sent | `connection_write_timeout` |
+/// | the peer violated the protocol (SETTINGS missing or malformed, HPACK, CONTINUATION, flow control, frame size, …), or sent a flood: the client sends GOAWAY | `http_protocol_error` |
+/// | the peer sent GOAWAY with an error code, then closed with responses missing | `http_protocol_error` |
+/// | the peer closed the connection: in order, within a frame, after GOAWAY with NO_ERROR, or by a reset; or answers no PING | `connection_terminated` |
+/// | the peer reads nothing of what is sent | `connection_write_timeout` |
 /// | TLS failed | the `tls_…` of the failure |
 /// | this client was closed, or its loop ends | none: the request is cancelled |
 ///
-/// In the middle of a response a connection that terminated is `http_response_incomplete`. A stream that the peer did
-/// not process, or that was never sent, is `unprocessed` at every end; the others are `unanswered` before the head of
-/// the response and `answered` after it. All errors of one connection bear its number: for the budget of retries and for
-/// the circuit breaker they are one event.
+/// In the middle of a response, a terminated connection is `http_response_incomplete`. A stream that the peer did not
+/// process, or that was never sent, is `unprocessed` in every case. Other streams are `unanswered` before the head of
+/// the response and `answered` after it. All errors of one connection have its number: the retry budget and the circuit
+/// breaker count them as one event.
 enum HTTP2ConnectionEnd {
-  /// The peer broke the protocol, in the library's words, or the library gave up.
+  /// The peer violated the protocol, in the library's words, or the library failed.
   case violation(HTTP2Error)
-  /// The peer gave an error as the reason for its GOAWAY, and closed.
+  /// The peer sent GOAWAY with an error code, and closed the connection.
   case reported(HTTP2GoAway)
   /// The connection below HTTP/2 ended.
   case transport(ByteTransportEnd)
 
   /// - Parameters:
-  ///   - failure: The session's.
-  ///   - link: How the link ended; nil if this end closed it.
+  ///   - failure: The failure of the session.
+  ///   - link: The end of the link. Nil if this side closed it.
   init(_ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, link: ByteTransportEnd?) {
     switch (failure, link) {
     case (let failure?, _) where failure != .connectionLost: self = .violation(failure)
@@ -112,8 +112,8 @@ enum HTTP2ConnectionEnd {
     }
   }
 
-  /// What a request on the connection is told.
-  /// - Parameter connection: The connection's number.
+  /// Returns the error for a request on the connection.
+  /// - Parameter connection: The number of the connection.
   func error(_ progress: UpstreamError.Progress, with peer: String, connection: UInt64) -> UpstreamError {
     switch self {
     case .violation(let error):
@@ -131,7 +131,7 @@ enum HTTP2ConnectionEnd {
 }
 
 extension HTTP2Error {
-  /// What happened, as part of a sentence, with the library's own words.
+  /// The event as part of a sentence, with the library's own words.
   fileprivate var reason: String {
     switch self {
     case .connectionError(let code, let text): text.isEmpty ? "\(code)" : "\(text), \(code)"

@@ -3,59 +3,59 @@ import HTTPMessages
 import HTTPTypes
 import Memory
 
-/// What carries exchanges: one connection, whichever protocol it speaks.
+/// A connection that carries exchanges over HTTP/1.1 or HTTP/2.
 protocol UpstreamConnection: AnyObject {
-  /// How many exchanges it can take on now.
+  /// The number of exchanges that the connection can accept now.
   var room: Int { get }
-  /// Whether it has yet to find out how much it can take on.
+  /// Whether the connection does not yet know how many exchanges it can carry.
   var isSettling: Bool { get }
-  /// Whether it has carried an exchange.
+  /// Whether the connection has carried an exchange.
   var hasCarried: Bool { get }
-  /// Looks at the socket before another exchange is given to it.
-  /// - Returns: Whether the connection can still be used; if not, it has ended.
+  /// Checks the socket before the connection gets another exchange.
+  /// - Returns: Whether the connection is usable. If not, it has ended.
   func prepare() -> Bool
-  /// Sends the request of an exchange, which is told all that comes of it. There must be room.
-  /// - Throws: Why the request is not sent. The exchange is told nothing then.
+  /// Sends the request of an exchange, and reports all results to the exchange. The connection must have room.
+  /// - Throws: The reason why the request is not sent. The exchange then receives no report.
   func carry(_ exchange: UpstreamExchange) throws(Unsendable)
-  /// Takes on nothing more, and ends when what it carries has.
+  /// Accepts no more exchanges, and ends after the last one in flight.
   func drain()
-  /// An exchange is over before its response is: what carries it is released.
+  /// Releases the resources of an exchange that ended before its response did.
   func abandon(_ exchange: UpstreamExchange)
-  /// So much of a response's content has been read.
+  /// Records that the reader has read `count` bytes of the response content.
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange)
-  /// Ends it, and what it carries.
+  /// Closes the connection and fails its exchanges.
   func close()
 }
 
-/// Why a connection does not send a request.
+/// The reason why a connection does not send a request.
 enum Unsendable: Error {
-  /// The peer has said that it takes no header section as large as this one, in bytes (RFC 9113 §6.5.2).
+  /// The header section exceeds the limit in the peer's settings, in bytes (RFC 9113 §6.5.2).
   case fieldSectionTooLarge(limit: Int)
-  /// No connection would send it.
+  /// No connection can send the request.
   case malformed(UpstreamError)
 }
 
-/// Whom an exchange waits at before it is carried.
+/// The queue in which an exchange waits for a connection.
 protocol ExchangeQueue: AnyObject {
-  /// An exchange waits no more.
+  /// Removes an exchange that no longer waits.
   func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket)
-  /// An exchange's time for a connection is over.
-  /// - Returns: Why it fails; nil if it should wait on, for the whole of its time.
+  /// Handles the connect timeout of an exchange.
+  /// - Returns: The error. Nil if the exchange should continue to wait until its whole deadline.
   func connectTimedOut() -> UpstreamError?
-  /// The same when all of its time is over.
+  /// Returns the error for an exchange whose whole deadline passed in the queue.
   func waitTimedOut() -> UpstreamError
 }
 
 /// One request and its response, from the wait for a connection to the last byte.
 ///
-/// While it waits it is this object and a timer without descriptor; neither task nor buffer. Confined to its loop.
+/// A waiting exchange has no task and no buffer, only this object and a timer without descriptor. Confined to its loop.
 final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
-  // Sendable by confinement: a cancellation handler, which may run anywhere, only posts to the loop.
+  // Sendable by confinement: a cancellation handler may run on any thread, but only posts to the loop.
 
   let request: UpstreamRequest
-  /// The stream that carries it, for HTTP/2.
+  /// The stream of the exchange, for HTTP/2.
   var stream: Int32 = 0
-  /// Whether a peer's settings said that the header section is too large for it.
+  /// Whether the header section exceeded the limit of a peer's settings.
   var isTooLargeForSome = false
   private(set) var content: ReceivedContent?
 
@@ -63,7 +63,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
   private let memory: MemoryBudget
   private let loop: IOLoop
   private let timer: Channel
-  /// When all of it must be over.
+  /// The deadline of the whole exchange.
   let wholeDeadline: Deadline
   private var phase = Phase.new
   private var waiter = Waiter<Outcome>()
@@ -95,40 +95,40 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   // MARK: Its life
 
-  /// Takes the continuation to resume with the outcome. Must be called first.
+  /// Stores the continuation to resume with the outcome. Must be called first.
   func start(_ continuation: UnsafeContinuation<Outcome, Never>) {
     loop.assertCurrent()
     unsafe waiter.take(continuation)
   }
 
-  /// Waits for a connection.
+  /// Starts to wait for a connection.
   func wait(_ ticket: WaitingList<UpstreamExchange>.Ticket, in queue: any ExchangeQueue) {
     loop.assertCurrent()
     phase = .waiting(ticket, queue)
     sleep(limits.connect)
   }
 
-  /// The request has been handed to the transport, or its content has: the response is due.
+  /// Records that the whole request was written to the transport, and starts to wait for the response.
   func sent(by carrier: any UpstreamConnection) {
     loop.assertCurrent()
     phase = .sent(carrier)
     sleep(limits.firstByte)
   }
 
-  /// The request's content, which may take its time, is being sent.
+  /// Records that the request content is being sent, which may take long.
   func isSending(by carrier: any UpstreamConnection) {
     loop.assertCurrent()
     phase = .sent(carrier)
     sleep(nil)
   }
 
-  /// All content of the request has been handed over; unless the response was there before.
+  /// Records that all request content was written, and starts to wait for a response that has not arrived.
   func contentWasSent() {
     loop.assertCurrent()
     if case .sent = phase { sleep(limits.firstByte) }
   }
 
-  /// The head of the response has come.
+  /// Resumes the caller with the head of the response.
   func answered(_ status: Int, _ fields: HTTPFields, contentLength: Int?) {
     loop.assertCurrent()
     guard case .sent(let carrier) = phase else { return }
@@ -142,7 +142,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
     waiter.resume(returning: .success(response))
   }
 
-  /// The response is whole.
+  /// Completes the response.
   func finished() {
     loop.assertCurrent()
     guard case .answered = phase else { return }
@@ -150,7 +150,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
     content?.end(.success(()))
   }
 
-  /// It will come to nothing.
+  /// Ends the exchange with an error.
   func failed(_ error: UpstreamError) {
     loop.assertCurrent()
     guard !isOver else { return }
@@ -173,7 +173,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   // MARK: Time
 
-  /// Waits for as long, if that is less than what is left of the whole.
+  /// Sets the timer to `duration`, but not beyond the whole deadline.
   private func sleep(_ duration: Duration?) {
     timer.sleep(until: min(wholeDeadline, duration.map { loop.now.advanced(by: $0) } ?? .never), self)
   }
@@ -204,7 +204,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   // MARK: The end
 
-  /// Ends it before its time.
+  /// Ends the exchange early, and releases its place in the queue or its connection.
   private func abandon(_ error: UpstreamError) {
     let phase = phase
     failed(error)
@@ -222,7 +222,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 }
 
 extension Duration {
-  /// `10 s` or `250 ms`.
+  /// The duration as text: `10 s` or `250 ms`.
   var text: String {
     let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
     return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"

@@ -1,23 +1,23 @@
 import Bytes
 import EventLoop
 
-/// A proxy that makes tunnels (CONNECT, RFC 9110 §9.3.6), as networks have it that let nothing out directly.
+/// A proxy that opens tunnels (CONNECT, RFC 9110 §9.3.6), for networks without direct access to the Internet.
 public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible {
-  /// Its name, or its IP address without brackets.
+  /// The host name, or the IP address without brackets.
   public let host: String
-  /// Its port.
+  /// The port.
   public let port: UInt16
-  /// The value of Proxy-Authorization; a secret.
+  /// The value of Proxy-Authorization, a secret.
   let authorization: String?
 
-  /// Why a text names no proxy. The text is not in it, because it may hold a password.
+  /// The reason why a URL is invalid for a proxy. It does not contain the URL, which may hold a password.
   public struct InvalidURL: Error, Sendable, Equatable, CustomStringConvertible {
-    /// One sentence.
+    /// The reason in one sentence.
     public let description: String
   }
 
-  /// The proxy that a URL such as those in `HTTPS_PROXY` names: `http://[user:password@]host[:port][/]`, port 80 if not
-  /// said. Only `http` proxies are known; without a scheme, `http` is meant.
+  /// Parses a URL as in `HTTPS_PROXY`: `http://[user:password@]host[:port][/]`. The default port is 80. Only `http`
+  /// proxies are supported, and `http` is the default scheme.
   public init(_ url: String) throws(InvalidURL) {
     var rest = url[...]
     if let scheme = rest.firstRange(of: "://") {
@@ -31,12 +31,12 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
     (host, port) = try Self.hostAndPort(rest)
   }
 
-  /// `http://host:port`; says that there are credentials, but not which.
+  /// `http://host:port`. Credentials appear as `***`.
   public var description: String {
     "http://\(authorization == nil ? "" : "***@")\(host.contains(":") ? "[\(host)]" : host):\(port)"
   }
 
-  /// The same.
+  /// The same as `description`.
   public var debugDescription: String { description }
 
   private static func authorization(from rest: inout Substring) throws(InvalidURL) -> String? {
@@ -46,7 +46,7 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
     guard let credentials = PercentEncoding.decode(userInfo.utf8) else {
       throw InvalidURL(description: "The credentials in the proxy's URL are not percent-encoded properly.")
     }
-    // RFC 7617 §2: user and password around a colon, which is there even if the password is not.
+    // RFC 7617 §2: a colon separates user and password. The colon is required even without a password.
     let pair = userInfo.contains(":") ? credentials : credentials + [UInt8(ascii: ":")]
     return "Basic \(Base64.encode(pair.span))"
   }
@@ -67,20 +67,20 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
   }
 }
 
-/// `NO_PROXY`, which no standard defines: what curl, Go and Python understand, all of it.
+/// Support for `NO_PROXY`, which no standard defines: all of the syntax that curl, Go and Python understand.
 extension UpstreamProxy {
-  /// Whether `NO_PROXY` says that `host` is reached directly: a list of
-  /// - names, each of which stands for its subdomains too, with or without `.` or `*.` before it;
-  /// - addresses, IPv6 with or without brackets, and ranges of them in CIDR notation;
+  /// Returns whether `NO_PROXY` exempts `host` from the proxy. The value is a list of
+  /// - names, each including its subdomains, with or without `.` or `*.` in front;
+  /// - addresses, IPv6 with or without brackets, and address ranges in CIDR notation;
   /// - either of these with `:port`, which must then be equal (an IPv6 address needs its brackets);
-  /// - `*` for all.
+  /// - `*` for all hosts.
   ///
   /// Names are not resolved, so an address or a range exempts only a host that is written as an address.
   /// - Parameter host: A name, or an address without brackets.
   public static func isExempt(_ host: String, port: UInt16, noProxy: String) -> Bool {
     let host = host.lowercased()
     let address = IPAddress(host)
-    // Spaces separate too, as they do for curl.
+    // Spaces are separators too, as in curl.
     return noProxy.lowercased().split(whereSeparator: { $0 == "," || $0 == " " }).contains { entry in
       if entry == "*" { return true }
       let (name, wanted) = nameAndPort(entry)
@@ -91,12 +91,12 @@ extension UpstreamProxy {
     }
   }
 
-  /// An entry's parts. What follows a colon and is no port makes the entry match nothing.
+  /// Returns the parts of an entry. An invalid port after the colon makes the entry match nothing.
   private static func nameAndPort(_ entry: Substring) -> (name: String, port: UInt16?) {
     if entry.first == "[", let end = entry.firstIndex(of: "]") {
       let rest = entry[entry.index(after: end)...]
       let address = String(entry[entry.index(after: entry.startIndex)..<end])
-      // A range may follow the brackets' address: "[2001:db8::]/32".
+      // A prefix length may follow the brackets: "[2001:db8::]/32".
       guard rest.first == ":" else { return (address + rest, nil) }
       return (address, UInt16(rest.dropFirst()) ?? 0)
     }
