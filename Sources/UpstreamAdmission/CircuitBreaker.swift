@@ -1,25 +1,26 @@
 public import HTTPMessages
 public import HTTPTypes
 
-/// Stops asking for something that keeps failing, an upstream or one resource, and probes its way back with one request at a time.
+/// Stops requests to an upstream or a resource that keeps failing, and then probes it with one request at a time.
 ///
-/// Closed, it lets everything pass. It opens when attempts fail several times in a row, or half of those in the last
-/// seconds. Open, it lets nothing pass for a while; then a single request, the probe: its success closes it, its failure
-/// doubles the while, up to a bound. Outcomes of requests from before it opened change nothing any more.
+/// A closed breaker lets all requests pass. It opens after several failures in a row, or if half of the attempts in the
+/// last seconds failed. An open breaker stops all requests for a pause. Then a single request passes, the probe. If it
+/// succeeds, the breaker closes. If it fails, the pause doubles, up to a bound. Outcomes of requests from before the
+/// opening change nothing.
 public struct CircuitBreaker: Sendable {
-  /// Whether a request may go.
+  /// The answer to whether a request may be sent.
   public enum Admission: Sendable, Equatable {
-    /// It may: record what came of it.
+    /// The request may be sent. Its outcome must be recorded.
     case pass(CircuitPass)
-    /// The upstream is not asked now; when it is worth coming back.
+    /// The request must not be sent. The value is the time until a retry makes sense.
     case open(retryAfter: Duration)
   }
 
   private enum State: Sendable {
     case closed
-    /// No request passes until then.
+    /// No request passes until this time.
     case open(until: Duration)
-    /// One is out; if nothing is heard of it by then, another may go.
+    /// A probe is in flight. If its outcome is unknown at this time, another probe may pass.
     case probing(until: Duration)
   }
 
@@ -27,26 +28,26 @@ public struct CircuitBreaker: Sendable {
   private var state = State.closed
   private var window: FailureWindow
   private var consecutive = 0
-  /// When a failure was last counted. What had begun by then and broke off may have been on the same connection.
+  /// The time of the last counted failure. An earlier request that breaks later may have used the same connection.
   private var lastFailure: Duration?
   private var pause: Duration
   private var epoch: UInt64 = 0
-  /// When it last ceased to be closed.
+  /// The time of the last transition from closed to open.
   private var opened = Duration.zero
 
-  /// A closed one.
+  /// Creates a closed breaker.
   public init(_ limits: CircuitLimits = CircuitLimits()) {
     self.limits = limits
     window = FailureWindow(limits.window)
     pause = limits.firstPause
   }
 
-  /// Whether requests pass.
+  /// Whether all requests pass.
   public var isClosed: Bool {
     if case .closed = state { true } else { false }
   }
 
-  /// How long nothing may go; nil if something may. Changes nothing, unlike `admit`.
+  /// Returns how long no request may pass, or nil if one may. Unlike `admit`, changes no state.
   public func refusal(now: Duration) -> Duration? {
     switch state {
     case .closed: nil
@@ -54,7 +55,7 @@ public struct CircuitBreaker: Sendable {
     }
   }
 
-  /// Asks whether a request may go.
+  /// Decides whether a request may be sent.
   public mutating func admit(now: Duration) -> Admission {
     switch state {
     case .closed:
@@ -67,9 +68,9 @@ public struct CircuitBreaker: Sendable {
     }
   }
 
-  /// Reports what came of a request that passed.
+  /// Records the outcome of a request that passed.
   ///
-  /// - Parameter mayOpen: Whether the failures are evidence enough to open a closed one.
+  /// - Parameter mayOpen: Whether the evidence is sufficient to open a closed breaker.
   public mutating func record(
     _ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool = true, now: Duration
   ) {
@@ -81,7 +82,7 @@ public struct CircuitBreaker: Sendable {
     }
   }
 
-  /// Reports that a request which was let past an open one, without being its probe, succeeded.
+  /// Records the success of a request that passed an open breaker without being its probe.
   public mutating func succeeded(_ pass: CircuitPass) {
     if !isClosed, pass.began >= opened { close() }
   }
@@ -129,48 +130,48 @@ public struct CircuitBreaker: Sendable {
   }
 }
 
-/// The bounds of a ``CircuitBreaker``: name, default, unit and reason.
+/// The limits of a ``CircuitBreaker``: name, default, unit and reason.
 public struct CircuitLimits: Sendable, Equatable {
-  /// Failures in a row that open it: 5. Fewer happen to a healthy service.
+  /// The failures in a row that open the breaker: 5. A healthy service has fewer.
   public var consecutive = 5
 
-  /// The least attempts in the window for its share of failures to mean something: 20.
+  /// The fewest attempts in the window that make its failure ratio meaningful: 20.
   public var leastAttempts = 20
 
-  /// The share of failures in the window that opens it, in percent: 50.
+  /// The failure ratio in the window that opens the breaker, in percent: 50.
   public var failurePercent = 50
 
-  /// How long an attempt counts: 10 s.
+  /// The time for which an attempt counts: 10 s.
   public var window: Duration = .seconds(10)
 
-  /// How long it stays open before the first probe: 500 ms.
+  /// The pause between the opening and the first probe: 500 ms.
   public var firstPause: Duration = .milliseconds(500)
 
-  /// The longest time between two probes: 2 s. Each that fails doubles it. An upstream that has come back is in use within
-  /// 5 s, time to connect included.
+  /// The longest pause between two probes: 2 s. Each failed probe doubles the pause. So an upstream that has recovered
+  /// is in use within 5 s, including the time to connect.
   public var longestPause: Duration = .seconds(2)
 
-  /// How long a probe may take before another request may be one: 10 s. Its caller may have gone and said nothing.
+  /// The time after which another probe may pass: 10 s. The caller of a probe may be gone without recording an outcome.
   public var probeTime: Duration = .seconds(10)
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }
 
-/// What an attempt says about the upstream's health.
+/// The evidence of an attempt about the health of the upstream.
 public enum CircuitOutcome: Sendable, Equatable {
-  /// It answers: everything below 500, 429 and 401 included.
+  /// The upstream responded with a status below 500, including 429 and 401.
   case success
-  /// It failed: 502, 503, 504, too late, or out of reach.
+  /// The attempt failed: 502, 503, 504, timeout, or unreachable upstream.
   case failure
-  /// It failed in its own way: 500 and every other 5xx. That says nothing about other resources.
+  /// Only this resource failed: 500 or another 5xx. This is no evidence about other resources.
   case resourceFailure
-  /// The connection broke under the request. A hundred others may have been on it, and are no further evidence.
+  /// The connection broke. It may have carried a hundred other requests, which are not further evidence.
   case broken
-  /// Nothing: the attempt was given up here.
+  /// No evidence: this side gave up the attempt.
   case neutral
 
-  /// Of a response.
+  /// Creates the outcome of a response.
   public init(_ status: HTTPResponse.Status) {
     self =
       switch status.code {
@@ -180,7 +181,7 @@ public enum CircuitOutcome: Sendable, Equatable {
       }
   }
 
-  /// Of an exchange that failed.
+  /// Creates the outcome of a failed exchange.
   public init(_ error: UpstreamError) {
     switch error.cause {
     case .cancelled, .connectionLimitReached, .proxyInternalError: self = .neutral
@@ -194,24 +195,24 @@ public enum CircuitOutcome: Sendable, Equatable {
   }
 }
 
-/// Leave to ask the upstream. What came of it is reported with it.
+/// The permission to send a request upstream. The outcome is recorded with it.
 public struct CircuitPass: Sendable, Equatable {
-  /// Whether it is the one request that finds out whether the upstream has come back.
+  /// Whether the request is the probe that checks whether the upstream has recovered.
   public let isProbe: Bool
-  /// Whether it is a second opinion: of a caller that the failures are not of.
+  /// Whether the request is a second opinion, from a caller that did not cause the failures.
   var isOpinion = false
-  /// Which closed time, or which probe, it belongs to.
+  /// The closed period or the probe of this pass.
   let epoch: UInt64
   let began: Duration
 }
 
-/// Attempts and failures of the last seconds, in ten slices that are forgotten one by one.
+/// The attempts and failures of the last seconds, in ten slices that expire one by one.
 struct FailureWindow: Sendable {
   private static let slices = 10
 
   private let slice: Duration
   private var counts = [(attempts: Int, failures: Int)](repeating: (0, 0), count: slices)
-  /// The slice that the last attempt fell into, counted from the clock's start.
+  /// The number of the slice of the last attempt, counted from the start of the clock.
   private var latest: Int64 = 0
   private(set) var attempts = 0
   private(set) var failures = 0
@@ -229,9 +230,9 @@ struct FailureWindow: Sendable {
     failures += 1
   }
 
-  /// Forgets what is too old, and tells where the present is counted.
+  /// Expires old slices, and returns the index of the present slice.
   private mutating func advance(to present: Int64) -> Int {
-    // A clock that went back counts to the latest slice.
+    // A clock that went back counts for the latest slice.
     let steps = min(max(present - latest, 0), Int64(Self.slices))
     latest = max(latest, present)
     for step in 0..<steps {
@@ -244,30 +245,30 @@ struct FailureWindow: Sendable {
   }
 }
 
-/// Requests that are let past an open circuit because their callers' requests have not failed. One caller whose requests
-/// all fail could otherwise keep the circuit open for all: it asks often enough to make every probe.
+/// Requests that pass an open circuit because their callers have no failures. Otherwise one caller with failing
+/// requests could keep the circuit open for all, because its frequent requests would become every probe.
 struct SecondOpinions: Sendable {
-  /// The most in a while: a page's requests at once.
+  /// The most second opinions in one period: the concurrent requests of one page.
   static let most = 32
 
   private let period: Duration
   private var began = Duration.zero
-  /// How many each client has given since then.
+  /// The number of opinions of each client in the period.
   private var given: [UInt64: Int] = [:]
   private var total = 0
 
-  /// - Parameter period: How long a while is.
+  /// - Parameter period: The length of a period.
   init(period: Duration) {
     self.period = period
   }
 
-  /// Whether a client that may give `allowed` of them has one left.
+  /// Returns whether a client with `allowed` opinions in a period has one left.
   func isFree(for client: UInt64, allowed: Int, now: Duration) -> Bool {
     guard now - began < period else { return allowed > 0 }
     return given[client, default: 0] < allowed && total < Self.most
   }
 
-  /// Counts one.
+  /// Counts one opinion of a client.
   mutating func take(for client: UInt64, now: Duration) {
     if now - began >= period { (began, given, total) = (now, [:], 0) }
     given[client, default: 0] += 1

@@ -1,19 +1,19 @@
-// Who takes turns, and whose turn it is.
+// The order of turns.
 extension ConcurrencyLimit {
-  /// Whether a client has not all under way that it may have.
+  /// Returns whether a client is below its limit of requests in flight, and the pacer allows its next request.
   func mayGo(_ client: Client) -> Bool {
     client.account.inFlight < adaptive.most(of: client.share) && (pacer.rate == nil || client.opening <= now)
   }
 
-  /// Whether a caller has not all under way that it may have: of what its client may have, an eighth is left to others.
+  /// Returns whether a caller is below its limit in flight: seven eighths of its client's limit.
   func mayGo(_ caller: Caller, of client: Client) -> Bool {
     caller.account.inFlight < AdaptiveLimit.lessAnEighth(of: adaptive.most(of: client.share))
   }
 
-  /// Sees to it that a caller of whom something waits has a turn, if it may go, and its client as well.
+  /// Gives a turn to a caller with queued requests, and to its client, if their limits allow it.
   ///
-  /// It is called whenever a request of the caller's comes or ends, and the limit may have changed since. Who may not go
-  /// has a request under way, so there will be another time.
+  /// The function is called whenever a request of the caller arrives or ends, because the limit may have changed since.
+  /// A caller at its limit has a request in flight, so another call will follow.
   mutating func line(up name: QuotaCaller, _ caller: inout Caller, _ client: inout Client) {
     if caller.account.turn == nil, !caller.queue.isEmpty, mayGo(caller, of: client) {
       caller.account.turn = callerTurns.append(name, to: &client.order)
@@ -30,12 +30,12 @@ extension ConcurrencyLimit {
       }
       return
     }
-    // One that has not been served in this round need not wait for its end.
+    // A client that was not served in this round goes to the front.
     let isFirst = pacer.rate != nil && client.rested <= now
     client.account.turn = isFirst ? clientTurns.prepend(name, to: &order) : clientTurns.append(name, to: &order)
   }
 
-  /// Sees to it that clients whose share of the rate lets them go again have a turn.
+  /// Gives a turn to held clients whose rate share allows a request again.
   mutating func lineUpHeld() {
     guard !held.isEmpty else { return }
     let names = held
@@ -48,7 +48,7 @@ extension ConcurrencyLimit {
     }
   }
 
-  /// A caller of whom nothing waits gives up its turn, and so does its client if it was the last.
+  /// Removes the turn of a caller without queued requests, and of its client if the client has no other caller queued.
   mutating func leave(_ caller: inout Caller, _ client: inout Client) {
     if let turn = caller.account.turn { _ = callerTurns.remove(turn, from: &client.order) }
     caller.account.turn = nil
@@ -57,8 +57,8 @@ extension ConcurrencyLimit {
     client.account.turn = nil
   }
 
-  /// Serves the next client whose turn it is. Ends: who may not go leaves the round, and every other one gets out of debt
-  /// in as many rounds as it is deep.
+  /// Serves the next client in the round. The loop ends: a client at its limit leaves the round, and every other client
+  /// gets out of debt in as many rounds as its debt.
   mutating func next() -> Grant? {
     while let name = clientTurns.popFirst(of: &order), var client = clients[name] {
       client.account.turn = nil
@@ -74,7 +74,7 @@ extension ConcurrencyLimit {
     return nil
   }
 
-  /// Serves the next of a client's callers.
+  /// Serves the next caller of a client.
   private mutating func serve(_ client: inout Client) -> Grant? {
     while let name = callerTurns.popFirst(of: &client.order), var caller = known[name] {
       caller.account.turn = nil
@@ -97,9 +97,9 @@ extension ConcurrencyLimit {
   }
 }
 
-// Whether a request can wait, and how long it would have to.
+// The decision whether a request can wait, and for how long.
 extension ConcurrencyLimit {
-  /// When to come back; nil if the request can wait for its turn.
+  /// Returns when to retry, or nil if the request can wait for its turn.
   func delay(of request: Request, _ caller: Caller, _ client: Client) -> Duration? {
     if !request.isRetry, !hasRoom(caller, of: client) { return max(limits.retryAfter, wait(caller, client) ?? .zero) }
     guard let wait = wait(request.isRetry ? Caller() : caller, client), wait > request.patience else { return nil }
@@ -112,10 +112,10 @@ extension ConcurrencyLimit {
       && (client.share == nil || client.waiting < limits.waitingOfClient * room)
   }
 
-  /// About how long a caller's next request would wait for its turn, if all who wait now stay; nil if no rate is known.
+  /// Returns the approximate wait of a caller's next request if all queued requests stay. Nil without a known rate.
   ///
-  /// Before it go those of its caller's that wait, as many of each other caller of the client in the same rounds, and as
-  /// many of each other client in theirs.
+  /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
+  /// client as many as for this client.
   private func wait(_ caller: Caller, _ client: Client) -> Duration? {
     guard let rate = pacer.rate else { return nil }
     let own = caller.queue.count + 1
@@ -130,38 +130,38 @@ extension ConcurrencyLimit {
 }
 
 extension ConcurrencyLimit.Client {
-  /// The most of the rate that it may have; nil for all. Places under way cannot be taken back, so an eighth of them is
-  /// left to others; the pacer's turns come one at a time, and need not be.
+  /// The client's share of the rate. Nil for the whole rate. Requests in flight cannot be revoked, so an eighth of them
+  /// is reserved for other clients. Turns of the pacer come one at a time, so they need no reserve.
   var shareOfRate: Double? { share.flatMap { $0 < QuotaCaller.usualShare ? max($0, 0.001) : nil } }
 }
 
 extension ConcurrencyLimit {
-  /// What a client, or one of its callers, has had and may have.
+  /// The usage and the credit of a client or of one of its callers.
   struct Account: Sendable {
-    /// Requests under way.
+    /// The number of requests in flight.
     private(set) var inFlight = 0
-    /// Turns that it has to its credit; never more than one, in debt below zero.
+    /// The number of turns to its credit. At most one; negative in debt.
     private var credit = 0
-    /// Its place in the round. It has a place while a request of its waits and its own limits let that request go.
+    /// Its place in the round. It has one while one of its requests is queued and its own limits allow that request.
     var turn: QueueTicket?
 
-    /// Whether its turn counts, and is not a round that it misses.
+    /// Whether its turn serves a request. Otherwise it misses the round.
     var isSolvent: Bool { credit > 0 }
 
-    /// It is its turn.
+    /// Adds the credit of one turn.
     mutating func earn() { credit = min(credit + 1, 1) }
 
-    /// A request goes.
+    /// Records the start of a request and charges its cost.
     mutating func begin(cost: Int) {
       credit = max(credit - cost, -highestCost)
       inFlight += 1
     }
 
-    /// A request has ended.
+    /// Records the end of a request.
     mutating func end() { inFlight -= 1 }
   }
 
-  /// One of a client's callers, while it has a request under way or waiting.
+  /// The state of a caller that has a request in flight or queued.
   struct Caller: Sendable {
     var account = Account()
     var queue = TicketQueues<WaitingRequest>.Queue()
@@ -169,19 +169,19 @@ extension ConcurrencyLimit {
     var isIdle: Bool { account.inFlight == 0 && queue.isEmpty }
   }
 
-  /// A client, while one of its callers has a request under way or waiting.
+  /// The state of a client that has a request in flight or queued.
   struct Client: Sendable {
     var account = Account()
     var share: Double?
-    /// When the pacer lets its next request go, if its share is of the rate, too.
+    /// When the pacer allows its next request, if its share also limits its rate.
     var opening = 0.0
-    /// When as many requests have gone since its last one as there were clients in the round.
+    /// When a full round of requests, one for each client in it, has been sent since its last request.
     var rested = 0.0
-    /// Whether it waits for `opening`, outside of the round.
+    /// Whether the client waits for `opening`, outside of the round.
     var isHeld = false
-    /// Requests that wait.
+    /// The number of queued requests.
     var waiting = 0
-    /// Its callers of whom one has a turn, in their order.
+    /// The callers of the client that have a turn, in order.
     var order = TicketQueues<QuotaCaller>.Queue()
 
     func isIdle(now: Double) -> Bool {
@@ -189,7 +189,7 @@ extension ConcurrencyLimit {
     }
   }
 
-  /// A request that waits.
+  /// A queued request.
   struct WaitingRequest: Sendable {
     let caller: QuotaCaller
     let cost: Int
@@ -198,37 +198,37 @@ extension ConcurrencyLimit {
 }
 
 extension ConcurrencyLimit {
-  /// Whether a request may go now.
+  /// The answer to whether a request may be sent now.
   public enum Admission: Sendable {
-    /// It may: release the permit when it has ended.
+    /// The request may be sent. The permit must be released when the request has ended.
     case granted(ConcurrencyPermit)
-    /// It waits. Its waiter comes with a grant out of a later `release` or `advance`, unless the ticket is cancelled.
+    /// The request is queued. A later `release` or `advance` returns a grant with its waiter, unless it is cancelled.
     case queued(QueueTicket)
-    /// Too many wait already, of this caller or in all, or its turn would come too late.
+    /// The queue of the caller or the whole queue is full, or the turn would come too late.
     case refused(retryAfter: Duration)
   }
 
   /// A request for a permit.
   public struct Request: Sendable {
-    /// Who pays for it. The share that it names is its client's from now on.
+    /// The caller that pays for the request. Its client has the share in this value from now on.
     public var caller: QuotaCaller
-    /// How many turns it takes, 1 to ``ConcurrencyLimit/highestCost``. A caller that forces a validation of a fresh
+    /// The cost in turns, 1 to ``ConcurrencyLimit/highestCost``. A caller that forces the validation of a fresh
     /// response pays more than one that needs a fetch anyway.
     public var cost = 1
-    /// Whether it was sent before and refused with 429: then it is the first of its caller's.
+    /// Whether the request was sent before and refused with 429. It then goes to the front of its caller's queue.
     public var isRetry = false
-    /// The longest that it can wait.
+    /// The longest acceptable wait.
     public var patience: Duration = .seconds(3600)
 
-    /// A request of a caller.
+    /// Creates a request of a caller.
     public init(_ caller: QuotaCaller) {
       self.caller = caller
     }
   }
 
-  /// A waiter whose turn has come.
+  /// A waiter with a permit.
   public struct Grant: Sendable {
-    /// Release it when the request has ended, even if the caller that would send the request is gone.
+    /// The permit. Release it when the request has ended, even if the caller that would send the request is gone.
     public let permit: ConcurrencyPermit
     /// The waiter that gets the permit.
     public let waiter: Waiter

@@ -1,27 +1,26 @@
-/// Limits how many requests are upstream at a time, and decides whose turn it is. It keeps the team under its unknown
-/// quota, and keeps callers from taking the quota from each other.
+/// Limits the number of concurrent upstream requests, and serves clients and callers by turns. It keeps the team under
+/// its unknown quota, and keeps callers from taking the quota from each other.
 ///
-/// The limit adapts, see `AdaptiveLimit`. Apple counts requests of the whole team, so one value serves the whole process,
-/// behind a lock.
+/// The limit adapts, see `AdaptiveLimit`. Apple counts the requests of the whole team, so one value serves the whole
+/// process, behind a lock.
 ///
-/// Clients share it by turns, and each client's callers share the client's turns (surplus round robin: Adiseshu,
-/// Parulkar, Varghese 1996, "A reliable and scalable striping protocol"): each client that waits is served one request a
-/// round, however many callers it has, and within it each caller one, however many of its requests wait. A request may
-/// cost more than one; the surplus is paid in rounds missed, by the client and by the caller.
+/// Clients share the limit by turns, and each client's callers share the client's turns (surplus round robin: Adiseshu,
+/// Parulkar, Varghese 1996, "A reliable and scalable striping protocol"). Each queued client is served one request a
+/// round, however many callers it has. Within the client, each caller is served one, however many requests it has
+/// queued. A request may cost more than one turn. The client and the caller pay the surplus in missed rounds.
 ///
 /// A client gets at most its share of the limit, and one caller gets at most seven eighths of that, so that a request
-/// of another caller goes at once. If there is only one client, it may use the whole limit.
+/// of another caller can be sent at once. A single client may use the whole limit.
 ///
-/// Waiting requests share the waiting room, too: a caller's queue may grow to three times the room that is left, and a
-/// client's to seven times that (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of the
-/// room, and a single client among others gets seven eighths; there is always room for a newcomer.
+/// Queued requests also share the queue space. A caller's queue may grow to three times the free space, and a client's
+/// queue to seven times (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of the space,
+/// and a single client among others gets seven eighths, so there is always room for a newcomer.
 ///
-/// The state is bounded: the limit knows a client or a caller only while one of its requests is under way or waits. All
-/// operations take constant time. The exception is the rounds that a client or caller in debt misses, which are as many
-/// as the turns that it had too many. A client or caller that has reached its limit leaves the round, and returns when
-/// one of its requests ends.
+/// The state is bounded: the limit stores a client or a caller only while one of its requests is in flight or queued.
+/// All operations take constant time. The exception is missed rounds of a client or caller in debt: as many as its
+/// debt. A client or caller at its limit leaves the round, and returns when one of its requests ends.
 public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
-  /// The most that a request costs, and the deepest debt of a caller: 16 rounds.
+  /// The highest cost of a request and the deepest debt of a caller: 16 rounds.
   public static var highestCost: Int { 16 }
 
   let limits: ConcurrencyLimits
@@ -30,42 +29,42 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var known: [QuotaCaller: Caller] = [:]
   var clients: [String: Client] = [:]
   var queues = TicketQueues<WaitingRequest>()
-  /// The callers' turns, a queue for each client.
+  /// The turns of the callers, a queue for each client.
   var callerTurns = TicketQueues<QuotaCaller>()
   var clientTurns = TicketQueues<String>()
-  /// Clients that have a turn, in their order.
+  /// The clients that have a turn, in order.
   var order = TicketQueues<String>.Queue()
-  /// Clients with a share of the rate that have used it up for the moment.
+  /// The clients that have used up their share of the rate for now.
   var held: [String] = []
   /// The time of the present operation, in seconds.
   var now = 0.0
   private var permits: [UInt64: (name: QuotaCaller, sent: Double)] = [:]
   private var serial: UInt64 = 0
 
-  /// A limit that nothing counts against yet.
+  /// Creates a limit without requests.
   public init(_ limits: ConcurrencyLimits = ConcurrencyLimits(), pacing: PacingLimits = PacingLimits()) {
     self.limits = limits
     adaptive = AdaptiveLimit(limits)
     pacer = RatePacer(pacing)
   }
 
-  /// Requests that may be under way at a time, as it stands.
+  /// The most requests in flight at present.
   public var limit: Int { adaptive.value }
-  /// Requests under way.
+  /// The number of requests in flight.
   public var inFlight: Int { permits.count }
-  /// Requests that wait.
+  /// The number of queued requests.
   public var waiting: Int { queues.count }
-  /// Callers of whom a request is under way or waits.
+  /// The number of callers with a request in flight or queued.
   public var callers: Int { known.count }
 
-  /// The learned rate in requests a second; nil before the first 429.
+  /// The learned rate in requests a second. Nil before the first 429.
   public var rate: Double? { pacer.rate }
-  /// Whether nothing goes for a moment, after a 429.
+  /// Returns whether all requests pause, after a 429.
   public func isPaused(now: Duration) -> Bool { pacer.isPaused(now: now.inSeconds) }
 
-  /// Asks for a permit.
+  /// Requests a permit.
   ///
-  /// - Parameter waiter: Handed back when its turn has come; dropped here if it may go at once, or is refused.
+  /// - Parameter waiter: Returned in a grant when its turn has come. Dropped after an immediate answer.
   public mutating func acquire(_ request: Request, waiter: Waiter, now: Duration) -> Admission {
     self.now = now.inSeconds
     let name = request.caller
@@ -91,9 +90,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return .queued(ticket)
   }
 
-  /// Gives a permit back. Does nothing if that was done before.
+  /// Releases a permit. Does nothing if it was already released.
   ///
-  /// - Returns: Those who may go now.
+  /// - Returns: The waiters that may send now.
   public mutating func release(
     _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
   ) -> [Grant] {
@@ -117,23 +116,23 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return grants()
   }
 
-  /// A request goes that waits for no turn, because another one waits for its response. It counts against the rate.
+  /// Counts against the rate a request that takes no turn, because another request waits for its response.
   public mutating func sentWithoutTurn(now: Duration) {
     pacer.sent(now: now.inSeconds, isWanted: false)
   }
 
-  /// Such a request was refused with 429.
+  /// Records a 429 for a request that took no turn.
   public mutating func refusedWithoutTurn(sentAt: Duration, retryAfter: Duration?, now: Duration) {
     pacer.refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter?.inSeconds, now: now.inSeconds)
   }
 
-  /// Lets go whom the pacer held back until now.
+  /// Returns the waiters that the pacer held back until now.
   public mutating func advance(now: Duration) -> [Grant] {
     self.now = now.inSeconds
     return grants()
   }
 
-  /// When `advance` is to be called; nil if nothing waits for the pacer.
+  /// When to call `advance`. Nil if no request waits for the pacer.
   public var opening: Duration? {
     guard pacer.rate != nil, inFlight < adaptive.value else { return nil }
     guard order.isEmpty else { return Duration(inSeconds: pacer.opening) }
@@ -141,9 +140,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return Duration(inSeconds: max(pacer.opening, next))
   }
 
-  /// Waits no longer.
+  /// Removes a queued request.
   ///
-  /// - Returns: The waiter; nil if its turn has come already: then its permit is to be released.
+  /// - Returns: The waiter. Nil if its turn has already come: its permit must then be released.
   public mutating func cancel(_ ticket: QueueTicket) -> Waiter? {
     guard let name = queues.element(ticket)?.caller, var caller = known[name], var client = clients[name.client],
       let waiting = queues.remove(ticket, from: &caller.queue)
@@ -154,7 +153,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return waiting.waiter
   }
 
-  /// Counts a request that goes.
+  /// Records the start of a request.
   mutating func begin(
     _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, cost: Int, hasWaited: Bool = false
   ) -> ConcurrencyPermit {
@@ -171,7 +170,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return ConcurrencyPermit(serial: serial)
   }
 
-  /// Stores what has changed, unless there is nothing left to know.
+  /// Stores the changed state, or removes it if idle.
   mutating func keep(_ name: QuotaCaller, _ caller: Caller, _ client: Client) {
     known[name] = caller.isIdle ? nil : caller
     clients[name.client] = client.isIdle(now: now) ? nil : client
@@ -184,56 +183,56 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return grants
   }
 
-  /// Whether the pacer lets a request go now.
+  /// Whether the pacer allows a request now.
   private var mayPass: Bool { pacer.rate == nil || now >= pacer.opening }
 
-  /// Whether a request may go past those who wait: none of them may go now. What waits for the pacer comes first.
+  /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
   private var mayGoAtOnce: Bool { inFlight < adaptive.value && (pacer.rate == nil || mayPass && order.isEmpty) }
 }
 
-/// The bounds of a ``ConcurrencyLimit``: name, default, unit and reason.
+/// The limits of a ``ConcurrencyLimit``: name, default, unit and reason.
 public struct ConcurrencyLimits: Sendable, Equatable {
-  /// Requests upstream at a time to begin with: 200. Two connections' worth of streams; Apple's peers allow 100 on each.
+  /// The initial limit: 200. It equals the streams of two connections, because Apple's servers allow 100 on each.
   public var initial = 200
 
-  /// The most that it grows to: 400. Four connections' worth of streams; beyond that, requests wait in the client.
+  /// The highest limit: 400. It equals the streams of four connections. Beyond that, requests wait in the client.
   public var maximum = 400
 
-  /// Requests that wait for their turn, of all callers: 16 384. Each costs about 100 bytes here.
+  /// The most queued requests of all callers: 16 384. Each costs about 100 bytes here.
   public var waiting = 16_384
 
-  /// How many times the room that is left one caller's requests may wait: 3 times, so that a caller alone has three
-  /// quarters of all, more than ten thousand, and there is always room for a newcomer.
+  /// The most queued requests of one caller, as a multiple of the free space: 3. So a single caller gets three quarters
+  /// of all space, more than ten thousand, and there is always room for a newcomer.
   public var waitingOfCaller = 3
-  /// How many times the room that is left one client's callers may wait among other clients: 7 times, so that a client
-  /// alone has seven eighths of all, as it has of the requests at once.
+  /// The most queued requests of one client among others, as a multiple of the free space: 7. So a single client gets
+  /// seven eighths of all space, the same part as of the requests in flight.
   public var waitingOfClient = 7
 
-  /// When a request that finds no room to wait may come back: 1 s. Long waits did the damage that was observed.
+  /// The retry time when the queue is full: 1 s. Long waits caused the damage that was observed.
   public var retryAfter: Duration = .seconds(1)
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }
 
-/// How a request with a permit ended, for the quota.
+/// The outcome of a request with a permit, with regard to the quota.
 public enum ConcurrencyOutcome: Sendable, Equatable {
-  /// It was answered with anything but 429.
+  /// Apple responded with a status other than 429.
   case answered
-  /// It was refused with 429; and what its `Retry-After` says.
+  /// Apple refused the request with 429 and this `Retry-After`, if any.
   case limited(retryAfter: Duration?)
-  /// It was not answered, was answered with 5xx, or was given up: this says nothing about the quota.
+  /// No response, a 5xx, or the request was given up. This is no evidence about the quota.
   case inconclusive
 }
 
-/// The right to have one request under way. It ends with ``ConcurrencyLimit/release(_:_:now:)``.
+/// The right to have one request in flight, until ``ConcurrencyLimit/release(_:_:now:)``.
 public struct ConcurrencyPermit: Sendable, Hashable {
   let serial: UInt64
 }
 
-/// A number of requests that may be under way: it grows while it is in use and the upstream answers.
+/// The most requests in flight. It grows while it is in use and the upstream responds.
 ///
-/// It keeps an upstream that hangs from taking every connection and all memory. The quota is the ``RatePacer``'s.
+/// The limit keeps an upstream that hangs from using every connection and all memory. ``RatePacer`` handles the quota.
 struct AdaptiveLimit: Sendable {
   private let limits: ConcurrencyLimits
   private(set) var value: Int
@@ -243,25 +242,25 @@ struct AdaptiveLimit: Sendable {
     value = limits.bounded(limits.initial)
   }
 
-  /// What those who want everything may have: an eighth is left to others, at least one, so that another's request does
-  /// not have to wait until one of the greedy one's ends.
+  /// The limit for a greedy caller. An eighth, at least one, is reserved for other callers, so that their requests need
+  /// not wait until one of the greedy caller's requests ends.
   var share: Int { Self.lessAnEighth(of: value) }
 
-  /// That, of a number of requests.
+  /// Returns `count` less an eighth of it.
   static func lessAnEighth(of count: Int) -> Int { max(count - max(count / 8, 1), 1) }
 
-  /// A part of the limit, at least one; all of it for nil.
+  /// Returns a part of the limit, at least one. Returns the whole limit for nil.
   func most(of share: Double?) -> Int {
     guard let share else { return value }
     return min(max(Int(exactly: (Double(value) * share).rounded(.down)) ?? 1, 1), value)
   }
 
-  /// Counts a request that the upstream answered. The limit grows by one if the traffic has tried it. That is so if as
-  /// many requests were in flight as one greedy caller may have. It is also so if a request waits because its client's
-  /// share is smaller, while at least half of the limit is in use (half also validates TCP's window: RFC 7661). Below
-  /// its initial value the limit needs no such proof of use, because the initial value was untested, too. The limit
-  /// grows like TCP's slow start (RFC 5681 §3.1): only our own maximum is above it, and if the quota doubles, requests
-  /// should use it within 5 s.
+  /// Counts a request that the upstream answered, and raises the limit by one if the traffic has tested it. That is so
+  /// if as many requests were in flight as one greedy caller may have. It is also so if a request waits because its
+  /// client's share is smaller, while at least half of the limit is in use (half also validates TCP's window: RFC
+  /// 7661). Below its initial value the limit needs no such proof, because the initial value was untested, too. The
+  /// limit grows like TCP's slow start (RFC 5681 §3.1): only our own maximum is above it, and if the quota doubles,
+  /// requests should use it within 5 s.
   mutating func succeeded(inFlight: Int, isWanted: Bool) {
     let isTried = inFlight >= share || isWanted && (inFlight >= value / 2 || value < limits.bounded(limits.initial))
     if isTried, value < limits.maximum { value += 1 }
@@ -269,6 +268,6 @@ struct AdaptiveLimit: Sendable {
 }
 
 extension ConcurrencyLimits {
-  /// The value that the limit may have.
+  /// Returns `value` within the bounds of the limit.
   fileprivate func bounded(_ value: Int) -> Int { max(min(value, maximum), 1) }
 }

@@ -1,6 +1,6 @@
-// What a 429 says about the rate.
+// The evidence of a 429 about the rate.
 extension RatePacer {
-  /// A request sent at this time was refused, the first one of an event.
+  /// Learns from the first refusal of an event. The refused request was sent at `time`.
   mutating func learn(at time: Double) {
     guard let old = rate else {
       isGuess = true
@@ -24,7 +24,7 @@ extension RatePacer {
     }
   }
 
-  /// A hold was refused: the rate is too high, unless it is the echo of a probe, whose requests the same window counts.
+  /// Learns from a refusal in a hold: the rate is too high, unless this is the echo of a probe in the same window.
   private mutating func learnFromHold(
     _ old: Double, at time: Double, isSoon: Bool, isEcho: Bool, isUnconfirmed: Bool
   ) {
@@ -43,20 +43,20 @@ extension RatePacer {
     settle(at: min(isEcho && isSoon ? old : isSoon ? old * 0.98 : old * 0.96, highest(at: time)))
   }
 
-  /// The first step of a probe was refused, as it should be if the rate is right.
+  /// Learns from a refusal in the first step of a probe. The refusal is expected if the rate is right.
   private mutating func learnFromFirstStep(_ old: Double, at time: Double) {
     isSearching = false
     wasProbe = true
     ceiling *= 1.005
-    // At a low rate one request is a large part, so a rate that is too low is refused as well. Try a little more, unless
-    // that was refused before.
+    // At a low rate one request is a large part, so the probe of a rate that is too low is refused as well. Try a
+    // little more, unless that was refused before.
     let more = min(accepted(before: time, seconds: 1), old * 1.04)
     let isWorthTrying = old < limits.wholeRequests && more > old && more < ceiling * 0.98
     settle(at: isWorthTrying ? more : min(old, highest(at: time)))
   }
 
-  /// A later step was refused: the rate has grown. Of a window, what it admitted in a second is the rate; of a bucket,
-  /// the next refusal will say.
+  /// Learns from a refusal in a later step: the rate has grown. For a window, the rate is what it admitted in a second.
+  /// For a bucket, the next refusal will show the rate.
   private mutating func learnFromGrowth(_ old: Double, step: Int, at time: Double) {
     wasProbe = true
     ceiling = .infinity
@@ -67,7 +67,7 @@ extension RatePacer {
     hasGrown = isSearching
   }
 
-  /// Another refusal of the same event. Many of them say that the quota is far below what was sent.
+  /// Learns from another refusal of the same event. Many refusals show that the quota is far below the rate sent.
   mutating func learnMore(at time: Double) {
     guard refusals >= 3, let rate else { return }
     isGuess = false
@@ -83,13 +83,13 @@ extension RatePacer {
 
   // MARK: Estimates
 
-  /// Whether the last refusal was so short a time before that a window of a second counts requests from before it.
+  /// Returns whether the last refusal was so recent that a window of a second also counts requests from before it.
   private func isWindow(at time: Double) -> Bool {
     lastRefusal.map { time - $0.sentAt < 1.05 + 1 / pace } ?? false
   }
 
-  /// The most that the quota can be, if a request sent at this time was refused: in a second before that, as many went as
-  /// it allows in a second; of a bucket, which was empty at the last refusal, as many as it has got since, less one.
+  /// Returns the highest possible quota, if a request sent at `time` was refused: for a window, the requests admitted
+  /// in the second before; for a bucket, empty at the last refusal, the requests admitted since, less one.
   private func highest(at time: Double) -> Double {
     let second = accepted(before: time, seconds: 1)
     if let last = lastRefusal, time - last.sentAt >= 2 {
@@ -99,26 +99,26 @@ extension RatePacer {
     return max(second, Double(long.sent - long.refused + 1) / long.seconds)
   }
 
-  /// Requests a second that were not refused.
+  /// Returns the rate of requests that were not refused, in requests a second.
   private func accepted(before time: Double, seconds: Double) -> Double {
     let count = history.count(before: time, window: seconds)
     return Double(count.sent - count.refused) / count.seconds
   }
 
-  /// The rate, if it has just grown, and is refused; nil if that says nothing.
+  /// Returns the rate after a refusal of a rate that has just grown. Returns nil if the refusal is no evidence.
   private func fallen(from old: Double, at time: Double) -> Double? {
     let most = old * 0.97
     guard let last = lastRefusal else { return most }
     let length = time - last.sentAt
     if length >= 1 { return min(most, accepted(before: time, seconds: 1)) }
-    // A bucket has given what it got since it was empty. What would give less than is known is no bucket, but a window
-    // that is still full.
+    // A bucket has admitted what it received since it was empty. If the result is below the confirmed rate, the limiter
+    // is not a bucket, but a window that is still full.
     let rate = Double(history.accepted(before: time) - last.accepted) / max(length, 0.001)
     return rate >= confirmed || falls > 3 ? min(most, rate) : nil
   }
 
-  /// The rate of a bucket that holds a second's requests and refuses one at this time: the least that explains what it
-  /// has given, since it was full or since it was empty.
+  /// Returns the rate of a bucket that holds the requests of one second and refuses a request at `time`: the lowest
+  /// rate that explains what the bucket has admitted since it was full or since it was empty.
   private func fullBucket(at time: Double) -> Double {
     var rate = 0.0
     for window in stride(from: 0.25, through: 5, by: 0.25) {

@@ -1,6 +1,6 @@
-// When the pacer goes faster than the learned rate, and what pays for it.
+// The probes, in which the pacer exceeds the learned rate, and their price.
 extension RatePacer {
-  /// A request went at the learned rate.
+  /// Records a request at the learned rate.
   mutating func hold(_ count: Double) {
     phase = .holding(count)
     if isGuess {
@@ -9,24 +9,24 @@ extension RatePacer {
     }
     guard count >= leastHold else { return }
     (confirmed, falls) = (rate ?? 0, 0)
-    // The other half of the price is earned during the first step.
+    // The first step earns the other half of the price.
     if isSearching || credit >= 0.5 { begin(step: 0) }
   }
 
-  /// How many requests a hold has at least.
+  /// The fewest requests in a hold.
   private var leastHold: Double {
     if isSearching { return max(limits.searchHold, limits.leastHoldInSeconds * pace) }
     let seconds = pauseLength * (isAsked ? limits.holdPerRetryAfter : limits.holdPerPause)
     return max(limits.leastHold, max(limits.leastHoldInSeconds, seconds) * pace)
   }
 
-  /// A request of a probe went.
+  /// Records a request of a probe.
   mutating func probe(_ step: Int, _ count: Double) {
     phase = .probing(step: step, count)
     guard count >= requests(in: step) else { return }
-    // The first step ends when each kind of limiter must have refused one, if the quota is the learned rate. No window has;
-    // a bucket that has filled up during the last pause is overdrawn sooner with more. At a low rate that would be too
-    // much for a window, whose refusals then say little.
+    // The first step ends when every kind of limiter must have refused a request, if the quota is the learned rate. No
+    // window has refused one. A bucket that filled up during the last pause is overdrawn sooner at a higher pace. At a
+    // low rate that pace would exceed a window too far, and its refusals would be weak evidence.
     guard step > 0 || bucket.stored <= -bucketMargin else {
       if let rate, rate >= limits.wholeRequests { pace = rate * (1 + limits.overdraft * firstExcess) }
       return
@@ -49,26 +49,26 @@ extension RatePacer {
 
   // MARK: Steps
 
-  /// How many requests a step has at least.
+  /// Returns the fewest requests in a step.
   private func requests(in step: Int) -> Double {
     let pace = (rate ?? 0) * factor(step)
     switch step {
-    // The window that it began in, a whole one, and jitter on the way; at a low rate, until the excess is a request.
+    // The first window, a whole second one, and jitter on the way. At a low rate, until the excess is a whole request.
     case 0: return max(limits.excess / firstExcess, (limits.firstStepInSeconds + 0.3 * latency) * pace)
-    // The quota may have doubled: there is no time to hear what came of each step.
+    // The quota may have doubled: there is no time to wait for the responses of each step.
     case 1...steps.count: return max(5, (0.15 + latency / 2) * pace)
     default: return max(5, (0.25 + latency) * pace)
     }
   }
 
-  /// By what part of the learned rate the first step exceeds it.
+  /// The excess of the first step, as a part of the learned rate.
   private var firstExcess: Double {
     min(max(limits.excess / max(rate ?? 1, 0.001), limits.leastExcess), limits.mostExcess)
   }
 
   private var steps: [Double] { (rate ?? 0) < limits.wholeRequests ? limits.slowSteps : limits.steps }
 
-  /// The pace of a step, as a multiple of the learned rate.
+  /// Returns the pace of a step, as a multiple of the learned rate.
   func factor(_ step: Int) -> Double {
     guard step > 0, let last = steps.last else { return 1 + firstExcess }
     guard step > steps.count else { return max(steps[step - 1], 1 + firstExcess * Double(step + 1)) }
@@ -77,21 +77,21 @@ extension RatePacer {
     return factor
   }
 
-  /// The requests by which the imagined bucket is overdrawn before its refusal is overdue. A low rate is seldom exact.
+  /// The overdraft of the imagined bucket at which its refusal is overdue, in requests. A low rate is seldom exact.
   private var bucketMargin: Double { isSlow ? 2 : 1 }
 
   // MARK: Price
 
   private var isSlow: Bool { (rate ?? 0) < limits.slowRate }
 
-  /// Adds credit for a request that was sent: an event of refusals is paid for when it has as many requests as its
-  /// refusals cost on average. A fixed window refuses one request of one probe and two of the next; with the average, the
-  /// time to the next probe is the same after both.
+  /// Adds credit for a request that was sent. An event of refusals is paid for after as many requests as its refusals
+  /// cost on average. A fixed window refuses one request of one probe and two of the next. With the average, the time
+  /// to the next probe is the same after both.
   mutating func earn() {
     credit = min(credit + 1 / ((isSlow ? limits.slowPrice : limits.price) * refusalsPerEvent), 1)
   }
 
-  /// A request was refused, the first one of an event. The search for the first rate is free.
+  /// Pays for the first refusal of an event. The search for the first rate is free.
   mutating func pay() {
     guard confirmed > 0 else { return }
     credit = max(credit - 1, -1)

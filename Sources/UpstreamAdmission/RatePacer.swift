@@ -1,73 +1,73 @@
-/// Learns the rate that the upstream's quota bears, and spaces requests evenly below it.
+/// Learns the rate that the upstream's quota allows, and spaces requests evenly below it.
 ///
-/// Apple announces its quota by nothing but a 429. Until the first one, requests go as they come. From then on they are
-/// spaced evenly, a little below the learned rate, which no token bucket, fixed window or sliding window refuses. Now and
-/// then a probe goes a little above it: one that is refused costs about one 429 and a short pause; one that is not goes
-/// on in growing steps. A 429 tells the rate as well: it is what was not refused before.
+/// Apple announces its quota only by a 429. Until the first 429, the pacer does not delay requests. From then on, it
+/// spaces them evenly, a little below the learned rate, which no token bucket, fixed window or sliding window refuses.
+/// At times a probe exceeds the rate a little. A refused probe costs about one 429 and a short pause. A probe without a
+/// refusal continues in growing steps. A 429 also shows the rate: the requests that were not refused before it.
 ///
-/// Probes are paid for out of the requests sent, so that few requests are refused in the long run. After a 429 there is
-/// one pause for all requests. Times are seconds of a clock that never jumps.
+/// The requests sent pay for probes, so that few requests are refused in the long run. After a 429 there is one pause
+/// for all requests. Times are seconds of a monotonic clock.
 struct RatePacer: Sendable {
-  /// What the pacer does about the rate.
+  /// The state of the pacer.
   enum Phase: Sendable {
-    /// No 429 has come yet.
+    /// No 429 has arrived yet.
     case free
-    /// Requests go at the learned rate; so many have gone while others waited.
+    /// Requests go at the learned rate. The value counts the requests sent while others waited.
     case holding(Double)
-    /// Requests go faster than the learned rate; so many have gone in this step.
+    /// Requests go faster than the learned rate. The second value counts the requests in this step.
     case probing(step: Int, Double)
   }
 
   let limits: PacingLimits
-  /// The learned rate, in requests a second; nil before the first 429.
+  /// The learned rate in requests a second. Nil before the first 429.
   var rate: Double?
-  /// The rate at which requests go. It means nothing while `rate` is nil.
+  /// The present rate of requests. Meaningless while `rate` is nil.
   var pace = 0.0
   var phase = Phase.free
-  /// When the next request may go.
+  /// When the next request may be sent.
   var opening = 0.0
   var history = SendHistory()
-  /// A bucket of the learned rate, to tell when a probe must have been refused.
+  /// A bucket with the learned rate. It shows when a probe must have been refused.
   var bucket = ImaginedBucket()
-  /// The time that a response takes, smoothed.
+  /// The smoothed response time.
   private(set) var latency = 0.1
-  /// The part of an event of refusals that has been paid for, 0 to 1.
+  /// The part of the price of a refusal event that has been paid, 0 to 1.
   var credit = 0.0
-  /// How many requests an event refuses, smoothed.
+  /// The smoothed number of refusals in an event.
   var refusalsPerEvent = 1.0
 
-  // What is known of the rate.
+  // The knowledge about the rate.
 
-  /// Whether the rate was learned from too little: then the search begins at once.
+  /// Whether the rate was learned from too little evidence, so that the search starts at once.
   var isGuess = false
-  /// Whether no probe has been refused yet since the rate was found: then the next one need not be paid for.
+  /// Whether no probe has been refused since the rate was found, so that the next one is free.
   var isSearching = true
-  /// The rate at which the last hold ended without a 429; 0 before the first.
+  /// The rate at which the last hold ended without a 429. 0 before the first.
   var confirmed = 0.0
-  /// The lowest rate at which a hold ended with a 429. Time raises it.
+  /// The lowest rate at which a hold ended with a 429. It rises with time.
   var ceiling = Double.infinity
-  /// How often the rate has fallen since a hold ended without a 429.
+  /// The number of times that the rate has fallen since a hold ended without a 429.
   var falls = 0
 
   // The last refusals.
 
-  /// When the last pause began: refusals of requests from before it are part of the same event.
+  /// When the last pause began. Refusals of requests sent before belong to the same event.
   var pauseBegan = -1.0
   var pauseLength = 0.0
-  /// Whether the pause is as long as a `Retry-After` says.
+  /// Whether the length of the pause is from a `Retry-After`.
   private(set) var isAsked = false
-  /// Refusals of that event.
+  /// The number of refusals in that event.
   private(set) var refusals = 0
-  /// Whether a probe caused that event, and whether the rate has grown by it.
+  /// Whether a probe caused that event, and whether the event raised the rate.
   var wasProbe = false
   var hasGrown = false
-  /// Events one soon after the other.
+  /// The number of events in quick succession.
   var strikes = 0
-  /// Whether one request at a time finds out if the upstream still refuses everything.
+  /// Whether one request at a time tests if the upstream still refuses everything.
   var isTesting = false
-  /// Requests since the last pause, while others waited.
+  /// The number of requests since the last pause, sent while others waited.
   private(set) var sinceResumed = 0.0
-  /// When the last refused request was sent, and how many had been sent by then that were not refused.
+  /// When the last refused request was sent, and how many requests before it were sent and not refused.
   private(set) var lastRefusal: (sentAt: Double, accepted: Int)?
   private var lastSent = 0.0
 
@@ -75,12 +75,12 @@ struct RatePacer: Sendable {
     self.limits = limits
   }
 
-  /// Whether a pause is under way.
+  /// Returns whether a pause is in effect.
   func isPaused(now: Double) -> Bool { rate != nil && now < pauseBegan + pauseLength }
 
-  /// A request goes.
+  /// Records a request that is sent.
   ///
-  /// - Parameter isWanted: Whether others wait: only then does the pace mean anything.
+  /// - Parameter isWanted: Whether other requests wait. Only then the pace is meaningful.
   mutating func sent(now: Double, isWanted: Bool) {
     history.record(at: now)
     lastSent = now
@@ -99,7 +99,7 @@ struct RatePacer: Sendable {
     }
   }
 
-  /// A request was answered with anything but 429.
+  /// Records a response other than 429.
   mutating func answered(sentAt: Double, now: Double) {
     latency += (now - sentAt - latency) / 16
     guard isTesting, sentAt > pauseBegan else { return }
@@ -107,7 +107,7 @@ struct RatePacer: Sendable {
     strikes = 1
     credit = max(credit, 0)
     if let rate, rate < confirmed / 2 {
-      // What was known before may hold again. It counts for less each time.
+      // The earlier rate may apply again. It counts for less each time.
       confirmed /= 2
       settle(at: confirmed)
       isGuess = true
@@ -115,9 +115,9 @@ struct RatePacer: Sendable {
     opening = max(now, sentAt + 1 / pace)
   }
 
-  /// A request was refused with 429.
+  /// Records a 429.
   ///
-  /// - Parameter retryAfter: What its `Retry-After` says, if it has one, in seconds.
+  /// - Parameter retryAfter: The value of its `Retry-After` in seconds, if it has one.
   mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
     history.refuse(sentAt: sentAt)
     if sentAt <= pauseBegan {
@@ -130,7 +130,7 @@ struct RatePacer: Sendable {
       refusals = 1
       learn(at: sentAt)
       bucket.empty(now: now)
-      // A request that was refused has used nothing of the quota, so the next one may take its place.
+      // A refused request has used none of the quota, so the next request may take its place.
       if sentAt >= lastSent { opening -= 1 / pace }
       pause(for: pauseAfterLearning(now: now), now: now)
     }
@@ -155,7 +155,7 @@ struct RatePacer: Sendable {
     sinceResumed = 0
   }
 
-  /// Obeys a `Retry-After`.
+  /// Extends the pause to a `Retry-After`.
   private mutating func wait(for length: Double, now: Double) {
     let end = now + length
     guard end > pauseBegan + pauseLength else { return }
@@ -166,33 +166,33 @@ struct RatePacer: Sendable {
 }
 
 extension Duration {
-  /// As seconds of 64 bits.
+  /// The duration in seconds, as a 64-bit floating-point number.
   var inSeconds: Double {
     let (seconds, attoseconds) = components
     return Double(seconds) + Double(attoseconds) * 1e-18
   }
 
-  /// From seconds.
+  /// Creates a duration from seconds.
   init(inSeconds seconds: Double) {
     self = .nanoseconds(Int64(max(min(seconds, 1e9), -1e9) * 1e9))
   }
 }
 
-/// How many requests were sent in each fiftieth of the last five seconds, and how many of these were refused.
+/// The number of sent and of refused requests in each fiftieth of the last five seconds.
 struct SendHistory: Sendable {
   private static let slots = 256
   private static let slotsPerSecond = 50.0
 
   private var sent = [Int32](repeating: 0, count: slots)
   private var refused = [Int32](repeating: 0, count: slots)
-  /// The number of the newest slot, counted from the clock's zero.
+  /// The number of the newest slot, counted from time zero of the clock.
   private var newest = 0
-  /// All that were sent and not refused.
+  /// The number of requests ever sent and not refused.
   private var accepted = 0
-  /// When the first request of all was sent.
+  /// When the first request ever was sent.
   private var beginning: Double?
 
-  /// A request is sent.
+  /// Records a sent request.
   mutating func record(at time: Double) {
     if beginning == nil { beginning = time }
     let slot = Self.slot(time)
@@ -208,7 +208,7 @@ struct SendHistory: Sendable {
     accepted += 1
   }
 
-  /// A request that was sent at `time` has been refused.
+  /// Records the refusal of a request that was sent at `time`.
   mutating func refuse(sentAt time: Double) {
     let slot = Self.slot(time)
     guard slot > newest - Self.slots, slot <= newest else { return }
@@ -216,10 +216,10 @@ struct SendHistory: Sendable {
     accepted -= 1
   }
 
-  /// Requests sent in the time before `end`, and those of them that were refused.
+  /// Returns the numbers of requests sent before `end`, and of refusals among them.
   ///
   /// - Parameter window: The time in seconds, at most five.
-  /// - Returns: Also the time in seconds in which there were any: `window` at most, one second at least.
+  /// - Returns: Also the time in seconds with traffic: at most `window`, at least one second.
   func count(before end: Double, window: Double) -> (sent: Int, refused: Int, seconds: Double) {
     let last = min(Self.slot(end), newest)
     let first = max(last - Int(window * Self.slotsPerSecond) + 1, newest - Self.slots + 1, 0)
@@ -232,7 +232,7 @@ struct SendHistory: Sendable {
     return sums
   }
 
-  /// All requests sent before then, at most five seconds ago, and not refused.
+  /// Returns the number of requests sent before `end` and not refused. `end` is at most five seconds ago.
   func accepted(before end: Double) -> Int {
     var count = accepted
     for slot in stride(from: newest, to: max(Self.slot(end), newest - Self.slots, -1), by: -1) {
@@ -241,8 +241,8 @@ struct SendHistory: Sendable {
     return count
   }
 
-  /// How long it takes until at most so many requests have gone in the last second, if none goes: those that were refused
-  /// do not count.
+  /// Returns the time until at most `most` requests are in the last second, if no more are sent. Refused requests do
+  /// not count.
   func timeUntil(atMost most: Int, now: Double) -> Double {
     let last = Self.slot(now)
     var count = 0
@@ -256,20 +256,20 @@ struct SendHistory: Sendable {
   private static func slot(_ time: Double) -> Int { max(Int(time * slotsPerSecond), 0) }
 }
 
-/// What a token bucket would hold that fills at the learned rate, holds a second's requests at most, and was empty at the
-/// last 429. When it is overdrawn and nothing was refused, the quota is no such bucket: it allows more.
+/// A simulated token bucket that fills at the learned rate, holds at most the requests of one second, and was empty at
+/// the last 429. If it is overdrawn without a refusal, the quota is no such bucket and allows more.
 struct ImaginedBucket: Sendable {
-  /// Requests; below zero if it is overdrawn.
+  /// The stored requests. Negative if overdrawn.
   private(set) var stored = 0.0
   private var updated = 0.0
 
-  /// A request goes.
+  /// Takes one request from the bucket.
   mutating func take(rate: Double, now: Double) {
     stored = min(stored + (now - updated) * rate, rate) - 1
     updated = now
   }
 
-  /// A request was refused.
+  /// Empties the bucket, after a refusal.
   mutating func empty(now: Double) {
     (stored, updated) = (0, now)
   }

@@ -1,37 +1,37 @@
 public import HTTPMessages
 public import HTTPTypes
 
-/// Which requests are sent again, and when. 5xx never are: Apple has answered.
+/// Decides which requests are sent again, and when. A 5xx is never retried, because it is a response of Apple.
 public struct RetryPolicy: Sendable {
-  /// What to do.
+  /// The decision after an attempt.
   public enum Decision: Sendable, Equatable {
-    /// Send it again after a pause; on another connection if this one failed.
+    /// Send the request again after a pause, on another connection if this one failed.
     case retry(after: Duration)
-    /// Tell the caller.
+    /// Report the failure to the caller.
     case giveUp
   }
 
-  /// The most attempts at a request that is refused with 429: 5. The pacer decides when each of them goes, and refuses
-  /// one that would go too late.
+  /// The most attempts at a request that is refused with 429: 5. The pacer decides when each attempt is sent, and
+  /// refuses an attempt that would be sent too late.
   static let mostLimited = 5
 
-  /// The pause before connecting is tried once more: 250 ms. What restarts needs a moment.
+  /// The pause before another attempt to connect: 250 ms. A restarting upstream needs a moment.
   static let reconnectPause: Duration = .milliseconds(250)
 
-  /// The most attempts at a request that provably was not processed: 10. An upstream that says goodbye after every
-  /// hundred requests, with half as many under way, turns away a third of them, and a few of those many times over.
+  /// The most attempts at a request that provably was not processed: 10. An upstream that sends GOAWAY after every
+  /// hundred requests, with half as many in flight, rejects a third of them, and a few of them many times.
   static let mostUnprocessed = 10
 
-  /// How many of these are free: 3. The others are paid for out of the budget, so that an upstream which turns everything
-  /// away is not asked ten times as often.
+  /// The free attempts among these: 3. The budget pays for further attempts, so that an upstream that rejects
+  /// everything does not get ten times as many requests.
   static let freeUnprocessed = 3
 
-  /// The policy, which has no state.
+  /// Creates the policy, which has no state.
   public init() {}
 
-  /// Decides, and pays out of the budget for what was decided.
+  /// Decides whether to retry, and withdraws the cost from the budget.
   ///
-  /// - Parameter random: Spreads those who wait for the same thing, by a fifth either way.
+  /// - Parameter random: Spreads the pauses of concurrent retries by a fifth in either direction.
   public func decision(
     after attempt: Attempt, budget: inout RetryBudget, using random: inout some RandomNumberGenerator
   ) -> Decision {
@@ -46,7 +46,7 @@ public struct RetryPolicy: Sendable {
     guard !attempt.hasReadContent else { return nil }
     switch attempt.ending {
     case .limited:
-      // It costs Apple no more than another request in its turn, hence no budget.
+      // The retry costs Apple no more than another request in its turn, so it needs no budget.
       let isSafe = attempt.method == .get || attempt.method == .head
       return isSafe && attempt.number < Self.mostLimited ? (.zero, true) : nil
     case .failed(let error):
@@ -58,9 +58,10 @@ public struct RetryPolicy: Sendable {
     }
   }
 
-  /// It provably did not reach Apple, so that any method may be sent again (RFC 9110 §9.2.2, RFC 9113 §8.7), and at once:
-  /// the connection had gone, or was going (GOAWAY). That costs Apple nothing, hence no budget at first: a connection that
-  /// goes takes a hundred requests with it, and none is to be lost. Where connecting itself failed, once more is enough.
+  /// Returns the retry of a request that provably did not reach Apple. Any method may be sent again (RFC 9110 §9.2.2,
+  /// RFC 9113 §8.7), at once, because the connection was closed or closing (GOAWAY). The first retries are free: they
+  /// cost Apple nothing, and a closing connection must not lose its hundred requests. After a failed connect, one is
+  /// enough.
   private func retry(
     unprocessed cause: UpstreamError.Cause, _ attempt: Attempt, using random: inout some RandomNumberGenerator
   ) -> Retry? {
@@ -76,8 +77,8 @@ public struct RetryPolicy: Sendable {
     }
   }
 
-  /// It may have reached Apple. What only asks is asked once more if the connection broke; what took too long is not.
-  /// All requests of one broken connection are paid for together.
+  /// Returns the retry of a request that may have reached Apple. A GET or HEAD is retried once if the connection broke,
+  /// but not after a timeout. All requests of one broken connection are paid for together.
   private func retry(unanswered cause: UpstreamError.Cause, _ attempt: Attempt) -> Retry? {
     guard attempt.method == .get || attempt.method == .head, attempt.number == 1 else { return nil }
     switch cause {
@@ -92,48 +93,47 @@ public struct RetryPolicy: Sendable {
   }
 }
 
-/// What the process may spend on asking again: keeps an outage from being made worse by those who try to get over it.
+/// The budget for retries of the process. It keeps retries from making an outage worse.
 ///
-/// Every request brings a tenth of a retry, every success another tenth; each retry costs one. So over any time at most
-/// 1.2 attempts are made a request, and 1.1 while everything fails, beside the few that are there to begin with and those
-/// saved while all went well.
+/// Every request adds a tenth of a retry, and every success another tenth. Each retry costs one. So over any time there
+/// are at most 1.2 attempts per request, and 1.1 while everything fails, plus the initial retries and the retries saved
+/// while all requests succeeded.
 ///
-/// A connection that breaks fails all requests on it at once. That is one event and costs one retry, however many of
-/// them are sent again: each only once, and the circuit opens when connections break repeatedly.
+/// A connection that breaks fails all its requests at once. That is one event and costs one retry, however many of its
+/// requests are sent again. Each of them is retried only once, and the circuit opens when connections break repeatedly.
 public struct RetryBudget: Sendable {
-  /// Retries that are there to begin with: 10. A server that is hardly used can retry as well as a busy one.
+  /// The initial number of retries: 10. So a server with little traffic can also retry.
   public static let initial = 10
 
-  /// Retries that can be saved: 400, as many as can be under way (``ConcurrencyLimits/maximum``) and then break off at
-  /// once.
+  /// The most saved retries: 400, as many as can be in flight (``ConcurrencyLimits/maximum``) and then fail at once.
   public static let capacity = 400
 
-  /// In tenths of a retry.
+  /// The available amount, in tenths of a retry.
   private var tenths = initial * 10
-  /// The connections whose end was paid for last.
+  /// The last connections that have been paid for.
   private var paid: [UInt64] = []
 
-  /// How many connections are remembered: 64. More than break at once where each loop has four.
+  /// The number of connections in `paid`: 64. It exceeds the number that break at once if each loop has four.
   private static let remembered = 64
 
-  /// As at the start.
+  /// Creates the initial budget.
   public init() {}
 
-  /// Retries that can be made now.
+  /// The number of retries that are available now.
   public var available: Int { tenths / 10 }
 
-  /// A request begins. Call once, not for its retries.
+  /// Adds a tenth for a new request. Call it once for a request, not for its retries.
   public mutating func requested() {
     save()
   }
 
-  /// A request succeeded.
+  /// Adds a tenth for a request that succeeded.
   public mutating func succeeded() {
     save()
   }
 
-  /// Pays for a retry; false if there is nothing left.
-  /// - Parameter connection: The connection whose end is the reason; its other requests have paid for this one.
+  /// Withdraws the cost of a retry. Returns false if too little is left.
+  /// - Parameter connection: The broken connection. Only the first retry that it causes is charged.
   public mutating func withdraw(for connection: UInt64? = nil) -> Bool {
     if let connection, paid.contains(connection) { return true }
     guard tenths >= 10 else { return false }
@@ -150,28 +150,28 @@ public struct RetryBudget: Sendable {
   }
 }
 
-/// An attempt at a request that had no good end.
+/// An attempt at a request that failed or was refused.
 public struct Attempt: Sendable {
-  /// How it ended.
+  /// The end of an attempt.
   public enum Ending: Sendable {
-    /// There is no response.
+    /// The attempt failed without a complete response.
     case failed(UpstreamError)
-    /// A response with 429, and the seconds that its `Retry-After` names, if any.
+    /// The response was a 429, with its `Retry-After` if it has one.
     case limited(retryAfter: Duration?)
   }
 
-  /// The request's method.
+  /// The method of the request.
   public var method: HTTPRequest.Method
-  /// How it ended.
+  /// The end of the attempt.
   public var ending: Ending
-  /// Which attempt at the request it was: 1 for the first.
+  /// The number of the attempt. The first is 1.
   public var number: Int
-  /// What is left of the time that the caller gives the request.
+  /// The time left until the caller's deadline.
   public var timeLeft: Duration
-  /// Whether content went along, and has been read in part: it cannot be sent again.
+  /// Whether the request has content that was partly read, so that it cannot be sent again.
   public var hasReadContent = false
 
-  /// An attempt.
+  /// Creates an attempt.
   public init(_ method: HTTPRequest.Method, _ ending: Ending, number: Int, timeLeft: Duration) {
     self.method = method
     self.ending = ending
@@ -179,7 +179,7 @@ public struct Attempt: Sendable {
     self.timeLeft = timeLeft
   }
 
-  /// The connection whose end failed it together with others; nil if it failed by itself.
+  /// The connection that broke and failed several requests. Nil if the request failed alone.
   var brokenConnection: UInt64? {
     if case .failed(let error) = ending { error.connection } else { nil }
   }

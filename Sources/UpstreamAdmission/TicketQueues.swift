@@ -1,9 +1,9 @@
 public import Bytes
 
-/// Many first-in-first-out queues in one store, each element of which can be taken out of the middle: everything in
-/// constant time, and nothing allocated for a queue.
+/// Many first-in, first-out queues in one store. Any element can be removed from the middle. All operations take
+/// constant time, and a queue allocates no memory of its own.
 struct TicketQueues<Element: Sendable>: Sendable {
-  /// One queue. Means something only together with the store that its elements are in.
+  /// One queue. Valid only together with the store that has its elements.
   struct Queue: Sendable {
     fileprivate var first: Int?
     fileprivate var last: Int?
@@ -23,15 +23,15 @@ struct TicketQueues<Element: Sendable>: Sendable {
   private var free: [Int] = []
   private var serial: UInt64 = 0
 
-  /// Elements in all queues.
+  /// The number of elements in all queues.
   var count: Int { nodes.count - free.count }
 
-  /// The element at the front of a queue.
+  /// Returns the first element of a queue.
   func first(of queue: Queue) -> Element? {
     queue.first.flatMap { nodes[$0]?.element }
   }
 
-  /// The element that a ticket names, if it still waits.
+  /// Returns the element of a ticket, or nil if it has left its queue.
   func element(_ ticket: QueueTicket) -> Element? {
     guard ticket.index < nodes.count, let node = nodes[ticket.index], node.serial == ticket.serial else { return nil }
     return node.element
@@ -68,7 +68,7 @@ struct TicketQueues<Element: Sendable>: Sendable {
     queue.first.flatMap { remove($0, from: &queue) }
   }
 
-  /// Takes the element that a ticket names out of its queue; nil if it waits no more.
+  /// Removes the element of a ticket from its queue, and returns it. Returns nil if it has already left the queue.
   mutating func remove(_ ticket: QueueTicket, from queue: inout Queue) -> Element? {
     element(ticket) == nil ? nil : remove(ticket.index, from: &queue)
   }
@@ -84,26 +84,26 @@ struct TicketQueues<Element: Sendable>: Sendable {
   }
 }
 
-/// Names one that waits for its turn; never used again for another.
+/// The identity of a queued element. A ticket is never reused for another element.
 public struct QueueTicket: Sendable, Hashable {
   let index: Int
   let serial: UInt64
 }
 
-/// One of a client's callers, for sharing the quota fairly. Two are equal if client and rateLimitPrefix are.
+/// A caller of a client, for fair sharing of the quota. Equality compares `client` and `rateLimitPrefix` only.
 public struct QuotaCaller: Sendable {
-  /// The client, by the name that the operator gave it.
+  /// The name of the client in the operator's configuration.
   public let client: String
-  /// The most of the limit that the client may have under way, above 0 to 1, at least one request; nil if it is the only
-  /// client there is, for whose others nothing need be held back.
+  /// The client's largest part of the limit, above 0 to 1, but at least one request. Nil for the only client, because
+  /// no part is reserved for other clients then.
   public let share: Double?
-  /// Which of the client's callers: an address, or the user whom a token names.
+  /// The identity of the caller within its client: an address, or the user that a token names.
   public let rateLimitPrefix: ByteString
 
-  /// What a client may have where the operator says nothing and there are others: seven eighths.
+  /// The default share of a client if there are other clients: seven eighths.
   public static let usualShare = 0.875
 
-  /// A caller.
+  /// Creates a caller.
   public init(client: String, share: Double? = nil, rateLimitPrefix: ByteString) {
     self.client = client
     self.share = share
@@ -112,12 +112,12 @@ public struct QuotaCaller: Sendable {
 }
 
 extension QuotaCaller: Hashable {
-  /// Whether it is the same caller of the same client.
+  /// Returns whether both are the same caller of the same client.
   public static func == (left: QuotaCaller, right: QuotaCaller) -> Bool {
     left.rateLimitPrefix == right.rateLimitPrefix && left.client == right.client
   }
 
-  /// Feeds both names.
+  /// Feeds the client and the caller.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(client)
     hasher.combine(rateLimitPrefix)

@@ -1,55 +1,55 @@
-/// What a 401 of Apple's means, and whether a fresh developer token is made for it.
+/// Decides what a 401 from Apple means, and whether to mint a new developer token.
 ///
 /// Callers choose the path, the parameters and the user token, so a 401 to one request proves nothing about the
-/// developer token. It counts against the token only if `/v1/test`, which no caller has a say in, refuses that token as
-/// well. Where the response depends on a user, `/v1/test` is asked first. Elsewhere a fresh token is tried first, at most
-/// once in ``interval``, and `/v1/test` is asked if Apple refuses that one, too. One request asks there, the others wait
-/// for its result, and the result holds for a while. Any response that proves a token good clears what was held against
-/// it.
+/// developer token. A 401 counts against the token only if `/v1/test`, which callers cannot influence, refuses the
+/// token as well. If the response depends on a user, the server requests `/v1/test` first. Otherwise it tries a new
+/// token first, at most once in ``interval``, and requests `/v1/test` if Apple refuses the new token, too. One request
+/// tests there, other requests wait for the result, and the result stays valid for a while. Any response that proves a
+/// token valid clears its refusals.
 ///
-/// One value serves the whole process, behind a lock. Tokens have versions: a 401 for an old one says nothing about the
-/// current one.
+/// One value serves the whole process, behind a lock. Tokens have versions: a 401 for an old token says nothing about
+/// the current one.
 public struct TokenRefreshPolicy: Sendable {
-  /// Least time between two tokens that are made because of a 401: 30 s.
+  /// The least time between two tokens minted because of a 401: 30 s.
   public static let interval: Duration = .seconds(30)
 
-  /// How long a token that was accepted is beyond suspicion: 10 s. So while the catalog is asked as well, a user's 401
-  /// costs no request to `/v1/test`.
+  /// The time for which an accepted token needs no test: 10 s. So during catalog traffic, a user's 401 causes no
+  /// request to `/v1/test`.
   static let trust: Duration = .seconds(10)
 
-  /// How long the refusal of a token by `/v1/test` holds before `/v1/test` is asked again: 10 s.
+  /// The time for which a refusal by `/v1/test` stays valid without a new test: 10 s.
   static let distrust: Duration = .seconds(10)
 
-  /// How long `/v1/test` is not asked again after it could not say: 1 s.
+  /// The time without a new test after an inconclusive result of `/v1/test`: 1 s.
   static let doubt: Duration = .seconds(1)
 
-  /// How long `/v1/test` may take before another request asks: 5 s. The task that asked may have been cancelled.
+  /// The time after which another request may test: 5 s. The task that tested may have been cancelled.
   static let testTime: Duration = .seconds(5)
 
-  /// How often those who wait for it look: every 50 ms.
+  /// The polling interval of requests that wait for the test: 50 ms.
   static let pollInterval: Duration = .milliseconds(50)
 
   /// The version of the token to send.
   public private(set) var current = TokenVersion(number: 1)
 
-  /// Whether Apple seems to refuse our token. Ends with the first request that shows that the current token is valid.
+  /// Whether Apple seems to refuse our token. The first request that proves the current token valid ends this state.
   public private(set) var isDegraded = false
 
   private var lastMint: Duration?
   private var trustedUntil: Duration?
   private var doubtedUntil: Duration?
   private var testedUntil: Duration?
-  /// The token that `/v1/test` refused last, and until when that holds.
+  /// The last token that `/v1/test` refused, and the end of the refusal's validity.
   private var refusal: (version: TokenVersion, until: Duration)?
 
-  /// As at the start, with a first token.
+  /// Creates the initial state, with a first token.
   public init() {}
 
-  /// A token was made for another reason than a 401: the last one had grown old, there is another key, or the wall clock
-  /// was set.
+  /// Records a token that was minted for another reason than a 401: the last one expired, the key changed, or the wall
+  /// clock was set.
   ///
-  /// - Parameter isUnjudged: Whether what is known about the last one does not hold for it.
-  /// - Returns: The version that it is of.
+  /// - Parameter isUnjudged: Whether the knowledge about the last token does not apply to the new one.
+  /// - Returns: The version of the new token.
   public mutating func renewed(isUnjudged: Bool) -> TokenVersion {
     current = TokenVersion(number: current.number + 1)
     if isUnjudged {
@@ -59,7 +59,7 @@ public struct TokenRefreshPolicy: Sendable {
     return current
   }
 
-  /// A response came that Apple gives only to a token that it accepts.
+  /// Records a response that proves that Apple accepts the token.
   public mutating func accepted(_ version: TokenVersion, now: Duration) {
     if refusal?.version == version { refusal = nil }
     guard version == current else { return }
@@ -67,11 +67,11 @@ public struct TokenRefreshPolicy: Sendable {
     trustedUntil = now + Self.trust
   }
 
-  /// A request was answered with 401, and a fresh token may help.
+  /// Decides what to do after a 401 that a new token may resolve.
   ///
   /// - Parameters:
-  ///   - version: Of the token that it bore.
-  ///   - isRetry: Whether it had been sent before and was answered with 401 then, too.
+  ///   - version: The version of the token in the request.
+  ///   - isRetry: Whether the request is a retry after an earlier 401.
   public mutating func unauthorized(_ version: TokenVersion, isRetry: Bool, now: Duration) -> Decision {
     if version < current { return isRetry ? .exhausted : .retryWithCurrent }
     let isTooSoon = lastMint.map { now - $0 < Self.interval } ?? false
@@ -82,7 +82,7 @@ public struct TokenRefreshPolicy: Sendable {
     return .mint(current)
   }
 
-  /// Whether a 401 is about the developer token that the request bore.
+  /// Returns whether a 401 is about the developer token in the request.
   public mutating func suspected(_ version: TokenVersion, now: Duration) -> Suspicion {
     if version < current { return .refused }
     if let refusal, refusal.version == version, now < refusal.until { return .refused }
@@ -93,9 +93,9 @@ public struct TokenRefreshPolicy: Sendable {
     return .askTest
   }
 
-  /// `/v1/test` has been asked.
+  /// Records the result of a request to `/v1/test`.
   ///
-  /// - Parameter version: Of the token that it was asked with.
+  /// - Parameter version: The version of the token in that request.
   public mutating func tested(_ verdict: Verdict, _ version: TokenVersion, now: Duration) {
     testedUntil = nil
     switch verdict {
@@ -108,46 +108,46 @@ public struct TokenRefreshPolicy: Sendable {
     }
   }
 
-  /// Apple refuses this token, and no other helps for now.
+  /// Records that Apple refuses this token, and that no other token helps for now.
   public mutating func rejected(_ version: TokenVersion) {
     if version == current { isDegraded = true }
   }
 }
 
 extension TokenRefreshPolicy {
-  /// What a 401 leads to that may be about our token.
+  /// The action after a 401 that may be about our token.
   public enum Decision: Sendable, Equatable {
-    /// Make a fresh token, which is of this version, and send the request once more.
+    /// Mint a new token of this version, and send the request once more.
     case mint(TokenVersion)
-    /// Another request's 401 has led to a fresh token by now: send the request once more with that.
+    /// Another request's 401 has already led to a new token: send the request once more with that token.
     case retryWithCurrent
-    /// A fresh token does not help, or has just been tried.
+    /// A new token does not help, or was tried recently.
     case exhausted
   }
 
-  /// Whether a 401 is about the developer token.
+  /// The evidence on whether a 401 is about the developer token.
   public enum Suspicion: Sendable, Equatable {
-    /// Apple accepts the token: the 401 is about the request.
+    /// Apple accepts the token, so the 401 is about the request.
     case accepted
     /// Apple refuses the token.
     case refused
-    /// `/v1/test` has been asked, and could not say.
+    /// A test at `/v1/test` had no conclusive result.
     case unknown
-    /// Ask `/v1/test` with the same token, and report with `tested`.
+    /// Request `/v1/test` with the same token, and report the result with `tested`.
     case askTest
-    /// Another request is asking: ask here again after this time.
+    /// Another request is testing. Call again after this time.
     case wait(Duration)
   }
 
-  /// What `/v1/test` says of a token.
+  /// The result of a request to `/v1/test`.
   public enum Verdict: Sendable, Equatable {
-    /// The token is good.
+    /// The token is valid.
     case accepted
-    /// 401.
+    /// The response is 401.
     case refused
-    /// Something else, or nothing.
+    /// Another response or none.
     case unknown
-    /// The request that asked was cancelled.
+    /// The request to `/v1/test` was cancelled.
     case abandoned
   }
 }
@@ -155,42 +155,41 @@ extension TokenRefreshPolicy {
 /// The likely reason why Apple refuses our developer token. Apple's 401 has no content, so the server infers the
 /// reason.
 public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
-  /// What the signing key is known to be.
+  /// The known state of the signing key.
   public enum KeyState: Sendable, Equatable {
-    /// It is the one that is configured as active.
+    /// The key is configured as active.
     case active
-    /// There is no key to sign with.
+    /// No signing key is configured.
     case missing
-    /// It is configured as retired.
+    /// The key is configured as retired.
     case retired
   }
 
   /// The likely reason.
   public enum Reason: Sendable, Equatable {
-    /// This clock is ahead of Apple's, by so many seconds: tokens look as if they were issued in the future, or lived
-    /// too long.
+    /// This clock is ahead of Apple's by `seconds`. Tokens seem to be issued in the future, or to live too long.
     case clockAhead(seconds: Int)
-    /// This clock is behind Apple's: tokens expire before they are used.
+    /// This clock is behind Apple's by `seconds`. Tokens expire before they are used.
     case clockBehind(seconds: Int)
-    /// There is no active key.
+    /// No key is active.
     case key(KeyState)
-    /// Clock and key seem to be in order. So key, key ID and team do not belong together, or the key has been revoked.
+    /// Clock and key seem correct. So key, key ID and team do not match, or the key has been revoked.
     case unknown
   }
 
   /// The likely reason.
   public let reason: Reason
 
-  /// The smallest difference of the clocks that is told: 30 s. 34 s were enough for a 401; below that lies what a slow
-  /// response and the whole seconds of `Date` can make up.
+  /// The least clock difference that is reported, in seconds: 30. A difference of 34 s was enough for a 401. A smaller
+  /// one can result from a slow response and from the whole seconds of `Date`.
   public static let leastSkew = 30
 
-  /// Judges a 401.
+  /// Infers the reason of a 401.
   ///
   /// - Parameters:
-  ///   - upstreamDate: The response's `Date` (RFC 9110 §6.6.1) in seconds since the epoch; nil if it has no date.
-  ///   - now: This clock when it came, in seconds since the epoch.
-  ///   - key: What the key is known to be.
+  ///   - upstreamDate: The response's `Date` (RFC 9110 §6.6.1) in seconds since the epoch. Nil without a date.
+  ///   - now: This clock at arrival of the response, in seconds since the epoch.
+  ///   - key: The known state of the key.
   public init(upstreamDate: Int?, now: Int, key: KeyState) {
     let (skew, overflow) = now.subtractingReportingOverflow(upstreamDate ?? now)
     if key != .active {
@@ -204,7 +203,7 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
     }
   }
 
-  /// What happened, and what to do: for the operator and the caller alike.
+  /// The problem and its solution, for the operator and the caller.
   public var description: String {
     "Apple Music refuses this server's developer token. " + advice
   }
@@ -226,11 +225,11 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// Which of the developer tokens that were made one after the other a request bore.
+/// The version of a developer token. Each new token has a higher version.
 public struct TokenVersion: Sendable, Hashable, Comparable {
   let number: UInt64
 
-  /// Whether `left` is the older one.
+  /// Returns whether `left` is older.
   public static func < (left: TokenVersion, right: TokenVersion) -> Bool {
     left.number < right.number
   }

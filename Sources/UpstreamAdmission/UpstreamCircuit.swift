@@ -1,41 +1,41 @@
 import HTTPTypes
 
-/// Stops asking an upstream that keeps failing, or one resource of it, and finds out with single requests whether it has
-/// come back.
+/// Stops requests to an upstream, or to one of its resources, that keeps failing. Single requests probe whether it has
+/// recovered.
 ///
-/// Every failure counts against the resource that was asked for, which is given up alone if it fails repeatedly. The
-/// upstream as a whole is given up only when it fails repeatedly in a way that says something of the upstream (see
-/// ``CircuitOutcome``), and when the evidence is broad: failures of several clients, or at several resources while no
-/// other caller's request succeeds. So requests that one client makes fail cost another client nothing. Once it is given
-/// up, a few requests of callers that the failures are not of pass all the same (``SecondOpinions``): the first that
-/// succeeds closes the circuit.
+/// Every failure counts against the requested resource, which is stopped alone if it fails repeatedly. The whole
+/// upstream is stopped only when repeated failures are evidence about the upstream (see ``CircuitOutcome``), and when
+/// the evidence is broad: failures of several clients, or at several resources while no other caller's request
+/// succeeds. So a client that causes failures does not affect other clients. While the upstream is stopped, a few
+/// requests of callers without failures still pass (``SecondOpinions``). The first one that succeeds closes the
+/// circuit.
 ///
 /// A value without a lock and a clock.
 public struct UpstreamCircuit: Sendable {
-  /// Whether a request may go.
+  /// The answer to whether a request may be sent.
   public enum Admission: Sendable, Equatable {
-    /// It may: record what came of it.
+    /// The request may be sent. Its outcome must be recorded.
     case pass(Pass)
-    /// It may not.
+    /// The request must not be sent.
     case refused(Refusal)
   }
 
-  /// Leave to ask. What came of it is reported with it.
+  /// The permission to send a request. Its outcome is recorded with it.
   public struct Pass: Sendable, Equatable {
     let subject: CircuitSubject
     let upstream: CircuitPass
-    /// Nil if nothing is known against the resource.
+    /// Nil if the resource has no recorded failure.
     let resource: CircuitPass?
 
-    /// Whether it is the one request that finds out whether the upstream has come back.
+    /// Whether the request is the probe that checks whether the upstream has recovered.
     public var isProbe: Bool { upstream.isProbe }
   }
 
-  /// What is not asked for now, and when to come back.
+  /// The refusal of a request, and the time until a retry.
   public struct Refusal: Sendable, Equatable {
-    /// When it is worth coming back.
+    /// The time until a retry makes sense.
     public let retryAfter: Duration
-    /// Whether it is this resource alone, rather than the upstream.
+    /// Whether the refusal is about this resource alone and not about the upstream.
     public let isOfResource: Bool
   }
 
@@ -45,7 +45,7 @@ public struct UpstreamCircuit: Sendable {
   private var evidence: FailureEvidence
   private var opinions: SecondOpinions
 
-  /// A circuit that lets everything pass.
+  /// Creates a closed circuit.
   public init(_ limits: CircuitLimits = CircuitLimits()) {
     self.limits = limits
     upstream = CircuitBreaker(limits)
@@ -54,10 +54,10 @@ public struct UpstreamCircuit: Sendable {
     opinions = SecondOpinions(period: limits.firstPause)
   }
 
-  /// Whether the circuit of the whole upstream lets requests pass.
+  /// Whether the circuit of the whole upstream is closed.
   public var isClosed: Bool { upstream.isClosed }
 
-  /// Why a request may not go; nil if it may. Changes nothing, unlike `admit`.
+  /// Returns why a request must not be sent, or nil if it may. Unlike `admit`, changes no state.
   public func refusal(for subject: CircuitSubject, now: Duration) -> Refusal? {
     if let pause = resources.refusal(for: subject.resource, now: now) {
       return Refusal(retryAfter: pause, isOfResource: true)
@@ -70,21 +70,21 @@ public struct UpstreamCircuit: Sendable {
     opinions.isFree(for: subject.client, allowed: evidence.opinions(of: subject, now: now), now: now)
   }
 
-  /// Asks whether a request may go. A resource that is given up does not find out whether the upstream has come back.
+  /// Decides whether a request may be sent. A request for a stopped resource never probes the upstream.
   public mutating func admit(_ subject: CircuitSubject, now: Duration) -> Admission {
     if let refusal = refusal(for: subject, now: now) { return .refused(refusal) }
     let pass: CircuitPass
     switch upstream.admit(now: now) {
     case .pass(let granted): pass = granted
     case .open:
-      // What is not refused above may give a second opinion.
+      // A request that was not refused above may give a second opinion.
       opinions.take(for: subject.client, now: now)
       pass = CircuitPass(isProbe: false, isOpinion: true, epoch: 0, began: now)
     }
     return .pass(Pass(subject: subject, upstream: pass, resource: resources.admit(subject.resource, now: now)))
   }
 
-  /// Reports what came of a request that passed.
+  /// Records the outcome of a request that passed.
   public mutating func record(_ outcome: CircuitOutcome, of pass: Pass, now: Duration) {
     resources.record(outcome, at: pass.subject.resource, of: pass.resource, began: pass.upstream.began, now: now)
     switch outcome {
@@ -103,13 +103,12 @@ public struct UpstreamCircuit: Sendable {
   }
 }
 
-/// The resources that have failed of late, each with a circuit breaker of its own.
+/// The resources that failed recently, each with its own circuit breaker.
 ///
-/// A resource is known from its first failure to its next success. At most ``most`` are known: the one that has not
-/// failed for the longest time makes room.
+/// A resource is stored from its first failure until its next success. At most ``most`` are stored. The resource with
+/// the oldest last failure is evicted first.
 struct ResourceCircuits: Sendable {
-  /// The most resources that are known: 256, about 100 kB. A client that makes more fail at once only loses the memory of
-  /// the oldest.
+  /// The most stored resources: 256, about 100 kB. If a client makes more fail at once, only the oldest are forgotten.
   static let most = 256
 
   private struct Entry: Sendable {
@@ -124,24 +123,24 @@ struct ResourceCircuits: Sendable {
     self.limits = limits
   }
 
-  /// How many resources are known.
+  /// The number of stored resources.
   var count: Int { entries.count }
 
-  /// How long a resource is not asked for; nil if it may be.
+  /// Returns how long the resource must not be requested, or nil if it may be.
   func refusal(for resource: UInt64, now: Duration) -> Duration? {
     entries.isEmpty ? nil : entries[resource]?.breaker.refusal(now: now)
   }
 
-  /// Lets a request for a resource go that may. Nil if the resource is not known.
+  /// Admits a request for a resource. Returns nil if the resource is not stored.
   mutating func admit(_ resource: UInt64, now: Duration) -> CircuitPass? {
     guard !entries.isEmpty, case .pass(let pass)? = entries[resource]?.breaker.admit(now: now) else { return nil }
     return pass
   }
 
-  /// Reports what came of a request.
+  /// Records the outcome of a request.
   ///
   /// - Parameters:
-  ///   - pass: What `admit` gave.
+  ///   - pass: The result of `admit`.
   ///   - began: When the request was sent.
   mutating func record(
     _ outcome: CircuitOutcome, at resource: UInt64, of pass: CircuitPass?, began: Duration, now: Duration
@@ -154,7 +153,7 @@ struct ResourceCircuits: Sendable {
     guard isFailure || !entries.isEmpty else { return }
     if isFailure, entries[resource] == nil { insert(resource, now: now) }
     guard var entry = entries[resource] else { return }
-    // The first failures were sent before anything was known against the resource.
+    // The first failures were sent before any failure of the resource was recorded.
     entry.breaker.record(outcome, of: pass ?? CircuitPass(isProbe: false, epoch: 0, began: began), now: now)
     if isFailure { entry.lastFailure = now }
     entries[resource] = outcome == .success && entry.breaker.isClosed ? nil : entry
@@ -168,16 +167,16 @@ struct ResourceCircuits: Sendable {
   }
 }
 
-/// What a request asks for, and for whom, as hashes that no caller can foresee: the hasher is seeded in each process.
+/// The client, caller and resource of a request, as hashes with a seed per process that no caller can predict.
 public struct CircuitSubject: Sendable, Equatable {
-  /// The client of the operator's list.
+  /// The client in the operator's list.
   let client: UInt64
-  /// One of its callers.
+  /// The caller within the client.
   let caller: UInt64
-  /// What is asked for. Two requests with the same cannot but get the same from a healthy upstream.
+  /// The resource. A healthy upstream gives two requests for the same resource the same response.
   let resource: UInt64
 
-  /// A subject by its hashes.
+  /// Creates a subject from its hashes.
   package init(client: UInt64, caller: UInt64, resource: UInt64) {
     (self.client, self.caller, self.resource) = (client, caller, resource)
   }
@@ -186,14 +185,14 @@ public struct CircuitSubject: Sendable, Equatable {
 /// The recent failures by caller and resource, and the callers that succeeded recently. They show whether the upstream
 /// causes the failures, or one caller does.
 struct FailureEvidence: Sendable {
-  /// The most failures that are remembered, each for another pair of caller and resource.
+  /// The most stored failures, each for a different pair of caller and resource.
   private static let mostFailures = 16
 
-  /// At so many resources one client's requests have to fail to say something of the upstream.
+  /// The fewest resources at which one client's requests must fail to be evidence about the upstream.
   private static let leastResources = 3
 
   private let window: Duration
-  /// In the order in which they happened.
+  /// The failures in order of time.
   private var failures: [(subject: CircuitSubject, time: Duration)] = []
   /// The last success of each of the two callers that succeeded last.
   private var successes: [(caller: UInt64, time: Duration)] = []
@@ -202,27 +201,28 @@ struct FailureEvidence: Sendable {
     self.window = window
   }
 
-  /// A request failed in a way that says something of the upstream.
+  /// Records a failure that is evidence about the upstream.
   mutating func failed(_ subject: CircuitSubject, now: Duration) {
     failures.removeAll { $0.subject == subject || now - $0.time > window }
     if failures.count >= Self.mostFailures { failures.removeFirst() }
     failures.append((subject, now))
   }
 
-  /// A request succeeded.
+  /// Records a success.
   mutating func succeeded(_ subject: CircuitSubject, now: Duration) {
     successes.removeAll { $0.caller == subject.caller }
     if successes.count > 1 { successes.removeFirst() }
     successes.append((subject.caller, now))
   }
 
-  /// Forgets the failures: the upstream answers. Whose requests succeed is remembered, for their sake it stays in use.
+  /// Discards the failures, because the upstream responds again. Keeps the successes, which keep the upstream in use.
   mutating func forgetFailures() {
     failures = []
   }
 
-  /// How many second opinions clients may give in a while; see ``SecondOpinions``. None of a caller that has failed at
-  /// several resources. The more callers of a client fail, the fewer; one if several clients fail.
+  /// Returns how many second opinions a client may give in a period (see ``SecondOpinions``): none for a caller that
+  /// failed at several resources, one if several clients fail. The more callers of the client fail, the fewer it may
+  /// give.
   func opinions(of subject: CircuitSubject, now: Duration) -> Int {
     let recent = failures.filter { now - $0.time <= window }.map(\.subject)
     let own = Set(recent.filter { $0.caller == subject.caller }.map(\.resource))
@@ -232,8 +232,8 @@ struct FailureEvidence: Sendable {
     return SecondOpinions.most / (1 + callers.count)
   }
 
-  /// Whether the failures are evidence about the upstream: several clients' at several resources, or at three or more
-  /// resources while no other caller's request succeeded.
+  /// Returns whether the failures are evidence about the upstream: several clients failed at several resources, or
+  /// there were failures at three or more resources while no other caller's request succeeded.
   func isBroad(now: Duration) -> Bool {
     let recent = failures.filter { now - $0.time <= window }
     let resources = Set(recent.map(\.subject.resource))
