@@ -106,8 +106,8 @@ enum KeyText {
     return text.firstIndex(of: ".p8") == nil ? nil : .path
   }
 
-  /// Returns whether the bytes begin like the SEQUENCE of a key or certificate in DER, longer than 127 bytes or cut
-  /// off.
+  /// Returns whether the bytes begin like the SEQUENCE of a key or certificate in DER. One longer than 127 bytes may be
+  /// cut off.
   private static func isDER(_ bytes: Span<UInt8>) -> Bool {
     bytes.count >= 2 && bytes[0] == 0x30 && (bytes[1] == 0x81 || bytes[1] == 0x82 || Int(bytes[1]) == bytes.count - 2)
   }
