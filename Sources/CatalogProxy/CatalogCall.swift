@@ -4,33 +4,33 @@ public import HTTPMessages
 public import HTTPTypes
 public import UpstreamAdmission
 
-/// One caller's request, judged: everything that the phases need of it.
+/// One validated request of a caller, with everything that the phases need to know about it.
 public struct CatalogCall: Sendable {
-  /// What is asked for.
+  /// The resource that the request names.
   public let target: CatalogTarget
-  /// The method.
+  /// The request's method.
   public let method: HTTPRequest.Method
-  /// The caller, for sharing the quota fairly.
+  /// The caller, for fair sharing of the quota.
   public var caller: QuotaCaller
-  /// What its `Cache-Control` asks of caches.
+  /// The directives of the request's `Cache-Control`.
   public let directives: RequestDirectives
-  /// What it has already.
+  /// The request's preconditions, which describe the response that the caller already has.
   public let preconditions: Preconditions
-  /// The coding that it likes best.
+  /// The content coding that the caller prefers.
   public let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
   public private(set) var fields: HTTPFields
 
   let key: CacheKey
 
-  /// A call.
+  /// Creates a call.
   ///
   /// - Parameters:
-  ///   - caller: The caller, for sharing the quota fairly.
-  ///   - directives: What its `Cache-Control` asks of caches.
-  ///   - preconditions: What it has already.
-  ///   - coding: The coding that it likes best.
-  ///   - fields: What ``HeaderPolicy`` made of its fields.
+  ///   - caller: The caller, for fair sharing of the quota.
+  ///   - directives: The directives of the request's `Cache-Control`.
+  ///   - preconditions: The request's preconditions.
+  ///   - coding: The content coding that the caller prefers.
+  ///   - fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
   public init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
     preconditions: Preconditions, coding: ContentCoding, fields: HTTPFields
@@ -45,7 +45,7 @@ public struct CatalogCall: Sendable {
     key = CacheKey(target.cacheKey)
   }
 
-  /// Removes the caller's music user token from the request, for a caller that may not use it.
+  /// Removes the music user token from the request, for a caller that may not use the token.
   public mutating func withholdUserToken() {
     guard target.forwardsUserToken, let name = Self.userToken else { return }
     fields[name] = nil
@@ -53,38 +53,38 @@ public struct CatalogCall: Sendable {
 
   private static let userToken = HTTPField.Name("Music-User-Token")
 
-  /// Whether the cache is for such requests at all.
+  /// Whether the cache may store or serve the response.
   var isCacheable: Bool { target.isStorable && (method == .get || method == .head) && !directives.noStore }
 }
 
 /// The result of a call.
 public enum CatalogReply: Sendable {
-  /// Apple's response, from the cache or fresh.
+  /// Apple's response, fresh or from the cache.
   case response(Response)
-  /// There is no response of Apple's.
+  /// An error of this server, because there is no response from Apple.
   case failure(ErrorResponse)
-  /// The caller has gone away.
+  /// The caller has disconnected.
   case cancelled
 }
 
-/// A request to the upstream, with who is charged for it and until when it may take.
+/// A request to the upstream, with the caller that its quota is charged to and its deadline.
 ///
-/// Each attempt takes one turn of its caller's share, whatever the request says: for Apple it is one request, whether the
-/// caller forces a validation, wants nothing stored, or adds a parameter that no other caller uses.
+/// Each attempt takes one turn of the caller's share, whatever the fields say. Apple counts one request even if the
+/// caller forces a validation, sends `no-store`, or adds a parameter that no other caller uses.
 struct CatalogExchange {
-  /// The request, still without the credential.
+  /// The request without the credential.
   let request: UpstreamRequest
-  /// Whose share of the quota it takes.
+  /// The caller that the quota is charged to.
   let caller: QuotaCaller
-  /// What it asks for and for whom, for the circuit.
+  /// The subject of the request, for the circuit.
   let subject: CircuitSubject
-  /// When it ends, retries and waits included.
+  /// The deadline, including retries and waits.
   let end: Duration
-  /// By which it goes.
+  /// The route to the upstream.
   let route: UpstreamRoute
-  /// Whether the response depends on a user, whose token may be the one that is refused.
+  /// Whether the response depends on a user, so that a 401 may be about the user's token.
   let isForUser: Bool
-  /// The request's content, watched: what has been read once cannot be sent again.
+  /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
   let content: WatchedContent?
 
   init(
@@ -101,21 +101,21 @@ struct CatalogExchange {
     isForUser = call.target.wantsUserToken
   }
 
-  /// Whether it can be sent as it is.
+  /// Whether the content is unread, so that the request can be sent again.
   var isUntouched: Bool { !(content?.isTouched ?? false) }
 
-  /// What it came to.
+  /// The result of an exchange.
   enum Result {
-    /// A response, and the turn that is to be given back when it is read or given up.
+    /// A response, and the turn to release when the content is read or cancelled.
     case response(UpstreamResponse, HeldPermit)
     case failure(UpstreamFailure)
-    /// The caller has gone.
+    /// The caller has disconnected.
     case cancelled
   }
 
-  /// Content that knows whether anything of it has been asked for, and whether it broke off.
+  /// Content that records whether it was read, and whether it broke off.
   final class WatchedContent: ContentReader, @unchecked Sendable {
-    // Sendable by confinement, as the content itself.
+    // Sendable by confinement, as is the content itself.
     private let reader: any ContentReader
     private(set) var isTouched = false
     private(set) var isBroken = false
@@ -142,15 +142,15 @@ struct CatalogExchange {
 
 /// The result of a request to the upstream, for all callers that wait for it.
 enum Outcome: Sendable {
-  /// A whole response; `stored` if the cache took it, `forwardStatus` if the upstream's status was another (304).
+  /// A whole response. `isStored`: the cache has it. `forwardStatus`: the upstream's status if it differs (304).
   case response(StoredResponse, isStored: Bool, forwardStatus: Int?)
-  /// A response too long to be kept, which only one caller can have.
+  /// A response that is too long to store or share, so only one caller can have it.
   case stream(UpstreamResponse)
-  /// Another caller has the response, which was too long to be shared: send the request separately.
+  /// Another caller has the response, which was too long to share: send the request separately without the cache.
   case alone
-  /// Another caller has the response, and only that caller may have it: send the request separately.
+  /// Another caller has the response, which only that caller may have: send the request separately.
   case unshared
-  /// The request takes long, and the caller can have a stale response meanwhile.
+  /// The request takes long, and the caller may have a stale response instead.
   case late
   /// The request failed, so there is no response.
   case failure(UpstreamFailure)
@@ -160,24 +160,24 @@ enum Outcome: Sendable {
 
 /// The result of waiting for a turn.
 enum Admission: Sendable {
-  /// It is one's turn.
+  /// The request may be sent.
   case granted(ConcurrencyPermit)
-  /// Too many wait already.
+  /// The queue is full.
   case refused(retryAfter: Duration)
-  /// It did not come in time.
+  /// The turn did not come before the deadline.
   case timedOut
-  /// The caller has gone away.
+  /// The caller has disconnected.
   case cancelled
 }
 
-/// The upstream as one event loop sees it, and that loop.
+/// The upstream connections of one event loop, and that loop.
 public struct UpstreamRoute: Sendable {
-  /// Where requests are sent.
+  /// The upstream that receives the requests.
   public let upstream: any Upstream
-  /// The loop, on which everything about it happens.
+  /// The event loop on which the upstream runs.
   public let executor: any TaskExecutor
 
-  /// A route.
+  /// Creates a route.
   public init(_ upstream: any Upstream, executor: any TaskExecutor) {
     self.upstream = upstream
     self.executor = executor

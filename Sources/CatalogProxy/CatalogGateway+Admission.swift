@@ -4,9 +4,9 @@ import HTTPTypes
 import Locks
 import UpstreamAdmission
 
-/// Turns at the upstream: clients and callers share the quota fairly, and requests beyond it wait.
+/// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
-  /// Waits for a turn, no longer than the exchange may take.
+  /// Waits for a turn until shortly before the deadline of the exchange.
   ///
   /// - Parameter isRetry: Whether the response to the last attempt was 429.
   func waitForTurn(_ exchange: CatalogExchange, isRetry: Bool) async -> Admission {
@@ -25,7 +25,7 @@ extension CatalogGateway {
     case .granted(let permit): return .granted(permit)
     case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
     case .queued(let ticket):
-      // A request with less time left is not sent, and its turn would be lost.
+      // A request with less time left is not sent, so its turn would be lost.
       expire(.wait(ticket), at: exchange.end - leastTime, exchange.route)
       return await withTaskCancellationHandler {
         await waiting.get()
@@ -35,7 +35,7 @@ extension CatalogGateway {
     }
   }
 
-  /// Returns a turn, and resumes the requests whose turn it is now.
+  /// Releases a turn with the outcome, and grants the free turns to waiting requests.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
     let (grants, route) = withState { state in
@@ -59,7 +59,7 @@ extension CatalogGateway {
     Task(executorPreference: route.executor) { await self.pace(route.upstream) }
   }
 
-  /// Grants turns at the pacer's times, until no request waits for the pacer.
+  /// Grants turns at the pacer's times until no request waits for the pacer.
   private func pace(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
@@ -71,7 +71,7 @@ extension CatalogGateway {
       hand(grants)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
-        // The loop is ending.
+        // The event loop stops.
         return withState { $0.isPacing = false }
       }
     }
@@ -79,7 +79,7 @@ extension CatalogGateway {
 
   // MARK: Ends
 
-  /// Ends a wait or a turn at its deadline, even if no other event happens until then.
+  /// Ends a wait or a turn at its deadline, even if no other event occurs before.
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
     let isUnwatched = withState { state in
       state.expiries.insert(item, until: end)
@@ -110,7 +110,7 @@ extension CatalogGateway {
       for permit in turns { permit.release(.inconclusive) }
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
-        // The loop is ending.
+        // The event loop stops.
         return withState { $0.expiries.isWatched = false }
       }
     }
@@ -118,9 +118,9 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway.State {
-  /// Whether a pacing task is needed and does not run yet. The function's caller starts it.
+  /// Returns whether a pacing task is needed and not running yet. The caller of this function starts the task.
   ///
-  /// - Parameter route: The route that a task takes that is needed later.
+  /// - Parameter route: The route for this and later pacing tasks; nil keeps the last one.
   mutating func startsPacing(by route: UpstreamRoute? = nil) -> Bool {
     guard limit.opening != nil, !isPacing else { return false }
     if let route { pacingRoute = route }
@@ -129,7 +129,7 @@ extension CatalogGateway.State {
   }
 }
 
-/// A turn at the upstream, returned exactly once, when the response is whole or given up.
+/// A turn at the upstream. It is released exactly once, when the response is complete or cancelled.
 final class HeldPermit: Sendable {
   private let permit: Locked<ConcurrencyPermit?>
   private let proxy: CatalogGateway
@@ -141,7 +141,7 @@ final class HeldPermit: Sendable {
 
   deinit { release(.inconclusive) }
 
-  /// Returns the turn, with the upstream's outcome. A second call does nothing.
+  /// Releases the turn with the upstream's outcome. A second call does nothing.
   func release(_ outcome: ConcurrencyOutcome) {
     let permit = permit.withLock { permit in
       defer { permit = nil }
@@ -151,9 +151,9 @@ final class HeldPermit: Sendable {
   }
 }
 
-/// Content that returns the turn at its end.
+/// Content that releases the turn at its end.
 final class PermittedContent: ContentReader, @unchecked Sendable {
-  // Sendable by confinement, as the content itself.
+  // Sendable by confinement, as is the content itself.
   private let reader: any ContentReader
   private let permit: HeldPermit
 
@@ -179,7 +179,7 @@ final class PermittedContent: ContentReader, @unchecked Sendable {
   }
 }
 
-/// Waits for a turn, and turns that a slow reader holds, by their deadlines.
+/// A queue of deadlines: of waits for a turn, and of turns that a slow reader holds.
 struct DeadlineQueue {
   enum Item {
     case wait(QueueTicket)
@@ -188,10 +188,10 @@ struct DeadlineQueue {
 
   private var entries: [(end: Duration, item: Item)] = []
   private var first = 0
-  /// Whether a task or timer watches for the next end.
+  /// Whether a task watches for the next deadline.
   var isWatched = false
 
-  /// Adds an item. Nearly all have the same time left, so the place of a new one is at the end or near it.
+  /// Adds an item. Nearly all items have the same time left, so the new one belongs at the end or close to it.
   mutating func insert(_ item: Item, until end: Duration) {
     if first > 64, first > entries.count / 2 {
       entries.removeFirst(first)
@@ -202,7 +202,7 @@ struct DeadlineQueue {
     entries.insert((end, item), at: index)
   }
 
-  /// Removes the items whose deadline has passed, and returns them.
+  /// Removes the items with a deadline in the past, and returns them.
   mutating func removeExpired(now: Duration) -> [Item] {
     var items: [Item] = []
     while first < entries.count, entries[first].end <= now {
@@ -212,11 +212,11 @@ struct DeadlineQueue {
     return items
   }
 
-  /// When the next item ends; nil if there are no items.
+  /// The deadline of the next item, or nil if there are no items.
   var next: Duration? { first < entries.count ? entries[first].end : nil }
 }
 
-/// A value that one task waits for, and that any thread may set. The first value counts.
+/// A value that one task waits for and any thread may set. Only the first value counts.
 final class OneShot<Value: Sendable>: Sendable {
   @safe private struct State {
     var value: Value?
@@ -226,7 +226,7 @@ final class OneShot<Value: Sendable>: Sendable {
 
   private let state = Locked(State())
 
-  /// Sets the value, and resumes the waiting task. Returns false if the value was set already.
+  /// Sets the value and resumes the waiting task. Returns false if the value was already set.
   @discardableResult
   func resume(_ value: Value) -> Bool {
     let (isFirst, continuation) = unsafe state.withLock { state in
@@ -239,7 +239,7 @@ final class OneShot<Value: Sendable>: Sendable {
     return isFirst
   }
 
-  /// Waits for the value.
+  /// Waits for the value and returns it.
   func get() async -> Value {
     await unsafe withUnsafeContinuation { continuation in
       let value = state.withLock { state in
@@ -252,8 +252,8 @@ final class OneShot<Value: Sendable>: Sendable {
 }
 
 extension CircuitSubject {
-  /// The subject of a call. All callers share a storable resource. Any other resource belongs to one caller, because the
-  /// method, the content or the music user token may be the cause of a failure.
+  /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
+  /// because the method, the content or the music user token may cause a failure.
   init(_ call: CatalogCall) {
     let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
     let caller = Self.hash { hasher in
@@ -280,6 +280,6 @@ extension CircuitSubject {
 }
 
 extension HTTPField.Name {
-  /// The caller's music user token.
+  /// The field with the caller's music user token.
   static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
 }

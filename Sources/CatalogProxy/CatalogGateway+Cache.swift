@@ -26,7 +26,7 @@ extension CatalogGateway {
     }
   }
 
-  /// The stored response to validate, and why the request goes upstream.
+  /// Returns the stored response to validate, if there is one, and the reason to forward the request.
   static func stored(_ lookup: Lookup) -> (Selection?, ForwardReason) {
     switch lookup {
     case .validate(let selection, let reason): (selection, reason)
@@ -63,7 +63,7 @@ extension CatalogGateway {
     }
   }
 
-  /// A stale response in place of a failure (RFC 5861 §4), marked so; or the failure.
+  /// Returns a stale response that replaces the failure (RFC 5861 §4) and is marked as stale, or else the failure.
   private func serveStale(
     _ stored: Selection?, for failure: UpstreamFailure, to call: CatalogCall, _ status: CacheStatus
   ) -> CatalogReply {
@@ -79,7 +79,7 @@ extension CatalogGateway {
     return .response(response)
   }
 
-  /// A stale response, marked so.
+  /// Returns a stored response that is marked as stale.
   private func stale(
     _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String
   ) -> Response {
@@ -88,12 +88,12 @@ extension CatalogGateway {
     status.timeToLive = selection.timeToLive
     status.detail = detail
     var response = fromCache(selection, to: call, status)
-    // Not validated, so it bears one even if it is 0 (RFC 9111 §5.1).
+    // The response is not validated, so it needs an Age, even 0 (RFC 9111 §5.1).
     response.fields[.age] = "\(selection.age)"
     return response
   }
 
-  /// A whole response in the form that the caller likes best; 304 if it has it already.
+  /// Returns a stored response in the coding that the caller prefers, or 304 if the caller already has it.
   private func fromCache(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> Response {
     var response = selection.response
     if call.coding == .gzip, response.awaitsCompression { response = cache.compress(response, for: call.key) }
@@ -106,7 +106,7 @@ extension CatalogGateway {
       response.status, prepared: representation.fields, fields: fields, body: representation.body)
   }
 
-  /// A response as it comes.
+  /// Returns the upstream's response, with content that still arrives.
   func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {
     var fields = policy.responseFields(response.fields, version: response.version)
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
@@ -119,6 +119,6 @@ extension CatalogGateway {
 }
 
 extension HTTPField.Name {
-  /// What caches did (RFC 9211).
+  /// The field that describes what caches did (RFC 9211).
   public static let cacheStatus = HTTPField.Name.literal("Cache-Status")
 }

@@ -4,12 +4,12 @@ import HTTPTypes
 import Memory
 import UpstreamAdmission
 
-/// Phases 4 and 9: concurrent requests for the same resource share one upstream request, which belongs to none of them.
+/// Phases 4 and 9: concurrent requests for the same resource share one upstream request, which no single caller owns.
 extension CatalogGateway {
   /// Waits for the result of the request's flight, and starts the flight if it does not exist. If the caller may have a
-  /// stale response, it waits no longer than `staleAfter`, and the flight continues.
+  /// stale response, the wait ends after `staleAfter`, and the flight continues.
   ///
-  /// - Parameter waitsForAll: Whether it waits to the end all the same.
+  /// - Parameter waitsForAll: Whether the wait lasts to the end even if the caller may have a stale response.
   func coalesce(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, waitsForAll: Bool = false,
     by route: UpstreamRoute, end: Duration
@@ -26,7 +26,7 @@ extension CatalogGateway {
       if hasStale, state.flights.isKept(key) { return nil }
       let (ticket, isNew) = state.flights.join(key, waiting)
       if isNew {
-        // Started within the lock, so that no caller can leave a flight before its task is set. The task runs later.
+        // Started within the lock, so that no caller can leave the flight before its task is set. The task runs later.
         state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
           await self.runCoalesced(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
         }
@@ -64,7 +64,7 @@ extension CatalogGateway {
     waiter?.resume(.cancelled)
   }
 
-  /// Fetches the response and gives it to all waiting callers.
+  /// Fetches the response and resumes all waiting callers with it.
   private func runCoalesced(
     _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
     leader: OneShot<Outcome>, by route: UpstreamRoute, end: Duration
@@ -75,20 +75,20 @@ extension CatalogGateway {
       return state.flights.complete(flight)
     }
     guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
-    // The content can be read on this loop only, which is the leader's.
+    // The content can be read only on this event loop, which is the leader's.
     var isTaken = false
     for waiter in waiters where waiter === leader { isTaken = waiter.resume(outcome) }
     for waiter in waiters where waiter !== leader { waiter.resume(.alone) }
     if !isTaken { response.content.cancel() }
   }
 
-  /// Gives an outcome to all waiters. If only one caller may have it, the first waiter gets it.
+  /// Resumes all waiters with an outcome. If only one caller may have it, the first waiter gets it.
   private func tell(_ waiters: [OneShot<Outcome>], _ outcome: Outcome) {
     var outcome = outcome
     for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
   }
 
-  /// Sends the upstream request of a storable resource, and stores the response.
+  /// Sends the upstream request for a storable resource, and stores the response.
   func fetch(
     _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
   ) async -> Outcome {
@@ -116,7 +116,7 @@ extension CatalogGateway {
     }
   }
 
-  /// Reads a response to its end and stores it, unless it is too long for that.
+  /// Reads a response to its end and stores it, unless it is too long for the cache.
   private func store(
     _ response: UpstreamResponse, _ permit: HeldPermit, _ call: CatalogCall, _ requestedAt: CacheTime,
     _ route: UpstreamRoute, end: Duration
@@ -145,7 +145,7 @@ extension CatalogGateway {
       let isStored = cache.store(response, for: call.key)
       let now = clock.elapsed
       withState { $0.unshared.note(call.key, isShareable: response.isShareable, now: now) }
-      // The policy changed meanwhile: other callers may have the response.
+      // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
       if settings != cacheSettings { cache.remove(call.key) }
       return .response(response, isStored: isStored, forwardStatus: nil)
     } catch .tooLarge where call.coding == .gzip {
@@ -176,32 +176,32 @@ extension CatalogGateway {
 }
 
 extension Outcome {
-  /// Whether only one of those who wait may have it.
+  /// Whether only one of the waiting callers may have the outcome.
   fileprivate var isForOne: Bool {
     if case .response(let response, _, _) = self { !response.isShareable } else { false }
   }
 }
 
-/// Content that is read until it is whole, or too long to be kept.
+/// Content that is read until it is complete or too long to keep.
 struct PartialContent {
-  /// How far it was read.
+  /// The result of a read.
   enum Reading {
-    /// To its end.
+    /// The content is complete.
     case whole
-    /// There is more than was asked for: what was read is kept, the rest is still to come.
+    /// The content is longer than the limit. The bytes read so far are kept, and the rest still has to be read.
     case tooLong
-    /// There is no memory for more.
+    /// The memory budget does not allow more.
     case refused
   }
 
   private let reader: any ContentReader
   private let hold: MemoryHold
-  /// All that was read. In one array: collected in parts, it would leave as much free memory in the heap again, between
-  /// blocks in use, where it counts for nothing.
+  /// The bytes read so far, in one array. Separate parts would leave as much free memory again in the heap between used
+  /// blocks, where no budget counts it.
   private(set) var bytes: [UInt8] = []
   private var isWhole = false
 
-  /// What is read is charged to `memory`.
+  /// Creates content of zero bytes. The bytes that are read are charged to `memory`.
   init(_ reader: any ContentReader, memory: MemoryBudget) {
     self.reader = reader
     hold = MemoryHold(memory, for: nil)
@@ -209,7 +209,7 @@ struct PartialContent {
 
   /// Reads to the end, or until there are more than `limit` bytes.
   ///
-  /// - Parameter length: How many bytes there are, if the upstream has said it.
+  /// - Parameter length: The length in bytes, if the upstream has stated it.
   mutating func read(upTo limit: Int, length: Int?) async throws(ContentError) -> Reading {
     if let length { bytes.reserveCapacity(min(length, limit)) }
     while let part = try await reader.read() {
@@ -221,22 +221,22 @@ struct PartialContent {
     return .whole
   }
 
-  /// `response` with what was read put back in front of the rest.
+  /// Returns `response` with the bytes already read in front of the rest.
   func response(_ response: UpstreamResponse) -> UpstreamResponse {
     var response = response
     response.content = Continuation(bytes, hold, then: isWhole ? nil : reader)
     return response
   }
 
-  /// Bytes that were read before, and then the rest.
+  /// Content that returns bytes read before, and then the rest.
   private final class Continuation: ContentReader, @unchecked Sendable {
-    // Sendable by confinement: used by one task at a time, on the loop of `rest`.
+    // Sendable by confinement: only one task at a time uses it, on the loop of `rest`.
     private var bytes: [UInt8]
     private var sent = 0
     private let hold: MemoryHold
     private let rest: (any ContentReader)?
 
-    /// What a reader gets of them at once.
+    /// The maximum number of these bytes that one read returns.
     private static let partSize = 65_536
 
     init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {

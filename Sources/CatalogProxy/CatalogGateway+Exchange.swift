@@ -3,7 +3,7 @@ import HTTPMessages
 import HTTPTypes
 import UpstreamAdmission
 
-/// Phases 5 to 8 of a request: one upstream request, and further attempts where they are safe and useful.
+/// Phases 5 to 8 of a request: one upstream request, and further attempts if they are safe and useful.
 extension CatalogGateway {
   /// Sends a request until there is a final response, or no further attempt is allowed.
   func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
@@ -22,12 +22,12 @@ extension CatalogGateway {
     }
   }
 
-  /// What is known of a request after some attempts.
+  /// The state of a request after some attempts.
   struct Progress {
     var number = 1
     /// Whether the response to the last attempt was 429.
     var isLimited = false
-    /// Whether a token was made for the request after a 401.
+    /// Whether the server requested a new token for the request after a 401.
     var hasFreshToken = false
   }
 
@@ -57,7 +57,7 @@ extension CatalogGateway {
   }
 
   private func admit(_ exchange: CatalogExchange, _ progress: inout Progress) async throws(Step) -> Turn {
-    // A request that the circuit refuses need not wait for its turn.
+    // The circuit may refuse the request. Then it need not wait for a turn.
     let start = clock.elapsed
     if let refusal = withState({ $0.circuit.refusal(for: exchange.subject, now: start) }) {
       throw .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
@@ -117,15 +117,15 @@ extension CatalogGateway {
       record(CircuitOutcome(response.status), of: turn.pass)
       return response
     } catch {
-      // A timeout after a long wait for a turn, or for the caller's content, says nothing about Apple.
+      // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
       let isOurs = error.isTimeout && (timeouts.whole < timeouts.firstByte || !exchange.isUntouched)
       record(isOurs ? .neutral : CircuitOutcome(error), of: turn.pass)
       throw evaluate(error, of: exchange, turn.permit, progress)
     }
   }
 
-  /// Measures how long a response took, and what its `Date` says of the clocks. The `Date` of a stored response, which
-  /// has an Age, is as old as that.
+  /// Measures the time to the response, and the clock skew that its `Date` shows. A response with an Age comes from a
+  /// cache, so its `Date` is too old for that.
   private func note(_ response: UpstreamResponse, since start: CacheTime) {
     let end = clock.now
     let now = Duration.nanoseconds(Int64(end.monotonic))
@@ -164,8 +164,8 @@ extension CatalogGateway {
     }
   }
 
-  /// A response that does not match the request: 206, though the server never sends `Range`, or 304 to a request without
-  /// preconditions. The caller would take a part for the whole (RFC 9110 §15.3.7, §15.4.5).
+  /// Evaluates a response that does not match the request: 206, although the server never sends `Range`, or 304 to a
+  /// request without preconditions. The caller would treat a part as the whole (RFC 9110 §15.3.7, §15.4.5).
   private func evaluateUnsolicited(_ response: UpstreamResponse, _ permit: HeldPermit) -> Step {
     response.content.cancel()
     permit.release(.answered)
@@ -187,8 +187,8 @@ extension CatalogGateway {
     }
   }
 
-  /// The result of an exchange that this side gave up. Its caller has gone if the task is cancelled or the request's
-  /// content broke off. Otherwise the server is ending, and the caller, still there, gets an error.
+  /// Returns the result of a cancelled exchange. The caller has disconnected if the task is cancelled or the request's
+  /// content broke off. Otherwise the server stops, and the caller, which is still connected, gets an error.
   func givenUp(_ exchange: CatalogExchange) -> CatalogExchange.Result {
     if Task.isCancelled || exchange.content?.isBroken == true { return .cancelled }
     return .failure(.givenUp(nextHop: configuration.nextHop))
@@ -233,7 +233,7 @@ extension CatalogGateway {
       state.circuit.record(outcome, of: pass, now: now)
       return (before, !state.circuit.isClosed)
     }
-    // A failed probe is a notice too: the log holds lines back, and its last line must be true.
+    // A failed probe is reported too: the log suppresses repeated lines, and its last line must be true.
     if before != after || after && pass.isProbe { observer.noticed(after ? .circuitOpened : .circuitClosed) }
   }
 
@@ -250,15 +250,15 @@ extension CatalogGateway {
 }
 
 extension UpstreamRequest {
-  /// Whether 304 is a response to it (RFC 9110 §13.2.2).
+  /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
   fileprivate var isConditional: Bool { fields.contains(.ifNoneMatch) || fields.contains(.ifModifiedSince) }
 }
 
 extension Duration {
-  /// `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3); nil for anything else.
+  /// Parses `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3). Returns nil otherwise. The maximum is one day.
   init?(retryAfter text: String, now: Int) {
     if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-      // A number that does not fit counts as the longest time.
+      // A number that does not fit counts as the maximum.
       self = .seconds(min(Int(text) ?? .max, 86_400))
     } else if let date = FieldDate.seconds(text, now: now) {
       let (seconds, overflow) = date.subtractingReportingOverflow(now)
@@ -270,7 +270,7 @@ extension Duration {
 }
 
 extension UpstreamError {
-  /// Whether time ran out.
+  /// Whether a deadline passed.
   fileprivate var isTimeout: Bool {
     switch cause {
     case .responseTimeout, .connectionReadTimeout, .connectionWriteTimeout, .connectionTimeout: true

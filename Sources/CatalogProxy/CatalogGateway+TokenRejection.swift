@@ -3,15 +3,15 @@ import HTTPMessages
 import HTTPTypes
 import UpstreamAdmission
 
-/// Phase 8 for a 401: Apple refuses the developer token, or the user's token.
+/// Phase 8 for a 401: Apple refuses the developer token or the user's token.
 extension CatalogGateway {
   /// Sends the request again with another developer token, responds with the likely reason, or passes a 401 about the
-  /// user's token through.
+  /// user's token to the caller.
   func evaluateUnauthorized(
     _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
     _ progress: inout Progress
   ) async -> Step {
-    // The clock was set since this token was made, which may be why Apple refuses it. The current token is another.
+    // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     if token.isFromAnotherClock(at: clock.now) {
       _ = currentToken()
       progress.hasFreshToken = false
@@ -61,7 +61,7 @@ extension CatalogGateway {
     return .tokenRejected(rejection, nextHop: configuration.nextHop)
   }
 
-  /// Whether there is another token to send.
+  /// Returns whether there is another token to send.
   private func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
     let now = clock.elapsed
     guard let version = token.version else { return false }
@@ -72,7 +72,7 @@ extension CatalogGateway {
     }
   }
 
-  /// Finds out by `/v1/test` whether Apple accepts the developer token of a request that got 401.
+  /// Finds out with `/v1/test` whether Apple accepts the developer token of a request with a 401 response.
   private func verdict(on token: ProxyToken, _ exchange: CatalogExchange) async -> TokenRefreshPolicy.Verdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {
@@ -117,7 +117,7 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway {
-  /// Notes a 429 to a request without a turn, which counts against the same quota.
+  /// Records a 429 to a request without a turn, which counts against the same quota.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
     let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
@@ -132,7 +132,7 @@ extension CatalogGateway {
 }
 
 extension HTTPResponse.Status {
-  /// Whether Apple responds with it only after it has accepted the developer token. Apple may respond with 429, 5xx, or
-  /// 400 and other errors of the request, before it checks the token.
+  /// Whether Apple sends this status only after it has accepted the developer token. Apple may send 429, 5xx, or 400
+  /// and other errors of the request before it checks the token.
   var provesToken: Bool { (200..<400).contains(code) || code == 403 || code == 404 }
 }

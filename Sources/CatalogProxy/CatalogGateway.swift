@@ -8,7 +8,7 @@ public import Memory
 import SwiftOverlayShims
 public import UpstreamAdmission
 
-/// Apple's catalog for callers without a developer token. The process has one gateway, which its event loops share.
+/// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.
 ///
 /// A request passes ten phases (docs/architecture.md). ``respond(_:content:contentLength:by:)`` calls them by these names:
 ///
@@ -18,27 +18,27 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// Every decision is made by a value that takes the time as an argument. The gateway holds these values behind a lock,
-/// and waits between them.
+/// The values that decide take the time as an argument. The gateway holds them behind a lock, and waits only outside
+/// the lock.
 public final class CatalogGateway: Sendable {
   /// The settings of a gateway.
   public struct Configuration: Sendable {
-    /// Scheme and authority of the upstream: `https://api.music.apple.com`.
+    /// Scheme and authority of the upstream, such as `https://api.music.apple.com`.
     public var upstream: String
-    /// The upstream's host, for errors.
+    /// The upstream's host, for `Proxy-Status` and the text of errors.
     public var nextHop: String
-    /// How long one request may take.
+    /// The longest times that one request may take.
     public var timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(30))
-    /// How long a caller waits if the cache has a usable stale response.
+    /// The longest time that a caller waits if the cache has a usable stale response.
     public var staleAfter: Duration = .milliseconds(500)
-    /// What the cache stores, and for how long.
+    /// The rules of the cache: what it stores, and for how long.
     public var cache = CacheSettings()
-    /// How many requests may be at the upstream, and how many may wait.
+    /// The bounds of the requests in flight at the upstream and of those in the queue.
     public var concurrency = ConcurrencyLimits()
-    /// The budget that pays for responses while they are collected.
+    /// The memory budget that is charged for responses while the gateway collects them.
     public var memory = MemoryBudget.unlimited()
 
-    /// A configuration with the defaults.
+    /// Creates a configuration with the defaults.
     public init(upstream: String, nextHop: String) {
       self.upstream = upstream
       self.nextHop = nextHop
@@ -46,14 +46,14 @@ public final class CatalogGateway: Sendable {
   }
 
   let configuration: Configuration
-  /// Which header fields pass between callers and the upstream.
+  /// The header fields that pass between callers and the upstream.
   public let policy: HeaderPolicy
   let observer: any CatalogObserver
   let clock: CatalogClock
   /// The stored responses.
   public let cache: ResponseCache
 
-  /// Held while a developer token is signed.
+  /// The lock that one task holds while it signs a developer token.
   let minting = Locked(())
   private let state: Locked<State>
 
@@ -63,11 +63,11 @@ public final class CatalogGateway: Sendable {
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var unshared = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
-    /// Whether a task grants turns at the pacer's times, and the route by which it waits.
+    /// Whether a task grants turns at the pacer's times, and the route whose timer it uses.
     var isPacing = false
     var pacingRoute: UpstreamRoute?
     var expiries = DeadlineQueue()
-    /// Responses that background requests are refreshing.
+    /// The keys of stale responses that background requests refresh.
     var revalidating: Set<CacheKey> = []
     var circuit = UpstreamCircuit()
     var budget = RetryBudget()
@@ -76,22 +76,22 @@ public final class CatalogGateway: Sendable {
     var remint = TokenRefreshPolicy()
     var token: ProxyToken?
     var tokens: (any TokenSource)?
-    /// Counts the changes of `tokens`.
+    /// The number of changes of `tokens`.
     var tokensSerial = 0
-    /// Whether the next token is signed with another key than the last one.
+    /// Whether the next token is signed with another key than the last token.
     var hasNewKey = true
     var isPublic = false
     var skew = ClockSkew()
     var counts = CatalogCounts()
-    /// Counts for each client, by its id in the settings.
+    /// The counts of each client, by its id in the settings.
     var clientCounts: [String: ClientCounts] = [:]
     var recentRefusals = RecentRefusals()
   }
 
-  /// A gateway that has not sent a request yet.
+  /// Creates a gateway that has not sent a request yet.
   ///
   /// - Parameters:
-  ///   - observer: Receives what the operator should know.
+  ///   - observer: Receives events for the operator.
   public init(
     _ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system
   ) {
@@ -103,13 +103,12 @@ public final class CatalogGateway: Sendable {
     state = Locked(State(limit: ConcurrencyLimit(configuration.concurrency)))
   }
 
-  /// Changes or reads the state under the lock. The closure must be short, must not call other components, and must not
-  /// wait.
+  /// Reads or changes the state under the lock. The closure must be short. It must not wait or call other components.
   func withState<Result>(_ body: (inout sending State) -> sending Result) -> sending Result {
     state.withLock(body)
   }
 
-  /// Takes developer tokens from `tokens` from now on. Without a source, the gateway sends no request.
+  /// Sets the source of developer tokens from now on. Without a source, the gateway sends no request.
   public func use(_ tokens: any TokenSource) {
     withState { state in
       state.tokens = tokens
@@ -119,7 +118,7 @@ public final class CatalogGateway: Sendable {
     }
   }
 
-  /// Marks responses as public or private from now on. Stored responses have the other mark, so the cache drops them.
+  /// Marks responses as public or private from now on. If the mark changes, the cache drops all stored responses.
   public func share(publicly isPublic: Bool) {
     let hasChanged = withState { state in
       defer { state.isPublic = isPublic }
@@ -135,7 +134,7 @@ public final class CatalogGateway: Sendable {
     return settings
   }
 
-  /// The present status, for readiness and metrics.
+  /// The current status, for readiness and metrics.
   public var status: CatalogStatus {
     let now = clock.elapsed
     return withState { state in
@@ -149,18 +148,19 @@ public final class CatalogGateway: Sendable {
   }
 }
 
-/// The life of a call.
+/// The handling of a call.
 extension CatalogGateway {
-  /// Returns the response if it needs no request to Apple.
+  /// Returns the response, or nil if the response requires a request to Apple.
   ///
   /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
-  ///   ``revalidate(_:by:)``. It is called once, however many callers request the same resource meanwhile.
+  ///   ``revalidate(_:by:)``. Called once per refresh, regardless of how many callers request the same resource
+  ///   meanwhile.
   public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     return reply(to: call, from: lookUp(call), revalidate: revalidate)
   }
 
-  /// Handles a request for which ``respondImmediately(_:revalidate:)`` had no response. The task's cancellation ends it.
+  /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil. Cancellation of the task ends it.
   ///
   /// - Parameters:
   ///   - content: The request's content; nil if it has none.
@@ -200,9 +200,9 @@ extension CatalogGateway {
   }
 }
 
-/// Requests without the cache: a user's, `/v1/test`, and those with `no-store`.
+/// Requests without the cache: those for a user, for `/v1/test`, and with `no-store`.
 extension CatalogGateway {
-  /// Forwards a request, and its response as it arrives.
+  /// Forwards a request to the upstream, and returns the response while its content still arrives.
   private func forward(
     _ call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, by route: UpstreamRoute, end: Duration
   ) async -> CatalogReply {
@@ -218,7 +218,7 @@ extension CatalogGateway {
     }
   }
 
-  /// A response whose content returns the turn at its end or at its deadline, because the caller may read slowly.
+  /// Returns the response with content that releases the turn at its end, or at `end` if the caller reads slowly.
   func held(
     _ response: UpstreamResponse, _ permit: HeldPermit, until end: Duration, _ route: UpstreamRoute
   ) -> UpstreamResponse {
@@ -233,21 +233,21 @@ extension CatalogGateway {
 public struct CatalogClock: Sendable {
   private let read: @Sendable () -> CacheTime
 
-  /// A clock that calls `read`.
+  /// Creates a clock that reads the time with `read`.
   public init(_ read: @escaping @Sendable () -> CacheTime) {
     self.read = read
   }
 
-  /// The system's clocks.
+  /// The clocks of the operating system.
   public static let system = CatalogClock {
     var monotonic = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &monotonic)
     return CacheTime(monotonic: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec, wall: Glibc.time(nil))
   }
 
-  /// The present on both clocks.
+  /// The current time on both clocks.
   var now: CacheTime { read() }
 
-  /// The present on the clock that never jumps.
+  /// The current time on the monotonic clock.
   var elapsed: Duration { .nanoseconds(Int64(read().monotonic)) }
 }

@@ -2,86 +2,86 @@ public import HTTPCache
 public import HTTPMessages
 public import UpstreamAdmission
 
-/// Hears of what the operator should know. Called on an event loop: it must not block.
+/// Receives events for the operator. The gateway calls it on an event loop, so it must not block.
 public protocol CatalogObserver: Sendable {
-  /// Something happened.
+  /// Receives one event.
   func noticed(_ notice: CatalogNotice)
 }
 
-/// Something about the upstream that the operator should know. There is no secret in it.
+/// An event about the upstream that the operator should know. It contains no secret.
 public enum CatalogNotice: Sendable {
-  /// Apple refuses the developer token, and also a fresh one. A sentence says the likely reason.
+  /// Apple refuses the developer token, and also a fresh one. The rejection describes the likely reason.
   case tokenRejected(TokenRejection)
-  /// Apple takes our tokens again.
+  /// Apple accepts the developer tokens again.
   case tokenAccepted
-  /// No developer token can be made; a sentence says why.
+  /// Minting a developer token failed. The sentence gives the reason.
   case tokenFailed(String)
-  /// The head of a response came, so long after the attempt began.
+  /// The head of a response arrived, this long after the attempt began.
   case responded(after: Duration)
-  /// An exchange failed; a sentence says how.
+  /// An exchange failed. The error describes how.
   case exchangeFailed(UpstreamError)
-  /// The upstream answered 5xx.
+  /// The upstream responded with 5xx, or with a 206 or 304 that the request does not allow.
   case upstreamStatus(Int)
-  /// The upstream answered 429: the team's quota is used up for the moment.
+  /// The upstream responded with 429: the quota of the team is used up for the moment.
   ///
-  /// - Parameter rate: The estimated rate that the quota allows, in requests a second.
+  /// - Parameter rate: The estimated rate that the quota allows, in requests per second.
   case limited(rate: Double)
-  /// The upstream has failed repeatedly, and is asked only now and then.
+  /// The circuit opened because the upstream failed repeatedly, or a probe failed. Only probes reach the upstream now.
   case circuitOpened
-  /// The upstream is back.
+  /// The circuit closed: the upstream works again.
   case circuitClosed
 }
 
-/// How the proxy is at a moment.
+/// The state of the proxy at one moment.
 public struct CatalogStatus: Sendable {
-  /// Apple refuses our developer token.
+  /// Whether Apple refuses the developer token.
   public let isTokenRejected: Bool
-  /// The upstream has failed repeatedly and is not asked for now.
+  /// Whether the circuit is open, because the upstream failed repeatedly.
   public let isCircuitOpen: Bool
-  /// How many requests may be at the upstream at once.
+  /// The maximum number of requests in flight at the upstream.
   public let limit: Int
-  /// How many are.
+  /// The number of requests in flight at the upstream.
   public let inFlight: Int
-  /// How many wait for their turn.
+  /// The number of requests that wait for a turn.
   public let waiting: Int
-  /// Seconds by which the upstream's clock is ahead, as little as its latest responses allow.
+  /// The seconds by which the upstream's clock is ahead: the smallest skew that its latest responses allow.
   public let clockSkew: Int
-  /// The requests a second that Apple's quota allows, estimated from 429s; nil before the first one.
+  /// The rate that Apple's quota allows, in requests per second, estimated from 429s. Nil before the first 429.
   public let rate: Double?
-  /// Whether nothing is sent for a moment, after a 429.
+  /// Whether the server sends nothing for a moment after a 429.
   public let isPaused: Bool
-  /// 429s of the last minute.
+  /// The number of 429s in the last minute.
   public let recentRefusals: Int
-  /// Sums since the start.
+  /// The counts since the start.
   public let counts: CatalogCounts
-  /// The same for each client that has sent anything, by its id in the settings.
+  /// The counts since the start for each client that has sent a request, by its id in the settings.
   public let clients: [String: ClientCounts]
-  /// What the cache holds.
+  /// The state of the cache.
   public let cache: CacheStatistics
 
-  /// The part of the limit that is in use, from 0 to 1; a limit that has just fallen may be exceeded.
+  /// The part of the limit that is in use, from 0 to 1. It is 1 also while a limit that has just fallen is exceeded.
   public var saturation: Double { limit > 0 ? min(Double(inFlight) / Double(limit), 1) : 1 }
 }
 
-/// What has happened since the start.
+/// Counts of events since the start.
 public struct CatalogCounts: Sendable, Equatable {
-  /// Requests sent to the upstream, retries among them.
+  /// Requests sent to the upstream, including retries.
   public var attempts = 0
-  /// Attempts behind the first one of a request.
+  /// Attempts after the first attempt of a request.
   public var retries = 0
-  /// 401 to a developer token.
+  /// Responses with 401 to a developer token.
   public var tokenRejections = 0
   /// Developer tokens minted for the upstream.
   public var tokensMinted = 0
-  /// 429.
+  /// Responses with 429.
   public var limited = 0
-  /// 5xx, and exchanges that failed.
+  /// Responses with 5xx, or with a 206 or 304 that the request does not allow, and failed exchanges.
   public var failures = 0
   /// Responses from the cache, fresh or stale.
   public var hits = 0
-  /// Cacheable requests that the cache could not answer.
+  /// Cacheable requests for which the cache had no response.
   public var misses = 0
-  /// Requests that shared another's response.
+  /// Requests that shared the response to another request.
   public var collapsed = 0
   /// Stale responses in place of a failure.
   public var staleOnError = 0
@@ -89,15 +89,15 @@ public struct CatalogCounts: Sendable, Equatable {
   public var staleWhileWaiting = 0
 }
 
-/// What a client has cost the team since the start.
+/// The part of the team's quota that one client has used since the start.
 public struct ClientCounts: Sendable, Equatable {
-  /// Its requests that were sent to the upstream, retries among them.
+  /// Requests of the client that were sent to the upstream, including retries.
   public var attempts = 0
-  /// 429 to those.
+  /// Responses with 429 to these requests.
   public var limited = 0
 }
 
-/// 429s of the last minute, to ten seconds.
+/// A counter of the 429s in the last minute, with a resolution of ten seconds.
 struct RecentRefusals: Sendable {
   private static let slots = 6
   private var counts = [Int](repeating: 0, count: slots)

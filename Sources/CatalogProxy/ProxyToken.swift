@@ -3,57 +3,56 @@ import HTTPTypes
 import Locks
 import UpstreamAdmission
 
-/// A developer token for the upstream. It bears no origin, and no caller ever sees it.
+/// A developer token for the upstream. It has no origin claim, and the server never sends it to a caller.
 public struct ProxyToken: Sendable {
-  /// In compact form.
+  /// The token in compact form.
   public let text: String
-  /// The field that it is sent in, made once for all requests.
+  /// The `Authorization` field with the token, created once for all requests.
   let credential: HTTPField
-  /// When to make another one, in seconds since the epoch.
+  /// The time after which the server mints another token, in seconds since the epoch.
   public let refreshAt: Int
-  /// Which one it is, for the 401 that may come.
+  /// The version of the token, which a later 401 refers to.
   var version: TokenVersion?
-  /// When it was made.
+  /// The time at which the token was minted.
   var madeAt: CacheTime?
 
-  /// A token that is good until well after `refreshAt`.
+  /// Creates a token that stays valid until well after `refreshAt`.
   public init(text: String, refreshAt: Int) {
     self.text = text
     credential = HeaderPolicy.credential(text)
     self.refreshAt = refreshAt
   }
 
-  /// The least step of the wall clock after which a token counts as made by another clock: 5 s. Whole seconds and the
-  /// rate that NTP may adjust (500 ppm) make up less between two tokens.
+  /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding to whole
+  /// seconds and the rate that NTP may adjust (500 ppm) cause less between two tokens.
   static let leastClockStep = 5
 
-  /// Whether the wall clock has been set since it was made: then its times are wrong, or were before.
+  /// Returns whether the wall clock was set after the token was minted, so that its times are or were wrong.
   func isFromAnotherClock(at now: CacheTime) -> Bool {
     madeAt.map { now.wallClockStep(since: $0).magnitude >= Self.leastClockStep } ?? false
   }
 }
 
-/// Makes developer tokens for the upstream.
+/// A source of developer tokens for the upstream.
 public protocol TokenSource: Sendable {
   /// Mints a token that no other caller has.
   ///
   /// - Parameter now: The time in seconds since the epoch.
-  /// - Throws: A sentence.
+  /// - Throws: An error whose description is a sentence for the log.
   func mint(now: Int) throws -> ProxyToken
 }
 
 extension CatalogGateway {
-  /// Returns the token to send. Mints one if there is no token, if the token is half used up, if a 401 requires a new
-  /// one, or if the wall clock was set since. Nil if minting fails.
+  /// Returns the token to send. Mints one if there is none, if the current one is half used up, if a 401 requires a new
+  /// one, or if the wall clock was set since. If minting fails, it returns the last token, or nil if there is none.
   ///
-  /// Only one event loop mints a token. The others wait for its signature, which takes less time than signing
-  /// themselves.
+  /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
   func currentToken() -> ProxyToken? {
     let now = clock.now
     return usableToken(now: now) ?? minting.withLock { _ in usableToken(now: now) ?? mintToken(now: now) }
   }
 
-  /// The token that is there, if it is the current one and less than half used up.
+  /// Returns the current token if it is less than half used up and the wall clock was not set since.
   private func usableToken(now: CacheTime) -> ProxyToken? {
     withState { state in
       guard let token = state.token, token.version == state.remint.current, now.wall < token.refreshAt,
@@ -63,11 +62,11 @@ extension CatalogGateway {
     }
   }
 
-  /// Makes the token that is missing. Under `minting`.
+  /// Mints the missing token. The caller holds `minting`.
   private func mintToken(now: CacheTime) -> ProxyToken? {
     while true {
       let (source, serial, version) = withState { state in
-        // Else a 401 has begun another version.
+        // Otherwise a 401 has already started another version.
         if state.token == nil || state.token?.version == state.remint.current {
           let isFromAnotherClock = state.token?.isFromAnotherClock(at: now) ?? false
           _ = state.remint.renewed(isUnjudged: state.hasNewKey || isFromAnotherClock)
@@ -87,45 +86,45 @@ extension CatalogGateway {
           return true
         }
         if isOfPresentKey { return made }
-        // Else the key has changed meanwhile.
+        // Otherwise the key has changed meanwhile.
       } catch {
         observer.noticed(.tokenFailed("\(error)"))
-        // One that is half used up is better than none.
+        // A token that is half used up is still better than no token.
         return withState { $0.token }
       }
     }
   }
 }
 
-/// How far the upstream's clock is ahead of this server's, as the `Date` of its responses shows.
+/// The time by which the upstream's clock is ahead of this server's, according to the `Date` of responses.
 ///
-/// A response bears a time between that of its request and that of its arrival, so each gives a lower and an upper bound,
-/// which latency makes wide but not wrong. The bounds of the last five to ten minutes are held against each other, and
-/// the value nearest to zero within them counts: latency alone never looks like a skew.
+/// The `Date` of a response lies between the times of its request and its arrival, so each response gives a lower and
+/// an upper bound. Latency widens the bounds but does not make them wrong. The value nearest to zero within the bounds
+/// of the last five to ten minutes is the result, so latency alone never looks like a skew.
 struct ClockSkew: Sendable {
   private struct Bounds: Sendable {
     var lower: Int
     var upper: Int
   }
 
-  /// The most that is reported either way, in seconds: a day.
+  /// The largest skew that is reported in either direction, in seconds: one day.
   static let largest = 86_400
-  /// How long bounds are collected before the older ones are forgotten: 5 min.
+  /// The length of a period of collected bounds: 5 min. Only the current and the previous period count.
   private static let slice = Duration.seconds(300)
-  /// Bounds that contradict each other by more than this show that a clock was set, in seconds. All are whole seconds.
+  /// The contradiction between bounds, in whole seconds, above which a clock must have been set.
   private static let tolerance = 2
 
   private var present: Bounds?
   private var previous: Bounds?
   private var began = Duration.zero
 
-  /// Takes in a response.
+  /// Adds the times of a response.
   ///
   /// - Parameters:
-  ///   - date: Its `Date`, in seconds since the epoch.
-  ///   - sentAt: When the request was sent, by this server's clock.
-  ///   - receivedAt: When the response came, by this server's clock.
-  ///   - now: The time on the clock that never jumps.
+  ///   - date: The value of `Date`, in seconds since the epoch.
+  ///   - sentAt: The time of the request by this server's clock, in seconds since the epoch.
+  ///   - receivedAt: The time of the response's arrival by this server's clock, in seconds since the epoch.
+  ///   - now: The time on the monotonic clock.
   mutating func note(date: Int, sentAt: Int, receivedAt: Int, now: Duration) {
     advance(to: now)
     let date = min(max(date, sentAt - Self.largest), receivedAt + Self.largest)
@@ -138,7 +137,7 @@ struct ClockSkew: Sendable {
     }
   }
 
-  /// Seconds; 0 if nothing is known.
+  /// Returns the skew in seconds, or 0 if nothing is known.
   mutating func seconds(now: Duration) -> Int {
     advance(to: now)
     guard let bounds = present.map({ Self.joint(previous, $0) }) ?? previous else { return 0 }

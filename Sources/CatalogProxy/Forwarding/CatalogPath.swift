@@ -1,27 +1,27 @@
 import Bytes
 public import HTTPTypes
 
-/// The path of a request under `/v1`, judged: all that it takes to say which permission the request needs.
+/// The validated path of a request under `/v1`. It suffices to find the permission that the request needs.
 ///
-/// Its cost is bounded by the longest path. The query and the fields cost more, and are for callers who have permission:
-/// they become a ``CatalogTarget``.
+/// The length of the path bounds its cost. The query and the fields cost more, so the server processes them only for
+/// callers with permission. Then the request becomes a ``CatalogTarget``.
 public struct CatalogPath: Sendable {
-  /// Whose resource it is.
+  /// The kind of the resource.
   public let kind: CatalogTarget.Kind
-  /// The template of the path, one of a fixed few: a label for logs and metrics.
+  /// The template of the path, one of a small fixed set: a label for logs and metrics.
   public let route: StaticString
-  /// The storefront in the path, two lower-case letters; nil if the path has none.
+  /// The storefront in the path, two lower-case letters. Nil if the path has none.
   public let storefront: String?
-  /// What to send upstream: the same segments, without any escape.
+  /// The path to send upstream: the same segments without escapes.
   let bytes: [UInt8]
   let allowsMe: Bool
 
-  /// Judges a path.
+  /// Validates a path.
   ///
   /// - Parameters:
-  ///   - path: As it was received, escapes and all.
-  ///   - allowsMe: Whether `/v1/me` is forwarded.
-  /// - Throws: What is wrong with it.
+  ///   - path: The path as received, with its escapes.
+  ///   - allowsMe: Whether the proxy forwards `/v1/me`.
+  /// - Throws: The defect of the path.
   public init(_ path: Span<UInt8>, allowsMe: Bool, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
     let segments = try PathSegments(path, limits: limits)
     let route = try CatalogRoute(segments, allowsMe: allowsMe)
@@ -29,21 +29,21 @@ public struct CatalogPath: Sendable {
     (bytes, self.allowsMe) = (segments.path, allowsMe)
   }
 
-  /// Whether a method may be used on it: `GET` and `HEAD`; below `/v1/me`, what Apple documents there, too.
+  /// Returns whether a method is allowed: `GET` and `HEAD`, and below `/v1/me` the methods that Apple documents.
   public func allows(_ method: HTTPRequest.Method) -> Bool { kind.allows(method) }
 
-  /// The value of `Allow` (RFC 9110 §10.2.1); `OPTIONS` is the server's own.
+  /// The value of `Allow` (RFC 9110 §10.2.1). The server itself handles `OPTIONS`.
   public var allow: StaticString { kind.allow }
 }
 
-/// Which of Apple's resources a path leads to.
+/// The resource at Apple that a path names.
 struct CatalogRoute {
   let kind: CatalogTarget.Kind
-  /// The template, one of a fixed few: a label for logs and metrics.
+  /// The template of the path, one of a small fixed set: a label for logs and metrics.
   let template: StaticString
   let storefront: String?
 
-  /// Throws if the proxy does not forward the path.
+  /// Finds the resource. Throws a refusal if the proxy does not forward the path.
   init(_ segments: PathSegments, allowsMe: Bool) throws(TargetRefusal) {
     guard segments.has("v1", at: 0) else { throw .unknownPath }
     if segments.has("catalog", at: 1) {
@@ -108,18 +108,18 @@ struct CatalogRoute {
   }
 }
 
-/// A path whose every segment has been judged, in its canonical form: no escape is left in it.
+/// A validated path in its canonical form, without escapes.
 ///
-/// A segment may hold unreserved characters only (RFC 3986 §2.3), of which all of Apple's identifiers are made. They are
-/// the ones that mean the same plain and percent-encoded, so undoing their escapes changes nothing, and what is sent
-/// offers no second reading: there is no escape to decode once more, no separator to discover, no parameter to drop.
+/// A segment may contain only unreserved characters (RFC 3986 §2.3). All of Apple's identifiers consist of them. These
+/// characters mean the same plain and percent-encoded, so decoding changes nothing. No recipient can parse the result
+/// in a second way: it has no escape to decode again, no hidden separator, and no parameter to drop.
 struct PathSegments {
-  /// The canonical path: a slash in front of each segment.
+  /// The canonical path, with a slash before each segment.
   private(set) var path: [UInt8] = []
   private var ranges: [Range<Int>] = []
   private let limits: TargetLimits
 
-  /// Judges a path as it was received. Throws what is wrong with it.
+  /// Validates a path as received, and throws its defect.
   init(_ raw: Span<UInt8>, limits: TargetLimits) throws(TargetRefusal) {
     self.limits = limits
     guard raw.count <= limits.path else { throw .pathTooLong }
@@ -143,15 +143,15 @@ struct PathSegments {
     try endSegment(from: start)
   }
 
-  /// How many there are.
+  /// The number of segments.
   var count: Int { ranges.count }
 
-  /// Whether the segment at `index` exists and is `name`, byte for byte.
+  /// Returns whether the segment at `index` exists and equals `name` byte for byte.
   func has(_ name: StaticString, at index: Int) -> Bool {
     index < ranges.count && path.span.equals(ranges[index], name)
   }
 
-  /// The segment at `index` if it is a storefront: two lower-case ASCII letters, as Apple writes them.
+  /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws if it is none.
   func storefront(at index: Int) throws(TargetRefusal) -> String {
     guard index < ranges.count else { throw .unknownPath }
     let code = path[ranges[index]]
@@ -161,7 +161,7 @@ struct PathSegments {
     return String(decoding: code, as: UTF8.self)
   }
 
-  /// The character at `index`, its escape undone; moves behind it.
+  /// Returns the decoded character at `index`, and moves `index` past it.
   private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetRefusal) -> UInt8 {
     let byte = raw[index]
     guard byte == UInt8(ascii: "%") else {
@@ -196,7 +196,7 @@ struct PathSegments {
     guard !segment.isEmpty else { throw .emptySegment }
     guard segment.count <= limits.segment else { throw .segmentTooLong }
     guard ranges.count < limits.segments else { throw .tooManySegments }
-    // Not only `.` and `..` (RFC 3986 §3.3): some systems take longer runs for the latter.
+    // Not only `.` and `..` (RFC 3986 §3.3): some systems treat longer runs like `..`.
     guard !segment.allSatisfy({ $0 == UInt8(ascii: ".") }) else { throw .dotSegment }
     ranges.append(start..<path.count)
   }

@@ -2,45 +2,45 @@ import Bytes
 public import HTTPMessages
 public import HTTPTypes
 
-/// What a request under `/v1` asks Apple for: its target, judged once, before anything of it leaves.
+/// The target of a request under `/v1`, validated once, before the proxy forwards any part of it.
 ///
-/// The path is taken apart segment by segment with its escapes undone, and what was judged is what is sent: the same
-/// segments, without any escape. The query is sent byte for byte.
+/// The path is split into segments, which are decoded. The proxy sends exactly what it has validated: the same segments
+/// without escapes. It sends the query byte for byte.
 public struct CatalogTarget: Sendable, Equatable {
-  /// Whose resource it is.
+  /// The kind of the resource.
   public let kind: Kind
-  /// The template of the path, one of a fixed few: a label for logs and metrics.
+  /// The template of the path, one of a small fixed set: a label for logs and metrics.
   public let route: StaticString
-  /// The storefront in the path, two lower-case letters; nil if the path has none.
+  /// The storefront in the path, two lower-case letters. Nil if the path has none.
   public let storefront: String?
-  /// What to send upstream, in origin form (RFC 9112 §3.2.1).
+  /// The target to send upstream, in origin form (RFC 9112 §3.2.1).
   public let bytes: [UInt8]
-  /// What a cache may take for the same target: the path, and the query in an order and a spelling that do not matter to
-  /// Apple. Different in every doubt.
+  /// The key for the cache: the path, and the query in a normal form, whose order and spelling do not matter to Apple.
+  /// Targets that may differ in meaning have different keys.
   public let cacheKey: [UInt8]
   /// Whether the response depends on a user: everything under `/v1/me`, and requests with `relate=library` or
   /// `filter[identity]=personal`. Only one caller may have such a response: the proxy never stores or shares it.
   public let wantsUserToken: Bool
-  /// Whether the caller's music user token goes along, which is so for what wants it if `/v1/me` is forwarded at all.
+  /// Whether the proxy forwards the caller's music user token: if the response depends on it and `/v1/me` is enabled.
   public let forwardsUserToken: Bool
 
-  /// Judges a request target.
+  /// Validates a request target.
   ///
   /// - Parameters:
-  ///   - path: As it was received, escapes and all.
+  ///   - path: The path as received, with its escapes.
   ///   - query: The query as received, without its question mark; nil if the target has no query.
-  ///   - allowsMe: Whether `/v1/me` is forwarded.
-  /// - Throws: What is wrong with it.
+  ///   - allowsMe: Whether the proxy forwards `/v1/me`.
+  /// - Throws: The defect of the target.
   public init(
     path: Span<UInt8>, query: Span<UInt8>?, allowsMe: Bool, limits: TargetLimits = TargetLimits()
   ) throws(TargetRefusal) {
     try self.init(CatalogPath(path, allowsMe: allowsMe, limits: limits), query: query, limits: limits)
   }
 
-  /// Judges the query behind a path that has been judged.
+  /// Validates the query of a validated path.
   ///
   /// - Parameter query: The query as received, without its question mark; nil if the target has no query.
-  /// - Throws: What is wrong with it.
+  /// - Throws: The defect of the query.
   public init(_ path: CatalogPath, query: Span<UInt8>?, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
     kind = path.kind
     route = path.route
@@ -62,10 +62,10 @@ public struct CatalogTarget: Sendable, Equatable {
     forwardsUserToken = wantsUserToken && path.allowsMe
   }
 
-  /// ``bytes`` as text, for an `UpstreamRequest`.
+  /// The target as text, for an `UpstreamRequest`.
   public var target: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// Whether its response may be stored, and given to others who ask the same.
+  /// Whether the cache may store the response, and serve it to other callers with the same request.
   public var isStorable: Bool {
     switch kind {
     case .catalog, .storefronts, .language: !wantsUserToken
@@ -73,33 +73,33 @@ public struct CatalogTarget: Sendable, Equatable {
     }
   }
 
-  /// Whether a method may be used on it: `GET` and `HEAD`; below `/v1/me`, what Apple documents there, too.
+  /// Returns whether a method is allowed: `GET` and `HEAD`, and below `/v1/me` the methods that Apple documents.
   public func allows(_ method: HTTPRequest.Method) -> Bool { kind.allows(method) }
 
-  /// The value of `Allow` (RFC 9110 §10.2.1); `OPTIONS` is the server's own.
+  /// The value of `Allow` (RFC 9110 §10.2.1). The server itself handles `OPTIONS`.
   public var allow: StaticString { kind.allow }
 
-  /// Whether two targets are the same.
+  /// Returns whether two targets are the same.
   public static func == (left: CatalogTarget, right: CatalogTarget) -> Bool {
     left.bytes == right.bytes && left.forwardsUserToken == right.forwardsUserToken
   }
 }
 
 extension CatalogTarget {
-  /// Whose resource a target is.
+  /// The kind of a resource.
   public enum Kind: Sendable, Equatable {
-    /// `/v1/catalog/{storefront}` and what is below.
+    /// `/v1/catalog/{storefront}` and everything below.
     case catalog
-    /// `/v1/storefronts` and what is below.
+    /// `/v1/storefronts` and everything below.
     case storefronts
     /// `/v1/language/{storefront}/tag`.
     case language
     /// `/v1/test`, which only checks the developer token.
     case test
-    /// Below `/v1/me`.
+    /// Everything below `/v1/me`.
     case me
 
-    /// Whether a method may be used on it: `GET` and `HEAD`; below `/v1/me`, what Apple documents there, too.
+    /// Returns whether a method is allowed: `GET` and `HEAD`, and below `/v1/me` the methods that Apple documents.
     func allows(_ method: HTTPRequest.Method) -> Bool {
       switch method {
       case .get, .head: true
@@ -108,7 +108,7 @@ extension CatalogTarget {
       }
     }
 
-    /// The value of `Allow` (RFC 9110 §10.2.1); `OPTIONS` is the server's own.
+    /// The value of `Allow` (RFC 9110 §10.2.1). The server itself handles `OPTIONS`.
     var allow: StaticString {
       self == .me ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : "GET, HEAD, OPTIONS"
     }
@@ -117,7 +117,7 @@ extension CatalogTarget {
 
 extension CatalogTarget {
   /// The paths that the proxy forwards, as Apple's documentation lists them. A name in braces stands for one segment.
-  /// The proxy also forwards what Apple has below these paths, as ``CatalogRoute`` decides.
+  /// The proxy also forwards paths below these, as ``CatalogRoute`` decides.
   public static let templates = [
     "/v1/catalog/{storefront}", "/v1/catalog/{storefront}/search", "/v1/catalog/{storefront}/search/hints",
     "/v1/catalog/{storefront}/search/suggestions", "/v1/catalog/{storefront}/charts",
@@ -126,36 +126,36 @@ extension CatalogTarget {
     "/v1/storefronts", "/v1/storefronts/{storefront}", "/v1/language/{storefront}/tag", "/v1/test",
   ]
 
-  /// Those of a user, where they are forwarded.
+  /// The paths of a user, which the proxy forwards if `/v1/me` is enabled.
   public static let userTemplates = [
     "/v1/me/library/{path}", "/v1/me/ratings/{path}", "/v1/me/recommendations/{path}", "/v1/me/recent/{path}",
     "/v1/me/history/{path}", "/v1/me/storefront", "/v1/me/{path}",
   ]
 }
 
-/// The bounds of a request target that goes upstream: name, default, unit and reason. The request line's own bound holds
-/// besides, 8 KiB by default.
+/// The bounds of a request target that goes upstream, each with default, unit and reason. The bound of the whole
+/// request line also applies, 8 KiB by default.
 public struct TargetLimits: Sendable, Equatable {
-  /// Longest path as it was received, in bytes: 2048. The longest that Apple documents has about a hundred.
+  /// The maximum length of a path as received, in bytes: 2048. The longest that Apple documents has about 100.
   public var path = 2048
 
-  /// Longest segment of a path, escapes undone, in bytes: 256. Apple's longest identifiers, of stations and library
-  /// items, stay below a hundred.
+  /// The maximum length of a decoded path segment, in bytes: 256. Apple's longest identifiers, those of stations and
+  /// library items, are shorter than 100.
   public var segment = 256
 
-  /// Most segments of a path: 16. Apple's deepest paths have eight.
+  /// The maximum number of path segments: 16. Apple's deepest paths have eight.
   public var segments = 16
 
-  /// Most parameters of a query: 128. Each is sorted for the cache key; lists such as `ids` are one parameter.
+  /// The maximum number of query parameters: 128. The cache key sorts them. A list such as `ids` is one parameter.
   public var parameters = 128
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }
 
-/// Why a request target does not go upstream.
+/// The reason why a request target does not go upstream.
 public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
-  // What two parsers could read in two ways.
+  // Targets that two parsers could read in two ways.
   case notAbsolute
   case controlByte
   case malformedEscape
@@ -172,13 +172,13 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
   case queryByte
   case queryNotUTF8
 
-  // What is too much.
+  // Targets that exceed a limit.
   case pathTooLong
   case segmentTooLong
   case tooManySegments
   case tooManyParameters
 
-  // What is not there.
+  // Targets that do not exist or are disabled.
   case unknownPath
   case storefront
   case meDisabled

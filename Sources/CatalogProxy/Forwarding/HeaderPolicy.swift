@@ -3,7 +3,7 @@ import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
 
-/// Which header fields pass through the proxy: an allow-list in each direction.
+/// The policy for header fields that pass through the proxy: an allow-list in each direction.
 ///
 /// **To Apple** the proxy sends its own fields. It sends none of the caller's fields if the cache may answer the
 /// request or share the response: a field that is not part of the key must not change the response. The parameter `l`
@@ -15,24 +15,24 @@ public import HTTPTypes
 /// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
 /// Apple's support. It does not send `Cache-Control`, `Age`, `Expires`, `Date` and `Vary`: the server writes its own.
 public struct HeaderPolicy: Sendable {
-  /// The longest `Music-User-Token`, in bytes: 4 KiB. Those that have been seen are shorter than 400.
+  /// The maximum length of `Music-User-Token` in bytes: 4 KiB. The known tokens are shorter than 400.
   public static let longestUserToken = 4096
 
-  /// The longest of the other values that go along, in bytes: 1 KiB.
+  /// The maximum length of the other forwarded values in bytes: 1 KiB.
   public static let longestValue = 1024
 
   let origin: UpstreamOrigin
-  /// The name in `Via` and `User-Agent`.
+  /// The name of the product in `Via` and `User-Agent`.
   let product: String
-  /// What goes to Apple with every request, from those who take gzip and from those who do not: made once.
+  /// The fields of every request to Apple, for callers with and without support for gzip. Created once.
   private let gzipFields: HTTPFields
   private let identityFields: HTTPFields
 
-  /// A policy.
+  /// Creates a policy.
   ///
   /// - Parameters:
   ///   - upstream: Scheme and authority of the upstream, such as `https://api.music.apple.com`.
-  ///   - product: A token (RFC 9110 §5.6.2), the name in `Via` and `User-Agent`.
+  ///   - product: A token (RFC 9110 §5.6.2): the name in `Via` and `User-Agent`.
   public init(upstream: String, product: String = "musickit-token-server") {
     origin = UpstreamOrigin(upstream)
     self.product = product
@@ -40,14 +40,14 @@ public struct HeaderPolicy: Sendable {
     identityFields = Self.ownFields(accepting: "identity", product)
   }
 
-  /// The end-to-end fields to send upstream, still without the credential.
+  /// Returns the end-to-end fields to send upstream, without the credential.
   ///
   /// - Parameters:
-  ///   - target: What is asked for.
+  ///   - target: The target of the request.
   ///   - caller: The caller's fields.
-  ///   - hasContent: Whether content goes along.
-  ///   - acceptsGzip: Whether a compressed response is of use.
-  /// - Throws: What in the caller's fields keeps the request from going upstream.
+  ///   - hasContent: Whether the request has content.
+  ///   - acceptsGzip: Whether the response may be compressed.
+  /// - Throws: A refusal if the caller's fields do not allow the request to be forwarded.
   public func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true
   ) throws(FieldRefusal) -> HTTPFields {
@@ -66,26 +66,26 @@ public struct HeaderPolicy: Sendable {
   private static func ownFields(accepting coding: String, _ product: String) -> HTTPFields {
     [
       .accept: "application/json", .acceptEncoding: coding, .userAgent: product,
-      // RFC 9110 §7.6.3: a gateway tells the inbound server about itself; the version is the same for all callers.
+      // RFC 9110 §7.6.3: a gateway identifies itself to the upstream. The version is the same for all callers.
       .via: "1.1 \(product)",
     ]
   }
 
-  /// The credential that a developer token, in compact form, makes.
+  /// Returns the field with the credential for a developer token in compact form.
   static func credential(_ developerToken: String) -> HTTPField {
     var credential = HTTPField(name: .authorization, value: "Bearer \(developerToken)")
-    // RFC 7541 §7.1.3: it must not be guessed at through a compression table.
+    // RFC 7541 §7.1.3: a compression table must not help an attacker to guess it.
     credential.indexingStrategy = .disallow
     return credential
   }
 
-  /// Adds the credential: the last step before a request is sent.
+  /// Sets the credential, as the last step before the request is sent.
   static func authorize(_ fields: inout HTTPFields, with credential: HTTPField) {
     guard fields.contains(.authorization) else { return fields.append(credential) }
     fields[fields: .authorization] = [credential]
   }
 
-  /// What describes the content. A part of a representation must not be taken for the whole (RFC 9110 §14.5).
+  /// Copies the fields that describe the content. Throws for a part of a representation (RFC 9110 §14.5).
   private func copyContentFields(
     _ copier: FieldCopier<some RequestFields>, to fields: inout HTTPFields
   ) throws(FieldRefusal) {
@@ -93,7 +93,7 @@ public struct HeaderPolicy: Sendable {
     for name in Self.contentFields { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
   }
 
-  /// Left out, they would turn a conditional change into an unconditional one (RFC 9110 §13.1).
+  /// The preconditions. Without them, a conditional change would become an unconditional one (RFC 9110 §13.1).
   private static let preconditions: [StaticString] = [
     "if-match", "if-none-match", "if-modified-since", "if-unmodified-since",
   ]
@@ -102,11 +102,11 @@ public struct HeaderPolicy: Sendable {
 }
 
 extension HeaderPolicy {
-  /// The fields of an upstream's response that the caller gets, and `Via`.
+  /// Returns the fields of an upstream response that the caller gets, and `Via`.
   ///
   /// - Parameters:
-  ///   - upstream: End-to-end fields as they were received.
-  ///   - version: The version of HTTP that the upstream answered in, as `Via` has it: `2`, or `1.1`.
+  ///   - upstream: The end-to-end fields as received.
+  ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
   public func responseFields(_ upstream: HTTPFields, version: StaticString = "2") -> HTTPFields {
     let options = upstream[.connection].map { ConnectionOptions($0.utf8) }
     var fields = HTTPFields()
@@ -116,7 +116,7 @@ extension HeaderPolicy {
       guard Self.passes(name), options?.names(name) != true else { continue }
       fields.append(field)
     }
-    // A URI is visible ASCII (RFC 3986 §2). What is not, two readers take apart in two ways.
+    // A URI consists of visible ASCII (RFC 3986 §2). Two recipients could parse other characters in two ways.
     if let location = fields[.location] {
       let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
       fields[.location] = isURI ? origin.localized(location) : nil
@@ -125,11 +125,12 @@ extension HeaderPolicy {
     return fields
   }
 
-  /// Names in lower case. Not among them, for example: `Set-Cookie` and `Access-Control-*`, which would speak for this
-  /// origin; `Strict-Transport-Security`, `Alt-Svc` and `Server`, which speak of Apple's hosts; `Link`, which makes
-  /// browsers fetch; `Accept-Ranges`, because no range is forwarded.
+  /// Returns whether a field of this lower-case name passes to the caller. Examples of names that do not pass:
+  /// `Set-Cookie` and `Access-Control-*`, which would apply to this origin; `Strict-Transport-Security`, `Alt-Svc` and
+  /// `Server`, which describe Apple's hosts; `Link`, which makes browsers fetch; `Accept-Ranges`, because the proxy
+  /// forwards no range.
   ///
-  /// By their length first, which tells most others apart without a look at them.
+  /// The length comes first, because it excludes most other names without a comparison.
   private static func passes(_ name: String) -> Bool {
     switch name.utf8.count {
     case 3: name == "via"
@@ -140,7 +141,7 @@ extension HeaderPolicy {
     case 12: name == "content-type"
     case 13: name == "last-modified"
     case 16: name == "content-encoding" || name == "content-language" || name == "www-authenticate"
-    // What Apple's support asks for.
+    // Fields that Apple's support needs.
     case 20: name == "x-apple-request-uuid"
     case 30: name == "x-apple-jingle-correlation-key"
     default: false
@@ -148,7 +149,7 @@ extension HeaderPolicy {
   }
 }
 
-/// Copies fields of a caller's request by name, unless its `Connection` claims them for this hop.
+/// A copier of fields by name from a caller's request, except for fields that the request's `Connection` names.
 struct FieldCopier<Fields: RequestFields> {
   private let caller: Fields
   private let connection: RequestFieldValue
@@ -164,15 +165,15 @@ struct FieldCopier<Fields: RequestFields> {
     }
   }
 
-  /// Whether there is no field of that name.
+  /// Returns whether the request has no field with this name.
   func isAbsent(_ name: StaticString) -> Bool {
     caller.value(of: name) == .absent
   }
 
-  /// Copies the field of that name, in lower case, if there is one.
+  /// Copies the field with this lower-case name, if the request has one.
   ///
-  /// - Parameter isSecret: Whether it is one word, and nothing that HPACK may keep (RFC 7541 §7.1.3).
-  /// - Throws: If there are several, or the value is malformed.
+  /// - Parameter isSecret: Whether the value must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
+  /// - Throws: A refusal if there are several such fields, or the value is malformed.
   func copy(
     _ name: StaticString, upTo limit: Int, isSecret: Bool = false, to fields: inout HTTPFields
   ) throws(FieldRefusal) {
@@ -180,7 +181,7 @@ struct FieldCopier<Fields: RequestFields> {
     case .absent: return
     case .repeated: throw .repeated(name)
     case .single(let value):
-      // What several Connection fields name cannot be asked for; to guess could send on what was for this hop.
+      // The options of several Connection fields are not available. A guess could forward a field meant for this hop.
       guard connection != .repeated else { throw .repeated("connection") }
       guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
       let lowest: UInt8 = isSecret ? 0x21 : 0x20
@@ -195,19 +196,19 @@ struct FieldCopier<Fields: RequestFields> {
   }
 }
 
-/// Why the header fields of a request keep it from going upstream.
+/// The reason why the header fields of a request do not allow it to be forwarded.
 public enum FieldRefusal: Error, Sendable, Equatable {
-  /// A field that may occur only once occurs several times. Which one counts is not for two servers to guess.
+  /// A field that may occur only once occurs several times. Two servers could choose different ones.
   case repeated(StaticString)
-  /// A value is empty, too long, or holds something other than visible ASCII.
+  /// A value is empty, too long, or contains something other than visible ASCII.
   case malformed(StaticString)
-  /// A field that would change what the request does, and is not forwarded.
+  /// The proxy does not forward this field, which would change the effect of the request.
   case unsupported(StaticString)
 
   /// The response to the caller.
   public var response: ErrorResponse { ErrorResponse(.malformedRequest, detail) }
 
-  /// The `detail` of the error object: one sentence for the caller, without the value.
+  /// The `detail` of the error object: one sentence for the caller, which does not contain the field's value.
   public var detail: String {
     switch self {
     case .repeated(let name): "The field \(name) occurs several times."
@@ -216,45 +217,44 @@ public enum FieldRefusal: Error, Sendable, Equatable {
     }
   }
 
-  /// Whether two refusals are the same.
+  /// Returns whether two refusals are the same.
   public static func == (left: FieldRefusal, right: FieldRefusal) -> Bool {
     left.detail == right.detail
   }
 }
 
-/// Looks up the header fields of a caller's request by name. A field that the proxy does not look up cannot go
-/// upstream.
+/// The header fields of a caller's request, by name. A field that the proxy does not look up cannot reach the upstream.
 public protocol RequestFields {
-  /// What the field lines of one name say.
+  /// Returns the value of the field with this name.
   ///
-  /// - Parameter lowercaseName: The name in lower case.
+  /// - Parameter lowercaseName: The field name in lower case.
   func value(of lowercaseName: StaticString) -> RequestFieldValue
 }
 
-/// What the field lines of one name say.
+/// The value of a field in a request.
 public enum RequestFieldValue: Sendable, Equatable {
   /// The request does not have the field.
   case absent
-  /// The request has one such field; the value comes without the white space around it.
+  /// The request has one such field. The value has no leading or trailing white space.
   case single(ArraySlice<UInt8>)
   /// The request has several such fields.
   case repeated
 }
 
-/// The names in a `Connection` field: what it names is meant for the next hop alone, and goes no further
-/// (RFC 9110 §7.6.1). Read in place each time, since few fields are asked for, and the value may be all commas.
+/// The names in a `Connection` field. They name fields for the next hop only, which the proxy must not forward (RFC
+/// 9110 §7.6.1). Each lookup scans the value in place, because lookups are few and the value may be all commas.
 struct ConnectionOptions {
   private let value: [UInt8]
 
-  /// From a field value; empty for none.
+  /// Creates the options from a field value. An empty value has no options.
   init(_ value: some Sequence<UInt8>) {
     self.value = Array(value)
   }
 
-  /// Its length in bytes.
+  /// The length of the value in bytes.
   var count: Int { value.count }
 
-  /// Whether the field of that name, in lower case, is meant for this hop.
+  /// Returns whether `Connection` names the field with this lower-case name.
   func names(_ lowercaseName: String) -> Bool {
     let bytes = value.span
     var scanner = FieldScanner()

@@ -1,17 +1,17 @@
 import Bytes
 
-/// A query that has been judged: what of it matters to a cache, and whether it asks about a user.
+/// The parameters of a validated query: the key for the cache, and whether the response depends on a user.
 ///
-/// The query itself is sent as it came. Its normal form is a key only: equal for two queries that cannot but mean the
-/// same to Apple, and different in every doubt, because a key that is too coarse hands one caller the response to
-/// another's question.
+/// The proxy forwards the query as received. The normal form is only a key. It is equal only for queries that certainly
+/// mean the same to Apple, and different in case of doubt: a key that is too coarse would give a caller the response to
+/// another request.
 struct QueryParameters {
-  /// The parameters in their normal form, joined by `&`.
+  /// The parameters in normal form, joined by `&`.
   let normalForm: [UInt8]
-  /// Whether `relate=library` or `filter[identity]=personal` is among them.
+  /// Whether the query contains `relate=library` or `filter[identity]=personal`.
   private(set) var asksAboutUser = false
 
-  /// Judges a query as it was received, without its question mark. Throws what is wrong with it.
+  /// Validates a query as received, without its question mark, and throws its defect.
   init(_ raw: Span<UInt8>, limits: TargetLimits) throws(TargetRefusal) {
     var buffer: [UInt8] = []
     buffer.reserveCapacity(raw.count + 16)
@@ -28,10 +28,10 @@ struct QueryParameters {
     normalForm = Self.joined(parameters, buffer)
   }
 
-  /// Sorts by name, where the order cannot matter: Apple's parameters have names, and no parameter depends on an
-  /// earlier one. Parameters with the same name keep their order. The order also stays if the query contains a
-  /// semicolon, which once separated parameters, or a name with other characters than unreserved ones and brackets,
-  /// because Apple has no such name.
+  /// Joins the parameters, sorted by name. The order does not matter to Apple: no parameter depends on an earlier one.
+  /// Parameters with the same name keep their order. The function does not sort a query with a semicolon, which was
+  /// once a separator, or with characters in a name other than unreserved ones and brackets, because Apple has no such
+  /// name.
   private static func joined(_ parameters: [Parameter], _ buffer: [UInt8]) -> [UInt8] {
     guard parameters.count > 1, parameters.allSatisfy(\.hasPlainName), !buffer.contains(UInt8(ascii: ";")) else {
       return buffer
@@ -49,7 +49,7 @@ struct QueryParameters {
     return output
   }
 
-  /// Whether the bytes are UTF-8 when their escapes are undone.
+  /// Returns whether the decoded query is UTF-8.
   private static func isUTF8(_ raw: Span<UInt8>) -> Bool {
     var decoded: [UInt8] = []
     decoded.reserveCapacity(raw.count)
@@ -63,19 +63,20 @@ struct QueryParameters {
   }
 }
 
-/// One `name=value` of a query, as ranges of a buffer that holds it in its normal form.
+/// One `name=value` of a query, as ranges of a buffer with the normal form.
 private struct Parameter {
   let whole: Range<Int>
   let name: Range<Int>
   let value: Range<Int>
-  /// Whether the name is of unreserved characters and brackets, and not empty.
+  /// Whether the name is not empty and consists of unreserved characters and brackets.
   let hasPlainName: Bool
 
-  /// Appends the parameter that begins at `start` to `buffer`, behind an `&` if it is not the first. Moves `start` behind
-  /// the parameter and its `&`.
+  /// Appends the parameter at `start` to `buffer`, after an `&` if it is not the first. Moves `start` past the
+  /// parameter and its `&`.
   ///
-  /// Normal are (RFC 3986 §6.2.2) unreserved characters plain, other escapes in capitals, and escapes for what no URI may
-  /// hold plain. Everything else stays: `,` is not `%2C` there, nor `+` the same as `%20`.
+  /// The normal form (RFC 3986 §6.2.2) has plain unreserved characters, other escapes in capitals, and escapes for
+  /// characters that a URI cannot contain. All else stays: `,` is not the same as `%2C` there, nor `+` the same as
+  /// `%20`.
   init(
     at start: inout Int, in raw: Span<UInt8>, to buffer: inout [UInt8], _ isBeyondASCII: inout Bool
   ) throws(TargetRefusal) {
@@ -102,7 +103,7 @@ private struct Parameter {
     hasPlainName = isPlain && !name.isEmpty
   }
 
-  /// The character at `index`, judged; moves behind it.
+  /// Returns the validated character at `index`, and moves `index` past it.
   private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetRefusal) -> QueryCharacter {
     let byte = raw[index]
     if byte == UInt8(ascii: "%") {
@@ -118,7 +119,7 @@ private struct Parameter {
     return QueryCharacter(byte: byte, isEscaped: byte.isOutsideOfURI)
   }
 
-  /// Whether Apple would need to know the user to answer. In the normal form, the names have one spelling only.
+  /// Returns whether the response depends on the user. In the normal form, the names have only one spelling.
   func asksAboutUser(_ buffer: [UInt8]) -> Bool {
     guard name.count >= 6 else { return false }
     let name = buffer[name]
@@ -129,18 +130,18 @@ private struct Parameter {
     return lists("library", in: buffer)
   }
 
-  /// Whether the value, a list separated by commas, has this element, spaces aside. Read in place: a value may be nothing
-  /// but commas.
+  /// Returns whether the value, a list separated by commas, contains this element, ignoring spaces. It reads the value
+  /// in place, because a value may consist of commas only.
   private func lists(_ element: StaticString, in buffer: [UInt8]) -> Bool {
     let length = element.utf8CodeUnitCount
-    /// How much of `element` the present one begins with; nil if it is another.
+    /// The number of bytes of `element` that the current list element has matched; nil if it is different.
     var matched: Int? = 0
     var index = value.lowerBound
     while index < value.upperBound {
       var byte = buffer[index]
       index += 1
       if byte == UInt8(ascii: "%"), index + 1 < value.upperBound, buffer[index] == UInt8(ascii: "2") {
-        // In the normal form these two escapes have one spelling.
+        // In the normal form, these two escapes have only one spelling.
         if buffer[index + 1] == UInt8(ascii: "C") { (byte, index) = (UInt8(ascii: ","), index + 2) }
         if buffer[index + 1] == UInt8(ascii: "0") { (byte, index) = (UInt8(ascii: "+"), index + 2) }
       }
@@ -162,7 +163,7 @@ private struct Parameter {
   }
 }
 
-/// A character of a query and how the normal form writes it.
+/// A character of a query, and its spelling in the normal form.
 private struct QueryCharacter {
   let byte: UInt8
   let isEscaped: Bool
@@ -183,8 +184,8 @@ extension [UInt8] {
 
 /// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
-  /// What may stand in a query as it is: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``, which browsers
-  /// send unencoded there (WHATWG URL, query percent-encode set). The percent sign is judged apart.
+  /// Whether a query may contain the byte as it is: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``,
+  /// which browsers send unencoded (WHATWG URL, query percent-encode set). The caller handles the percent sign.
   var isAllowedInQuery: Bool {
     switch self {
     case UInt8(ascii: "\""), UInt8(ascii: "#"), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "%"): false
@@ -192,7 +193,7 @@ extension UInt8 {
     }
   }
 
-  /// One of ``[ ] \ ^ ` { | }``: no URI may hold it plain (RFC 3986 §2), so that it means the same as its escape.
+  /// Whether the byte is one of ``[ ] \ ^ ` { | }``. A URI cannot contain them (RFC 3986 §2), so each means its escape.
   var isOutsideOfURI: Bool {
     switch self {
     case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "\\"), UInt8(ascii: "^"), UInt8(ascii: "`"),
@@ -202,6 +203,6 @@ extension UInt8 {
     }
   }
 
-  /// A control character, a space or DEL.
+  /// Whether the byte is a control character, a space or DEL.
   var isControlOrSpace: Bool { self <= 0x20 || self == 0x7F }
 }

@@ -3,15 +3,15 @@ import HTTPMessages
 import HTTPTypes
 import UpstreamAdmission
 
-/// What a caller is told when there is no response of Apple's to hand on: the one place where causes become responses.
+/// A failure to get a response from Apple. Only this type turns causes into responses to callers.
 struct UpstreamFailure: Error, Sendable, Equatable {
   /// The `code` of the error object.
   var code: ErrorCode
-  /// What happened and what to do: a sentence or two for the caller, with nothing of this server's network in it.
+  /// One or two sentences for the caller: what happened and what to do, without details of this server's network.
   var detail: String
-  /// When to come back, in seconds, for `Retry-After`.
+  /// The number of seconds after which to retry, for `Retry-After`.
   var retryAfter: Int?
-  /// For `Proxy-Status`.
+  /// The value for `Proxy-Status`.
   var proxyStatus: ProxyStatus
 
   init(_ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus) {
@@ -21,16 +21,16 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     self.proxyStatus = proxyStatus
   }
 
-  /// The response to the caller.
+  /// Returns the response to the caller.
   ///
-  /// - Parameter status: What the cache has to say; nil if the request is not for the cache.
+  /// - Parameter status: The value for `Cache-Status`; nil if the cache does not handle the request.
   func response(_ status: CacheStatus?) -> ErrorResponse {
     var fields: HTTPFields = [.proxyStatus: proxyStatus.fieldValue]
     if let status { fields[.cacheStatus] = status.fieldValue }
     return ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter)
   }
 
-  /// An exchange failed.
+  /// Creates the failure of an exchange.
   ///
   /// - Parameter nextHop: The upstream's host.
   init(_ error: UpstreamError, nextHop: String) {
@@ -52,7 +52,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     }
   }
 
-  /// The upstream, or this resource of it, has failed too often of late, and is not asked for now.
+  /// The circuit is open: the upstream, or one of its resources, has failed too often recently.
   static func circuitOpen(_ refusal: UpstreamCircuit.Refusal, nextHop: String) -> UpstreamFailure {
     let what = refusal.isOfResource ? "This resource of \(nextHop)" : nextHop
     return UpstreamFailure(
@@ -60,54 +60,54 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       retryAfter: refusal.retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop))
   }
 
-  /// Too many requests wait for their turn already.
+  /// The queue of requests that wait for a turn is full.
   static func overloaded(retryAfter: Duration) -> UpstreamFailure {
     UpstreamFailure(
       .overloaded, "Too many requests wait for their turn. Send the request again after a moment.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
   }
 
-  /// There is no memory to collect the response in.
+  /// The memory budget does not allow the server to collect the response.
   static let overMemory = UpstreamFailure(
     .overloaded, "This server holds as much for its clients as it can. Send the request again after a moment.",
     retryAfter: 1, ProxyStatus(error: "proxy_internal_error"))
 
-  /// The upstream says that the team asks too often, and went on saying so.
+  /// The upstream responded with 429, also to the retries.
   static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamRateLimited, "\(nextHop) limits how often the team may ask. Send the request again after a moment.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(receivedStatus: 429, nextHop: nextHop))
   }
 
-  /// The upstream refuses the developer token, and a fresh one too.
+  /// The upstream refuses the developer token, and also a fresh one.
   static func tokenRejected(_ rejection: TokenRejection, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .developerTokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
   }
 
-  /// The request's turn did not come in time.
+  /// The request's turn did not come before its deadline.
   static func waitedTooLong(nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamTimeout, "The request waited too long for its turn to go to \(nextHop). \(whatToDo)", retryAfter: 1,
       ProxyStatus(error: "connection_limit_reached", nextHop: nextHop))
   }
 
-  /// The server ends, and with it the request.
+  /// The server stops and cancels the request.
   static func givenUp(nextHop: String) -> UpstreamFailure {
     UpstreamFailure(UpstreamError(.cancelled, .unanswered, ""), nextHop: nextHop)
   }
 
-  /// There is no developer token to send with.
+  /// There is no developer token for the request.
   static let noToken = UpstreamFailure(
     .noSigningKey, "This server cannot make a developer token at present. Its log says why.",
     ProxyStatus(error: "proxy_internal_error"))
 
-  /// The caller forbids asking upstream, and the cache has no response (RFC 9111 §5.2.1.7).
+  /// The caller forbids upstream requests, and the cache has no response (RFC 9111 §5.2.1.7).
   static let onlyIfCached = UpstreamFailure(
     .upstreamTimeout, "Nothing is stored for this request, and its Cache-Control says only-if-cached.",
     ProxyStatus())
 
-  /// The upstream failed in its own way: 5xx.
+  /// The upstream responded with 5xx, or with another status that is no response to this request.
   static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamError, "\(nextHop) answered with the status \(status.code). \(whatToDo)",
@@ -116,33 +116,33 @@ struct UpstreamFailure: Error, Sendable, Equatable {
 
   private static let whatToDo = "The request is correct: send it again later."
 
-  /// The registered type (RFC 9209 §2.3). No type exists for a request that its callers have given up, so it gets the
-  /// one for an internal error.
+  /// Returns the registered error type (RFC 9209 §2.3). There is no type for a cancelled request, so that cause gets
+  /// the type of an internal error.
   private static func errorType(_ cause: UpstreamError.Cause) -> String {
     cause == .cancelled ? UpstreamError.Cause.proxyInternalError.rawValue : cause.rawValue
   }
 }
 
 extension Duration {
-  /// Rounded up, at least 1: for `Retry-After` (RFC 9110 §10.2.3).
+  /// The seconds for `Retry-After`, rounded up, at least 1 (RFC 9110 §10.2.3).
   fileprivate var wholeSeconds: Int {
     let (seconds, attoseconds) = components
     return max(Int(clamping: seconds) + (attoseconds > 0 ? 1 : 0), 1)
   }
 }
 
-/// The value of `Proxy-Status` (RFC 9209): what went wrong on the way to the upstream, and who says so.
+/// The value of `Proxy-Status` (RFC 9209): the failure on the way to the upstream, and the proxy that reports it.
 struct ProxyStatus: Sendable, Equatable {
-  /// The proxy's name: a token (RFC 9110 §5.6.2).
+  /// The proxy's name, a token (RFC 9110 §5.6.2).
   var proxy: String
-  /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the matter.
+  /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the problem.
   var error: String?
-  /// The status that the upstream answered with.
+  /// The status of the upstream's response.
   var receivedStatus: Int?
-  /// The host that was asked.
+  /// The host that the request was sent to.
   var nextHop: String?
 
-  /// A status of this server.
+  /// Creates a status of this server.
   init(
     error: String? = nil, receivedStatus: Int? = nil, nextHop: String? = nil,
     proxy: String = "musickit-token-server"
@@ -162,7 +162,7 @@ struct ProxyStatus: Sendable, Equatable {
     return value
   }
 
-  /// A structured string (RFC 9651 §3.3.3): printable ASCII, quote and backslash escaped.
+  /// Returns a structured string (RFC 9651 §3.3.3): printable ASCII with escaped quotes and backslashes.
   private static func string(_ text: String) -> String {
     var value = "\""
     for scalar in text.unicodeScalars where (" "..."~").contains(scalar) {

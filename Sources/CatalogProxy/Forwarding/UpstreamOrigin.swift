@@ -1,9 +1,9 @@
 import Bytes
 
-/// Scheme and authority of the upstream, to be recognised in a `Location`.
+/// Scheme and authority of the upstream, to recognize them in a `Location`.
 struct UpstreamOrigin: Sendable {
   private let scheme: ByteString
-  /// In lower case, with and without the default port.
+  /// The authority in lower case, with and without the default port.
   private let authorities: Set<ByteString>
 
   init(_ text: String) {
@@ -20,13 +20,13 @@ struct UpstreamOrigin: Sendable {
     ]
   }
 
-  /// Rewrites a `Location` (RFC 9110 §10.2.2) for the caller. A URI of the upstream becomes a path, so that a caller
-  /// that follows it sends the request to this server, which holds the token. Any other URI stays as it is.
+  /// Returns a `Location` (RFC 9110 §10.2.2) for the caller. A URI of the upstream becomes a path, so that a caller
+  /// that follows it sends the request to this server, which has the token. Any other URI stays as it is.
   func localized(_ location: String) -> String {
     guard let reference = Reference(location), reference.scheme.bytes.isEmpty || reference.scheme == scheme,
       authorities.contains(reference.authority)
     else { return location }
-    // `//host` would be another host's (RFC 3986 §4.2), and browsers take `\` for a slash.
+    // `//host` would name another host (RFC 3986 §4.2), and browsers treat `\` as a slash.
     let rest = reference.rest
     guard rest.starts(with: "/".utf8), !rest.starts(with: "//".utf8), !rest.starts(with: "/\\".utf8) else {
       return location
@@ -35,17 +35,17 @@ struct UpstreamOrigin: Sendable {
   }
 }
 
-/// A URI with an authority, or a reference that lacks only the scheme (RFC 3986 §4.2). Taken apart by bytes: a combining
-/// character behind a slash does not hide it.
+/// A URI with an authority, or a reference that lacks only the scheme (RFC 3986 §4.2). It is split by bytes, so that a
+/// combining character after a slash does not hide the slash.
 private struct Reference {
-  /// In lower case; empty if the reference has no scheme.
+  /// The scheme in lower case; empty if the reference has none.
   let scheme: ByteString
-  /// In lower case.
+  /// The authority in lower case.
   let authority: ByteString
   /// Path, query and fragment.
   let rest: ArraySlice<UInt8>
 
-  /// Nil if there is no authority.
+  /// Splits a reference. Returns nil if it has no authority.
   init?(_ text: String) {
     let bytes = Array(text.utf8)
     let slash = UInt8(ascii: "/")
