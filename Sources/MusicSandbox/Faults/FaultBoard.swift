@@ -53,8 +53,8 @@ final class FaultBoard: Sendable {
     state.withLock { $0 = State(rules: rules, manner: manner) }
   }
 
-  /// Returns the faults of a request: the standing ones, those of the first rule that matches, and those in the request.
-  /// Each match reduces the remaining count of its rule. The mistake is an unknown fault in the request.
+  /// Returns the faults of a request: the standing ones, those of the first rule that matches, and those in the
+  /// request. Each match reduces the remaining count of its rule. The mistake is an unknown fault in the request.
   func faults(for request: SandboxRequest) -> (faults: [Fault], mistake: AppleError?) {
     let taken = standing + takeRule(for: request)
     do {

@@ -98,7 +98,7 @@ struct RequestCount: Sendable {
   }
 
   private mutating func bucket(_ limit: RequestLimit, _ length: UInt64, _ full: UInt64, _ now: UInt64) -> Duration? {
-    // A request costs one billionth per nanosecond of a second: gain = time × requests × 1 s / length.
+    // At one request per second, a bucket gains a billionth per nanosecond: gain = time × requests × 1 s / length.
     let rate = UInt64(limit.requests)
     if now > updated {
       let (product, overflow) = (now - updated).multipliedReportingOverflow(by: rate)
