@@ -126,7 +126,7 @@ extension OpenAPI {
     }
   }
 
-  /// Returns the parameters that Apple documents as usual. The server also forwards others, such as `include` and `l`.
+  /// Returns the main parameters of Apple's resource. The server also forwards others, such as `include` and `l`.
   private static func query(of path: String) -> [String] {
     switch path {
     case "/v1/catalog/{storefront}":

@@ -96,7 +96,7 @@ private struct ClientTally {
   }
 }
 
-/// Counts the failures of connections, and the peers that send fields or headers without trust.
+/// Counts the failures of connections, and the forwarding fields and PROXY headers that the server did not accept.
 final class ConnectionTally: Sendable {
   private let total = Locked(Counts())
 
