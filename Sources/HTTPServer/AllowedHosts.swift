@@ -1,30 +1,32 @@
 import EventLoop
 import HTTPMessages
 
-/// The host names under which a listener answers: a guard against DNS rebinding.
+/// The host names that a listener serves, as protection against DNS rebinding.
 ///
-/// A page of `evil.example` can let that name resolve to 127.0.0.1 and then speak to this machine as to its own origin.
-/// Everything in its requests looks honest except the host that they name. A browser puts an IP address there only for a
-/// page of that address, and resolves `localhost` and its subdomains to this machine itself (RFC 6761 §6.3). So these
-/// names are always answered, and others only where the operator has listed them.
+/// A page of `evil.example` can make that name resolve to 127.0.0.1 and then send requests to this machine as to its
+/// own origin. Everything in these requests looks legitimate except the host that they name. A browser sends an IP
+/// address as host only for a page of that address, and resolves `localhost` and its subdomains to this machine itself
+/// (RFC 6761 §6.3). So the server always accepts these names, and accepts other names only if the operator has listed
+/// them.
 public struct AllowedHosts: Sendable {
-  /// In lower case, without the dot of the root.
+  /// The names in lower case, without the dot of the root.
   private let names: Set<[UInt8]>
-  /// The setting that lists further names, for who is refused.
+  /// The setting that lists further names, for the error message.
   private let setting: String
 
+  /// Creates a set of host names.
   /// - Parameters:
-  ///   - names: DNS names, beside IP addresses and `localhost`.
-  ///   - setting: The path of the setting that holds them.
+  ///   - names: DNS names, in addition to IP addresses and `localhost`.
+  ///   - setting: The path of the setting that contains them.
   public init(names: [String] = [], setting: String) {
     self.names = Set(names.map { Self.normalForm(Array($0.utf8)[...]) })
     self.setting = setting
   }
 
-  /// Why a request is not answered here; nil if it may be.
+  /// Returns the error for a request with a host that is not allowed, or nil if the host is allowed.
   ///
-  /// The host is that of the request target where it has one, else that of `Host` (RFC 9112 §3.2.2).
-  /// `X-Forwarded-Host` counts for nothing, since any page can send it.
+  /// The host is that of the request target if it has one, else that of `Host` (RFC 9112 §3.2.2). `X-Forwarded-Host` is
+  /// ignored, because any page can send it.
   func refusal(of request: Request) -> ErrorResponse? {
     guard !request.comesByTrustedProxy, !allows(request.authority) else { return nil }
     return ErrorResponse(
@@ -33,7 +35,7 @@ public struct AllowedHosts: Sendable {
         + "name in \(setting).", closesConnection: true)
   }
 
-  /// Whether requests for this authority, with its port or without, are answered.
+  /// Returns whether the server accepts requests for this authority, with or without a port.
   func allows(_ authority: ArraySlice<UInt8>) -> Bool {
     if authority.first == UInt8(ascii: "[") {
       let address = authority.dropFirst().prefix { $0 != UInt8(ascii: "]") }
@@ -48,7 +50,7 @@ public struct AllowedHosts: Sendable {
     return names.contains(name) || IPAddress(name.span) != nil
   }
 
-  /// A DNS name with the dot of the root (RFC 1035 §3.1).
+  /// The maximum length of a DNS name with the dot of the root (RFC 1035 §3.1).
   private static let longestName = 254
   private static let localhost = Array("localhost".utf8)
   private static let belowLocalhost = Array(".localhost".utf8)

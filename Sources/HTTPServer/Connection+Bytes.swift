@@ -3,11 +3,11 @@ import HTTPMessages
 import HTTPTypes
 import TLS
 
-/// Reads and writes that wait, and what is said about TLS.
+/// Reads and writes that wait, and the end of TLS sessions.
 extension Connection {
   // MARK: Reading
 
-  /// Reads what is there, once.
+  /// Reads the available bytes, once.
   func receive() throws(CloseReason) {
     channel.loop.assertCurrent()
     do {
@@ -24,14 +24,14 @@ extension Connection {
     }
   }
 
-  /// All that comes before the first request is there.
+  /// Records that everything before the first request is complete.
   func finishHandshake() {
     channel.loop.assertCurrent()
     guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
   }
 
-  /// Waits for more input, in the middle of a request, and writes first what the peer may be waiting for.
+  /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.
   func receiveMore(until deadline: Deadline) async throws(CloseReason) {
     channel.loop.assertCurrent()
     guard !transport.peerHasFinished else { throw .gone }
@@ -52,8 +52,8 @@ extension Connection {
 
   // MARK: Writing
 
-  /// The response with Strict-Transport-Security, if the connection is over TLS: browsers ignore the field elsewhere, and
-  /// a server must not send it there (RFC 6797 §7.2).
+  /// Returns the response with Strict-Transport-Security if the connection uses TLS. Browsers ignore the field in plain
+  /// HTTP, and a server must not send it there (RFC 6797 §7.2).
   func secured(_ response: Response) -> Response {
     guard transport.tls != nil, let value = worker.strictTransportSecurity else { return response }
     var response = response
@@ -61,13 +61,13 @@ extension Connection {
     return response
   }
 
-  /// Writes the responses that there are.
+  /// Writes all pending responses.
   func flush() async throws(CloseReason) {
     channel.loop.assertCurrent()
     if try !transport.flushAtOnce() { try await transmit() }
   }
 
-  /// Writes what there is, however long the peer takes, as long as it takes some.
+  /// Writes all pending bytes, without a total time limit as long as the peer makes progress.
   func transmit() async throws(CloseReason) {
     channel.loop.assertCurrent()
     while try !transport.transmitAtOnce() {
@@ -80,7 +80,7 @@ extension Connection {
 
   // MARK: The end of TLS
 
-  /// Ends a connection whose TLS session failed: with the alert, or in plain words for a client that spoke plain HTTP.
+  /// Ends a connection after a failure of TLS: with the alert, or with plain HTTP for a client that sent plain HTTP.
   func endTLS(_ error: TLSError) {
     channel.loop.assertCurrent()
     worker.observer.noticed(.tlsFailed(peer.address, error))
@@ -92,14 +92,14 @@ extension Connection {
     if transport.sendAtOnce() { linger() } else { close() }
   }
 
-  /// Ends a connection whose TLS handshake takes too long.
+  /// Ends a connection with a TLS handshake that takes too long.
   func expireHandshake() {
     channel.loop.assertCurrent()
     if let error = transport.expireHandshake() { worker.observer.noticed(.tlsFailed(peer.address, error)) }
     close()
   }
 
-  /// Tells the observer if the peer has gone in the middle of a handshake.
+  /// Notifies the observer if the peer has gone in the middle of a handshake.
   func noticeUnfinishedHandshake() {
     if let error = transport.tls?.unfinishedHandshake { worker.observer.noticed(.tlsFailed(peer.address, error)) }
   }

@@ -3,11 +3,11 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// Requests and their responses, one after the other.
+/// Requests and their responses, one after another.
 extension Connection {
   // MARK: The request
 
-  /// Goes on with the content that is read, or else with the next request; nil if more bytes have to come.
+  /// Continues with pending content, or else with the next request. Returns nil if more bytes are needed.
   func respondToNext() throws(CloseReason) -> PendingStep? {
     channel.loop.assertCurrent()
     if exchange.content != nil { return try continueContent() }
@@ -19,11 +19,11 @@ extension Connection {
     case .unreadBody: try beginContent(of: request, .none(limit: worker.limits.unreadBody))
     case .nothing, .work, .stream, .turn: return remainder
     }
-    // A response before it, with a body of its own, goes first.
+    // An earlier response with its own body must be sent first.
     return try transport.body.isEmpty ? continueContent() : .nothing
   }
 
-  /// Whether a whole head is there; it is the exchange's request then, its bytes are consumed.
+  /// Returns whether a whole head has arrived. It is then the exchange's request, and its bytes are consumed.
   private func parseHead() throws(CloseReason) -> Bool {
     let bytes = transport.input
     let unread = bytes.span.extracting(transport.consumed...)
@@ -58,19 +58,19 @@ extension Connection {
 
   // MARK: The response
 
-  /// What a request still needs once all that can be done without waiting is done.
+  /// The rest of a request after all steps that need no wait.
   enum PendingStep {
-    /// It is answered.
+    /// The response is complete.
     case nothing
-    /// The operation reads the request's content before it answers.
+    /// The operation reads the request's content before it responds.
     case content(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
-    /// The handler has work to do that waits.
+    /// The handler has work that waits.
     case work(@Sendable (RequestContext) async -> Response, Router, bodyIsRead: Bool)
     /// The response's content comes in parts.
     case stream(Response, any ContentReader, bodyIsRead: Bool)
-    /// It is answered, but its body is still to be got out of the way.
+    /// The response is complete, but the request's body must still be skipped.
     case unreadBody
-    /// It is answered, as are enough before it: the responses go out, and others have a turn.
+    /// The response and enough earlier ones are complete: they are sent, and other connections have a turn.
     case turn
 
     var isNothing: Bool {
@@ -78,12 +78,12 @@ extension Connection {
     }
   }
 
-  /// Answers `request`, whose head is complete, into `output`, unless its body has to be read first.
+  /// Writes the response to a request with a complete head into `output`, unless its body must be read first.
   func respondImmediately() throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
     guard let request = exchange.request else { return .nothing }
     identify(request)
-    // The one that it begins with, whatever is swapped in meanwhile.
+    // The request keeps this router, even if it is replaced meanwhile.
     let router = worker.router
     let action: Operation.Action
     do {
@@ -112,7 +112,7 @@ extension Connection {
     return try respond(router.finished(response, for: request), to: request, bodyIsRead: false)
   }
 
-  /// Does what `respondImmediately` left.
+  /// Completes a step that `respondImmediately` returned.
   func finish(_ remainder: PendingStep) async throws(CloseReason) {
     channel.loop.assertCurrent()
     switch remainder {
@@ -122,7 +122,7 @@ extension Connection {
       transport.releaseBuffers()
       _ = await channel.pause(until: now)
       transport.borrowBuffers()
-    // The connection reads it at rest.
+    // The connection reads it without a task.
     case .unreadBody:
       if let request = exchange.request { try beginContent(of: request, .none(limit: worker.limits.unreadBody)) }
     case .content(let limit, let reply, let router):
@@ -147,13 +147,13 @@ extension Connection {
     return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
   }
 
-  /// Whether the connection serves another request after this response.
+  /// Returns whether the connection serves another request after this response.
   func goesOn(after response: Response, to request: Request, bodyIsRead: Bool) -> Bool {
     !response.closesConnection
       && state.goesOn(after: facts(of: request, bodyIsRead: bodyIsRead), isDraining: worker.stage != .serving)
   }
 
-  /// What is left to do when the response stands.
+  /// Returns the next step after a complete response.
   func conclude(_ request: Request, keepAlive: Bool, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
     switch state.responded(to: facts(of: request, bodyIsRead: bodyIsRead), goesOn: keepAlive) {
@@ -179,7 +179,7 @@ extension Connection {
     record(request, status: response.status.code, bytes: bytes)
   }
 
-  /// Tells the observer of a response.
+  /// Notifies the observer of a response.
   func record(_ request: Request, status: Int, bytes: Int) {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(
@@ -189,7 +189,7 @@ extension Connection {
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress))
   }
 
-  /// Answers with a refusal; the connection is to be closed behind it.
+  /// Responds with a refusal. The caller must then close the connection.
   func refuse(_ refusal: ErrorResponse) {
     channel.loop.assertCurrent()
     let request = exchange.request ?? borrowRequest()
@@ -202,9 +202,9 @@ extension Connection {
   }
 }
 
-/// Content of a request: what is read of it at rest, and what has arrived of it unread.
+/// Request content: pending content, and arrived content that stays unread.
 extension Connection {
-  /// Begins to read the content of `request`.
+  /// Starts to read the content of `request`.
   func beginContent(of request: Request, _ use: PendingContent.Use) throws(CloseReason) {
     channel.loop.assertCurrent()
     let framing = request.head.framing
@@ -222,7 +222,7 @@ extension Connection {
     state.contentBegan(at: now, isForResponse: use.isForResponse)
   }
 
-  /// Takes what has come of the content. Returns what is left to do when it is whole; nil if more has to come.
+  /// Reads the content that has arrived. Returns the next step if it is complete, or nil if more bytes are needed.
   func continueContent() throws(CloseReason) -> PendingStep? {
     channel.loop.assertCurrent()
     guard exchange.content != nil else { return .nothing }
@@ -253,8 +253,8 @@ extension Connection {
     _ = try lengthOfArrivedBody(of: request)
   }
 
-  /// Passes over content that has arrived as a whole. False, and nothing is passed over, if some of it is missing,
-  /// malformed or beyond the limit.
+  /// Skips content that has arrived completely. Returns false and skips nothing if a part is missing, malformed or
+  /// beyond the limit.
   func skipArrivedBody(of request: Request) -> Bool {
     channel.loop.assertCurrent()
     guard let length = try? lengthOfArrivedBody(of: request) else { return false }

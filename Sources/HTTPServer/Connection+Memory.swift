@@ -5,44 +5,45 @@ import HTTPTypes
 import Memory
 import TLS
 
-/// What a connection makes the server hold while it waits, charged to the budget of its address.
+/// The memory that a connection makes the server hold while it waits, charged to the budget of its address.
 ///
-/// Bytes in arrays are counted. The rest is estimated from above, so that what is really held stays below the budget.
+/// Bytes in arrays are counted. The rest is estimated from above, so that the real use stays below the budget.
 extension Connection {
   enum Cost {
     /// The connection's objects (1 kB), and its file, socket and poller entry in the kernel (3 kB).
     static let connection = 4_096
     /// OpenSSL's session during the handshake, with its buffers, transcript and keys.
     static let handshake = 45_056
-    /// OpenSSL's session afterwards: it keeps no buffers between records.
+    /// OpenSSL's session after the handshake, which keeps no buffers between records.
     static let session = 12_288
-    /// Ciphertext of a shared body: two records, in a buffer that has doubled.
+    /// The ciphertext of a shared body: two records, in a buffer that has doubled.
     static let encrypted = 66_000
-    /// The objects of a request, its bytes aside.
+    /// The objects of a request, without its bytes.
     static let request = 1_024
-    /// The task of a request that waits for its response, what the task has on its stack, and the upstream request.
+    /// The task of a request that waits for its response, with its stack and the upstream request.
     static let work = 20_480
-    /// nghttp2's session with two header tables of 4 KiB, and its buffer of a frame.
+    /// nghttp2's session with two header tables of 4 KiB, and its buffer for a frame.
     static let http2 = 32_768
-    /// A stream: nghttp2's state and ours.
+    /// The state of a stream, in nghttp2 and in this server.
     static let stream = 2_048
-    /// What the kernel takes at most for a peer that does not read: twice `Listener.sendBuffer`.
+    /// The kernel's maximum for a peer that does not read: twice `Listener.sendBuffer`.
     static let sendBuffer = 131_072
-    /// What it takes at most of bytes that the server does not read: twice `Listener.receiveBuffer`.
+    /// The kernel's maximum of bytes that the server does not read: twice `Listener.receiveBuffer`.
     static let receiveBuffer = 65_536
 
-    /// A connection that has just been accepted.
+    /// Returns the cost of a new connection.
     static func new(isSecure: Bool) -> Int { isSecure ? connection + handshake : connection }
   }
 
-  /// A response of at least this size is sent from the handler's own array, which others may share, and not copied.
+  /// The minimum size of a response body that is sent from the handler's own array, possibly shared, without a copy.
   static let leastShared = 16_384
 
-  /// Charges what is held. False if the budget refuses the growth: the connection has to end.
+  /// Charges the held memory. Returns false if the budget refuses the growth; the connection must then end.
   func account() -> Bool {
     channel.loop.assertCurrent()
     hold.move(to: exchange.request.map { $0.holder } ?? peer.holder)
-    // What was granted for a response stays until it is out: a reader who makes progress must not lose it to newer ones.
+    // Memory granted for a response stays granted until it is sent, so that a reader who makes progress does not lose
+    // it to newer ones.
     let isGranted = hold.resize(
       to: transport.isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
     if !isGranted { worker.observer.noticed(.memoryRefused(peer.address)) }
@@ -55,7 +56,7 @@ extension Connection {
     return exchange.request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
   }
 
-  /// What it makes the server hold at present.
+  /// The bytes that the connection makes the server hold at present.
   var heldBytes: Int {
     var bytes = Cost.connection + transport.heldBytes
     if transport.tls != nil { bytes += state.isHandshaking ? Cost.handshake : Cost.session }
@@ -69,7 +70,7 @@ extension Connection {
     return bytes
   }
 
-  /// The response, or a refusal if there is no memory to hold it for a slow reader.
+  /// Returns the response, or a refusal if there is not enough memory to hold it for a slow reader.
   func affordable(_ response: Response, for request: Request) -> Response {
     channel.loop.assertCurrent()
     guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else {
@@ -83,9 +84,9 @@ extension Connection {
     return response
   }
 
-  /// Waits until the peer has acknowledged what was sent, if much is outstanding. The kernel keeps those bytes for a
-  /// closed connection as well, and no limit and no budget counts them there. Without this wait, a peer that closes its
-  /// side and does not read could make the kernel keep them for connection after connection.
+  /// Waits until the peer has acknowledged the sent bytes, if many are outstanding. The kernel keeps them even after
+  /// the close, and there no limit and no budget counts them. Without this wait, a peer that closes its side and does
+  /// not read could make the kernel keep them for connection after connection.
   func waitForReader() async {
     channel.loop.assertCurrent()
     guard channel.unacknowledged > Self.freeOfCharge else { return }
@@ -98,13 +99,13 @@ extension Connection {
     if channel.unacknowledged > Self.freeOfCharge { channel.resetOnClose() }
   }
 
-  /// What a closed connection may leave with the kernel: what is in flight to an honest client.
+  /// The bytes that a closed connection may leave in the kernel: those in flight to an honest client.
   static let freeOfCharge = 16_384
 
   private static let readerInterval = Duration.milliseconds(250)
 
-  /// Ends a connection for which there is no memory: sends what the socket takes of a refusal at once, and closes. A
-  /// task for the rest would take more memory than there is.
+  /// Ends a connection without enough memory: sends as much of a refusal as the socket accepts at once, and closes. A
+  /// task for the rest would need even more memory.
   func turnAway() {
     channel.loop.assertCurrent()
     if state.takesRefusal, !transport.isPending {
@@ -113,7 +114,7 @@ extension Connection {
       _ = try? transport.flushAtOnce()
       transport.announceEndOfTLS()
       channel.shutdownWriting()
-      // Unread bytes would turn the close into a reset, which destroys the response in the peer's hands.
+      // Unread bytes would turn the close into a reset, which makes the peer lose the response.
       _ = transport.discard()
     }
     if transport.isPending { channel.resetOnClose() }
@@ -122,19 +123,20 @@ extension Connection {
 }
 
 extension Response {
-  /// Whether its status allows for content (RFC 9110 §6.4.1).
+  /// Whether the status allows content (RFC 9110 §6.4.1).
   var hasContent: Bool { status.code != 204 && status.code != 304 }
 }
 
-/// The spare buffers of a loop. Connections borrow them while they process bytes, and rest without any.
+/// The spare buffers of a loop. Connections borrow them while they process bytes, and idle connections have none.
 final class BufferPool {
-  /// Bytes read in one go, and the size of a buffer.
+  /// The maximum number of bytes per read, and the size of a buffer.
   let size: Int
-  /// A buffer that has grown beyond this is freed, so that a burst does not stay in memory.
+  /// The maximum size of a kept buffer. A larger buffer is freed, so that a burst does not stay in memory.
   private let largest: Int
   private var buffers: [[UInt8]] = []
 
-  /// More than a loop uses at once: connections that wait hold buffers of their own size.
+  /// The maximum number of spare buffers, more than a loop uses at once. Waiting connections hold buffers of their own
+  /// size.
   static let spares = 8
 
   init(_ limits: ServerLimits) {
@@ -142,7 +144,7 @@ final class BufferPool {
     largest = limits.sendBuffer * 2
   }
 
-  /// An empty buffer with room for one read; to be given back.
+  /// Returns an empty buffer with room for one read. The caller must return it.
   func lend() -> [UInt8] {
     if let buffer = buffers.popLast() { return buffer }
     var buffer: [UInt8] = []
@@ -150,7 +152,7 @@ final class BufferPool {
     return buffer
   }
 
-  /// Takes a buffer back.
+  /// Accepts a returned buffer.
   func takeBack(_ buffer: consuming [UInt8]) {
     guard (size...largest).contains(buffer.capacity), buffers.count < Self.spares else { return }
     buffer.removeAll(keepingCapacity: true)

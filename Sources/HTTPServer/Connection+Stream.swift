@@ -3,14 +3,14 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// Responses whose content comes in parts.
+/// Responses with content that comes in parts.
 extension Connection {
-  /// Writes such a response, as fast as the client takes it. Returns what is left to do.
+  /// Writes such a response at the client's pace. Returns the next step.
   func stream(
     _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
   ) async throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
-    // The responses to earlier requests must not wait for this one.
+    // Responses to earlier requests must not wait for this one.
     try await flush()
     let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
     let keepAlive =
@@ -56,12 +56,12 @@ extension Connection {
     if framing == .chunked { ResponseSerializer.appendLastChunk(to: &transport.output) }
   }
 
-  /// The next part, waited for without any buffer.
+  /// Waits for the next part without holding buffers, and returns it.
   private func part(of reader: any ContentReader) async throws(CloseReason) -> [UInt8]? {
     if transport.output.isEmpty { transport.releaseBuffers() }
     state.workBegan()
     defer { state.workEnded() }
-    // The head of the response is out, so there is no other way to refuse it.
+    // The head of the response was sent, so there is no other way to refuse it.
     guard account() else { throw .brokenOff }
     watchForInterruption()
     defer {
@@ -71,20 +71,21 @@ extension Connection {
     do {
       return try await reader.read()
     } catch {
-      // Nothing can be said any more: the head of the response is out.
+      // The head of the response was sent, so an error response is no longer possible.
       guard case .gone = state.interruption else { throw .brokenOff }
       throw .gone
     }
   }
 }
 
-/// How content that is sent in parts is delimited (RFC 9112 §6).
+/// The framing of content that is sent in parts (RFC 9112 §6).
 enum StreamFraming: Equatable {
-  /// No content: the status or the method does not allow it. The length is what a GET would have had, if known.
+  /// No content, because the status or the method does not allow it. The length is that of the response to a GET, if
+  /// known.
   case none(length: Int?)
   case length(Int)
   case chunked
-  /// By the end of the connection, which is all that HTTP/1.0 has without a length.
+  /// By the end of the connection, the only framing of HTTP/1.0 without a length.
   case untilClose
 
   init(_ response: Response, version: HTTPVersion, isHead: Bool) {
@@ -97,7 +98,7 @@ enum StreamFraming: Equatable {
     }
   }
 
-  /// What `Content-Length` says.
+  /// The value of `Content-Length`.
   var contentLength: Int? {
     switch self {
     case .none(let length): length

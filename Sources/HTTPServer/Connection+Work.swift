@@ -2,21 +2,21 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 
-/// Requests whose response has to wait for something, for example for an upstream.
+/// Requests with a response that has to wait, for example for an upstream.
 ///
-/// Meanwhile the server does not read from the connection, but it watches it. A client that ends its side counts as
-/// gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
+/// Meanwhile the server does not read from the connection, but watches it. A client that closes its sending side counts
+/// as gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
 /// Go's server also treat a half-closed connection as lost.
 extension Connection {
-  /// Does the work behind a request. Returns the response, and whether the request's content was read to its end.
+  /// Does the work of a request. Returns the response, and whether the request's content was read to its end.
   func perform(
     _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(CloseReason) -> (Response, bodyIsRead: Bool) {
     channel.loop.assertCurrent()
-    // The responses to earlier requests must not wait for this one.
+    // Responses to earlier requests must not wait for this one.
     try await flush()
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
-    // The handler has taken along what it needs.
+    // The handler has copied what it needs.
     request.forgetHead(except: router.lastingField)
     transport.releaseBuffers()
     state.workBegan()
@@ -32,7 +32,7 @@ extension Connection {
     stopWatching()
     content.cancel()
     transport.borrowBuffers()
-    // What has been taken of it cannot be told any more from the request behind it.
+    // The rest of content that was read in part cannot be distinguished from the next request.
     if content.isBegun, !content.isFinished { response.closesConnection = true }
     guard let ending = state.interruption ?? content.failure else { return (response, content.isFinished) }
     response.stream?.cancel()
@@ -44,7 +44,8 @@ extension Connection {
   /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
-  /// From now on the client's going away, the server's, or the end of the time for work cancels the connection's task.
+  /// Starts to watch the connection. If the client goes away, the server shuts down, or the time for work is over, the
+  /// connection's task is cancelled.
   func watchForInterruption() {
     channel.loop.assertCurrent()
     let action = state.watchBegan(at: now)
@@ -62,38 +63,39 @@ extension Connection {
     channel.unwatch()
   }
 
-  /// Bytes have arrived, a pipelined request or bytes of TLS: they wait. Only the end is of interest now.
+  /// Watches only for the peer's end. Bytes have arrived, a pipelined request or bytes of TLS, which stay unread
+  /// meanwhile.
   func watchForHangup(until deadline: Deadline) {
     channel.loop.assertCurrent()
     guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
     channel.watch(for: .hangup, until: deadline, self)
   }
 
-  /// A handler that was cancelled ends soon. Until then nothing that the peer does is of interest.
+  /// Waits for a cancelled handler, which ends soon. Until then the peer's actions are ignored.
   func waitForCancelledWork() {
     channel.sleep(until: state.cancelledWorkDeadline(at: now), self)
   }
 }
 
-/// The content of a request. It is read from the connection only when the handler asks for it.
+/// The content of a request. The server reads it from the connection only when the handler requests it.
 final class RequestContent: ContentReader, @unchecked Sendable {
-  // Sendable by confinement, as the connection is.
+  // Sendable by confinement, like the connection.
   private let connection: Connection
   private var body: MessageBody
   private let end: Deadline
   private var mustContinue: Bool
   private var isCancelled = false
 
-  /// Some of it has been asked for.
+  /// Whether the handler has requested content.
   private(set) var isBegun = false
-  /// The whole has been read.
+  /// Whether all content has been read.
   private(set) var isFinished: Bool
-  /// What went wrong, for the connection.
+  /// The reason why reading failed, for the connection.
   private(set) var failure: CloseReason?
-  /// The length that the client has said; 0 without content, nil if it comes in chunks.
+  /// The length that the client declared: 0 without content, nil if the content is chunked.
   let declaredLength: Int?
 
-  /// The content of a request with this head; none if that was read before.
+  /// Creates the content of a request with this head. It is empty if the content was read before.
   init(_ head: RequestHead, isRead: Bool, on connection: Connection) {
     self.connection = connection
     body = MessageBody(head.framing, limits: connection.worker.limits.http1)
@@ -116,10 +118,11 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   func read() async throws(ContentError) -> [UInt8]? {
     connection.channel.loop.assertCurrent()
     guard !isFinished else { return nil }
-    // The work is over, and the connection waits for something else: an upload may outlive its response (RFC 9113 §8.1).
+    // The work is over, and the connection waits for something else: an upload may outlive its response (RFC 9113
+    // §8.1).
     guard !isCancelled else { throw .cancelled }
     isBegun = true
-    // The read itself notices when the client has gone.
+    // The read itself detects that the client has gone.
     connection.stopWatching()
     defer {
       if !isCancelled { failure == nil ? connection.watchForInterruption() : connection.waitForCancelledWork() }

@@ -3,27 +3,28 @@ import HTTP1
 import Memory
 import TLS
 
-/// One connection, from the accepted descriptor to its close.
+/// A connection, from the accepted descriptor to its close.
 ///
-/// `transport` has its bytes, `state` decides what happens next, `exchange` is the present request of HTTP/1.1. This class
-/// connects them with the loop and the handlers.
+/// `transport` has its bytes, `state` decides what happens next, and `exchange` is the present HTTP/1.1 request. This
+/// class connects them with the loop and the handlers.
 ///
-/// While it rests there is no task and no buffer. When bytes come, `serve` reads, responds and writes what needs no wait,
-/// which is all of most turns, and rests again. What has to wait, for a handler or for a peer that reads slowly, goes on
-/// in a task, in `run`. A head or content that is incomplete rests as well, with the bytes that there are.
+/// An idle connection has no task and no buffer. When bytes arrive, `serve` reads, responds and writes everything that
+/// needs no wait, which is all of most turns, and the connection becomes idle again. Work that has to wait, for a
+/// handler or for a peer that reads slowly, continues in a task, in `run`. A connection with an incomplete head or
+/// content also waits without a task, with the bytes so far.
 final class Connection: ChannelDelegate, @unchecked Sendable {
-  // Sendable by confinement: everything runs on the channel's loop, its tasks included.
+  // Sendable by confinement: everything runs on the channel's loop, including its tasks.
 
   let worker: Worker
   let transport: Transport
   var state: ConnectionState
   var peer: Peer
   var exchange = HTTP1Exchange()
-  /// Nil for HTTP/1.1.
+  /// The HTTP/2 session, or nil for HTTP/1.1.
   var http2: HTTP2Connection?
-  /// The task that does what has to wait; nil while nothing does.
+  /// The task for work that has to wait, or nil if there is no such work.
   var task: Task<Void, Never>?
-  /// What it is charged.
+  /// The memory that is charged for this connection.
   let hold: MemoryHold
   private let counted: IPAddress?
 
@@ -63,7 +64,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     perform(state.woke(readiness, at: now))
   }
 
-  /// Does what the state says.
+  /// Performs the action that the state requires.
   func perform(_ action: ConnectionState.Action) {
     channel.loop.assertCurrent()
     switch action {
@@ -88,13 +89,13 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       channel.sleep(until: deadline, self)
       task?.cancel()
     case .abandonWork:
-      // The request is still the handler's own: the pool must not lend it again.
+      // The handler still uses the request, so the pool must not lend it again.
       exchange.request = nil
       close()
     }
   }
 
-  /// Gives back what was borrowed, and waits for bytes without a task.
+  /// Returns the borrowed buffers, and waits for bytes without a task.
   func rest() {
     channel.loop.assertCurrent()
     if !state.keepsRequest { returnRequest() }
@@ -103,20 +104,20 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.watch(until: state.rest(at: now, grace: grace), self)
   }
 
-  /// Closes it unless a request is under way or comes soon; for a server that is going.
+  /// Closes the connection unless a request is in progress or arrives soon, because the server is shutting down.
   func closeIfIdle() {
     channel.loop.assertCurrent()
     perform(state.drainBegan(at: now, grace: drainGrace))
   }
 
-  /// How long a connection at rest is kept by a server that is going: four round trips, and never less than a second,
-  /// because a relay hides the client's round trip, and a busy machine or a lost packet delays a request as well.
+  /// The time for which a server that is shutting down keeps an idle connection: four round trips, and at least a
+  /// second, because a relay hides the client's round trip, and a busy machine or a lost packet also delays a request.
   private var drainGrace: Duration { max(.seconds(1), (channel.roundTrip ?? .zero) * 4) }
 
-  /// The same if the server closes its connections; nil before that.
+  /// The drain grace if the server is closing its connections, else nil.
   var grace: Duration? { worker.stage == .closing ? drainGrace : nil }
 
-  /// Ends whatever it waits for; for a server that has waited long enough.
+  /// Cancels the present wait, because the server's drain timeout has passed.
   func abandon() {
     channel.loop.assertCurrent()
     channel.cancel()
@@ -124,8 +125,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   // MARK: Busy
 
-  /// Reads, and handles all that needs no wait. If more has arrived than one read takes, the loop reports it again,
-  /// after the other connections have had their turn.
+  /// Reads, and handles everything that needs no wait. If more has arrived than one read takes, the loop reports the
+  /// connection again, after the other connections.
   private func serve() {
     channel.loop.assertCurrent()
     transport.borrowBuffers()
@@ -139,7 +140,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     closeOrAwaitNext()
   }
 
-  /// Does what is left of a turn, and waits where it has to.
+  /// Completes the rest of a turn, and waits where necessary.
   private func run(_ remainder: PendingStep) async {
     channel.loop.assertCurrent()
     do throws(CloseReason) {
@@ -162,7 +163,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   private func begin(_ remainder: PendingStep) {
-    // An unstructured task does not inherit the preference: without it, it would run on the global pool.
+    // An unstructured task does not inherit the preference, and without it would run on the global pool.
     task = Task(executorPreference: channel.loop) { await self.run(remainder) }
   }
 
@@ -171,17 +172,17 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     Task(executorPreference: channel.loop) { await self.end(with: ending) }
   }
 
-  /// How many requests a connection may have answered before the others of its loop have a turn: with a signature each,
-  /// these take about two milliseconds.
+  /// The maximum number of requests that a connection handles before the loop's other connections: with a signature
+  /// each, they take about two milliseconds.
   private static let requestsInOneGo = 64
 
-  /// Answers the requests in the input, up to one that has to wait.
+  /// Responds to the requests in the input, up to the first that has to wait.
   private func respondToInput() throws(CloseReason) -> PendingStep {
     for _ in 0..<Self.requestsInOneGo {
       guard let remainder = try respondToNext() else { return .nothing }
       guard remainder.isNothing else { return remainder }
       if transport.output.count >= worker.limits.sendBuffer { return .turn }
-      // What follows must not be written before it.
+      // Later responses must not be written before this body.
       if !transport.body.isEmpty, try !transport.flushAtOnce() { return .turn }
     }
     return .turn
@@ -189,7 +190,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   // MARK: The end
 
-  /// Says what there is left to say, and closes.
+  /// Sends the last response or alert, if any, and closes the connection.
   private func end(with ending: CloseReason) async {
     task = nil
     transport.borrowBuffers()
@@ -221,10 +222,11 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     close()
   }
 
-  /// Reads on for a little while, and discards what comes. The peer may still be sending: closing now would answer that
-  /// with a reset, and the peer's system would throw away the response (RFC 9112 §9.6).
+  /// Reads and discards input for a short time. The peer may still be sending: closing now would cause a reset, and the
+  /// peer's system would discard the response (RFC 9112 §9.6).
   ///
-  /// The connection rests meanwhile, without the request, which refused peers could otherwise make the server keep.
+  /// The connection is idle meanwhile, and drops the request, because otherwise refused peers could make the server
+  /// keep it.
   func linger() {
     channel.loop.assertCurrent()
     channel.shutdownWriting()
@@ -240,7 +242,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     rest()
   }
 
-  /// Closes, at once unless the kernel has much that the peer has not acknowledged.
+  /// Closes the connection, at once unless the kernel has many bytes that the peer has not acknowledged.
   private func closeWhenRead() {
     if channel.unacknowledged > Self.freeOfCharge { return begin(.finished(lingers: false)) }
     noticeUnfinishedHandshake()

@@ -1,76 +1,77 @@
 import EventLoop
 import HTTP1
 
-/// Requests and responses of HTTP/1.1, one after the other.
+/// Transitions for the requests and responses of HTTP/1.1, one after another.
 extension ConnectionState {
-  /// The first byte of a header section has arrived. It has one deadline, however slowly the bytes follow.
+  /// Records the first byte of a header section, which has one deadline, however slowly the bytes arrive.
   mutating func headBegan(at now: Deadline) {
     phase = .head(until: now.advanced(by: limits.values.headerSection))
   }
 
-  /// Bytes have arrived that may be the preface of HTTP/2 or a request. Unlike `headBegan`, each further part leaves the
-  /// deadline as it is.
+  /// Records bytes that may be the preface of HTTP/2 or a request. Unlike `headBegan`, a further part does not change
+  /// the deadline.
   mutating func prefaceBegan(at now: Deadline) {
     if case .head = phase { return }
     headBegan(at: now)
   }
 
-  /// A whole head is there.
+  /// Records that a whole head has arrived.
   mutating func headCompleted() {
     phase = .exchange
     hasCarriedRequest = true
   }
 
-  /// The content of the request is to be read.
+  /// Records that the server starts to read the content of the request.
   mutating func contentBegan(at now: Deadline, isForResponse: Bool) {
     phase = .content(ContentDeadlines(at: now, limits: limits.values), isForResponse: isForResponse)
   }
 
-  /// All content that has arrived is read, and its end has not come.
+  /// Records that all received content has been read, and the content is not complete.
   mutating func contentContinues(at now: Deadline) {
     guard case .content(var deadlines, let isForResponse) = phase else { return }
     deadlines.waitBegan(at: now, limits: limits.values)
     phase = .content(deadlines, isForResponse: isForResponse)
   }
 
-  /// The content is complete.
+  /// Records that the content is complete.
   mutating func contentCompleted() {
     guard case .content(_, let isForResponse) = phase else { return }
     phase = isForResponse ? .exchange : .idle(until: nil)
   }
 
-  /// What decides whether a connection serves another request.
+  /// The facts that decide whether a connection serves another request.
   struct Exchange {
     /// Whether the client wants to send another request on the connection (RFC 9112 §9.3).
     var clientKeepsAlive: Bool
-    /// How the content is framed that the server has not read; none if it has.
+    /// The framing of the content that the server has not read, or `none` if it has read all content.
     var unreadContent: MessageFraming
-    /// Whether the client waits for 100 before it sends the content.
+    /// Whether the client waits for status 100 before it sends the content.
     var expectsContinue: Bool
-    /// Bytes that have been read from the connection and not been used.
+    /// The number of bytes that were read from the connection and are not used yet.
     var bufferedBytes: Int
-    /// Whether the socket has nothing more at present.
+    /// Whether the socket has no more bytes at present.
     var readWouldBlock: Bool
-    /// Whether the peer has said that it sends no more.
+    /// Whether the peer has closed its sending side.
     var peerHasFinished: Bool
   }
 
-  /// Whether the connection serves another request after the response to this one.
+  /// Returns whether the connection serves another request after the response to this one.
   func goesOn(after exchange: Exchange, isDraining: Bool) -> Bool {
     guard exchange.clientKeepsAlive else { return false }
     let hasUnreadContent = exchange.unreadContent != .none
     if hasUnreadContent {
-      // A client that waits for 100 may send the content or not when it gets another status: what comes next is unclear.
+      // A client that waits for 100 may or may not send the content after another status, so the next bytes are
+      // ambiguous.
       if exchange.expectsContinue { return false }
-      // What comes in chunks may yet turn out to be too long or malformed, and then its end could not be announced.
+      // Chunked content may turn out to be too long or malformed, and by then the response cannot announce the close.
       guard case .fixed(let length) = exchange.unreadContent, length <= limits.values.unreadBody else { return false }
     }
     if exchange.peerHasFinished, hasUnreadContent || exchange.bufferedBytes == 0 { return false }
-    // A server that is going says so with the last response to what has arrived, not before.
+    // During a drain, only the last response to the received requests announces the close.
     return !isDraining || isFollowed(exchange)
   }
 
-  /// Whether more may have arrived after the request. Behind unread content, only buffered bytes count.
+  /// Returns whether more bytes may have arrived after the request. After unread content, only buffered bytes count.
   private func isFollowed(_ exchange: Exchange) -> Bool {
     switch exchange.unreadContent {
     case .none: exchange.bufferedBytes > 0 || !exchange.readWouldBlock
@@ -79,16 +80,16 @@ extension ConnectionState {
     }
   }
 
-  /// What follows a response.
+  /// The next step after a response.
   enum Next: Equatable {
-    /// The next request.
+    /// Handle the next request.
     case request
-    /// The content of this one, which is in front of the next.
+    /// Read the content of this request, which precedes the next request.
     case unreadContent
     case end(CloseReason)
   }
 
-  /// The response is complete.
+  /// Records that the response is complete, and returns the next step.
   mutating func responded(to exchange: Exchange, goesOn: Bool) -> Next {
     let hasUnreadContent = exchange.unreadContent != .none
     guard goesOn else {

@@ -2,69 +2,70 @@ import EventLoop
 import HTTPMessages
 import TLS
 
-/// What a connection waits for, until when, and what it does then.
+/// The state machine of a connection: the event that it waits for, the deadline, and the next action.
 ///
-/// Events and the time go in, actions come out. There is no socket, no clock and no loop in it: `Connection` reports
-/// what happens, and does what the action says.
+/// It maps events and times to actions, without a socket, clock or loop. `Connection` reports events and performs the
+/// actions.
 struct ConnectionState {
-  /// How far the connection is.
+  /// The progress of the connection.
   enum Phase: Equatable {
     /// The PROXY header is not complete.
     case proxyHeader(until: Deadline)
     /// The TLS handshake is not complete.
     case handshake(until: Deadline)
-    /// No request has begun. The deadline is set when the connection rests for the first time.
+    /// No request has begun. The deadline is set when the connection becomes idle for the first time.
     case idle(until: Deadline?)
-    /// A header section has begun, or the server closes and gives a new connection the time for one.
+    /// A header section has begun, or the server is closing and allows a new connection the time for one.
     case head(until: Deadline)
-    /// A request has its whole head and no complete response.
+    /// A request has its whole head, and its response is not complete.
     case exchange
-    /// Content is read at rest: for the response, or because the next request is behind it.
+    /// The server reads content without a task: for the response, or because the next request follows it.
     case content(ContentDeadlines, isForResponse: Bool)
     /// The connection speaks HTTP/2.
     case http2(GoAway)
-    /// The last response is out. The server discards what the peer still sends.
+    /// The last response has been sent. The server discards further bytes of the peer.
     case lingering(until: Deadline, discarded: Int)
-    /// The connection only waits for the peer to take what the kernel still has.
+    /// The connection only waits for the peer to read the rest from the kernel.
     case unread(until: Deadline)
     /// The descriptor is closed.
     case closed
   }
 
-  /// How far the end of an HTTP/2 connection has been announced (RFC 9113 §6.8).
+  /// The stages of closing an HTTP/2 connection (RFC 9113 §6.8).
   enum GoAway: Equatable {
     case none
-    /// The client is asked to open no more streams. The GOAWAY that names the last one is due at the deadline.
+    /// The first GOAWAY is sent, so the client should open no more streams. The GOAWAY with the last stream follows at
+    /// the deadline.
     case announced(until: Deadline)
     case sent
   }
 
-  /// Who may act on the connection.
+  /// The code that may act on the connection.
   enum Turn: Equatable {
-    /// No code runs for it: it waits for readiness or its deadline.
+    /// No code runs for the connection: it waits for readiness or its deadline.
     case resting
     /// Its turn runs, or its task does.
     case busy
-    /// Its task waits for a handler, or for a part of the response. If it `watchesHangup`, bytes have arrived that stay
-    /// unread, and only the peer's end is of interest.
+    /// Its task waits for a handler, or for a part of the response. If it `watchesHangup`, received bytes stay unread,
+    /// and only the peer's end is relevant.
     case working(watchesHangup: Bool)
   }
 
-  /// What the connection has to do.
+  /// The next action of the connection.
   enum Action: Equatable {
     case nothing
     case read
     case wait(until: Deadline)
     case end(CloseReason)
     case close
-    /// Close when the peer has taken what was sent.
+    /// Close after the peer has read the sent bytes.
     case closeWhenRead
     case discardInput
     case refuseProxyHeader
     case expireHandshake
     case announceGoAway
     case sendGoAway
-    /// Find out whether readiness means bytes or the peer's end, and report it by `peerActed`.
+    /// Determine whether readiness means bytes or the peer's end, and report it by `peerActed`.
     case lookForEnd
     case watchForHangup(until: Deadline)
     case cancelWork(until: Deadline)
@@ -74,9 +75,9 @@ struct ConnectionState {
 
   var phase = Phase.idle(until: nil)
   private(set) var turn = Turn.resting
-  /// Why the work behind the request was cancelled.
+  /// The reason why the work of the request was cancelled.
   private(set) var interruption: CloseReason?
-  /// Whether a whole head has arrived: from then on the preface of HTTP/2 is no longer possible.
+  /// Whether a whole head has arrived. Then the preface of HTTP/2 is no longer possible.
   var hasCarriedRequest = false
   let limits: SharedLimits
 
@@ -86,7 +87,7 @@ struct ConnectionState {
 
   // MARK: Before the first request
 
-  /// The connection has been accepted.
+  /// Records that the connection was accepted.
   mutating func opened(at now: Deadline, awaitsProxyHeader: Bool, isSecure: Bool) {
     let deadline = now.advanced(by: limits.values.tlsHandshake)
     if awaitsProxyHeader {
@@ -96,25 +97,26 @@ struct ConnectionState {
     }
   }
 
-  /// The PROXY header is complete. The TLS handshake, if there is one, has the rest of the time.
+  /// Records that the PROXY header is complete. The TLS handshake, if there is one, has the rest of the time.
   mutating func proxyHeaderCompleted() {
     if case .proxyHeader(let deadline) = phase { phase = .handshake(until: deadline) }
   }
 
-  /// All that comes before the first request is complete. False if it was before.
+  /// Records that everything before the first request is complete. Returns false if it already was.
   mutating func handshakeCompleted(at now: Deadline, isClosing: Bool) -> Bool {
     guard case .handshake = phase else { return false }
-    // The client is about to send a request. A server that shuts down waits for it as for the rest of a head.
+    // The client is about to send a request. A server that is shutting down waits for it as for the rest of a head.
     phase = isClosing ? .head(until: now.advanced(by: limits.values.headerSection)) : .idle(until: nil)
     return true
   }
 
   // MARK: At rest
 
-  /// The connection rests from now on. Returns its deadline.
+  /// Records that the connection becomes idle, and returns its deadline.
   ///
-  /// Only a request moves the end of an idle connection: bytes that complete nothing, such as a TLS record in drips, do
-  /// not. With `grace`, the server closes, and a connection without a request gets only that time.
+  /// Only a request changes the deadline of an idle connection. Bytes that complete nothing, such as parts of a TLS
+  /// record, do not. If `grace` is not nil, the server is closing, and a connection without a request gets only that
+  /// time.
   mutating func rest(at now: Deadline, grace: Duration?) -> Deadline {
     turn = .resting
     switch phase {
@@ -132,7 +134,7 @@ struct ConnectionState {
     }
   }
 
-  /// An HTTP/2 connection rests from now on. Returns its deadline.
+  /// Records that an HTTP/2 connection becomes idle, and returns its deadline.
   mutating func restOfHTTP2(at now: Deadline, isPending: Bool, isIdle: Bool) -> Deadline {
     turn = .resting
     let limit = isPending ? limits.values.writeProgress : isIdle ? limits.values.idle : limits.values.body
@@ -141,7 +143,7 @@ struct ConnectionState {
     return min(deadline, goAway)
   }
 
-  /// A wait of the connection itself has ended, not one of its task.
+  /// Handles the end of a wait of the connection itself, not of its task.
   mutating func woke(_ readiness: Readiness, at now: Deadline) -> Action {
     if case .closed = phase { return .nothing }
     guard case .resting = turn else { return interrupted(readiness, at: now) }
@@ -165,7 +167,7 @@ struct ConnectionState {
     }
   }
 
-  /// The server has waited long enough.
+  /// Returns the action after the server's drain timeout.
   private func refused() -> Action {
     switch phase {
     case .head: .end(.refused(.draining))
@@ -174,15 +176,15 @@ struct ConnectionState {
     }
   }
 
-  /// How the connection ends for `refusal`. Once the response is given, the client would take a refusal for the response
-  /// to its next request.
+  /// Returns the reason to close for `refusal`. After the response, the client would treat a refusal as the response to
+  /// its next request.
   func reason(for refusal: ErrorResponse) -> CloseReason {
     if case .content(_, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 
-  /// The server closes its connections without a request. A client may be about to send one, or have sent it, and a
-  /// close that crosses a request loses it: so the connection stays for `grace`, and the response to that request says
-  /// that it is the last.
+  /// Closes idle connections of a server that is shutting down. A client may be sending a request, and a close at the
+  /// same time loses it. So the connection stays open for `grace`, and the response to that request announces the
+  /// close.
   mutating func drainBegan(at now: Deadline, grace: Duration) -> Action {
     let deadline = now.advanced(by: grace)
     if case .http2(let goAway) = phase {
@@ -197,14 +199,14 @@ struct ConnectionState {
 
   // MARK: HTTP/2
 
-  /// The client has sent the preface of HTTP/2. `grace` is nil unless the server closes: then the end of the connection
-  /// is announced at once.
+  /// Records that the client has sent the preface of HTTP/2. `grace` is nil unless the server is closing. In that case
+  /// the first GOAWAY is sent at once.
   mutating func upgraded(at now: Deadline, grace: Duration?) -> Action {
     phase = .http2(grace.map { .announced(until: now.advanced(by: $0)) } ?? .none)
     return grace == nil ? .nothing : .announceGoAway
   }
 
-  /// The GOAWAY that names the last stream goes out. False if it has before.
+  /// Records that the GOAWAY with the last stream is sent. Returns false if it was sent before.
   mutating func goAwaySent() -> Bool {
     switch phase {
     case .http2(.none), .http2(.announced):
@@ -217,12 +219,12 @@ struct ConnectionState {
 
   // MARK: The end
 
-  /// The last response is out, and the peer may still be sending.
+  /// Records that the last response is sent and the peer may still be sending.
   mutating func lingerBegan(at now: Deadline) {
     phase = .lingering(until: now.advanced(by: limits.values.linger), discarded: 0)
   }
 
-  /// So many bytes were discarded. Returns the end of the wait for more, or how the connection ends.
+  /// Records that `count` bytes were discarded. Returns the deadline of the wait for more, or the way to close.
   mutating func discarded(_ count: Int, at now: Deadline) -> Action {
     guard case .lingering(let deadline, var discarded) = phase else { return .closeWhenRead }
     discarded += count
@@ -231,7 +233,7 @@ struct ConnectionState {
     return .wait(until: deadline)
   }
 
-  /// Only the peer's acknowledgement is awaited. Returns until when.
+  /// Starts the wait for the peer's acknowledgement, and returns its deadline.
   mutating func unreadBegan(at now: Deadline) -> Deadline {
     let deadline = now.advanced(by: limits.values.writeProgress)
     phase = .unread(until: deadline)
@@ -243,10 +245,10 @@ struct ConnectionState {
   }
 }
 
-// MARK: What others may ask
+// MARK: Queries
 
 extension ConnectionState {
-  /// Whether something is missing that comes before the first request.
+  /// Whether anything before the first request is incomplete.
   var isHandshaking: Bool {
     switch phase {
     case .proxyHeader, .handshake: true
@@ -261,7 +263,7 @@ extension ConnectionState {
   var isWorking: Bool { if case .working = turn { true } else { false } }
   var watchesHangup: Bool { if case .working(watchesHangup: true) = turn { true } else { false } }
 
-  /// Whether a request has begun that needs its `Request` while the connection rests.
+  /// Whether a request has begun that needs its `Request` while the connection is idle.
   var keepsRequest: Bool {
     switch phase {
     case .head, .content: true
@@ -269,7 +271,7 @@ extension ConnectionState {
     }
   }
 
-  /// Whether a refusal would reach the peer as the response to a request.
+  /// Whether the peer would receive a refusal as the response to a request.
   var takesRefusal: Bool {
     switch phase {
     case .idle, .head, .exchange, .content, .unread, .closed: true
@@ -281,19 +283,19 @@ extension ConnectionState {
 // MARK: Work
 
 extension ConnectionState {
-  /// The task waits for a handler, or for a part of the response.
+  /// Records that the task waits for a handler, or for a part of the response.
   mutating func workBegan() {
     turn = .working(watchesHangup: false)
   }
 
-  /// The connection is watched for the peer's end while the task waits. Returns the action to take meanwhile.
+  /// Starts to watch for the peer's end while the task waits. Returns the action for the wait.
   mutating func watchBegan(at now: Deadline) -> Action {
     if case .working = turn { turn = .working(watchesHangup: false) }
     if interruption != nil { return .cancelWork(until: now.advanced(by: limits.values.cancelledWork)) }
     return .wait(until: now.advanced(by: limits.values.work))
   }
 
-  /// The connection is not watched any more.
+  /// Records that the connection is no longer watched.
   mutating func watchEnded() {
     if case .working = turn { turn = .working(watchesHangup: false) }
   }
@@ -304,7 +306,7 @@ extension ConnectionState {
 
   private mutating func interrupted(_ readiness: Readiness, at now: Deadline) -> Action {
     if interruption != nil, readiness != .ready {
-      // The handler goes on although it was cancelled.
+      // The handler has not returned although it was cancelled.
       interruption = .gone
       return .abandonWork
     }
@@ -316,15 +318,14 @@ extension ConnectionState {
     }
   }
 
-  /// The peer has sent its end, or bytes that stay unread until the work is done.
+  /// Records that the peer has closed its sending side, or sent bytes that stay unread until the work is done.
   mutating func peerActed(isEnd: Bool, at now: Deadline) -> Action {
     guard !isEnd else { return interrupt(.gone, at: now) }
     turn = .working(watchesHangup: true)
     return .watchForHangup(until: now.advanced(by: limits.values.work))
   }
 
-  /// The work behind the request is cancelled. A handler that was cancelled ends soon; until then nothing that the peer
-  /// does is of interest.
+  /// Cancels the work of the request. A cancelled handler ends soon, and until then the peer's actions are ignored.
   mutating func interrupt(_ reason: CloseReason, at now: Deadline) -> Action {
     interruption = reason
     return .cancelWork(until: now.advanced(by: limits.values.cancelledWork))
@@ -332,12 +333,12 @@ extension ConnectionState {
 
   func cancelledWorkDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.cancelledWork) }
 
-  /// When a write that the socket has not taken must have made progress.
+  /// Returns the deadline by which a blocked write must have made progress.
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
 }
 
-/// When content must be there: the whole of it, and more of it. A client that drips makes progress, but is not served
-/// for ever.
+/// The deadlines of request content: for the whole content, and for the next part. A slow client makes progress, but is
+/// not served forever.
 struct ContentDeadlines: Equatable {
   private let end: Deadline
   private var progress: Deadline
@@ -347,32 +348,32 @@ struct ContentDeadlines: Equatable {
     progress = now.advanced(by: limits.bodyProgress)
   }
 
-  /// When the wait for it ends.
+  /// The deadline of the present wait.
   var next: Deadline { min(progress, end) }
 
-  /// The wait for more begins.
+  /// Starts the wait for more content.
   mutating func waitBegan(at now: Deadline, limits: ServerLimits) {
     progress = now.advanced(by: limits.bodyProgress)
   }
 }
 
-/// The limits in memory that all connections of a loop share: the value itself would be a quarter of each connection.
+/// The limits, shared by all connections of a loop, because a copy would be a quarter of each connection's memory.
 final class SharedLimits: Sendable {
   let values: ServerLimits
 
   init(_ values: ServerLimits) { self.values = values }
 }
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 enum CloseReason: Error, Equatable {
   /// The peer is gone or does not read, so nothing more is sent.
   case gone
-  /// The last response says that it is the last. `lingers` if the peer may still be sending.
+  /// The last response announces the close. `lingers` is true if the peer may still be sending.
   case finished(lingers: Bool)
-  /// A response has broken off: the peer must not treat it as whole.
+  /// A response has broken off: the peer must not treat it as complete.
   case brokenOff
-  /// A request is refused in a way that leaves the connection's bytes without meaning.
+  /// A request is refused in a way that makes the following bytes of the connection meaningless.
   case refused(ErrorResponse)
-  /// The TLS session is over; what is left to send of it is in `outgoing`.
+  /// The TLS session is over. Its last bytes are in `outgoing`.
   case failedTLS(TLSError)
 }

@@ -5,8 +5,7 @@ import HTTPTypes
 public import Telemetry
 
 extension ErrorResponse {
-  /// The response, with an `errors` array of one object.
-  ///
+  /// Returns the response with an `errors` array of one object.
   /// - Parameter id: The request's ID.
   public func response(id: RequestID) -> Response {
     var fields = self.fields
@@ -27,9 +26,10 @@ extension ErrorResponse {
   }
 }
 
-/// What ends a connection, in words and codes: the one place where causes below the routes become responses.
+/// The errors that end a connection: the one place that maps causes below the routes to responses.
 extension ErrorResponse {
-  /// The codec refused a head or a chunked body. What follows on the connection has no meaning any more.
+  /// Creates the response when the codec refused a head or a chunked body. Later bytes of the connection are
+  /// meaningless.
   init(_ error: RequestError) {
     self.init(ErrorCode(codecStatus: error.status), error.reason, closesConnection: true)
   }
@@ -61,7 +61,7 @@ extension ErrorResponse {
 }
 
 extension ErrorCode {
-  /// The code for an error of the HTTP/1.1 codec, which knows statuses only.
+  /// Returns the code for an error of the HTTP/1.1 codec, which knows only statuses.
   init(codecStatus status: HTTPResponse.Status) {
     self =
       switch status {

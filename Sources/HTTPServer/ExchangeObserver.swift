@@ -3,58 +3,58 @@ public import HTTP1
 public import TLS
 public import Telemetry
 
-/// One request and its response, as it is recorded.
+/// The record of one request and its response.
 public struct CompletedRequest {
   /// The request's ID.
   public let id: RequestID
-  /// The request's method, nil if no request line could be read.
+  /// The request's method, or nil if no request line could be parsed.
   public let method: RequestHead.Method?
-  /// The route's template, nil if none was reached.
+  /// The route's template, or nil if no route matched.
   public let route: StaticString?
-  /// The status code that was sent.
+  /// The status code of the response.
   public let status: Int
-  /// Bytes of content that were sent.
+  /// The number of content bytes sent.
   public let bytes: Int
-  /// From the first byte of the request to the response.
+  /// The time from the first byte of the request to the response.
   public let duration: Duration
-  /// Who asked, without the port.
+  /// The client's address, without the port.
   public let clientAddress: String
 }
 
-/// Hears of every response, on the loop that gave it: it must not block.
+/// An observer of responses and notices. The server calls it on an event loop, so it must not block.
 public protocol ExchangeObserver: Sendable {
-  /// The one that hears of what happens on one loop; asked for once for each, when a server starts. It is for observers
-  /// that keep something for each loop, so that loops need not meet; the others are the same one for all.
+  /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
+  /// loop returns a separate observer, so that loops share no state. Any other returns itself.
   func forOneLoop() -> any ExchangeObserver
-  /// Whether it wants to hear of responses; asked once for each loop, when a server starts.
+  /// Whether the observer records responses. The server reads it once per loop, when it starts.
   var recordsExchanges: Bool { get }
-  /// A response is about to be written.
+  /// Receives the record of a response that is about to be written.
   func completed(_ exchange: borrowing CompletedRequest)
-  /// Something that the operator should know happened outside of any request.
+  /// Receives a notice for the operator about an event outside of any request.
   func noticed(_ notice: ServerNotice)
 }
 
 extension ExchangeObserver {
-  /// This one.
+  /// Returns this observer.
   public func forOneLoop() -> any ExchangeObserver { self }
 }
 
-/// Something about connections that the operator should know.
+/// A notice for the operator about connections.
 public enum ServerNotice: Sendable {
   /// Accepting pauses because the system has no descriptors or memory left.
   case acceptPaused(SocketError)
-  /// A connection was turned away because there are too many in all.
+  /// A connection was refused because there are too many in total.
   case tooManyConnections(SocketAddress)
-  /// A connection was turned away because its address has too many.
+  /// A connection was refused because its address has too many.
   case tooManyConnectionsFromAddress(SocketAddress)
-  /// What a connection asked to have kept was refused for want of `ServerLimits.memory`.
+  /// A connection's request for memory was refused because `ServerLimits.memory` is exhausted.
   case memoryRefused(SocketAddress)
   /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)
-  /// A connection from a trusted proxy was closed because it had no PROXY header to believe.
+  /// A connection from a trusted proxy was closed because it had no valid PROXY header.
   case proxyHeaderRefused(SocketAddress, ProxyHeaderError)
-  /// A request had fields of a proxy's, from a peer that is not trusted: they were ignored.
+  /// A request from an untrusted peer had a proxy's fields, which were ignored.
   case forwardingIgnored(SocketAddress)
-  /// A trusted proxy let `Forwarded` and `X-Forwarded-For` name different clients: both were ignored.
+  /// A trusted proxy sent `Forwarded` and `X-Forwarded-For` with different clients; both were ignored.
   case forwardingContradictory(SocketAddress)
 }

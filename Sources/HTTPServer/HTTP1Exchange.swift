@@ -1,22 +1,22 @@
 import HTTP1
 import HTTPMessages
 
-/// One request of HTTP/1.1 and its content, taken from the bytes that have arrived. It knows no socket and no clock.
+/// One HTTP/1.1 request and its content, parsed from the received bytes, without a socket or clock.
 struct HTTP1Exchange {
-  /// The request that is being read or answered.
+  /// The request that is being read or handled.
   var request: Request?
-  /// Content of `request` that is still to come; nil if none is waited for at rest.
+  /// The content of `request` that is not complete, or nil if the connection waits for none.
   private(set) var content: PendingContent?
 
   // MARK: The head
 
-  /// Whether the bytes are an empty line and nothing follows. Some clients send one behind content (RFC 9112 §2.2); no
-  /// request has begun then.
+  /// Returns whether the bytes are only an empty line. Some clients send one after content (RFC 9112 §2.2); then no
+  /// request has begun.
   func isEmptyLine(_ bytes: Span<UInt8>) -> Bool {
     request == nil && bytes.count == 2 && bytes[0] == 0x0D && bytes[1] == 0x0A
   }
 
-  /// Takes the head that `bytes` begin with into `request`. Returns its length; nil if more has to come.
+  /// Parses the head at the start of `bytes` into `request`. Returns its length, or nil if the head is not complete.
   static func takeHead(_ bytes: Span<UInt8>, into request: Request) throws(CloseReason) -> Int? {
     do {
       guard let length = try request.parser.parse(bytes) else { return nil }
@@ -27,15 +27,15 @@ struct HTTP1Exchange {
     }
   }
 
-  // MARK: Content that is read at rest
+  // MARK: Content that is read without a task
 
-  /// Begins to read content.
+  /// Starts to read content.
   mutating func beginContent(_ use: PendingContent.Use, framing: MessageFraming, limits: HTTP1Limits) {
     content = PendingContent(use, framing: framing, limits: limits)
   }
 
-  /// Takes content from the front of `bytes`. Returns how many bytes that was, and the content if it is complete. An
-  /// error ends the content.
+  /// Reads content from the front of `bytes`. Returns the number of bytes, and the content if it is complete. An error
+  /// ends the content.
   mutating func takeContent(_ bytes: borrowing [UInt8], from start: Int) throws(CloseReason) -> (Int, PendingContent?) {
     guard var content = content.take() else { return (0, nil) }
     var position = start
@@ -53,22 +53,23 @@ struct HTTP1Exchange {
     }
   }
 
-  /// Nothing more is read of the content.
+  /// Stops reading the content.
   mutating func dropContent() {
     content = nil
   }
 
   // MARK: Content that its operation does not read
 
-  /// The length of the content at the front of `bytes`; nil if it goes on beyond what has arrived, or beyond `limit`.
+  /// Returns the length of the content at the front of `bytes`, or nil if it continues beyond the received bytes or
+  /// `limit`.
   ///
-  /// - Throws: A refusal if the framing is malformed: bytes that follow it are no request, and the client that sent it
-  ///   must learn that (RFC 9112 §6.3, §7.1).
+  /// - Throws: A refusal if the framing is malformed. The following bytes are then not a request, and the client must
+  ///   be notified (RFC 9112 §6.3, §7.1).
   static func lengthOfArrivedContent(
     _ bytes: Span<UInt8>, of head: RequestHead, limits: HTTP1Limits, limit: Int
   ) throws(CloseReason) -> Int? {
     guard head.framing != .none else { return 0 }
-    // A client that waits for 100 may send the next request in place of the content.
+    // A client that waits for 100 may send the next request instead of the content.
     guard !head.expectsContinue else { return nil }
     var body = MessageBody(head.framing, limits: limits)
     var (position, length) = (0, 0)
@@ -85,17 +86,16 @@ struct HTTP1Exchange {
   }
 }
 
-/// Content of a request that is read before anything else is done: for its route, or because the next request is behind
-/// it.
+/// Request content that is read before the next step: for its route, or because the next request follows it.
 ///
-/// While it is incomplete the connection rests without a task. This value, and of the request what its response needs, are
-/// all that it holds.
+/// While the content is incomplete the connection waits without a task. It then holds only this value, and the parts of
+/// the request that the response needs.
 struct PendingContent {
-  /// What the content is read for.
+  /// The purpose of reading the content.
   enum Use {
     /// The route's response.
     case reply(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
-    /// Nothing: the response is given already.
+    /// None: the response was already sent.
     case none(limit: Int)
 
     var isForResponse: Bool { if case .reply = self { true } else { false } }
@@ -103,7 +103,7 @@ struct PendingContent {
 
   let use: Use
   fileprivate var body: MessageBody
-  /// What has come of it, if it is read for the response.
+  /// The content so far, if it is read for the response.
   private(set) var received: [UInt8] = []
   private var discarded = 0
 
@@ -124,7 +124,7 @@ struct PendingContent {
   }
 }
 
-/// Where in a request body its reader is, whichever way it is framed.
+/// The position of a reader in a request body, for any framing.
 enum MessageBody {
   case fixed(remaining: Int)
   case chunked(ChunkedDecoder)
@@ -137,7 +137,7 @@ enum MessageBody {
     }
   }
 
-  /// Takes bytes from the front of `bytes`: how many, and what they are.
+  /// Reads from the front of `bytes`. Returns the number of bytes read and their meaning.
   mutating func next(_ bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
     switch self {
     case .fixed(remaining: 0):

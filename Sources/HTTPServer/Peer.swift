@@ -4,21 +4,21 @@ import Memory
 import TLS
 import Telemetry
 
-/// The other end of a connection, and whether what it says about others counts.
+/// The peer of a connection, and whether the server trusts its data about other clients.
 struct Peer {
-  /// The address at the other end of TCP, or the one that the PROXY header names.
+  /// The TCP peer's address, or the address from the PROXY header.
   private(set) var address: SocketAddress
-  /// The address in logs. It is made once for all requests of the connection.
+  /// The address in logs, created once for all requests of the connection.
   private(set) var name: String
-  /// The address as shares and limits count it.
+  /// The address as the unit of shares and limits.
   private(set) var rateLimitPrefix: String
-  /// Whether what the peer says about others counts.
+  /// Whether the server trusts the peer's data about other clients.
   private(set) var isTrusted: Bool
-  /// Whether the other end of TCP is a trusted proxy, whatever it says about who is behind it.
+  /// Whether the TCP peer is a trusted proxy, even if its client is unknown or untrusted.
   let comesByTrustedProxy: Bool
-  /// The holder that memory is charged to, as long as no request is; nil for a trusted proxy.
+  /// The holder that memory is charged to outside of requests; nil for a trusted proxy.
   private(set) var holder: MemoryBudget.Holder?
-  /// The certificate that the client has shown in the TLS handshake.
+  /// The certificate that the client presented in the TLS handshake.
   var certificate: ClientCertificate?
 
   init(_ address: SocketAddress, isTrusted: Bool, holder: MemoryBudget.Holder?) {
@@ -29,8 +29,7 @@ struct Peer {
     self.holder = holder
   }
 
-  /// From now on, the client that the proxy connects for is the peer. A proxy that names no address does not vouch for
-  /// what its client says either.
+  /// Makes the proxy's client the peer. If the proxy names no address, its client's data about others is not trusted.
   mutating func relay(for source: ProxyHeader.Source, trusts isTrustedProxy: (IPAddress) -> Bool) {
     switch source {
     case .proxy: break
@@ -52,7 +51,7 @@ struct Peer {
 
 /// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
-  /// Gives the request its ID and its client: those that trusted proxies name, else a fresh ID and the peer.
+  /// Sets the ID and client of the request: those that trusted proxies name, else a new ID and the peer.
   func identify(_ request: Request) {
     channel.loop.assertCurrent()
     request.comesByTrustedProxy = peer.comesByTrustedProxy
@@ -74,10 +73,10 @@ extension Connection {
     return RequestID(String(decoding: id, as: UTF8.self))
   }
 
-  /// The client that the fields name; nil if there are none, or the peer is all that is known.
+  /// Returns the client that the fields name, or nil if there are none or only the peer is known.
   ///
-  /// A proxy that writes one of the two fields may well pass on the other as a client made it up, and which one is which
-  /// cannot be told. So if they name different clients, neither is believed.
+  /// A proxy that writes one of the two fields may forward the other as the client invented it, and the server cannot
+  /// tell which one is genuine. So if they name different clients, the server ignores both.
   private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> IPAddress? {
     switch (fields.contains(.forwarded), fields.contains(.forwardedFor)) {
     case (false, false): return nil
@@ -91,16 +90,16 @@ extension Connection {
     }
   }
 
-  /// The farthest address that a trusted peer names: read from the end of the list, the first address that is not a
-  /// trusted proxy's. The client may have invented everything before that one. If the list ends first, or continues
-  /// with something that is no address, the result is the farthest trusted proxy: a client without an address would
-  /// escape every limit.
+  /// Returns the farthest address that a trusted peer names: from the end of the list, the first address that is not a
+  /// trusted proxy's. The client may have invented everything before it. If the list ends first, or contains something
+  /// that is not an address, the result is the farthest trusted proxy, because a client without an address would escape
+  /// every limit.
   private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
     let (head, bytes) = (request.head, request.bytes)
     let span = bytes.span
     var farthest = peer.address.ipAddress
     var left = Self.maximumHops
-    // The field lines of one name are one list (RFC 9110 §5.3), so the last of them has its end.
+    // The field lines of one name form one list (RFC 9110 §5.3), so the last line contains its end.
     for line in head.fields.reversed() where head.isNamed(line, field.name, in: span) {
       var hops = ForwardedHops(field, line.value)
       while let text = hops.next(in: span) {
@@ -113,17 +112,17 @@ extension Connection {
     return farthest
   }
 
-  /// More trusted proxies than any deployment puts one behind the other.
+  /// The maximum number of trusted proxies, more than any deployment has in a chain.
   private static let maximumHops = 32
 }
 
-/// The PROXY header that a trusted proxy begins each connection with, where the server requires one.
+/// The PROXY header, with which a trusted proxy begins each connection if the server requires it.
 ///
-/// It comes before everything else, TLS included, and is read like everything else: without a task, and with no more
-/// memory than its bytes take. The server closes a connection without a valid header and sends nothing, because it
-/// cannot know what the bytes mean.
+/// The header precedes everything else, including TLS, and is read in the same way: without a task, and with no more
+/// memory than its bytes. The server closes a connection without a valid header and sends nothing, because it cannot
+/// know what the bytes mean.
 extension Connection {
-  /// Reads what is there. Once the header is complete, what follows it is dealt with as on any connection.
+  /// Reads the available bytes. After a complete header, the following bytes are handled as on any connection.
   func receiveProxyHeader() throws {
     channel.loop.assertCurrent()
     try transport.receivePlaintext()
@@ -145,7 +144,7 @@ extension Connection {
     if transport.tls == nil || progress == .established { finishHandshake() }
   }
 
-  /// Tells the observer why the connection closes.
+  /// Notifies the observer of the reason, and returns the reason to close the connection.
   func refused(_ error: ProxyHeaderError) -> CloseReason {
     worker.observer.noticed(.proxyHeaderRefused(peer.address, error))
     return .gone

@@ -1,36 +1,36 @@
 public import EventLoop
 
-/// What a proxy says about a connection that it relays, ahead of the connection's own bytes: the PROXY protocol's
-/// header, in text (version 1) or in binary (version 2), as `proxy-protocol.txt` of HAProxy has them.
+/// The header of the PROXY protocol, with which a proxy describes a relayed connection ahead of the connection's own
+/// bytes, in text (version 1) or in binary (version 2), as in HAProxy's `proxy-protocol.txt`.
 ///
 /// Read a header only from a trusted peer, because every client can write one.
 public struct ProxyHeader: Sendable, Equatable {
-  /// On whose behalf there is a connection.
+  /// The origin of a relayed connection.
   public enum Source: Sendable, Equatable {
     /// The proxy's client.
     case address(IPAddress, port: UInt16)
-    /// A client of whom the proxy tells no address: `UNKNOWN`, `AF_UNSPEC`, or the path of a Unix-domain socket.
+    /// A client without a known address: `UNKNOWN`, `AF_UNSPEC`, or the path of a Unix-domain socket.
     case unknown
     /// The proxy itself, as for a health check: the command `LOCAL`.
     case proxy
   }
 
-  /// On whose behalf there is this connection.
+  /// The origin of this connection.
   public let source: Source
 
-  /// How many bytes it takes; the connection's own follow.
+  /// The length of the header in bytes; the connection's own bytes follow.
   public let length: Int
 
-  /// The most bytes that one may take: what nginx takes. Addresses take 232 at most; the rest is for what is told about
-  /// TLS, the host name and the like, which is skipped here.
+  /// The maximum length in bytes, the same as in nginx. Addresses take at most 232 bytes. The rest is for details about
+  /// TLS, the host name and the like, which the server skips.
   public static let maximumLength = 4096
 
-  /// Reads the header that `bytes` begin with.
+  /// Parses the header at the start of `bytes`.
   ///
   /// - Parameter bytes: All bytes that have arrived on the connection so far. When more have arrived, call again with
-  ///   all of them: an error is found as soon as its byte is there, and is the same however the bytes were split.
-  /// - Returns: Nil if the header is not complete.
-  /// - Throws: ``ProxyHeaderError`` if the bytes are not a PROXY header, or not a valid one.
+  ///   all of them. An error is found as soon as its byte has arrived, and does not depend on how the bytes were split.
+  /// - Returns: The header, or nil if it is not complete.
+  /// - Throws: ``ProxyHeaderError`` if the bytes are not a valid PROXY header.
   public static func parse(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
     guard !bytes.isEmpty else { return nil }
     return bytes[0] == UInt8(ascii: "P") ? try parseText(bytes) : try parseBinary(bytes)
@@ -38,7 +38,7 @@ public struct ProxyHeader: Sendable, Equatable {
 }
 
 extension Span<UInt8> {
-  /// Whether these bytes begin with `expected`, or are the beginning of it if they are fewer.
+  /// Returns whether these bytes start with `expected`, or `expected` starts with these bytes.
   func agrees(with expected: [UInt8]) -> Bool {
     (0..<Swift.min(count, expected.count)).allSatisfy { self[$0] == expected[$0] }
   }
@@ -46,7 +46,7 @@ extension Span<UInt8> {
 
 /// Version 1, a line of text: `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443` and CRLF.
 extension ProxyHeader {
-  /// The longest line that there can be, its CRLF included: two IPv6 addresses in full.
+  /// The maximum length of a line, including its CRLF: two full IPv6 addresses.
   private static let longestLine = 107
 
   private static let prefix = Array("PROXY ".utf8)
@@ -54,7 +54,7 @@ extension ProxyHeader {
   static func parseText(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
     guard bytes.agrees(with: prefix) else { throw .missing }
     var end = prefix.count
-    // Only printable characters may stand before the CR. So no reader can take a bare LF for the end of the line.
+    // Only printable characters may stand before the CR, so that no reader treats a bare LF as the end of the line.
     while end < bytes.count, bytes[end] != UInt8(ascii: "\r") {
       guard 0x20..<0x7f ~= bytes[end], end < longestLine - 2 else { throw .malformedText }
       end += 1
@@ -64,10 +64,10 @@ extension ProxyHeader {
     return ProxyHeader(source: try source(in: bytes.extracting(prefix.count..<end)), length: end + 2)
   }
 
-  /// Reads what follows the first word: protocol, two addresses, two ports, with one space between each two.
+  /// Parses the text after the first word: protocol, two addresses and two ports, separated by single spaces.
   private static func source(in line: Span<UInt8>) throws(ProxyHeaderError) -> Source {
     let words = words(of: line)
-    // Whatever stands behind UNKNOWN is to be ignored.
+    // The text after UNKNOWN must be ignored.
     if line.extracting(words[0]).isEqual(to: "UNKNOWN") { return .unknown }
     guard words.count == 5, let family = Family(line.extracting(words[0])),
       let source = family.address(line.extracting(words[1])), family.address(line.extracting(words[2])) != nil,
@@ -99,14 +99,14 @@ extension ProxyHeader {
       }
     }
 
-    /// The address in the form of this family. Of IPv6 it may be one that maps an IPv4 address.
+    /// Parses an address of this family. An IPv6 address may be an IPv4-mapped address.
     func address(_ text: Span<UInt8>) -> IPAddress? {
       let hasColon = text.indices.contains { text[$0] == UInt8(ascii: ":") }
       return hasColon == (self == .tcp6) ? IPAddress(text) : nil
     }
   }
 
-  /// A decimal number up to 65535 without leading zeros.
+  /// Parses a decimal number up to 65535 without leading zeros.
   private static func port(_ text: Span<UInt8>) -> UInt16? {
     guard 1...5 ~= text.count, text.count == 1 || text[0] != UInt8(ascii: "0") else { return nil }
     var value = 0
@@ -124,15 +124,15 @@ extension Span<UInt8> {
   }
 }
 
-/// Version 2: a signature, version and command, family and transport, the length of what follows, two addresses and two
-/// ports, and then whatever else the proxy tells, each with type and length.
+/// Version 2: a signature, version and command, family and transport, the length of the rest, two addresses and two
+/// ports, and then further details, each with type and length.
 extension ProxyHeader {
-  /// What no other protocol begins with.
+  /// The first bytes, with which no other protocol begins.
   private static let signature: [UInt8] = [
     0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a,
   ]
 
-  /// Up to and with the length.
+  /// The length of all fields up to and including the length field.
   private static let fixedLength = 16
 
   static func parseBinary(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
@@ -142,26 +142,27 @@ extension ProxyHeader {
     guard let command = Command(rawValue: bytes[versionAndCommand]) else { throw .malformedBinary }
     guard versionAndCommand + 1 < bytes.count else { return nil }
     let (family, transport) = (bytes[versionAndCommand + 1] >> 4, bytes[versionAndCommand + 1] & 0x0f)
-    // Of what LOCAL comes with, only the length means anything.
+    // After LOCAL, only the length has a meaning.
     guard command == .local || (family <= 3 && transport <= 2) else { throw .malformedBinary }
     guard bytes.count >= fixedLength else { return nil }
     let length = fixedLength + Int(bytes[14]) << 8 + Int(bytes[15])
     guard length <= maximumLength else { throw .tooLong }
     guard bytes.count >= length else { return nil }
     guard command == .proxy else { return ProxyHeader(source: .proxy, length: length) }
-    // Without a family there is nothing that says where the addresses end.
+    // Without a family, the end of the addresses is unknown.
     guard family > 0, transport > 0 else { return ProxyHeader(source: .unknown, length: length) }
     return ProxyHeader(source: try source(in: bytes.extracting(..<length), family: family), length: length)
   }
 
-  /// Version 2 and the command.
+  /// Version 2 with the command.
   private enum Command: UInt8 {
     case local = 0x20
     case proxy = 0x21
   }
 
+  /// Parses the addresses and checks the extensions.
   /// - Parameters:
-  ///   - header: The whole.
+  ///   - header: The whole header.
   ///   - family: 1 for IPv4, 2 for IPv6, 3 for a Unix-domain socket.
   private static func source(in header: Span<UInt8>, family: UInt8) throws(ProxyHeaderError) -> Source {
     let width = family == 1 ? 4 : family == 2 ? 16 : 108
@@ -176,7 +177,7 @@ extension ProxyHeader {
     return .address(address, port: UInt16(header[port]) << 8 | UInt16(header[port + 1]))
   }
 
-  /// Goes through what follows the addresses: it must be whole, and the checksum right if there is one.
+  /// Checks that the extensions after the addresses are complete, and that the checksum is correct if there is one.
   private static func checkExtensions(from start: Int, in header: Span<UInt8>) throws(ProxyHeaderError) {
     var index = start
     var checksum: Int?
@@ -194,10 +195,11 @@ extension ProxyHeader {
     if let checksum { try check(header, checksumAt: checksum) }
   }
 
-  /// PP2_TYPE_CRC32C.
+  /// The extension type PP2_TYPE_CRC32C.
   private static let crc32c: UInt8 = 3
 
-  /// A receiver that can compute the checksum must verify it. The checksum's own four bytes count as zero (2.2.3).
+  /// Verifies the checksum, because a receiver that can compute it must do so. Its own four bytes count as zero
+  /// (2.2.3).
   private static func check(_ header: Span<UInt8>, checksumAt place: Int) throws(ProxyHeaderError) {
     var crc = CRC32C()
     var said: UInt32 = 0
@@ -210,22 +212,22 @@ extension ProxyHeader {
   }
 }
 
-/// Why a connection has no PROXY header that can be believed.
+/// The reason why a connection has no valid PROXY header.
 public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// The connection begins with something else.
+  /// The connection does not begin with a PROXY header.
   case missing
-  /// It begins like a header of version 1, and goes on in a way that none does.
+  /// The connection begins like a header of version 1, but the header is malformed.
   case malformedText
-  /// The same of version 2.
+  /// The connection begins like a header of version 2, but the header is malformed.
   case malformedBinary
-  /// It is longer than ``ProxyHeader/maximumLength``.
+  /// The header is longer than ``ProxyHeader/maximumLength``.
   case tooLong
-  /// Its checksum is of other bytes.
+  /// The checksum is wrong.
   case wrongChecksum
-  /// It did not come in time, or not all of it.
+  /// The header did not arrive in time, or only a part of it.
   case incomplete
 
-  /// A clause for a log: what there is instead.
+  /// A clause for the log that describes the fault.
   public var description: String {
     switch self {
     case .missing: "the connection begins with something else"
@@ -238,17 +240,18 @@ public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertibl
   }
 }
 
-/// The checksum of RFC 9260 appendix A (Castagnoli's polynomial), bit by bit: once a connection, of some dozen bytes.
+/// The checksum of RFC 9260 appendix A (Castagnoli's polynomial), bit by bit: once per connection, for a few dozen
+/// bytes.
 struct CRC32C {
   private var register = UInt32.max
 
-  /// The checksum of what was added.
+  /// The checksum of the added bytes.
   var value: UInt32 { ~register }
 
   mutating func add(_ byte: UInt8) {
     register ^= UInt32(byte)
     for _ in 0..<8 {
-      // The polynomial 0x1EDC6F41, its bits in reverse.
+      // The polynomial 0x1EDC6F41 with reversed bits.
       register = register & 1 == 1 ? register >> 1 ^ 0x82F6_3B78 : register >> 1
     }
   }

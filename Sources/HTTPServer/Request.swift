@@ -6,45 +6,45 @@ public import Memory
 public import TLS
 public import Telemetry
 
-/// A request while the server answers it: its head and its client.
+/// A request while the server handles it: its head and its client.
 ///
-/// The event loop lends the object and uses it again for another request: nothing may keep it beyond the response.
+/// The event loop lends the object and reuses it for another request, so nothing may keep it after the response.
 public final class Request {
-  /// Names the request in logs and in `X-Request-ID`.
+  /// The identifier of the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
 
-  /// The client's address without the port, or `unix`. Behind trusted proxies, the client that they name.
+  /// The client's address without the port, or `unix`. Behind trusted proxies, it is the client that they name.
   public internal(set) var clientAddress = ""
 
-  /// The client as shares and limits count it: an IPv4 address, an IPv6 network of /64, or `unix`.
+  /// The client as the unit of shares and limits: an IPv4 address, an IPv6 network of /64, or `unix`.
   public internal(set) var rateLimitPrefix = ""
 
-  /// Whom memory that is held for it is charged to; nil for a trusted proxy that names no client.
+  /// The holder that the request's memory is charged to; nil for a trusted proxy that names no client.
   public internal(set) var holder: MemoryBudget.Holder?
 
-  /// The certificate that the client showed in the TLS handshake, or in the one of the session that it resumes, verified;
-  /// nil if it showed none.
+  /// The verified certificate that the client presented in the TLS handshake, or in that of the resumed session. Nil if
+  /// it presented none.
   public internal(set) var clientCertificate: ClientCertificate?
 
-  /// Whether a trusted proxy, or a Unix-domain socket, has brought it: then the host that it names was judged there.
+  /// Whether the request came through a trusted proxy or a Unix-domain socket, which has already checked the host.
   var comesByTrustedProxy = false
 
-  /// The loop that its connection lives on.
+  /// The event loop of the request's connection.
   public let loop: IOLoop
 
   /// The route's template, for logs and metrics; nil before routing.
   public var route: StaticString?
 
-  /// Whether it came over HTTP/2: its head is written as one of HTTP/1.1 then.
+  /// Whether the request came over HTTP/2. Its head is then rewritten as an HTTP/1.1 head.
   public internal(set) var isHTTP2 = false
 
-  /// When the first byte of the head was read.
+  /// The time when the first byte of the head was read.
   var received = Deadline.now
 
   var parser: RequestHeadParser
-  /// The head as it was received; of a request that waits, what is left of it.
+  /// The head as it was received, or for a waiting request, the part that was kept.
   private(set) var bytes: [UInt8] = []
-  /// The length of the head that was forgotten: what the handler took along of it is no longer than that.
+  /// The length of the dropped head, which is a bound on what the handler copied from it.
   private var forgottenBytes = 0
 
   init(limits: HTTP1Limits, id: RequestID, loop: IOLoop) {
@@ -53,13 +53,13 @@ public final class Request {
     parser = RequestHeadParser(limits: limits)
   }
 
-  /// Facts about the head; its ranges are into the bytes that `query` and `field` read.
+  /// The parsed head; its ranges refer to the bytes that `query` and `field` read.
   public var head: RequestHead { parser.head }
 
   /// The method.
   public var method: RequestHead.Method { parser.head.method }
 
-  /// Forgets the last request but keeps its storage.
+  /// Clears the request for reuse, but keeps its storage.
   func reset() {
     parser.reset()
     bytes.removeAll(keepingCapacity: true)
@@ -68,8 +68,8 @@ public final class Request {
     clientCertificate = nil
   }
 
-  /// Gives up the head before a wait, except the line of one field and what needs no bytes, such as the method. The
-  /// handler has taken what it needs, and a waiting request must not make the server hold both.
+  /// Drops the head before a wait, except the lines of one field and facts that need no bytes, such as the method. The
+  /// handler has copied what it needs, and a waiting request must not make the server hold both.
   func forgetHead(except name: StaticString?) {
     guard forgottenBytes == 0 else { return }
     let head = bytes
@@ -77,23 +77,23 @@ public final class Request {
     bytes = parser.forgetHead(head.span, except: name)
   }
 
-  /// The bytes that it makes the server hold, at most.
+  /// The maximum number of bytes that the request makes the server hold.
   var heldBytes: Int { bytes.capacity + forgottenBytes + parser.head.storageBytes }
 
-  /// Keeps the head, whose bytes the receive buffer is about to lose.
+  /// Copies the head before the receive buffer drops its bytes.
   func keep(_ head: Span<UInt8>) {
     bytes.append(copying: head)
   }
 
-  // MARK: What was asked
+  // MARK: Parts of the head
 
-  /// Whether the path is `path`, byte for byte.
+  /// Returns whether the path equals `path`, byte for byte.
   public func hasPath(_ path: StaticString) -> Bool {
     let bytes = bytes
     return bytes.span.equals(parser.head.path, path)
   }
 
-  /// Whether the path begins with `path`, byte for byte.
+  /// Returns whether the path begins with `path`, byte for byte.
   func hasPath(below path: StaticString) -> Bool {
     let bytes = bytes
     let range = parser.head.path
@@ -104,12 +104,12 @@ public final class Request {
   /// The bytes of the path, still percent-encoded.
   public var path: ArraySlice<UInt8> { bytes[parser.head.path] }
 
-  /// The bytes of the query, still percent-encoded; nil if there is no `?`.
+  /// The bytes of the query, still percent-encoded, or nil if there is no `?`.
   public var query: ArraySlice<UInt8>? {
     parser.head.query.map { bytes[$0] }
   }
 
-  /// The value of a field that must not occur more than once; its name in lower case.
+  /// Returns the value of a field that must not occur more than once. `name` is in lower case.
   public func field(_ name: StaticString) -> FieldValue {
     let bytes = self.bytes
     let span = bytes.span
@@ -117,7 +117,7 @@ public final class Request {
     return parser.head.fieldCount(named: name, in: span) == 1 ? .single(bytes[range]) : .repeated
   }
 
-  /// All header fields, in order, as strings: for who needs them all.
+  /// All header fields as strings, in order, for code that needs all of them.
   public var fields: HTTPFields {
     var fields = HTTPFields()
     for line in parser.head.fields {
@@ -127,10 +127,10 @@ public final class Request {
     return fields
   }
 
-  /// The host, with the port if it was given.
+  /// The host, with the port if the request has one.
   public var authority: ArraySlice<UInt8> { bytes[parser.head.authority] }
 
-  /// Calls `body` with the value of each field line of one name, in lower case.
+  /// Calls `body` with the value of each field line named `name`, which is in lower case.
   public func forEach(_ name: StaticString, _ body: (Span<UInt8>) -> Void) {
     let bytes = self.bytes
     let span = bytes.span
@@ -141,13 +141,13 @@ public final class Request {
     }
   }
 
-  /// What the field lines of one name say.
+  /// The value of a field that may occur at most once.
   public enum FieldValue {
     /// The request has no such field.
     case absent
-    /// The request has one, with this value, without the white space around it.
+    /// The request has one such field with this value, without surrounding white space.
     case single(ArraySlice<UInt8>)
-    /// The request has several.
+    /// The request has several such fields.
     case repeated
   }
 }

@@ -3,21 +3,21 @@ public import HTTP1
 public import HTTPMessages
 import HTTPTypes
 
-/// Which operation answers which request. An immutable value: a request is answered by the one it began with.
+/// The routes of a server, an immutable value. A request keeps the router that it began with.
 public struct Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
   private let finish: @Sendable (inout Response, Request) -> Void
-  /// The field whose lines `finish` finds in a request that had to wait; nil for none.
+  /// The field that `finish` can read in a request that had to wait, or nil for no field.
   let lastingField: StaticString?
 
-  /// A router.
+  /// Creates a router.
   ///
   /// - Parameters:
-  ///   - routes: Looked through in order.
-  ///   - hosts: The host names that requests may name, checked before anything else; nil for any.
+  ///   - routes: The routes, tried in order.
+  ///   - hosts: The host names that requests may have, checked first; nil for any.
   ///   - lastingField: The one field, in lower case, that `finish` reads.
-  ///   - finish: Changes every response last, refusals by the routes included; for example, it adds CORS fields.
+  ///   - finish: Changes every response last, also refusals by the routes; for example, it adds CORS fields.
   public init(
     _ routes: [Route], hosts: AllowedHosts? = nil, lastingField: StaticString? = nil,
     finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
@@ -28,10 +28,10 @@ public struct Router: Sendable {
     self.finish = finish
   }
 
-  /// What all of its routes serve.
+  /// The patterns of all routes.
   public var patterns: [RoutePattern] { routes.flatMap(\.patterns) }
 
-  /// The operation for a request. Throws if no operation matches, or if the host or the method is refused.
+  /// Returns the operation for a request. Throws if no operation matches, or if the host or the method is refused.
   func operation(for request: Request) throws(ErrorResponse) -> Operation {
     if let refusal = hosts?.refusal(of: request) ?? Self.refusal(of: request.method) { throw refusal }
     if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }
@@ -50,7 +50,7 @@ public struct Router: Sendable {
       closesConnection: request.method == .trace)
   }
 
-  /// A response with the last word said.
+  /// Returns the response after `finish` has changed it.
   func finished(_ response: Response, for request: Request) -> Response {
     var response = response
     finish(&response, request)
@@ -66,7 +66,8 @@ public struct Router: Sendable {
       closesConnection: method == .trace)
   }
 
-  /// Methods that no route has: CONNECT would make a tunnel of the connection, so it closes.
+  /// Returns the error for a method that no route has. CONNECT would make the connection a tunnel, so the connection
+  /// closes.
   private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
@@ -77,7 +78,8 @@ public struct Router: Sendable {
     }
   }
 
-  /// `OPTIONS http://host` without a path means the server as a whole (RFC 9112 §3.2.4).
+  /// Returns whether the request is `OPTIONS http://host` without a path, which means the whole server (RFC 9112
+  /// §3.2.4).
   private func asksForServerOptions(_ request: Request) -> Bool {
     request.method == .options && request.head.path.isEmpty && request.head.query == nil
   }
@@ -89,16 +91,16 @@ public struct Router: Sendable {
   }
 }
 
-/// A path and what can be done there.
+/// A path and its operations.
 public struct Route: Sendable {
   let path: StaticString
   let operations: [Operation]
-  /// Takes every request for a path that begins with `path`, whatever its method; nil for a route of one path.
+  /// The handler of every request for a path below `path`, with any method; nil for a route of one path.
   let below: (@Sendable (Request) -> Reply)?
-  /// What it serves, for descriptions of the server.
+  /// The patterns of the route, for descriptions of the server.
   public let patterns: [RoutePattern]
 
-  /// A route. `HEAD` comes with `GET`, and `OPTIONS` by itself.
+  /// Creates a route. `GET` includes `HEAD`, and every route has `OPTIONS`.
   public init(_ path: StaticString, _ operations: [Operation]) {
     self.path = path
     self.operations = operations
@@ -106,10 +108,10 @@ public struct Route: Sendable {
     patterns = [RoutePattern(path.description, operations.map(\.method))]
   }
 
-  /// A route of all paths that begin with `path`. What is there, and by which methods, is for `reply` to judge; it may
-  /// set the request's route to a template that says more.
+  /// Creates a route of all paths that begin with `path`. `reply` decides which paths and methods exist. It may set the
+  /// request's route to a more specific template.
   ///
-  /// - Parameter patterns: What is there, for descriptions of the server.
+  /// - Parameter patterns: The patterns of the existing paths, for descriptions of the server.
   public init(
     below path: StaticString, patterns: [RoutePattern] = [], _ reply: @escaping @Sendable (Request) -> Reply
   ) {
@@ -128,79 +130,79 @@ public struct Route: Sendable {
   }
 }
 
-/// A path that a router serves, with what can be done there: for descriptions of a server.
+/// A path that a router serves and its methods, for descriptions of a server.
 public struct RoutePattern: Sendable, Hashable {
-  /// A path, or a template of paths with names in braces: `/v1/storefronts/{storefront}`.
+  /// A path, or a template with names in braces: `/v1/storefronts/{storefront}`.
   public let path: String
-  /// The methods. `HEAD` comes with `GET`, and `OPTIONS` by itself.
+  /// The methods. `GET` includes `HEAD`, and every path has `OPTIONS`.
   public let methods: [RequestHead.Method]
 
-  /// A pattern.
+  /// Creates a pattern.
   public init(_ path: String, _ methods: [RequestHead.Method] = [.get]) {
     self.path = path
     self.methods = methods
   }
 }
 
-/// What a route does for one method.
+/// The action of a route for one method.
 public struct Operation: Sendable {
   let method: RequestHead.Method
   let action: Action
 
   enum Action: Sendable {
-    /// Answers at once; a body that comes all the same is discarded.
+    /// Responds at once. Request content is discarded.
     case respond(@Sendable (Request) -> Response)
-    /// Judges the head, and then reads content of at most so many bytes.
+    /// Checks the head, and then reads content of at most `limit` bytes.
     case read(limit: Int, @Sendable (Request) -> HeadReply)
-    /// Answers at once or after a wait, and may read the content meanwhile.
+    /// Responds at once or after a wait, and may read the content meanwhile.
     case reply(@Sendable (Request) -> Reply)
   }
 
-  /// An operation without request content: a body that comes all the same is discarded.
+  /// Returns an operation without request content. Content in a request is discarded.
   public static func get(_ respond: @escaping @Sendable (Request) -> Response) -> Operation {
     Operation(method: .get, action: .respond(respond))
   }
 
-  /// The same, for a response that may have to be waited for.
+  /// Returns an operation without request content for a response that may have to wait.
   public static func get(reply: @escaping @Sendable (Request) -> Reply) -> Operation {
     Operation(method: .get, action: .reply(reply))
   }
 
-  /// An operation that reads content of at most `bodyLimit` bytes, if the head gives no reason to refuse it; more is
-  /// refused with 413.
+  /// Returns an operation that reads content of at most `bodyLimit` bytes, if `judge` accepts the head. Longer content
+  /// is refused with 413.
   public static func post(bodyLimit: Int, judge: @escaping @Sendable (Request) -> HeadReply) -> Operation {
     Operation(method: .post, action: .read(limit: bodyLimit, judge))
   }
 }
 
-/// What a handler has to say to a request: at once, or after a wait.
+/// A handler's response to a request: immediate, or after a wait.
 public enum Reply: Sendable {
   /// The response.
   case immediate(Response)
-  /// Work that waits for something, done by a task of the connection's loop. The task is cancelled when the client goes
-  /// away. The `Request` is no longer there: what the work needs of it, it takes along.
+  /// Work that waits, done by a task of the connection's loop. The task is cancelled when the client goes away. The
+  /// `Request` is not available to the work, so the handler must copy what the work needs.
   case deferred(@Sendable (RequestContext) async -> Response)
 }
 
-/// What a handler has to say to the head of a request whose content is still to be read.
+/// A handler's response to the head of a request, before its content is read.
 public enum HeadReply: Sendable {
-  /// The response, whatever the content is.
+  /// The response, which does not depend on the content.
   case immediate(Response)
-  /// The content is wanted. The `Request` is no longer there when it has come: what the handler needs of it, it takes along.
+  /// The handler for the content. The `Request` is not available to it, so the handler must copy what it needs.
   case read(@Sendable (_ content: [UInt8]) -> Reply)
 }
 
-/// What work behind a request has at hand.
+/// The context for the work of a request.
 public struct RequestContext: Sendable {
-  /// The loop that it runs on.
+  /// The event loop that runs the work.
   public let loop: IOLoop
-  /// The request's content, as it arrives. If the request has no content, the first read returns nil. The server deals
-  /// with content that the handler does not read.
+  /// The request's content, as it arrives. If the request has no content, the first read returns nil. The server
+  /// handles content that the handler does not read.
   public let content: any ContentReader
-  /// The length of the content in bytes, if the client has said it; 0 without content.
+  /// The length of the content in bytes, or nil if the client did not declare it; 0 without content.
   public let contentLength: Int?
 
-  /// The context of one request.
+  /// Creates the context of one request.
   public init(loop: IOLoop, content: any ContentReader, contentLength: Int?) {
     self.loop = loop
     self.content = content

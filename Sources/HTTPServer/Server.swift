@@ -6,52 +6,52 @@ import Locks
 public import Memory
 public import TLS
 
-/// An HTTP server: one endpoint, served by every loop that it is given.
+/// An HTTP server with one endpoint, served by every loop that it receives.
 ///
-/// Its methods may be called from any thread but a loop's; those that say so block.
+/// Its methods may be called on any thread except a loop's. Methods that block say so.
 public final class Server: Sendable {
-  /// What a server is made with.
+  /// The configuration of a server.
   public struct Configuration: Sendable {
-    /// Where it listens.
+    /// The endpoint to listen on.
     public var endpoint: Endpoint
-    /// With what it does TLS; nil for plain HTTP.
+    /// The TLS context, or nil for plain HTTP.
     public var tls: TLSContext?
-    /// The value of Strict-Transport-Security in responses over TLS (RFC 6797 §7.1); nil to leave the field out.
+    /// The value of Strict-Transport-Security in responses over TLS (RFC 6797 §7.1), or nil to omit the field.
     public var strictTransportSecurity: String?
-    /// Whether connections may speak HTTP/2: if ALPN chooses it, or if they begin with its preface.
+    /// Whether connections may speak HTTP/2, chosen by ALPN or by its preface.
     public var speaksHTTP2 = false
-    /// Its bounds.
+    /// The limits of the server.
     public var limits = ServerLimits()
-    /// What is charged for what peers make the server hold.
+    /// The budget for memory that peers make the server hold.
     public var memory = MemoryBudget.unlimited()
-    /// Whether an address is a trusted proxy's: its `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and it is
-    /// exempt from the limit of connections per address. A peer on a Unix-domain socket is always trusted, because the
-    /// socket's permissions admitted it.
+    /// Returns whether an address is a trusted proxy. The server then uses its `Forwarded`, `X-Forwarded-For` and
+    /// `X-Request-ID`, and exempts it from the limit of connections per address. A peer on a Unix-domain socket is
+    /// always trusted, because the socket's permissions admitted it.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
     /// Whether trusted proxies begin each connection with a PROXY header. The server then closes a trusted proxy's
     /// connection without one. It never reads a PROXY header from another peer.
     public var requiresProxyHeader = false
-    /// How long a connection request may be on its way when the server drains; nil for what does on loopback, or on a
-    /// slow round trip elsewhere.
+    /// The time that a connection request may take to arrive during a drain, or nil for a default: 20 ms if all
+    /// addresses are loopback or Unix-domain, else 200 ms for a slow round trip.
     public var roundTrip: Duration?
-    /// Who hears of every response.
+    /// The observer of every response.
     public var observer: any ExchangeObserver
 
-    /// A configuration with the default limits, plain HTTP and no trusted proxy.
+    /// Creates a configuration with the default limits, plain HTTP and no trusted proxy.
     public init(endpoint: Endpoint, observer: any ExchangeObserver) {
       self.endpoint = endpoint
       self.observer = observer
     }
   }
 
-  /// Where it listens, with the ports that the system picked.
+  /// The addresses of the listeners, with the ports that the system picked.
   public let addresses: [SocketAddress]
 
   let workers: [Worker]
   private let count: ConnectionCount
   private let roundTrip: Duration
 
-  /// Opens the listeners and begins to serve. Blocks until every loop accepts connections.
+  /// Opens the listeners and starts to serve. Blocks until every loop accepts connections.
   public init(_ configuration: Configuration, router: Router, loops: [IOLoop]) throws(ListenError) {
     let listeners = try Listener.open(
       configuration.endpoint, loops: loops.count, writeProgress: configuration.limits.writeProgress)
@@ -68,7 +68,7 @@ public final class Server: Sendable {
     }
   }
 
-  /// Lets `router` answer requests that begin from now on; with `tls`, new connections do their handshake with that.
+  /// Replaces the router for requests that begin from now on, and the TLS context for new connections.
   public func replace(router: Router, tls: TLSContext?, strictTransportSecurity: String? = nil) {
     for worker in workers {
       worker.loop.post {
@@ -79,18 +79,19 @@ public final class Server: Sendable {
     }
   }
 
-  /// From now on every response is its connection's last, unless the next request has arrived behind it; all is served.
+  /// Makes every response its connection's last, unless the next request has already arrived. All requests are still
+  /// served.
   public func beginDrain() {
     onEachLoop { $0.beginDrain() }
   }
 
-  /// Closes without losing a request that has arrived. Blocks until all are answered, or `timeout` has passed; then
-  /// those still under way are refused with 503.
+  /// Closes the server without losing a request that has arrived. Blocks until all requests have a response, or until
+  /// `timeout` has passed. The remaining requests are then refused with 503.
   ///
-  /// The order matters (each step was measured to lose connections without the one before it): connection requests
-  /// are ignored, then, a round trip later, all that wait are accepted and the listeners close. From then on each
-  /// connection at rest is kept until it has carried one more request, whose response says `Connection: close`, or for
-  /// four round trips, at least 1 s; over HTTP/2 as long passes between the two GOAWAY frames (RFC 9113 §6.8).
+  /// The order matters (each step was measured to lose connections without the previous one). First the server ignores
+  /// connection requests. A round trip later, it accepts all waiting connections and closes the listeners. From then on
+  /// it keeps each idle connection until one more request, with `Connection: close` in its response, or for four round
+  /// trips, at least 1 s. Over HTTP/2 the same time passes between the two GOAWAY frames (RFC 9113 §6.8).
   public func drain(timeout: Duration) {
     beginDrain()
     onEachLoop { $0.refuseConnectionRequests() }
@@ -99,15 +100,16 @@ public final class Server: Sendable {
     onEachLoop { $0.closeIdleConnections() }
     guard !count.waitForNone(timeout: timeout) else { return }
     onEachLoop { $0.abandonConnections() }
-    // Each has its last response in the socket or is not reading: a linger's time is all that is left to give.
+    // The last response of each connection is in the socket, or the peer does not read, so only the time of a linger is
+    // useful.
     _ = count.waitForNone(timeout: .seconds(1))
   }
 
-  /// How many connections are open, and how many there were since the start, these included.
+  /// The number of open connections, and of all connections since the start, including the open ones.
   public var connections: (open: Int, accepted: Int) { count.totals }
 
-  /// How many connections of its loops had no deadline when the loops last had nothing to do, those to an upstream
-  /// included. Always 0, unless this program has a defect.
+  /// The number of connections on its loops, including those to an upstream, without a deadline at the end of each
+  /// loop's last turn. It is always 0, unless this program has a defect.
   public var connectionsWithoutDeadline: Int {
     workers.map(\.loop.connectionsWithoutDeadline).reduce(0, +)
   }
@@ -122,60 +124,63 @@ public final class Server: Sendable {
 }
 
 extension SocketAddress {
-  /// Whether only this machine can be at the other end.
+  /// Whether the address is only reachable from this machine.
   fileprivate var isLocal: Bool { ipAddress?.isLoopback ?? true }
 }
 
-/// Every bound of the server, in one place: what it is, its default, its unit and its reason.
+/// The limits of the server, with their defaults, units and reasons.
 public struct ServerLimits: Sendable, Equatable {
-  /// Connections open at once, in all. Each may hold a descriptor, a receive buffer and a TLS session.
+  /// Maximum of open connections in total. Each may hold a descriptor, a receive buffer and a TLS session.
   public var connections = 10_000
-  /// Bytes that peers and the upstream may make the server hold, see `MemoryBudget`. The response cache has a limit of its
-  /// own.
+  /// Maximum of bytes that peers and the upstream may make the server hold, see `MemoryBudget`. The response cache has
+  /// its own limit.
   public var memory = 512 << 20
-  /// Connections open at once from one IPv4 address or IPv6 /64. High, because many users may stand behind one (NAT).
+  /// Maximum of open connections from one IPv4 address or IPv6 /64. High, because many users may share one address
+  /// (NAT).
   public var connectionsPerAddress = 4_096
 
-  /// Time for what comes before the first request, PROXY header and TLS handshake, from the accepted connection on.
+  /// Time from the accepted connection to the end of the PROXY header and the TLS handshake.
   public var tlsHandshake = Duration.seconds(10)
-  /// Time for a header section in all, from its first byte on: not per byte, or a client could drip for ever.
+  /// Time for a whole header section from its first byte. It is not per byte, because a slow client could then go on
+  /// forever.
   public var headerSection = Duration.seconds(10)
   /// Time without progress in the body of a request.
   public var bodyProgress = Duration.seconds(30)
-  /// Time for the body of a request in all: a client that drips makes progress, but is not served for ever.
+  /// Time for the whole body of a request. A slow client makes progress, but is not served forever.
   public var body = Duration.seconds(120)
-  /// Time without progress in writing a response: a client that never reads.
+  /// Time without progress in writing a response to a client that does not read.
   public var writeProgress = Duration.seconds(30)
-  /// Time for a handler that waits, until its response or the next part of it: an upstream that never answers must not hold
-  /// a caller's connection. Longer than any timeout that handlers have themselves, which say more.
+  /// Time for a handler that waits, until its response or the next part of it, because an upstream that never responds
+  /// must not hold a caller's connection. It is longer than the handlers' own timeouts, which have more specific
+  /// errors.
   public var work = Duration.seconds(120)
-  /// Time for a handler to end after it was cancelled; then its connection closes under it.
+  /// Time for a handler to end after it was cancelled. Then its connection is closed.
   public var cancelledWork = Duration.seconds(10)
-  /// Time between two requests of a connection, and before the first one.
+  /// Time between two requests of a connection, and before the first request.
   public var idle = Duration.seconds(75)
   /// Time for the peer to close its side after a refusal, so that the refusal reaches it (RFC 9112 §9.6).
   public var linger = Duration.seconds(2)
 
-  /// Bytes of a body that a route reads; with more the request is refused with 413.
+  /// Maximum of body bytes that a route reads. A larger body is refused with 413.
   public var bodyBytes = 16_384
-  /// Bytes of an unread body that are consumed to keep the connection; with more it closes.
+  /// Maximum of unread body bytes that are read to keep the connection. With a larger body the connection closes.
   public var unreadBody = 65_536
-  /// Bytes that are discarded after a refusal before the connection is cut.
+  /// Maximum of bytes that are discarded after a refusal before the connection is closed.
   public var lingerBytes = 1_048_576
-  /// Bytes read in one go, and the size of the buffers that a loop lends.
+  /// Maximum of bytes per read, and the size of the buffers that a loop lends.
   public var receiveBuffer = 16_384
-  /// Bytes of responses gathered before they are written: pipelined requests cost one write, and a client that never
+  /// Maximum of response bytes collected before a write. Pipelined requests cost one write, and a client that never
   /// reads makes the server hold no more than this and one response.
   public var sendBuffer = 65_536
 
-  /// The bounds of the HTTP/1.1 codec.
+  /// The limits of the HTTP/1.1 codec.
   public var http1 = HTTP1Limits()
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }
 
-/// How many connections there are, in all and per address, over all loops of a server.
+/// The number of connections, in total and per address, over all loops of a server.
 final class ConnectionCount: Sendable {
   private let state = Locked(State())
   private let limits: ServerLimits
@@ -193,8 +198,8 @@ final class ConnectionCount: Sendable {
 
   enum Admission { case granted, tooMany, tooManyFromAddress }
 
-  /// Counts a connection, unless there are too many. `address` is nil for a connection that is exempt from the limit
-  /// per address. `release` takes the same `address`.
+  /// Counts a new connection, unless there are too many. `address` is nil for a connection that is exempt from the
+  /// limit per address. `release` needs the same `address`.
   func admit(_ address: IPAddress?) -> Admission {
     state.withLock { state in
       guard state.total < limits.connections else { return .tooMany }
@@ -210,7 +215,7 @@ final class ConnectionCount: Sendable {
     }
   }
 
-  /// Counts a connection out.
+  /// Counts a closed connection.
   func release(_ address: IPAddress?) {
     state.withLock { state in
       state.total -= 1
@@ -220,17 +225,17 @@ final class ConnectionCount: Sendable {
     group.leave()
   }
 
-  /// How many there are, and how many were ever counted in.
+  /// The number of open connections, and of all connections that were ever admitted.
   var totals: (open: Int, accepted: Int) { state.withLock { ($0.total, $0.admitted) } }
 
-  /// Blocks until there are none, at most for `timeout`; false if some are left.
+  /// Blocks until no connection is open, at most for `timeout`. Returns false if some are left.
   func waitForNone(timeout: Duration) -> Bool {
     group.wait(timeout: .now() + .nanoseconds(Int(clamping: timeout.nanoseconds))) == .success
   }
 }
 
 extension Duration {
-  /// Whole nanoseconds.
+  /// The duration in whole nanoseconds.
   var nanoseconds: Int64 {
     let (seconds, attoseconds) = components
     let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)

@@ -2,34 +2,35 @@ import EventLoop
 import Memory
 import TLS
 
-/// The bytes of a connection between the socket, TLS and the buffers that the loop lends. It knows no HTTP.
+/// The byte stream of a connection between the socket, TLS and the buffers that the loop lends, without knowledge of
+/// HTTP.
 ///
-/// Nothing here waits. It reads what is there once, and writes what the socket takes at once.
+/// Nothing here waits: it reads the available bytes once, and writes as much as the socket accepts at once.
 final class Transport {
   // Confined to the channel's loop, like the connection that owns it.
 
   let channel: Channel
   private let buffers: BufferPool
   private let memory: MemoryBudget
-  /// Nil for plain HTTP.
+  /// The TLS session, or nil for plain HTTP.
   var tls: TLSSession?
 
-  /// Received plaintext, of which the first `consumed` bytes are dealt with.
+  /// Received plaintext. Its first `consumed` bytes have been processed.
   var input: [UInt8] = []
   var consumed = 0
-  /// Responses in plaintext that have not been written.
+  /// Responses in plaintext that are not written yet.
   var output: [UInt8] = []
-  /// A handler's own array, sent behind `outgoing` and not copied; the socket or TLS has taken the first `bodySent` bytes.
-  /// Charged as shared while it is here.
+  /// A handler's own array, sent after `outgoing` without a copy. The socket or TLS has accepted its first `bodySent`
+  /// bytes. It is charged as a shared array while it is here.
   var body: [UInt8] = []
   private var bodySent = 0
-  /// Bytes on their way to the socket, of which it has taken the first `sent`.
+  /// Bytes for the socket, which has accepted the first `sent` of them.
   private(set) var outgoing: [UInt8] = []
   private var sent = 0
 
-  /// The socket has nothing more at present.
+  /// Whether the socket has no more bytes at present.
   private(set) var readWouldBlock = false
-  /// The peer has said that it sends no more.
+  /// Whether the peer has closed its sending side.
   private(set) var peerHasFinished = false
 
   init(_ channel: Channel, buffers: BufferPool, memory: MemoryBudget) {
@@ -38,13 +39,13 @@ final class Transport {
     self.memory = memory
   }
 
-  /// Bytes of input that are not dealt with.
+  /// The number of input bytes that are not processed yet.
   var unread: Int { input.count - consumed }
 
-  /// Whether something waits for the socket to take it.
+  /// Whether bytes wait for the socket to accept them.
   var isPending: Bool { !outgoing.isEmpty || !body.isEmpty }
 
-  /// The memory that it holds at present, but not that of OpenSSL's session.
+  /// The memory in bytes that is held at present, without that of OpenSSL's session.
   var heldBytes: Int {
     let ciphertext = tls == nil || body.isEmpty ? 0 : Connection.Cost.encrypted
     return input.capacity + output.capacity + max(outgoing.capacity, ciphertext) + (tls?.heldBytes ?? 0)
@@ -52,7 +53,7 @@ final class Transport {
 
   // MARK: Borrowing
 
-  /// Takes buffers for what has none of its own.
+  /// Borrows a buffer for each array without one.
   func borrowBuffers() {
     channel.loop.assertCurrent()
     if input.capacity == 0 { input = buffers.lend() }
@@ -60,8 +61,8 @@ final class Transport {
     if outgoing.capacity == 0 { outgoing = buffers.lend() }
   }
 
-  /// Gives buffers back before a wait. What must be kept is kept in as much memory as it needs: a peer that sends
-  /// little or reads little makes the server hold little.
+  /// Returns buffers before a wait. Bytes to keep are copied into memory of their size, so that a peer that sends or
+  /// reads little makes the server hold little.
   func releaseBuffers() {
     channel.loop.assertCurrent()
     if consumed > 0 || input.isEmpty || input.capacity >= buffers.size {
@@ -73,7 +74,7 @@ final class Transport {
     if outgoing.isEmpty { buffers.takeBack(exchange(&outgoing, [])) }
   }
 
-  /// Lets go of a shared body, sent or not.
+  /// Releases a shared body, whether it was sent or not.
   func dropBody() {
     channel.loop.assertCurrent()
     guard !body.isEmpty else { return }
@@ -84,7 +85,7 @@ final class Transport {
 
   // MARK: Reading
 
-  /// Reads what is there, once. Returns the state of the TLS session if bytes of it have come.
+  /// Reads the available bytes, once. Returns the state of the TLS session if it received bytes.
   func receive() throws -> TLSSession.State? {
     channel.loop.assertCurrent()
     guard tls != nil else {
@@ -97,15 +98,15 @@ final class Transport {
     return try decrypt(ciphertext)
   }
 
-  /// Reads bytes as they are.
+  /// Reads bytes without decrypting them.
   func receivePlaintext() throws {
     channel.loop.assertCurrent()
     let room = self.room
     note(try channel.receive(into: &input, atMost: room), of: room)
   }
 
-  /// How much to read: what a lent buffer has left; for bytes kept over a wait as much as there are already, so that
-  /// the work stays linear.
+  /// The number of bytes to read: the free capacity of a lent buffer, or as many bytes as were kept over a wait, so
+  /// that the work stays linear.
   private var room: Int {
     let left = input.capacity - input.count
     return left >= Self.scantRoom ? left : min(max(Self.scantRoom, input.count), buffers.size)
@@ -113,7 +114,7 @@ final class Transport {
 
   private static let scantRoom = 512
 
-  /// Takes the input behind a PROXY header of `length` bytes for what it is: bytes of TLS if there is a session.
+  /// Processes the input after a PROXY header of `length` bytes, as bytes of TLS if there is a session.
   func skipProxyHeader(length: Int) throws -> TLSSession.State? {
     channel.loop.assertCurrent()
     consumed = length
@@ -139,20 +140,20 @@ final class Transport {
     }
   }
 
-  /// Moves the unread input to the front: without a wait, nothing else makes room for what comes.
+  /// Moves the unread input to the front. Without a wait, nothing else makes room for more input.
   func compactInput() {
     channel.loop.assertCurrent()
     input.removeSubrange(..<consumed)
     consumed = 0
   }
 
-  /// Forgets the input: nothing more is read of it.
+  /// Discards the input; no more of it is read.
   func dropInput() {
     channel.loop.assertCurrent()
     consumed = input.count
   }
 
-  /// Reads what is there, once, and discards it. Returns how many bytes that was; nil if the peer sends no more.
+  /// Reads and discards the available bytes, once. Returns their number, or nil if the peer sends no more.
   func discard() -> Int? {
     channel.loop.assertCurrent()
     var scratch = buffers.lend()
@@ -168,7 +169,7 @@ final class Transport {
 // MARK: Writing
 
 extension Transport {
-  /// Writes of the responses what the socket takes at once; false if something is left.
+  /// Writes as much of the responses as the socket accepts at once. Returns false if bytes are left.
   func flushAtOnce() throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
     if let tls {
@@ -189,8 +190,8 @@ extension Transport {
     do { try tls.send(plaintext.span.extracting(range), outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
-  /// Sends of `outgoing` and `body` what the socket takes at once; false if that was not all. The rest of `outgoing` is
-  /// kept in as much memory as it needs; of `body` TLS encrypts only as much as the socket is about to take.
+  /// Sends as much of `outgoing` and `body` as the socket accepts at once. Returns false if bytes are left. The rest of
+  /// `outgoing` is kept in memory of its size. TLS encrypts only as much of `body` as the socket is about to accept.
   func transmitAtOnce() throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
     while isPending {
@@ -200,7 +201,7 @@ extension Transport {
         bodySent = end
         if bodySent == body.count { dropBody() }
       }
-      // Of TLS only ciphertext goes to the socket.
+      // With TLS, only ciphertext goes to the socket.
       noteSent(try send(outgoing, tls == nil ? body : []))
       guard outgoing.isEmpty, tls != nil || body.isEmpty else {
         keepRest()
@@ -210,8 +211,8 @@ extension Transport {
     return true
   }
 
-  /// Plaintext that is encrypted in one go, two records: what a reader who is slow makes the server hold besides the
-  /// body itself.
+  /// The plaintext bytes that are encrypted at once, two records: a slow reader makes the server hold this much in
+  /// addition to the body itself.
   private static let encryptedAtOnce = 32_768
 
   private func send(_ head: [UInt8], _ body: [UInt8]) throws(CloseReason) -> Int {
@@ -234,14 +235,14 @@ extension Transport {
   }
 
   private func keepRest() {
-    // Not at each step, or a long response to a slow reader would be copied over and over.
+    // Not at each step, because otherwise a long response to a slow reader would be copied again and again.
     guard !outgoing.isEmpty, sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 else { return }
     let rest = outgoing.copy(from: sent)
     buffers.takeBack(exchange(&outgoing, rest))
     sent = 0
   }
 
-  /// Drops the TLS session after a failure. Responses that were not encrypted must not go out in clear.
+  /// Drops the TLS session after a failure. Responses that were not encrypted must not be sent as plaintext.
   func abandonTLS() {
     channel.loop.assertCurrent()
     tls = nil
@@ -249,19 +250,19 @@ extension Transport {
     dropBody()
   }
 
-  /// Puts a response in clear in the place of what is left of TLS.
+  /// Replaces the remaining TLS bytes with a plaintext response.
   func putInClear() {
     channel.loop.assertCurrent()
     swap(&output, &outgoing)
   }
 
-  /// Puts the end of the TLS session behind what is to be sent.
+  /// Appends the end of the TLS session to the bytes for the socket.
   func announceEndOfTLS() {
     channel.loop.assertCurrent()
     tls?.close(outgoing: &outgoing)
   }
 
-  /// Ends a handshake that takes too long, and sends what the socket takes of an alert at once.
+  /// Ends a handshake that takes too long, and sends as much of an alert as the socket accepts at once.
   func expireHandshake() -> TLSError? {
     channel.loop.assertCurrent()
     guard let error = tls?.expireHandshake(outgoing: &outgoing) else { return nil }
@@ -270,7 +271,7 @@ extension Transport {
     return error
   }
 
-  /// Sends what the socket takes at once of `outgoing`, and forgets the rest. False if there was nothing.
+  /// Sends as much of `outgoing` as the socket accepts at once, and drops the rest. Returns false if it was empty.
   func sendAtOnce() -> Bool {
     channel.loop.assertCurrent()
     let bytes = outgoing
@@ -281,16 +282,16 @@ extension Transport {
     return true
   }
 
-  /// Closes the socket, with a close_notify if that can go out at once.
+  /// Closes the socket, with a close_notify if it can be sent at once.
   func close() {
     channel.loop.assertCurrent()
-    // Behind half a record it would be garbage.
+    // After half a record, a close_notify would be garbage.
     if let tls, !isPending {
       tls.close(outgoing: &outgoing)
       _ = sendAtOnce()
     }
     dropBody()
-    // This may report the end of a wait to the connection, which is closed for itself by now.
+    // This may report the end of a wait to the connection, which already counts as closed.
     channel.close()
     dropInput()
     outgoing = []
@@ -301,7 +302,8 @@ extension Transport {
 }
 
 extension [UInt8] {
-  /// What there is from `start` on, in memory of its own. `Array(self[0...])` would share that of the whole buffer.
+  /// Returns the bytes from `start`, in separate memory. `Array(self[0...])` would share the memory of the whole
+  /// buffer.
   fileprivate func copy(from start: Int) -> [UInt8] {
     guard start < count else { return [] }
     var copy: [UInt8] = []
@@ -311,7 +313,7 @@ extension [UInt8] {
   }
 }
 
-/// Puts `new` in the place of `old` and returns that.
+/// Replaces `old` with `new` and returns the old value.
 private func exchange(_ old: inout [UInt8], _ new: consuming [UInt8]) -> [UInt8] {
   var value = consume new
   swap(&old, &value)

@@ -7,9 +7,9 @@ import Memory
 import TLS
 import Telemetry
 
-/// A server's share of one event loop: its listeners, its connections, and what they borrow while they are busy.
+/// A server's part on one event loop: its listeners, its connections, and the objects that busy connections borrow.
 final class Worker: Listener.Owner, @unchecked Sendable {
-  // Sendable by confinement: made by the server, then used on its loop only.
+  // Sendable by confinement: made by the server, then used only on its loop.
 
   let loop: IOLoop
   let sharedLimits: SharedLimits
@@ -19,29 +19,29 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// Whether connections may speak HTTP/2.
   let speaksHTTP2: Bool
 
-  /// What answers requests; replaced whole on reload.
+  /// The present router, replaced as a whole on reload.
   var router: Router
-  /// What new connections do their handshake with, nil for plain HTTP.
+  /// The TLS context for new connections, or nil for plain HTTP.
   var tls: TLSContext?
-  /// The value of Strict-Transport-Security in responses over TLS; nil for none.
+  /// The value of Strict-Transport-Security in responses over TLS, or nil to omit it.
   var strictTransportSecurity: String?
-  /// How far the server is on its way out.
+  /// The stage of the server's shutdown.
   private(set) var stage = Stage.serving
 
   enum Stage: Comparable {
-    /// Connections live on.
+    /// Connections stay open.
     case serving
-    /// Every response says that it is the connection's last, unless the next request has arrived behind it.
+    /// Every response is its connection's last, unless the next request has already arrived.
     case draining
-    /// Nothing new is awaited: a connection at rest closes.
+    /// No new requests are expected: idle connections close.
     case closing
   }
 
-  /// Whether what an address says about others counts.
+  /// Returns whether the server trusts an address's data about other clients.
   let isTrusted: @Sendable (IPAddress) -> Bool
   /// Whether trusted proxies begin their connections with a PROXY header.
   let requiresProxyHeader: Bool
-  /// What is charged for what peers make the server hold.
+  /// The budget for memory that peers make the server hold.
   let memory: MemoryBudget
   private let count: ConnectionCount
   private var listeners: [Listener] = []
@@ -111,7 +111,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     observer.noticed(.acceptPaused(error))
   }
 
-  /// Closes a connection that there is no room for, with a word if that can be had without waiting.
+  /// Closes a connection beyond the limits, after a refusal if it can be sent without waiting.
   private func turnAway(_ descriptor: consuming Descriptor, _ detail: String) {
     guard tls == nil else { return }
     let channel = loop.open(descriptor)
@@ -154,14 +154,14 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     listeners = []
   }
 
-  /// Closes what rests once no request can be on its way to it; what is busy closes when it is done.
+  /// Closes idle connections once no request can be on its way to them. Busy connections close after their response.
   func closeIdleConnections() {
     loop.assertCurrent()
     stage = .closing
     for connection in Array(connections.values) { connection.closeIfIdle() }
   }
 
-  /// Ends what is still busy: a request under way is told that the server is going.
+  /// Ends busy connections: a request in progress gets an error that the server is shutting down.
   func abandonConnections() {
     loop.assertCurrent()
     for connection in Array(connections.values) { connection.abandon() }
@@ -182,11 +182,11 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   // MARK: Writing
 
-  /// An ID for a request that has none.
+  /// Returns a new ID for a request without one.
   func freshID() -> RequestID { ids.next() }
 
-  /// Appends a response as it goes over the wire; a long body is not copied, but put into `body`, to be sent behind
-  /// `output`. Returns the bytes of content.
+  /// Appends a response in wire format. A long body is not copied but stored in `body`, to be sent after `output`.
+  /// Returns the number of content bytes.
   @discardableResult
   func append(
     _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8],
@@ -205,7 +205,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     return response.body.count
   }
 
-  /// The header fields of a response, for HTTP/2.
+  /// Returns the header fields of a response, for HTTP/2.
   func fields(of response: Response, contentLength: Int?, id: RequestID) -> HTTPFields {
     loop.assertCurrent()
     self.date.update()
@@ -219,10 +219,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   private static let requestID = HTTPField.Name("X-Request-ID")
 
-  /// What HTTP/2 has no place for (RFC 9113 §8.2.2).
+  /// The fields that HTTP/2 forbids (RFC 9113 §8.2.2).
   private static let connectionFields: [HTTPField.Name] = [.connection, .transferEncoding, .upgrade]
 
-  /// Appends the head of a response whose content comes in parts.
+  /// Appends the head of a response with content that comes in parts.
   func append(
     _ response: Response, framing: StreamFraming, id: RequestID, version: HTTPVersion, keepAlive: Bool,
     to output: inout [UInt8]
@@ -248,7 +248,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 }
 
-/// The value of `Date`, made once a second.
+/// The value of `Date`, created once a second.
 struct DateField {
   private(set) var value: [UInt8] = []
   private var second = -1
@@ -257,7 +257,7 @@ struct DateField {
     update()
   }
 
-  /// Reads the clock: one call of the vDSO.
+  /// Updates the value from the clock, with one vDSO call.
   mutating func update() {
     let now = Glibc.time(nil)
     guard now != second else { return }

@@ -2,12 +2,12 @@ import EventLoop
 import HTTP1
 import HTTP2
 
-/// A connection that speaks HTTP/2: chosen by ALPN over TLS, by its preface in clear (RFC 9113 §3.2, §3.3).
+/// A connection that speaks HTTP/2: chosen by ALPN over TLS, or by its preface in plaintext (RFC 9113 §3.2, §3.3).
 ///
-/// Unlike HTTP/1.1, nothing here needs a task: the session says what is to be done with what has come, and the socket's
-/// readiness for either direction is watched at once.
+/// Unlike HTTP/1.1, nothing here needs a task: the session determines how to process received bytes, and the socket is
+/// watched for reading and writing at the same time.
 extension Connection {
-  /// Deals with what has come, if the connection speaks HTTP/2; false if it does not.
+  /// Processes the received bytes if the connection speaks HTTP/2. Returns false if it does not.
   func serveHTTP2() throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
     guard http2 != nil || worker.speaksHTTP2 else { return false }
@@ -35,7 +35,7 @@ extension Connection {
     return true
   }
 
-  /// Whether HTTP/2 begins; nil if more bytes have to tell.
+  /// Returns whether HTTP/2 begins, or nil if more bytes are needed to decide.
   private func startsWithPreface() -> Bool? {
     let preface = HTTP2Connection.preface
     let count = min(transport.unread, preface.count)
@@ -45,7 +45,7 @@ extension Connection {
     return count == preface.count ? true : nil
   }
 
-  /// Sends what the session has to say, from outside of the connection's own turn.
+  /// Sends the session's output outside of the connection's own turn.
   func flushHTTP2() {
     channel.loop.assertCurrent()
     guard let http2, !http2.isServing, channel.raw >= 0 else { return }
@@ -58,11 +58,11 @@ extension Connection {
     }
   }
 
-  /// Sends, and waits for whatever comes next.
+  /// Sends output, and waits for the next event.
   private func drive(_ http2: HTTP2Connection, goesOn: Bool) throws(CloseReason) {
     http2.isServing = true
     defer { http2.isServing = false }
-    // What the socket has not taken goes first.
+    // Bytes that the socket has not accepted yet go first.
     var isFlushed = try transport.transmitAtOnce()
     var rounds = 0
     while isFlushed, http2.session.wantsWrite, rounds < Self.roundsInOneGo {
@@ -80,6 +80,6 @@ extension Connection {
       until: state.restOfHTTP2(at: now, isPending: isPending, isIdle: http2.isIdle), self)
   }
 
-  /// How often the socket is filled before the others of its loop have a turn.
+  /// The maximum number of writes that fill the socket before the loop's other connections have a turn.
   private static let roundsInOneGo = 16
 }

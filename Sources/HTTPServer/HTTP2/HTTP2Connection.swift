@@ -4,20 +4,20 @@ import HTTP2
 import HTTPMessages
 import HTTPTypes
 
-/// The part of a connection that speaks HTTP/2 (RFC 9113): its session, and the exchanges on its streams.
+/// The HTTP/2 part of a connection (RFC 9113): its session, and the exchanges on its streams.
 ///
-/// A request is written as the head of an HTTP/1.1 request and judged by the same parser, so that what is refused there is
-/// refused here, and what handlers see is the same.
+/// A request is rewritten as an HTTP/1.1 head and parsed by the same parser, so that both versions refuse the same
+/// requests, and handlers see the same data.
 final class HTTP2Connection {
   let session: HTTP2Session
   unowned let connection: Connection
   private(set) var exchanges: [HTTP2StreamID: HTTP2Exchange] = [:]
-  /// Whether the session is at work: what it has to say goes out at the end of that.
+  /// Whether the session is processing. Its output is sent at the end of that.
   var isServing = false
-  /// Bytes that its exchanges hold: content that has come, and short responses that have not gone.
+  /// The bytes that its exchanges hold: received content, and short responses that are not sent.
   var contentBytes = 0
 
-  /// The preface by which a client says that it speaks HTTP/2 without having asked (RFC 9113 §3.4).
+  /// The preface with which a client starts HTTP/2 without negotiation (RFC 9113 §3.4).
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
   init(_ connection: Connection) throws(HTTP2Error) {
@@ -27,15 +27,15 @@ final class HTTP2Connection {
 
   var isIdle: Bool { exchanges.isEmpty }
 
-  /// What it holds beside the session.
+  /// The memory that is held in addition to the session.
   var heldBytes: Int { contentBytes + exchanges.count * Connection.Cost.stream }
 
-  /// Tells the observer that memory was refused.
+  /// Notifies the observer that memory was refused.
   func noteRefusal() {
     connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
   }
 
-  /// Takes what has arrived. False if that ended the session.
+  /// Processes the received bytes. Returns false if they ended the session.
   func receive(_ bytes: Span<UInt8>) -> Bool {
     do throws(HTTP2Error) {
       try session.receive(bytes, delegate: self)
@@ -45,29 +45,29 @@ final class HTTP2Connection {
     }
   }
 
-  /// Puts into `output` what is to be sent now.
+  /// Appends the session's present output to `output`.
   func collect(into output: inout [UInt8], limit: Int) {
     guard session.wantsWrite else { return }
     session.collectOutput(into: &output, limit: limit, delegate: self)
   }
 
-  /// Asks the client to open no more streams. Those that it opens before it hears of that are still served: the GOAWAY
-  /// that names the last one follows when they have had the time to arrive (RFC 9113 §6.8).
+  /// Sends the first GOAWAY: the client should open no more streams. Streams that it opens before the GOAWAY arrives
+  /// are still served. The GOAWAY with the last stream follows after enough time for them to arrive (RFC 9113 §6.8).
   func announceGoAway() {
     session.announceGoAway()
   }
 
-  /// Takes no new streams; those that are open go on.
+  /// Accepts no new streams; open streams continue.
   func sendGoAway() {
     if connection.state.goAwaySent() { session.goAway() }
   }
 
-  /// The connection is gone.
+  /// Ends all streams, because the connection is closed.
   func abandon() {
     session.connectionLost(delegate: self)
   }
 
-  /// Sends what is to be sent, outside of the connection's own turn.
+  /// Sends the session's output outside of the connection's own turn.
   func flush() {
     connection.flushHTTP2()
   }

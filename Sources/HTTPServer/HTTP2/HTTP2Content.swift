@@ -2,19 +2,19 @@ import Bytes
 import HTTP2
 import HTTPMessages
 
-/// The content of a request on a stream: what has come, and who waits for more. What is not read counts against the
-/// stream's window, so that the client sends no more of it.
+/// The received content of a request on a stream, and its waiting reader. Unread content counts against the stream's
+/// window, so that the client sends no more of it.
 final class HTTP2Content: ContentReader, @unchecked Sendable {
-  // Sendable by confinement, as the connection is.
+  // Sendable by confinement, like the connection.
   private let stream: HTTP2StreamID
   private let session: HTTP2Session
   private var received: [UInt8] = []
   private var isFinished = false
   private var failure: ContentError?
   private var wake: (() -> Void)?
-  /// Told how many bytes were read.
+  /// Receives the number of bytes that were read.
   var wasRead: (Int) -> Void = { _ in }
-  /// Lets the window's credit go out.
+  /// Sends the window's credit to the client.
   var flush: () -> Void = {}
 
   init(_ stream: HTTP2StreamID, _ session: HTTP2Session) {
@@ -38,7 +38,7 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
-  /// Discards unread bytes. Returns how many.
+  /// Discards unread bytes and returns their number.
   func discardHeld() -> Int {
     defer { received = [] }
     return received.count

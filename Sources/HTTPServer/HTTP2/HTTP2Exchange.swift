@@ -6,9 +6,9 @@ import HTTPMessages
 import HTTPTypes
 import Memory
 
-/// One request on a stream of HTTP/2, and its response.
+/// One request on an HTTP/2 stream, and its response.
 final class HTTP2Exchange: @unchecked Sendable {
-  // Sendable by confinement, as the connection is.
+  // Sendable by confinement, like the connection.
   let stream: HTTP2StreamID
   private unowned let owner: HTTP2Connection
   private let request: Request
@@ -18,15 +18,15 @@ final class HTTP2Exchange: @unchecked Sendable {
   private var room: Waiter?
   private var hasBegun = false
   private var isClosed = false
-  /// What the work behind the request is charged, while it goes on.
+  /// The charge for the work of the request, while it runs.
   private var workHold: MemoryHold?
-  /// A body that is charged as shared.
+  /// The response body that is charged as a shared array.
   private var sharedBody: [UInt8] = []
-  /// A response that is short enough to be nghttp2's.
+  /// The size of a response that is short enough for nghttp2 to hold a copy.
   private var responseBytes = 0
-  /// What it takes of `owner.contentBytes`, its content aside.
+  /// The part of `owner.contentBytes` for this exchange, without its content.
   private var heldBytes = 0
-  /// The content's length as the client has said it.
+  /// The length that the client declared for the content.
   private var declaredLength: Int?
 
   private struct Waiter {
@@ -53,7 +53,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   // MARK: The request
 
-  /// The head is here. What follows it says whether there is content; with a declared length, that does.
+  /// Handles the head. The following frames show whether there is content; a declared length already shows it.
   func begin(_ head: HTTP2RequestHead) {
     owner.connection.channel.loop.assertCurrent()
     declaredLength = head.contentLength
@@ -71,7 +71,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     if declaredLength ?? 0 > 0 { respond() } else { noteHeld() }
   }
 
-  /// Has the connection account for what the exchange holds while it waits.
+  /// Updates the connection's count of the memory that the exchange holds while it waits.
   private func noteHeld() {
     let bytes = isClosed ? 0 : request.heldBytes + responseBytes
     owner.contentBytes += bytes - heldBytes
@@ -141,7 +141,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     RequestContext(loop: owner.connection.channel.loop, content: content, contentLength: declaredLength)
   }
 
-  /// Charges the work behind the request. False if there is no memory for it.
+  /// Charges the work of the request. Returns false if there is not enough memory.
   private func mayWait() -> Bool {
     let hold = MemoryHold(owner.connection.worker.memory, for: request.holder)
     let isGranted = hold.resize(to: Connection.Cost.work, for: .waiting)
@@ -151,7 +151,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private func read(_ limit: Int) async throws(ErrorResponse) -> [UInt8] {
     var received: [UInt8] = []
-    // What was taken out of the stream's window is held here until the end.
+    // Content that was read from the stream's window is held here until the end.
     defer { owner.contentBytes -= received.count }
     do throws(ContentError) {
       while let part = try await content.read() {
@@ -165,9 +165,9 @@ final class HTTP2Exchange: @unchecked Sendable {
     }
   }
 
-  /// Does what has to wait in a task of the loop.
+  /// Runs work that has to wait in a task of the loop.
   private func start(_ work: @escaping () async throws(ErrorResponse) -> Response) {
-    // The handler has taken along what it needs.
+    // The handler has copied what it needs.
     request.forgetHead(except: router.lastingField)
     noteHeld()
     let work = Work(body: work)
@@ -188,7 +188,7 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   private struct Work: @unchecked Sendable {
-    // Sendable: run by the one task that it is handed to, on the loop that it was made on.
+    // Sendable: run by the one task that receives it, on the loop that made it.
     let body: () async throws(ErrorResponse) -> Response
   }
 
@@ -232,7 +232,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     }
   }
 
-  /// The response, or a refusal if there is no memory to hold it for a slow reader.
+  /// Returns the response, or a refusal if there is not enough memory to hold it for a slow reader.
   private func affordable(_ response: Response, isHead: Bool) -> Response {
     let memory = owner.connection.worker.memory
     guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return response }
@@ -289,7 +289,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     room.take()?.resume()
   }
 
-  /// The stream is over.
+  /// Handles the end of the stream.
   func closed() {
     owner.connection.channel.loop.assertCurrent()
     isClosed = true
@@ -303,7 +303,8 @@ final class HTTP2Exchange: @unchecked Sendable {
 }
 
 extension [UInt8] {
-  /// Appends a head of HTTP/2 as HTTP/1.1 has it (RFC 9112 §3). Nothing in it can end a line: HTTP/2 has seen to that.
+  /// Appends an HTTP/2 head in HTTP/1.1 syntax (RFC 9112 §3). It contains no line breaks, because the HTTP/2 session
+  /// checks that.
   fileprivate mutating func append(_ head: HTTP2RequestHead) {
     append(contentsOf: "\(head.method) \(head.path) HTTP/1.1\r\nHost: \(head.authority)\r\n".utf8)
     for field in head.fields {

@@ -156,7 +156,7 @@ public final class LogSink: @unchecked Sendable {
 
 /// The destination of a ``LogSink``. The sink calls it only on its own thread, where it may block.
 protocol LogTarget: AnyObject {
-  /// The present descriptor, or -1 if there is none.
+  /// The present descriptor, or -1 if the file is not open.
   var descriptor: Int32 { get }
 
   /// Prepares the destination for lines that the sink is about to write.
