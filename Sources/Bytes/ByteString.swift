@@ -68,7 +68,7 @@ extension ByteString: ExpressibleByStringInterpolation {
 }
 
 extension ByteString: CustomStringConvertible {
-  /// The text.
+  /// The text for display, equal to ``text``.
   public var description: String { text }
 }
 

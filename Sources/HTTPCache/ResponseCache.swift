@@ -171,7 +171,7 @@ public enum Lookup: Sendable {
   case validate(Selection, ForwardReason)
   /// The cache has no response.
   case miss(ForwardReason)
-  /// The cache cannot serve the request, and the caller forbids asking upstream (`only-if-cached`): 504 (RFC 9111
+  /// The cache cannot serve the request, and the caller forbids an upstream request (`only-if-cached`): 504 (RFC 9111
   /// §5.2.1.7).
   case unsatisfiable
 }
