@@ -1,6 +1,6 @@
 import Glibc
 
-/// A single connection attempt to a host (Happy Eyeballs, RFC 8305). The connector finds the host's addresses and tries
+/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305). It finds the host's addresses and tries
 /// them one after another, each a little later than the previous one, until one connects. The first success wins, and
 /// the other attempts are closed.
 ///
@@ -29,7 +29,7 @@ public final class Connector: ChannelDelegate {
   private static let margin = Duration.seconds(1)
 
   /// The size in bytes of the kernel's buffer in each direction (the kernel reserves twice as much for itself): at 50
-  /// ms to the peer, 2.6 MB/s. With its default, the kernel buffers megabytes of a response with a slow reader.
+  /// ms to the peer, 2.6 MB/s. By default, the kernel buffers megabytes of a response with a slow reader.
   public static let socketBuffer = 131_072
 
   private let loop: IOLoop

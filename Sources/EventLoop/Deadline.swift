@@ -9,7 +9,7 @@ public struct Deadline: Sendable, Hashable, Comparable {
   /// A moment that never comes.
   public static let never = Deadline(nanoseconds: .max)
 
-  /// The present moment. Reads the clock by the vDSO, without a system call.
+  /// The present moment, read with one vDSO call and no system call.
   public static var now: Deadline {
     var time = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)

@@ -7,8 +7,8 @@ import Locks
 /// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the
 /// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
-/// The loop has its own thread. Everything except `isCurrent`, `enqueue`, `post`, `performAndWait` and `stop` is
-/// confined to it.
+/// The loop has its own thread. Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
+/// `stopAndWait` and `connectionsWithoutDeadline` is confined to it.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
 

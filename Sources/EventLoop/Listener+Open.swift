@@ -63,12 +63,12 @@ extension Listener {
 
   // MARK: TCP
 
-  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). With its
+  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). By
   /// default, the kernel buffers megabytes, and keeps them after the connection is closed.
   private static let sendBuffer: Int32 = 65_536
 
   /// The bytes that the kernel buffers while the server does not read (it also reserves twice as much): more than the
-  /// longest header section. With its default, the kernel buffers megabytes for each connection with a waiting request.
+  /// longest header section. By default, the kernel buffers megabytes for each connection with a waiting request.
   private static let receiveBuffer: Int32 = 32_768
 
   /// The common options of the listeners of one endpoint.

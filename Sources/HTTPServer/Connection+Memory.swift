@@ -127,7 +127,7 @@ extension Response {
   var hasContent: Bool { status.code != 204 && status.code != 304 }
 }
 
-/// The spare buffers of a loop. Connections borrow them while they process bytes, and idle connections have none.
+/// The spare buffers of a loop. Connections borrow them while they process bytes, and return them before a wait.
 final class BufferPool {
   /// The maximum number of bytes per read, and the size of a buffer.
   let size: Int

@@ -8,10 +8,10 @@ import TLS
 /// `transport` has its bytes, `state` decides what happens next, and `exchange` is the present HTTP/1.1 request. This
 /// class connects them with the loop and the handlers.
 ///
-/// An idle connection has no task and no buffer. When bytes arrive, `serve` reads, responds and writes everything that
-/// needs no wait, which is all of most turns, and the connection becomes idle again. Work that has to wait, for a
-/// handler or for a peer that reads slowly, continues in a task, in `run`. A connection with an incomplete head or
-/// content also waits without a task, with the bytes so far.
+/// A connection that waits without work has no task and no buffer. When bytes arrive, `serve` reads, responds and
+/// writes everything that needs no wait, which is all of most turns. Then the connection waits again, also if a head or
+/// content is incomplete, and keeps only its bytes. Work that has to wait, for a handler or for a peer that reads
+/// slowly, continues in a task, in `run`.
 final class Connection: ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: everything runs on the channel's loop, including its tasks.
 
@@ -225,7 +225,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Reads and discards input for a short time. The peer may still be sending: closing now would cause a reset, and the
   /// peer's system would discard the response (RFC 9112 §9.6).
   ///
-  /// The connection is idle meanwhile, and drops the request, because otherwise refused peers could make the server
+  /// The connection waits without a task, and drops the request, because otherwise refused peers could make the server
   /// keep it.
   func linger() {
     channel.loop.assertCurrent()

@@ -13,7 +13,7 @@ struct ConnectionState {
     case proxyHeader(until: Deadline)
     /// The TLS handshake is not complete.
     case handshake(until: Deadline)
-    /// No request has begun. The deadline is set when the connection becomes idle for the first time.
+    /// No request has begun. The deadline is set when the connection rests for the first time.
     case idle(until: Deadline?)
     /// A header section has begun, or the server is closing and allows a new connection the time for one.
     case head(until: Deadline)
@@ -25,7 +25,7 @@ struct ConnectionState {
     case http2(GoAway)
     /// The last response has been sent. The server discards further bytes of the peer.
     case lingering(until: Deadline, discarded: Int)
-    /// The connection only waits for the peer to read the rest from the kernel.
+    /// The connection only waits for the peer to acknowledge the bytes that the kernel still has.
     case unread(until: Deadline)
     /// The descriptor is closed.
     case closed
@@ -112,7 +112,7 @@ struct ConnectionState {
 
   // MARK: At rest
 
-  /// Records that the connection becomes idle, and returns its deadline.
+  /// Records that the connection rests, which means that it waits without a task, and returns its deadline.
   ///
   /// Only a request changes the deadline of an idle connection. Bytes that complete nothing, such as parts of a TLS
   /// record, do not. If `grace` is not nil, the server is closing, and a connection without a request gets only that
@@ -134,7 +134,7 @@ struct ConnectionState {
     }
   }
 
-  /// Records that an HTTP/2 connection becomes idle, and returns its deadline.
+  /// Records that an HTTP/2 connection rests, and returns its deadline.
   mutating func restOfHTTP2(at now: Deadline, isPending: Bool, isIdle: Bool) -> Deadline {
     turn = .resting
     let limit = isPending ? limits.values.writeProgress : isIdle ? limits.values.idle : limits.values.body
@@ -182,9 +182,9 @@ struct ConnectionState {
     if case .content(_, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 
-  /// Closes idle connections of a server that is shutting down. A client may be sending a request, and a close at the
-  /// same time loses it. So the connection stays open for `grace`, and the response to that request announces the
-  /// close.
+  /// Prepares the close of an idle connection, because the server is shutting down. A client may be sending a request,
+  /// and a close at the same time loses it. So the connection stays open for `grace`, and the response to that request
+  /// announces the close.
   mutating func drainBegan(at now: Deadline, grace: Duration) -> Action {
     let deadline = now.advanced(by: grace)
     if case .http2(let goAway) = phase {
@@ -263,7 +263,7 @@ extension ConnectionState {
   var isWorking: Bool { if case .working = turn { true } else { false } }
   var watchesHangup: Bool { if case .working(watchesHangup: true) = turn { true } else { false } }
 
-  /// Whether a request has begun that needs its `Request` while the connection is idle.
+  /// Whether a request has begun that needs its `Request` while the connection rests.
   var keepsRequest: Bool {
     switch phase {
     case .head, .content: true

@@ -24,7 +24,7 @@ public struct CompletedRequest {
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.
 public protocol ExchangeObserver: Sendable {
   /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
-  /// loop returns a separate observer, so that loops share no state. Any other returns itself.
+  /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
   func forOneLoop() -> any ExchangeObserver
   /// Whether the observer records responses. The server reads it once per loop, when it starts.
   var recordsExchanges: Bool { get }

@@ -91,9 +91,8 @@ extension Connection {
   }
 
   /// Returns the farthest address that a trusted peer names: from the end of the list, the first address that is not a
-  /// trusted proxy's. The client may have invented everything before it. If the list ends first, or contains something
-  /// that is not an address, the result is the farthest trusted proxy, because a client without an address would escape
-  /// every limit.
+  /// trusted proxy's. The client may have invented everything before it. If the list ends or has an invalid entry
+  /// first, the result is the farthest trusted proxy, because a client without an address would escape every limit.
   private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
     let (head, bytes) = (request.head, request.bytes)
     let span = bytes.span

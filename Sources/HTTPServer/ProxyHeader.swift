@@ -5,7 +5,7 @@ public import EventLoop
 ///
 /// Read a header only from a trusted peer, because every client can write one.
 public struct ProxyHeader: Sendable, Equatable {
-  /// The origin of a relayed connection.
+  /// The source of a relayed connection.
   public enum Source: Sendable, Equatable {
     /// The proxy's client.
     case address(IPAddress, port: UInt16)
@@ -15,7 +15,7 @@ public struct ProxyHeader: Sendable, Equatable {
     case proxy
   }
 
-  /// The origin of this connection.
+  /// The source of this connection.
   public let source: Source
 
   /// The length of the header in bytes; the connection's own bytes follow.

@@ -60,8 +60,8 @@ public final class MemoryBudget: Sendable {
   /// The factor between the free memory and the maximum of one holder.
   fileprivate static let share = 2
 
-  /// The smallest fall in bytes, unless a sixteenth of the budget is less, that is worth a walk through the allocator's
-  /// heaps. A smaller fall returns too little memory.
+  /// The smallest fall in bytes that is worth a walk through the allocator's heaps, or a sixteenth of the budget if
+  /// that is less. A smaller fall would return too little memory.
   private static let leastFall = 8 << 20
 
   /// Creates a budget of `limit` bytes.

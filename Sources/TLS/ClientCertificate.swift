@@ -2,7 +2,7 @@ import Bytes
 import COpenSSL
 import Glibc
 
-/// The identities in a client's verified certificate, for which the client CAs vouch.
+/// The identities in a client's certificate, which is verified against the client CAs.
 ///
 /// The names are those of the subject alternative name extension (RFC 5280 §4.2.1.6). The common name is not used,
 /// because it is free-form text (RFC 9525 §2). If the extension is malformed, the certificate has no names.

@@ -303,8 +303,8 @@ final class HTTP2Exchange: @unchecked Sendable {
 }
 
 extension [UInt8] {
-  /// Appends an HTTP/2 head in HTTP/1.1 syntax (RFC 9112 §3). It contains no line breaks, because the HTTP/2 session
-  /// checks that.
+  /// Appends an HTTP/2 head in HTTP/1.1 syntax (RFC 9112 §3). No part of the head contains a line break, because the
+  /// HTTP/2 session has checked this.
   fileprivate mutating func append(_ head: HTTP2RequestHead) {
     append(contentsOf: "\(head.method) \(head.path) HTTP/1.1\r\nHost: \(head.authority)\r\n".utf8)
     for field in head.fields {
