@@ -145,11 +145,13 @@ let package = Package(
         "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "Memory", "TLS",
         "Telemetry", httpTypes,
       ]),
+    tests("HTTPCacheTests", ["Bytes", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),
+    tests("UpstreamAdmissionTests", ["Bytes", "HTTPMessages", "UpstreamAdmission", httpTypes]),
     tests(
       "CatalogProxyTests",
       [
-        "Bytes", "CatalogProxy", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory",
-        "UpstreamAdmission", httpTypes,
+        "Bytes", "CatalogProxy", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "UpstreamAdmission",
+        httpTypes,
       ]),
     tests(
       "MusicSandboxTests",

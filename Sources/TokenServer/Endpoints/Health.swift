@@ -153,7 +153,8 @@ extension ReadinessReport.Check {
     let pace = status.rate.map { "about \($0.paceText) requests a second" }
     if status.recentRefusals > 0 {
       detail =
-        "Apple Music limits the team: \(status.recentRefusals) responses with 429 in the last minute, \(pace ?? "") are sent"
+        "Apple Music limits the team: \(status.recentRefusals) responses with 429 in the last minute"
+        + (pace.map { ", \($0) are sent" } ?? "")
       result = .degraded
     } else {
       (detail, result) = (pace.map { "Apple Music allows \($0), learned from its 429s" } ?? "no limit is known", .good)

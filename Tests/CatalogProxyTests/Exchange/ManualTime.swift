@@ -76,3 +76,22 @@ func eventually(_ what: String, _ condition: () async throws -> Bool) async thro
     await Task.yield()
   }
 }
+
+/// The moment at which the tests begin, and directives to send.
+enum Sample {
+  /// 2027-01-15 08:00:00 UTC, a Friday.
+  static let start = 1_800_000_000
+  static let date = "Fri, 15 Jan 2027 08:00:00 GMT"
+
+  /// So many seconds after the start, on both clocks.
+  static func time(_ seconds: Int) -> CacheTime {
+    CacheTime(monotonic: 5_000_000_000 + seconds * 1_000_000_000, wall: start + seconds)
+  }
+
+  /// The directives of one line.
+  static func request(_ line: String) -> RequestDirectives {
+    var directives = RequestDirectives()
+    directives.add(cacheControl: Array(line.utf8).span)
+    return directives
+  }
+}

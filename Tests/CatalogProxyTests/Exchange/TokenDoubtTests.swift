@@ -96,7 +96,7 @@ struct TokenDoubtTests {
   @Test("to tokens of a wrong clock ends with the first request after that is set", arguments: [400, -4000])
   func clock(_ seconds: Int) async throws {
     let ground = ProxyGround { request in
-      let date = Sample.date(0)
+      let date = Sample.date
       return .scripted(abs(request.tokenTime - Sample.start) < 30 ? .ok : .unauthorized, [.date: date])
     }
     ground.time.setWallClock(by: seconds)
@@ -116,7 +116,7 @@ struct TokenDoubtTests {
     ground.upstream.respond { [time = ground.time] request in
       guard abs(request.tokenTime - Sample.start) > 30 else { return .scripted() }
       if time.clock.now.wall > Sample.start + 100 { time.setWallClock(by: -400) }
-      return .scripted(.unauthorized, [.date: Sample.date(0)])
+      return .scripted(.unauthorized, [.date: Sample.date])
     }
     ground.time.setWallClock(by: 400)
     #expect(try await ground.ask(Self.song).status == 200)

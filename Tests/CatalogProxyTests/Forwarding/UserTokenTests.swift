@@ -1,6 +1,8 @@
+import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct UserTokenTests {
   @Test(
@@ -36,5 +38,24 @@ import Testing
     #expect(try CatalogTarget("/v1/me/storefront").forwardsUserToken)
     #expect(try !CatalogTarget("/v1/storefronts?relate=library").forwardsUserToken)
     #expect(try !CatalogTarget("/v1/test?relate=library").forwardsUserToken)
+  }
+
+  @Test("for the circuit, a resource that depends on a user belongs to that user and method alone")
+  func circuitSubject() throws {
+    let ground = ProxyGround { _ in .scripted() }
+    let song = "/v1/catalog/us/songs/1"
+    func resource(
+      _ target: String, _ user: String?, by client: String = "a", _ method: HTTPRequest.Method = .get
+    ) throws -> UInt64 {
+      CircuitSubject(try ground.call(target, by: client, user: user, method: method)).resource
+    }
+    #expect(try resource(song, nil) == resource(song, nil, by: "b"))
+    let me = "/v1/me/library/songs"
+    let own = try resource(me, "one")
+    #expect(try own == resource(me, "one"))
+    #expect(try own != resource(me, "two"))
+    #expect(try own != resource(me, "one", by: "b"))
+    #expect(try own != resource(me, "one", .post))
+    #expect(try resource("\(song)?relate=library", "one") != resource("\(song)?relate=library", "two"))
   }
 }

@@ -1,0 +1,133 @@
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPCache
+
+@Suite("How long a response is fresh")
+struct FreshnessTests {
+  struct Case: CustomTestStringConvertible, Sendable {
+    let label: String
+    let status: HTTPResponse.Status
+    let fields: HTTPFields
+    let lifetime: Int
+    var testDescription: String { label }
+
+    init(_ label: String, _ fields: HTTPFields, _ lifetime: Int, status: HTTPResponse.Status = .ok) {
+      (self.label, self.status, self.fields, self.lifetime) = (label, status, fields, lifetime)
+    }
+  }
+
+  static let lifetimes = [
+    Case("nothing said", [:], 300),
+    Case("nothing said of a 404", [:], 60, status: .notFound),
+    Case("nothing said of a 410", [:], 60, status: .gone),
+    Case("nothing said of a 301", [:], 300, status: .movedPermanently),
+    Case("max-age", [.cacheControl: "max-age=7"], 7),
+    Case("max-age of a 404", [.cacheControl: "max-age=7"], 7, status: .notFound),
+    Case("s-maxage before max-age", [.cacheControl: "max-age=7, s-maxage=9"], 9),
+    Case("s-maxage of 0", [.cacheControl: "max-age=7, s-maxage=0"], 0),
+    Case("max-age before Expires", [.cacheControl: "max-age=7", .expires: Sample.date(99)], 7),
+    Case("Expires less Date", [.date: Sample.date(-10), .expires: Sample.date(50)], 60),
+    Case("Expires less the time of receipt", [.expires: Sample.date(50)], 50),
+    Case("Expires less the time of receipt, Date being none", [.date: "soon", .expires: Sample.date(50)], 50),
+    Case("Expires of 0", [.expires: "0"], 0),
+    Case("Expires in the past", [.expires: Sample.date(-50)], 0),
+    Case("Expires equal to Date", [.date: Sample.date(0), .expires: Sample.date(0)], 0),
+    Case("Cache-Control that names no lifetime", [.cacheControl: "public", .expires: Sample.date(50)], 50),
+    Case("max-age that is no number", [.cacheControl: "max-age=x", .expires: Sample.date(50)], 0),
+  ]
+
+  @Test("is what the origin says, else what the settings say", arguments: lifetimes)
+  func lifetime(_ test: Case) throws {
+    #expect(try Sample.response(test.status, test.fields).freshness.lifetime == test.lifetime)
+  }
+
+  @Test("is nothing by two Expires that differ")
+  func twoExpires() throws {
+    var fields: HTTPFields = [.expires: Sample.date(50)]
+    fields.append(HTTPField(name: .expires, value: Sample.date(50)))
+    #expect(try Sample.response(.ok, fields).freshness.lifetime == 50)
+    fields.append(HTTPField(name: .expires, value: Sample.date(60)))
+    #expect(try Sample.response(.ok, fields).freshness.lifetime == 0)
+  }
+
+  static let ages: [(label: String, fields: HTTPFields, delay: Int, age: Int)] = [
+    ("nothing said", [:], 0, 0),
+    ("Age", [.age: "30"], 0, 30),
+    ("Age and the time it took", [.age: "30"], 4, 34),
+    ("the time it took", [:], 4, 4),
+    ("Date", [.date: Sample.date(-20)], 0, 20),
+    ("Date before Age", [.date: Sample.date(-20), .age: "5"], 4, 20),
+    ("Age before Date", [.date: Sample.date(-20), .age: "30"], 0, 30),
+    ("Date in the future", [.date: Sample.date(100)], 0, 0),
+    ("Age that is none", [.age: "old"], 0, 0),
+    ("negative Age", [.age: "-5"], 0, 0),
+    ("a list of ages", [.age: "7, 9"], 0, 7),
+    ("Age beyond counting", [.age: "99999999999999999999"], 5, 1 << 31),
+  ]
+
+  @Test("counts from the age that it came with", arguments: ages)
+  func initialAge(label: String, fields: HTTPFields, delay: Int, age: Int) throws {
+    let response = try Sample.response(.ok, fields, delay: delay)
+    #expect(response.age.initial == age, "\(label)")
+    #expect(Selection(response, now: Sample.time(10)).age == min(age + 10, 1 << 31), "\(label)")
+  }
+
+  @Test("does not change when the wall clock does")
+  func clockStep() throws {
+    let response = try Sample.response(.ok, [.cacheControl: "max-age=60"])
+    var now = Sample.time(10)
+    for wall in [0, Sample.start - 86_400, Sample.start + 86_400, .max] {
+      now.wall = wall
+      #expect(Selection(response, now: now).age == 10)
+    }
+  }
+
+  @Test("does not run backwards or overflow", arguments: [Int.min, -1, 0, Int.max])
+  func monotonic(nanoseconds: Int) throws {
+    let response = try Sample.response(.ok, [.cacheControl: "max-age=60"])
+    let age = Selection(response, now: CacheTime(monotonic: nanoseconds, wall: 0)).age
+    #expect(age >= 0 && age <= 1 << 31)
+  }
+
+  /// RFC 9111 §4.2 once more, written from its text with plain arithmetic and no parser.
+  private func model(
+    maxAge: Int?, shared: Int?, expires: Int?, date: Int?, age: Int?, delay: Int, elapsed: Int
+  ) -> (age: Int, isFresh: Bool) {
+    let responseTime = 0
+    let dateValue = date ?? responseTime
+    let apparentAge = max(0, responseTime - dateValue)
+    let correctedAge = (age ?? 0) + delay
+    let currentAge = max(apparentAge, correctedAge) + elapsed
+    var lifetime = 300
+    if let expires { lifetime = expires - dateValue }
+    if let maxAge { lifetime = maxAge }
+    if let shared { lifetime = shared }
+    return (currentAge, lifetime > currentAge)
+  }
+
+  @Test("is what a plain reading of RFC 9111 §4.2 says, whatever is combined")
+  func againstModel() throws {
+    var random = SplitMix(seed: 1)
+    func maybe(_ range: Range<Int>) -> Int? {
+      Bool.random(using: &random) ? Int.random(in: range, using: &random) : nil
+    }
+    for _ in 0..<3000 {
+      let (maxAge, shared, expires) = (maybe(0..<50), maybe(0..<50), maybe(-20..<50))
+      let (date, age) = (maybe(-30..<10), maybe(0..<30))
+      let (delay, elapsed) = (Int.random(in: 0..<10, using: &random), Int.random(in: 0..<60, using: &random))
+      let directives = [maxAge.map { "max-age=\($0)" }, shared.map { "s-maxage=\($0)" }].compactMap { $0 }
+      var fields = HTTPFields()
+      if !directives.isEmpty { fields[.cacheControl] = directives.shuffled(using: &random).joined(separator: ",") }
+      fields[.expires] = expires.map(Sample.date)
+      fields[.date] = date.map(Sample.date)
+      fields[.age] = age.map(String.init)
+      let selection = Selection(try Sample.response(.ok, fields, delay: delay), now: Sample.time(elapsed))
+      let model = model(
+        maxAge: maxAge, shared: shared, expires: expires, date: date, age: age, delay: delay, elapsed: elapsed)
+      #expect(selection.age == model.age, "\(fields)")
+      #expect(selection.isFresh == model.isFresh, "\(fields)")
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import HTTPCache
+
+@Suite("Flights")
+struct RequestCoalescerTests {
+  private let key = FlightKey(CacheKey("/a"), sent: [:])
+
+  @Test("make one upstream request of a thousand, and answer each once, in order")
+  func collapsed() {
+    var flights = RequestCoalescer<Int>()
+    let first = flights.join(key, 0)
+    #expect(first.isNew)
+    for waiter in 1..<1000 {
+      let (ticket, isNew) = flights.join(key, waiter)
+      #expect(!isNew && ticket.flight == first.ticket.flight)
+    }
+    #expect(flights.count == 1)
+    #expect(flights.complete(first.ticket.flight) == Array(0..<1000))
+    #expect(flights.complete(first.ticket.flight) == [])
+    #expect(flights.count == 0)
+  }
+
+  @Test("go on without the one who started them")
+  func leaderLeaves() {
+    var flights = RequestCoalescer<String>()
+    let (leader, _) = flights.join(key, "leader")
+    _ = flights.join(key, "follower")
+    guard case .left("leader", cancelsFlight: false) = flights.leave(leader) else { return #expect(Bool(false)) }
+    guard case .tooLate = flights.leave(leader) else { return #expect(Bool(false)) }
+    #expect(flights.complete(leader.flight) == ["follower"])
+  }
+
+  @Test("are given up with the last who waits, and nobody joins one that was")
+  func lastLeaves() {
+    var flights = RequestCoalescer<String>()
+    let (one, _) = flights.join(key, "one")
+    let (two, _) = flights.join(key, "two")
+    guard case .left("one", cancelsFlight: false) = flights.leave(one) else { return #expect(Bool(false)) }
+    guard case .left("two", cancelsFlight: true) = flights.leave(two) else { return #expect(Bool(false)) }
+    let (three, isNew) = flights.join(key, "three")
+    #expect(isNew && three.flight != one.flight)
+    #expect(flights.complete(one.flight) == [])
+    #expect(flights.complete(three.flight) == ["three"])
+    guard case .tooLate = flights.leave(three) else { return #expect(Bool(false)) }
+  }
+
+  @Test("are shared only by those who send the same, the credential aside")
+  func keys() {
+    let target = CacheKey("/a")
+    let plain = FlightKey(target, sent: [.accept: "a"])
+    #expect(plain == FlightKey(target, sent: [.accept: "a", .authorization: "Bearer t"]))
+    #expect(plain != FlightKey(CacheKey("/b"), sent: [.accept: "a"]))
+    #expect(plain != FlightKey(target, sent: [.accept: "b"]))
+    #expect(plain != FlightKey(target, sent: [.accept: "a", .ifNoneMatch: "\"1\""]))
+    #expect(plain != FlightKey(target, sent: [:]))
+  }
+
+  @Test("hand out every waiter exactly once, whatever happens in which order", arguments: 0..<20)
+  func random(seed: UInt64) {
+    var random = SplitMix(seed: seed)
+    var flights = RequestCoalescer<Int>()
+    var waiting: [FlightID: [Int: FlightTicket]] = [:]
+    var answered: [Int: Int] = [:]
+    for waiter in 0..<2000 {
+      let key = FlightKey(CacheKey("/\(Int.random(in: 0..<4, using: &random))"), sent: [:])
+      let (ticket, isNew) = flights.join(key, waiter)
+      #expect(isNew == (waiting[ticket.flight] == nil))
+      waiting[ticket.flight, default: [:]][waiter] = ticket
+      guard let flight = waiting.keys.sorted(by: { $0.serial < $1.serial }).randomElement(using: &random) else {
+        continue
+      }
+      switch Int.random(in: 0..<8, using: &random) {
+      case 0:
+        let members = waiting.removeValue(forKey: flight) ?? [:]
+        let woken = flights.complete(flight)
+        #expect(woken == members.keys.sorted())
+        for waiter in woken { answered[waiter, default: 0] += 1 }
+      case 1...4:
+        guard let member = waiting[flight]?.min(by: { $0.key < $1.key }) else { continue }
+        waiting[flight]?[member.key] = nil
+        let isLast = waiting[flight]?.isEmpty ?? true
+        if isLast { waiting[flight] = nil }
+        guard case .left(member.key, cancelsFlight: isLast) = flights.leave(member.value) else {
+          return #expect(Bool(false))
+        }
+        answered[member.key, default: 0] += 1
+      default: break
+      }
+    }
+    for flight in Array(waiting.keys) { for waiter in flights.complete(flight) { answered[waiter, default: 0] += 1 } }
+    #expect(flights.count == 0)
+    #expect(answered.count == 2000 && answered.values.allSatisfy { $0 == 1 })
+  }
+}

@@ -1,0 +1,106 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPCache
+
+@Suite("Validation")
+struct ValidationTests {
+  private let cache = ResponseCache(settings: CacheSettings())
+  private let key = CacheKey("/v1/catalog/us/albums/1")
+  private let stored: HTTPFields = [
+    .cacheControl: "max-age=60", .eTag: "\"1\"", .date: Sample.date(0), .age: "10", .contentType: "text/plain",
+  ]
+
+  private func keep(_ fields: HTTPFields) throws -> StoredResponse {
+    let response = try Sample.response(.ok, fields, body: Sample.json(2000))
+    #expect(cache.store(response, for: key))
+    return response
+  }
+
+  @Test("asks by what the origin gave")
+  func validators() throws {
+    let modified = Sample.date(-100)
+    let cases: [(fields: HTTPFields, validators: HTTPFields)] = [
+      ([.eTag: "\"1\""], [.ifNoneMatch: "\"1\""]),
+      ([.eTag: "W/\"1\""], [.ifNoneMatch: "W/\"1\""]),
+      ([.lastModified: modified], [.ifModifiedSince: modified]),
+      ([.eTag: "\"1\"", .lastModified: modified], [.ifNoneMatch: "\"1\"", .ifModifiedSince: modified]),
+      ([:], [:]),
+      ([.eTag: "1"], [:]),
+    ]
+    for (fields, validators) in cases { #expect(try Sample.response(.ok, fields).validators == validators) }
+  }
+
+  @Test("makes a response fresh again by a 304, and keeps its content")
+  func renewed() throws {
+    let response = cache.compress(try keep(stored), for: key)
+    let notModified = Sample.received(
+      .notModified, [.eTag: "\"1\"", .date: Sample.date(100), .cacheControl: "max-age=30"], body: [], at: 100)
+    let renewed = try #require(cache.freshen(response, for: key, by: notModified))
+    let now = Selection(renewed, now: Sample.time(105))
+    #expect(now.age == 5 && now.timeToLive == 25)
+    #expect(renewed.status == .ok)
+    #expect(renewed.representation(.identity).body == Sample.json(2000))
+    #expect(renewed.representation(.gzip).body == response.representation(.gzip).body)
+    #expect(renewed.representation(.identity).fields.value("Content-Type") == "text/plain")
+    #expect(renewed.representation(.identity).fields.value("Cache-Control") == "private, max-age=30")
+    let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(105))
+    guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
+    #expect(selection.response === renewed)
+  }
+
+  @Test("keeps what a 304 does not mention, but for Age and Date")
+  func sparse() throws {
+    let response = try keep(stored)
+    let renewed = try #require(cache.freshen(response, for: key, by: Sample.received(.notModified, body: [], at: 100)))
+    let now = Selection(renewed, now: Sample.time(100))
+    #expect(now.age == 0 && now.timeToLive == 60)
+    #expect(renewed.validators == [.ifNoneMatch: "\"1\""])
+  }
+
+  @Test("does not let a 304 change what describes the content, or set cookies")
+  func description() throws {
+    let notModified = Sample.received(
+      .notModified, [.contentType: "image/png", .contentEncoding: "gzip", .contentLength: "0", .setCookie: "a=b"],
+      body: [], at: 100)
+    let renewed = try #require(cache.freshen(try keep(stored), for: key, by: notModified))
+    #expect(renewed.representation(.identity).fields.value("Content-Type") == "text/plain")
+    #expect(renewed.representation(.identity).fields.value("Content-Encoding") == nil)
+    #expect(renewed.verdict == .store)
+  }
+
+  static let mismatches: [(stored: HTTPFields, notModified: HTTPFields, isNewer: Bool)] = [
+    ([.eTag: "\"1\""], [.eTag: "\"2\""], true),
+    ([.eTag: "\"1\""], [.eTag: "W/\"1\""], false),
+    ([.eTag: "\"1\""], [:], false),
+    ([.lastModified: "a"], [.lastModified: "b"], true),
+    ([.lastModified: "a"], [.lastModified: "a"], false),
+    ([.lastModified: "a"], [.eTag: "\"1\""], true),
+  ]
+
+  @Test("does not take a 304 for another version's", arguments: mismatches)
+  func mismatch(stored: HTTPFields, notModified: HTTPFields, isNewer: Bool) throws {
+    let received = Sample.received(.notModified, notModified, body: [], at: 9)
+    let renewed = cache.freshen(try keep(stored), for: key, by: received)
+    #expect((renewed == nil) == isNewer)
+    #expect(cache.statistics.entries == (isNewer ? 0 : 1))
+  }
+
+  @Test("heeds a 304 that forbids to keep the response")
+  func forbidden() throws {
+    let received = Sample.received(.notModified, [.cacheControl: "no-store"], body: [], at: 9)
+    let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received))
+    #expect(renewed.verdict == .refuse(.noStore))
+    #expect(cache.statistics.entries == 0)
+  }
+
+  @Test("is a new response by a 200")
+  func replaced() throws {
+    _ = try keep(stored)
+    let other = try Sample.response(.ok, [.eTag: "\"2\""], at: 100)
+    cache.store(other, for: key)
+    let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: Sample.time(100))
+    guard case .hit(let selection) = lookup else { return #expect(Bool(false), "\(lookup)") }
+    #expect(selection.response === other)
+  }
+}

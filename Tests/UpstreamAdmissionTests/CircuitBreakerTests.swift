@@ -1,0 +1,191 @@
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import UpstreamAdmission
+
+@Suite struct CircuitBreakerTests {
+  /// Sends a request if it may go, and reports at once what came of it.
+  @discardableResult
+  private func ask(
+    _ breaker: inout CircuitBreaker, _ outcome: CircuitOutcome, at milliseconds: Int
+  ) -> CircuitBreaker.Admission {
+    let now = Duration.milliseconds(milliseconds)
+    let admission = breaker.admit(now: now)
+    if case .pass(let pass) = admission { breaker.record(outcome, of: pass, now: now) }
+    return admission
+  }
+
+  private func opened(at milliseconds: Int = 0) -> CircuitBreaker {
+    var breaker = CircuitBreaker()
+    for _ in 0..<5 { ask(&breaker, .failure, at: milliseconds) }
+    return breaker
+  }
+
+  @Test("five failures in a row open it")
+  func consecutive() {
+    var breaker = CircuitBreaker()
+    for _ in 0..<4 { ask(&breaker, .failure, at: 0) }
+    #expect(breaker.isClosed)
+    ask(&breaker, .failure, at: 0)
+    #expect(!breaker.isClosed)
+    #expect(breaker.admit(now: .zero) == .open(retryAfter: .milliseconds(500)))
+  }
+
+  @Test("a success in between starts the count again")
+  func interrupted() {
+    var breaker = CircuitBreaker()
+    for _ in 0..<4 {
+      for _ in 0..<4 { ask(&breaker, .failure, at: 0) }
+      ask(&breaker, .success, at: 0)
+      for _ in 0..<20 { ask(&breaker, .success, at: 0) }
+    }
+    #expect(breaker.isClosed)
+  }
+
+  @Test("half of twenty attempts in ten seconds open it")
+  func share() {
+    var breaker = CircuitBreaker()
+    for step in 0..<19 { ask(&breaker, step.isMultiple(of: 2) ? .failure : .success, at: 100 * step) }
+    #expect(breaker.isClosed)
+    ask(&breaker, .failure, at: 1900)
+    #expect(!breaker.isClosed)
+  }
+
+  @Test("attempts of more than ten seconds ago do not count")
+  func window() {
+    var breaker = CircuitBreaker()
+    for step in 0..<200 { ask(&breaker, step.isMultiple(of: 2) ? .failure : .success, at: 1000 * step) }
+    #expect(breaker.isClosed, "ten attempts in ten seconds are too few to judge by")
+  }
+
+  @Test("a hundred requests that break off with one connection are one failure")
+  func broken() {
+    var breaker = CircuitBreaker()
+    for round in 0..<5 {
+      let now = Duration.seconds(round)
+      let passes = (0..<100).map { _ in breaker.admit(now: now) }
+      for case .pass(let pass) in passes { breaker.record(.broken, of: pass, now: now) }
+      #expect(breaker.isClosed == (round < 4), "in round \(round)")
+    }
+  }
+
+  @Test("a request that was given up says nothing")
+  func neutral() {
+    var breaker = CircuitBreaker()
+    for _ in 0..<100 { ask(&breaker, .neutral, at: 0) }
+    #expect(breaker.isClosed)
+  }
+
+  @Test("an open one lets a single request find out, and closes when it succeeds")
+  func probe() {
+    var breaker = opened()
+    #expect(breaker.admit(now: .milliseconds(499)) == .open(retryAfter: .milliseconds(1)))
+    guard case .pass(let probe) = breaker.admit(now: .milliseconds(500)) else {
+      Issue.record("no probe")
+      return
+    }
+    #expect(probe.isProbe)
+    #expect(breaker.admit(now: .milliseconds(501)) == .open(retryAfter: .milliseconds(500)))
+    breaker.record(.success, of: probe, now: .milliseconds(600))
+    #expect(breaker.isClosed)
+    for _ in 0..<4 { ask(&breaker, .failure, at: 700) }
+    #expect(breaker.isClosed, "what was before is forgotten")
+  }
+
+  @Test("probes that fail come at growing intervals, up to two seconds")
+  func growing() {
+    var breaker = opened()
+    var probes: [Int] = []
+    for millisecond in 0..<10_000 {
+      if case .pass = ask(&breaker, .failure, at: millisecond) { probes.append(millisecond) }
+    }
+    #expect(probes == [500, 1500, 3500, 5500, 7500, 9500])
+  }
+
+  @Test(
+    "an upstream that comes back is in use within five seconds, whenever that is", arguments: [0, 1501, 7501, 20_000])
+  func back(at revival: Int) {
+    var breaker = opened()
+    var time = 0
+    while !breaker.isClosed {
+      ask(&breaker, time >= revival ? .success : .failure, at: time)
+      time += 10
+    }
+    #expect(time - revival <= 5000)
+  }
+
+  @Test("a probe that was given up makes room for another, and so does one that nobody hears of")
+  func lostProbe() {
+    var breaker = opened()
+    ask(&breaker, .neutral, at: 500)
+    guard case .pass(let lost) = breaker.admit(now: .milliseconds(501)) else {
+      Issue.record("no probe")
+      return
+    }
+    #expect(breaker.admit(now: .milliseconds(10_500)) == .open(retryAfter: .milliseconds(1)))
+    guard case .pass = breaker.admit(now: .milliseconds(10_501)) else {
+      Issue.record("no second probe")
+      return
+    }
+    breaker.record(.success, of: lost, now: .milliseconds(10_502))
+    #expect(!breaker.isClosed, "the first one is out of date")
+  }
+
+  @Test("outcomes of requests from before it opened change nothing")
+  func late() {
+    var breaker = CircuitBreaker()
+    guard case .pass(let early) = breaker.admit(now: .zero) else {
+      Issue.record("refused")
+      return
+    }
+    for _ in 0..<5 { ask(&breaker, .failure, at: 0) }
+    breaker.record(.success, of: early, now: .milliseconds(1))
+    #expect(!breaker.isClosed)
+    ask(&breaker, .success, at: 500)
+    for _ in 0..<10 { breaker.record(.failure, of: early, now: .milliseconds(501)) }
+    #expect(breaker.isClosed)
+  }
+
+  @Test("502, 503 and 504 say something of the upstream, every other 5xx of the resource alone")
+  func statuses() {
+    for code in [200, 301, 304, 400, 401, 404, 429] {
+      #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .success)
+    }
+    for code in [502, 503, 504] { #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .failure) }
+    for code in [500, 501, 505, 599] {
+      #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .resourceFailure)
+    }
+  }
+
+  @Test("an exchange that ended for our own reasons says nothing, a broken one little, and any other one fails")
+  func causes() {
+    let own: Set<UpstreamError.Cause> = [.cancelled, .connectionLimitReached, .proxyInternalError]
+    let broken: Set<UpstreamError.Cause> = [
+      .connectionTerminated, .protocolError, .tlsProtocolError, .tlsAlertReceived, .responseIncomplete,
+    ]
+    for cause in UpstreamError.Cause.allCases {
+      let expected: CircuitOutcome = own.contains(cause) ? .neutral : broken.contains(cause) ? .broken : .failure
+      #expect(CircuitOutcome(UpstreamError(cause, .unanswered, "x")) == expected)
+    }
+  }
+
+  @Test("a window counts what a list of all attempts would count", arguments: 1...5)
+  func oracle(seed: UInt64) {
+    var random = SplitMix(seed: seed)
+    var window = FailureWindow(.seconds(10))
+    var all: [(slice: Int, failed: Bool)] = []
+    var now = 0
+    for _ in 0..<2000 {
+      now += Int.random(in: 0..<10, using: &random) == 0 ? .random(in: 0..<30_000, using: &random) : 30
+      let failed = Bool.random(using: &random)
+      window.record(failed: failed, now: .milliseconds(now))
+      all.append((now / 1000, failed))
+      all.removeAll { $0.slice <= now / 1000 - 10 }
+      #expect(window.attempts == all.count && window.failures == all.count { $0.failed })
+    }
+    window.record(failed: false, now: .zero)
+    #expect(window.attempts == all.count + 1, "a clock that goes back does no harm")
+  }
+}

@@ -1,0 +1,118 @@
+import Testing
+
+@testable import UpstreamAdmission
+
+@Suite("The pacer") struct RatePacerTests {
+  /// A pacer that has learned 21 requests a second: twenty of forty requests at once were refused, and a bucket would
+  /// have refused the twenty-first as well.
+  private static func taught(_ limits: PacingLimits = PacingLimits()) -> RatePacer {
+    var pacer = RatePacer(limits)
+    for index in 0..<40 { pacer.sent(now: 0.001 * Double(index), isWanted: true) }
+    for index in 20..<40 { pacer.refused(sentAt: 0.001 * Double(index), retryAfter: nil, now: 0.1) }
+    return pacer
+  }
+
+  @Test("slows nothing before the first 429")
+  func free() {
+    var pacer = RatePacer()
+    for index in 0..<1000 { pacer.sent(now: 0.001 * Double(index), isWanted: true) }
+    #expect(pacer.rate == nil && pacer.opening == 0 && !pacer.isPaused(now: 1))
+  }
+
+  @Test("takes what was not refused in the second before, and one, for the rate, and goes three percent below it")
+  func first() {
+    let pacer = Self.taught()
+    #expect(pacer.rate == 21)
+    #expect(abs(pacer.pace - 0.97 * 21) < 1e-9)
+  }
+
+  @Test("pauses once for all 429s of one burst, half a second at least after the first")
+  func onePause() {
+    var pacer = Self.taught()
+    #expect(pacer.isPaused(now: 0.59))
+    let opening = pacer.opening
+    pacer.refused(sentAt: 0.0395, retryAfter: nil, now: 0.3)
+    #expect(pacer.opening == opening, "a response that comes later prolongs nothing")
+  }
+
+  @Test("obeys Retry-After, but no longer than 60 s", arguments: [(3.0, 3.0), (3600, 60), (0, 0.5)])
+  func retryAfter(asked: Double, length: Double) {
+    var pacer = RatePacer()
+    pacer.sent(now: 0, isWanted: true)
+    pacer.refused(sentAt: 0, retryAfter: asked, now: 0)
+    #expect(pacer.isPaused(now: length - 0.001))
+    #expect(!pacer.isPaused(now: max(length, 1.1) + 0.001))
+    #expect(pacer.opening >= length)
+  }
+
+  @Test("spaces requests evenly, and lets late ones catch up 25 ms only")
+  func spacing() {
+    var pacer = Self.taught()
+    pacer.sent(now: pacer.opening, isWanted: false)
+    let opening = pacer.opening
+    pacer.sent(now: opening + 0.01, isWanted: false)
+    #expect(abs(pacer.opening - (opening + 1 / pacer.pace)) < 1e-9)
+    pacer.sent(now: opening + 10, isWanted: false)
+    #expect(abs(pacer.opening - (opening + 10 - 0.025 + 1 / pacer.pace)) < 1e-9)
+  }
+
+  @Test("does not probe upwards while nothing waits")
+  func unwanted() {
+    var pacer = Self.taught()
+    for _ in 0..<1000 { pacer.sent(now: pacer.opening, isWanted: false) }
+    #expect(pacer.rate == 21 && abs(pacer.pace - 0.97 * 21) < 1e-9)
+  }
+
+  @Test("finds a larger quota by steps that nothing refuses, and forgets the limit beyond 5,000 a second")
+  func growth() {
+    var pacer = Self.taught()
+    var paces: Set<Double> = []
+    while pacer.rate != nil, pacer.opening < 600 {
+      paces.insert(pacer.pace)
+      pacer.sent(now: pacer.opening, isWanted: true)
+    }
+    #expect(pacer.rate == nil)
+    for factor in [1 + 1.4 / 21, 1 + 2.8 / 21, 1.5, 2, 2.5] {
+      #expect(paces.contains { abs($0 - factor * 21) < 0.001 })
+    }
+  }
+
+  @Test("asks with one request at a time after refusals in a row, and never learns less than one in two seconds")
+  func nothingGoes() {
+    var pacer = Self.taught()
+    var now = pacer.opening
+    for _ in 0..<200 {
+      pacer.sent(now: now, isWanted: true)
+      pacer.refused(sentAt: now, retryAfter: nil, now: now + 0.1)
+      #expect(pacer.opening - now <= 4.2 + 2, "a pause of 4 s at most, and one interval")
+      now = pacer.opening
+    }
+    #expect(pacer.rate == 0.5)
+    pacer.sent(now: now, isWanted: true)
+    #expect(pacer.opening >= now + 0.5)
+  }
+
+  @Test("the bucket that it imagines holds a second's requests at most, and may be overdrawn")
+  func imaginedBucket() {
+    var bucket = ImaginedBucket()
+    bucket.empty(now: 10)
+    bucket.take(rate: 4, now: 10.5)
+    #expect(bucket.stored == 1)
+    bucket.take(rate: 4, now: 100)
+    #expect(bucket.stored == 3)
+    for _ in 0..<5 { bucket.take(rate: 4, now: 100) }
+    #expect(bucket.stored == -2)
+  }
+
+  @Test("the history knows what went and what was refused, as long as five seconds ago")
+  func history() {
+    var history = SendHistory()
+    for index in 0..<100 { history.record(at: Double(index) / 10) }
+    history.refuse(sentAt: 9.5)
+    history.refuse(sentAt: 1)
+    let second = history.count(before: 9.9, window: 1)
+    #expect(second.sent == 10 && second.refused == 1)
+    #expect(history.accepted(before: 9.9) == 99, "what was refused nine seconds ago is forgotten")
+    #expect(history.accepted(before: 8.9) == 90)
+  }
+}

@@ -1,0 +1,58 @@
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import UpstreamAdmission
+
+@Suite struct RetryBudgetTests {
+  private func failed(on connection: UInt64?, number: Int = 1) -> Attempt {
+    let error = UpstreamError(.connectionTerminated, .unanswered, "x", connection: connection)
+    return Attempt(.get, .failed(error), number: number, timeLeft: .seconds(10))
+  }
+
+  private func pays(_ budget: inout RetryBudget, for connection: UInt64? = nil) -> Bool {
+    budget.withdraw(for: connection)
+  }
+
+  @Test("all requests of a connection that ends cost one retry, and each is sent again once")
+  func oneEvent() {
+    var budget = RetryBudget()
+    var random = SplitMix(seed: 1)
+    for _ in 0..<100 {
+      let decision = RetryPolicy().decision(after: failed(on: 7), budget: &budget, using: &random)
+      #expect(decision == .retry(after: .zero))
+    }
+    #expect(budget.available == RetryBudget.initial - 1)
+    let second = RetryPolicy().decision(after: failed(on: 7, number: 2), budget: &budget, using: &random)
+    #expect(second == .giveUp)
+  }
+
+  @Test("failures of requests by themselves cost one retry each, and each further connection one")
+  func separateEvents() {
+    var budget = RetryBudget()
+    for _ in 0..<3 { #expect(pays(&budget)) }
+    for connection in 0..<3 as Range<UInt64> { #expect(pays(&budget, for: connection)) }
+    #expect(budget.available == RetryBudget.initial - 6)
+  }
+
+  @Test("without a retry left, a connection's requests are not sent again")
+  func empty() {
+    var budget = RetryBudget()
+    while budget.withdraw() {}
+    #expect(!pays(&budget, for: 7))
+    #expect(!pays(&budget, for: 7))
+  }
+
+  @Test("connections of long ago are forgotten")
+  func bounded() {
+    var budget = RetryBudget()
+    for _ in 0..<5000 { budget.succeeded() }
+    for connection in 0..<200 as Range<UInt64> { #expect(pays(&budget, for: connection)) }
+    let left = budget.available
+    #expect(pays(&budget, for: 199))
+    #expect(budget.available == left)
+    #expect(pays(&budget, for: 0))
+    #expect(budget.available == left - 1)
+  }
+}

@@ -1,0 +1,163 @@
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import UpstreamAdmission
+
+@Suite struct RetryPolicyTests {
+  private func decision(_ attempt: Attempt, budget: Int = 1, seed: UInt64 = 1) -> RetryPolicy.Decision {
+    var random = SplitMix(seed: seed)
+    var purse = RetryBudget()
+    while purse.available > budget { _ = purse.withdraw() }
+    return RetryPolicy().decision(after: attempt, budget: &purse, using: &random)
+  }
+
+  private func failed(
+    _ cause: UpstreamError.Cause, _ progress: UpstreamError.Progress, _ method: HTTPRequest.Method = .get,
+    number: Int = 1
+  ) -> Attempt {
+    Attempt(method, .failed(UpstreamError(cause, progress, "x")), number: number, timeLeft: .seconds(10))
+  }
+
+  @Test(
+    "what provably did not reach Apple is sent again at once, nine times at most, whatever the method",
+    arguments: [HTTPRequest.Method.get, .post, .delete])
+  func unprocessed(method: HTTPRequest.Method) {
+    #expect(decision(failed(.connectionTerminated, .unprocessed, method)) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 9)) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 10)) == .giveUp)
+  }
+
+  @Test("a connection that goes away takes nothing out of the budget, unless it happens three times in a row")
+  func goAway() {
+    #expect(decision(failed(.connectionTerminated, .unprocessed), budget: 0) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, number: 2), budget: 0) == .retry(after: .zero))
+    #expect(decision(failed(.connectionTerminated, .unprocessed, number: 3), budget: 0) == .giveUp)
+    #expect(decision(failed(.connectionTerminated, .unprocessed, number: 3), budget: 1) == .retry(after: .zero))
+  }
+
+  @Test("content that has been read in part is not sent again")
+  func content() {
+    var attempt = failed(.connectionTerminated, .unprocessed, .post)
+    attempt.hasReadContent = true
+    #expect(decision(attempt) == .giveUp)
+  }
+
+  @Test("where connecting failed, it is tried once more after a moment", arguments: [1, 2, 3] as [UInt64])
+  func reconnect(seed: UInt64) {
+    for cause in [UpstreamError.Cause.connectionRefused, .dnsError, .destinationIPUnroutable, .tlsAlertReceived] {
+      guard case .retry(let pause) = decision(failed(cause, .unprocessed), seed: seed) else {
+        Issue.record("\(cause) given up")
+        continue
+      }
+      #expect((.milliseconds(200)...(.milliseconds(300))).contains(pause))
+      #expect(decision(failed(cause, .unprocessed, number: 2)) == .giveUp)
+      #expect(decision(failed(cause, .unprocessed), budget: 0) == .giveUp)
+    }
+  }
+
+  @Test(
+    "what would fail the same way again is not tried",
+    arguments: [
+      UpstreamError.Cause.tlsCertificateError, .connectionLimitReached, .connectionTimeout, .dnsTimeout, .cancelled,
+      .proxyInternalError,
+    ])
+  func hopeless(cause: UpstreamError.Cause) {
+    #expect(decision(failed(cause, .unprocessed)) == .giveUp)
+  }
+
+  @Test("a question that a connection broke off under is asked once more, out of the budget")
+  func unanswered() {
+    for method in [HTTPRequest.Method.get, .head] {
+      #expect(decision(failed(.connectionTerminated, .unanswered, method)) == .retry(after: .zero))
+      #expect(decision(failed(.connectionTerminated, .unanswered, method, number: 2)) == .giveUp)
+      #expect(decision(failed(.connectionTerminated, .unanswered, method), budget: 0) == .giveUp)
+    }
+  }
+
+  @Test("a change that may have reached Apple is not sent again", arguments: UpstreamError.Cause.allCases)
+  func changes(cause: UpstreamError.Cause) {
+    for method in [HTTPRequest.Method.post, .put, .patch, .delete] {
+      #expect(decision(failed(cause, .unanswered, method)) == .giveUp)
+    }
+  }
+
+  @Test(
+    "what took too long, or was given up, is not asked again",
+    arguments: [
+      UpstreamError.Cause.connectionReadTimeout, .responseTimeout, .connectionWriteTimeout, .cancelled,
+      .proxyInternalError, .responseHeaderSectionSize,
+    ])
+  func late(cause: UpstreamError.Cause) {
+    #expect(decision(failed(cause, .unanswered)) == .giveUp)
+  }
+
+  @Test("a response that has begun is not asked for again", arguments: UpstreamError.Cause.allCases)
+  func answered(cause: UpstreamError.Cause) {
+    #expect(decision(failed(cause, .answered)) == .giveUp)
+  }
+
+  private func limited(
+    _ method: HTTPRequest.Method = .get, number: Int = 1, timeLeft: Duration = .seconds(10)
+  ) -> Attempt {
+    Attempt(method, .limited(retryAfter: nil), number: number, timeLeft: timeLeft)
+  }
+
+  @Test("a GET or HEAD that is refused with 429 is sent again four times, in its turn and without budget")
+  func refused() {
+    for method in [HTTPRequest.Method.get, .head] {
+      for number in 1...4 { #expect(decision(limited(method, number: number), budget: 0) == .retry(after: .zero)) }
+      #expect(decision(limited(method, number: 5)) == .giveUp)
+    }
+  }
+
+  @Test("a change that is refused with 429, or a request without any time left, is not sent again")
+  func notRepeated() {
+    for method in [HTTPRequest.Method.post, .put, .patch, .delete] { #expect(decision(limited(method)) == .giveUp) }
+    #expect(decision(limited(timeLeft: .zero)) == .giveUp)
+  }
+
+  @Test("with everything failing, at most 1.2 attempts are made for each of ten thousand requests")
+  func budget() {
+    var random = SplitMix(seed: 7)
+    let endings: [Attempt.Ending] = [.failed(UpstreamError(.connectionTerminated, .unanswered, "x"))]
+    for ending in endings {
+      var budget = RetryBudget()
+      for _ in 0..<1000 {
+        budget.requested()
+        budget.succeeded()
+      }
+      var attempts = 0
+      for _ in 0..<10_000 {
+        budget.requested()
+        var number = 1
+        while case .retry = RetryPolicy().decision(
+          after: Attempt(.get, ending, number: number, timeLeft: .seconds(10)), budget: &budget, using: &random)
+        {
+          number += 1
+        }
+        attempts += number
+      }
+      #expect((10_001...12_000).contains(attempts), "\(attempts)")
+    }
+  }
+
+  @Test("a server that has just begun makes at most 1.2 attempts for each of a hundred requests")
+  func smallBudget() {
+    var budget = RetryBudget()
+    var retries = 0
+    for _ in 0..<100 {
+      budget.requested()
+      while budget.withdraw() { retries += 1 }
+    }
+    #expect(retries == 20)
+  }
+
+  @Test("what is saved is bounded")
+  func savings() {
+    var budget = RetryBudget()
+    for _ in 0..<100_000 { budget.succeeded() }
+    #expect(budget.available == 400)
+  }
+}

@@ -1,0 +1,27 @@
+import Testing
+
+@testable import UpstreamAdmission
+
+@Suite struct TokenRejectionTests {
+  @Test(
+    "the reason is told as far as it can be",
+    arguments: [
+      (1000, 1000, .active, .unknown), (nil, 1000, .active, .unknown), (971, 1000, .active, .unknown),
+      (970, 1000, .active, .clockAhead(seconds: 30)), (1030, 1000, .active, .clockBehind(seconds: 30)),
+      (0, 1_795_000_000, .active, .clockAhead(seconds: 1_795_000_000)), (0, 1000, .missing, .key(.missing)),
+      (1000, 1000, .retired, .key(.retired)), (.max, -2, .active, .unknown),
+      (.max, -1, .active, .clockBehind(seconds: .max)),
+    ] as [(Int?, Int, TokenRejection.KeyState, TokenRejection.Reason)])
+  func reason(upstream: Int?, now: Int, key: TokenRejection.KeyState, reason: TokenRejection.Reason) {
+    #expect(TokenRejection(upstreamDate: upstream, now: now, key: key).reason == reason)
+  }
+
+  @Test("each reason says what to do")
+  func sentences() {
+    #expect(TokenRejection(upstreamDate: 0, now: 90, key: .active).description.contains("90 s ahead"))
+    #expect(TokenRejection(upstreamDate: 90, now: 0, key: .active).description.contains("90 s behind"))
+    #expect(TokenRejection(upstreamDate: 0, now: 0, key: .missing).description.contains("configure one"))
+    #expect(TokenRejection(upstreamDate: 0, now: 0, key: .retired).description.contains("retired"))
+    #expect(TokenRejection(upstreamDate: 0, now: 0, key: .active).description.contains("revoked"))
+  }
+}

@@ -1,0 +1,68 @@
+import Bytes
+
+@testable import UpstreamAdmission
+
+/// A concurrency limit with requests under way that can be ended one by one, in the order in which they went.
+struct Turnstile {
+  var limit: ConcurrencyLimit<Int>
+  private(set) var underWay: [(permit: ConcurrencyPermit, number: Int)] = []
+  private(set) var tickets: [Int: QueueTicket] = [:]
+  private(set) var refused = 0
+  private var count = 0
+
+  init(initial: Int = 8, maximum: Int = 8, waiting: Int = 16_384) {
+    var limits = ConcurrencyLimits()
+    limits.initial = initial
+    limits.maximum = maximum
+    limits.waiting = waiting
+    limit = ConcurrencyLimit(limits)
+  }
+
+  /// Asks for a caller of the only client; returns the request's number, and whether it goes at once.
+  @discardableResult
+  mutating func ask(_ caller: String, cost: Int = 1) -> (number: Int, goes: Bool) {
+    ask(QuotaCaller(client: "only", rateLimitPrefix: ByteString(caller)), cost: cost)
+  }
+
+  /// Asks for a caller of one of several clients.
+  @discardableResult
+  mutating func ask(
+    _ caller: String, of client: String, share: Double = QuotaCaller.usualShare, cost: Int = 1
+  ) -> (number: Int, goes: Bool) {
+    ask(QuotaCaller(client: client, share: share, rateLimitPrefix: ByteString(caller)), cost: cost)
+  }
+
+  private mutating func ask(_ caller: QuotaCaller, cost: Int) -> (number: Int, goes: Bool) {
+    count += 1
+    var request = ConcurrencyLimit<Int>.Request(caller)
+    request.cost = cost
+    switch limit.acquire(request, waiter: count, now: .zero) {
+    case .granted(let permit):
+      underWay.append((permit, count))
+      return (count, true)
+    case .queued(let ticket): tickets[count] = ticket
+    case .refused: refused += 1
+    }
+    return (count, false)
+  }
+
+  /// Ends the oldest request under way; returns the numbers of those who go now.
+  @discardableResult
+  mutating func end(_ outcome: ConcurrencyOutcome = .answered, now: Duration = .zero) -> [Int] {
+    guard !underWay.isEmpty else { return [] }
+    let ended = underWay.removeFirst()
+    let grants = limit.release(ended.permit, outcome, now: now)
+    for grant in grants {
+      underWay.append((grant.permit, grant.waiter))
+      tickets[grant.waiter] = nil
+    }
+    return grants.map(\.waiter)
+  }
+
+  /// Gives up waiting; returns the number of who waited.
+  mutating func cancel(_ ticket: QueueTicket) -> Int? {
+    let number = limit.cancel(ticket)
+    if let number { tickets[number] = nil }
+    return number
+  }
+}

@@ -1,0 +1,218 @@
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import UpstreamAdmission
+
+@Suite("The circuit of an upstream and its resources")
+struct UpstreamCircuitTests {
+  private func subject(_ client: UInt64, _ resource: UInt64, caller: UInt64? = nil) -> CircuitSubject {
+    CircuitSubject(client: client, caller: caller ?? client, resource: resource)
+  }
+
+  /// Sends a request if it may go, and reports at once what came of it. Whether it went.
+  @discardableResult
+  private func ask(
+    _ circuit: inout UpstreamCircuit, _ subject: CircuitSubject, _ outcome: CircuitOutcome, at milliseconds: Int
+  ) -> Bool {
+    let now = Duration.milliseconds(milliseconds)
+    guard case .pass(let pass) = circuit.admit(subject, now: now) else { return false }
+    circuit.record(outcome, of: pass, now: now)
+    return true
+  }
+
+  @Test(
+    "one client's failures cost another client nothing, whatever they are and however many resources they are at",
+    arguments: [CircuitOutcome.resourceFailure, .failure, .broken], [1, 4, 1000])
+  func otherClient(_ outcome: CircuitOutcome, _ resources: Int) {
+    var circuit = UpstreamCircuit()
+    for step in 0..<2000 {
+      let time = 50 * step
+      ask(&circuit, subject(1, UInt64(step % resources)), outcome, at: time)
+      guard step.isMultiple(of: 10) else { continue }
+      #expect(ask(&circuit, subject(2, 5000 + UInt64(step % 7)), .success, at: time + 1), "at \(time) ms")
+    }
+    #expect(circuit.isClosed)
+  }
+
+  @Test("a resource that fails five times in a row is given up alone, and comes back with a probe")
+  func resource() {
+    var circuit = UpstreamCircuit()
+    for _ in 0..<5 { #expect(ask(&circuit, subject(1, 1), .resourceFailure, at: 0)) }
+    #expect(circuit.refusal(for: subject(2, 1), now: .zero)?.isOfResource == true)
+    #expect(circuit.refusal(for: subject(1, 2), now: .zero) == nil)
+    #expect(circuit.isClosed)
+    #expect(!ask(&circuit, subject(1, 1), .success, at: 499))
+    #expect(ask(&circuit, subject(2, 1), .success, at: 500))
+    #expect(circuit.refusal(for: subject(1, 1), now: .milliseconds(501)) == nil)
+  }
+
+  @Test("500 never opens it for all, not even at many resources and of many clients")
+  func serverErrors() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<1000 {
+      #expect(ask(&circuit, subject(UInt64(step % 9), UInt64(step)), .resourceFailure, at: step))
+    }
+    #expect(circuit.isClosed)
+  }
+
+  @Test("failures of two clients at two resources open it; each client still sends one request in half a second")
+  func clients() {
+    var circuit = UpstreamCircuit()
+    ask(&circuit, subject(9, 9), .success, at: 0)
+    for step in 0..<5 { ask(&circuit, subject(UInt64(step % 2), UInt64(step % 2)), .failure, at: step) }
+    #expect(!circuit.isClosed)
+    #expect(ask(&circuit, subject(3, 3), .failure, at: 5))
+    #expect(circuit.refusal(for: subject(3, 4), now: .milliseconds(6))?.isOfResource == false)
+    #expect(circuit.refusal(for: subject(4, 4), now: .milliseconds(6)) == nil)
+  }
+
+  @Test(
+    "a caller that fails all the time keeps it open for no other one, of its own client or of another",
+    arguments: [1, 2] as [UInt64], [700, 3_000, 25_000])
+  func lateCaller(_ client: UInt64, _ interval: Int) {
+    var circuit = UpstreamCircuit()
+    var openings = 0
+    for time in stride(from: 0, to: 120_000, by: 20) {
+      let wasClosed = circuit.isClosed
+      ask(&circuit, subject(1, UInt64(time)), .failure, at: time)
+      if wasClosed, !circuit.isClosed { openings += 1 }
+      guard time >= 10_000, time.isMultiple(of: interval) else { continue }
+      for resource in 0..<8 as Range<UInt64> {
+        #expect(
+          ask(&circuit, subject(client, 1_000_000 + resource, caller: 2), .success, at: time + 1), "at \(time) ms")
+      }
+      #expect(circuit.isClosed)
+    }
+    // Its successes keep it closed for as long as they are recent.
+    #expect(interval < 10_000 ? openings == 1 : openings > 1)
+  }
+
+  @Test("the requests of a page pass at once, while another caller keeps it open")
+  func page() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: 0) }
+    #expect(!circuit.isClosed)
+    for resource in 10..<26 as Range<UInt64> {
+      guard case .pass = circuit.admit(subject(1, resource, caller: 2), now: .milliseconds(1)) else {
+        Issue.record("Resource \(resource) was refused.")
+        continue
+      }
+    }
+  }
+
+  @Test("an upstream that fails for all gets few requests, however many callers there are", arguments: [1, 4, 50])
+  func outage(clients: Int) {
+    var circuit = UpstreamCircuit()
+    var sent = 0
+    for time in 0..<60_000 {
+      let caller = UInt64(time % 5000)
+      let subject = subject(caller % UInt64(clients), UInt64(time), caller: caller)
+      if ask(&circuit, subject, .failure, at: time) { sent += 1 }
+    }
+    #expect(!circuit.isClosed)
+    // Of 60 000 requests: a few of each client in each half second, 32 at most of all together.
+    #expect(sent <= 120 * min(clients, 32) + 200, "\(sent)")
+  }
+
+  @Test("after one success of another caller it stays closed while that is recent")
+  func success() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: 0) }
+    #expect(ask(&circuit, subject(1, 9, caller: 2), .success, at: 1))
+    for step in 0..<400 { ask(&circuit, subject(1, UInt64(step)), .failure, at: 25 * step) }
+    #expect(circuit.isClosed)
+  }
+
+  @Test("a request that passed while it was open closes it only if it has not been closed in between")
+  func lateOpinion() {
+    var circuit = UpstreamCircuit()
+    func fail(at milliseconds: Int) {
+      for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: milliseconds) }
+      #expect(!circuit.isClosed)
+    }
+    fail(at: 0)
+    guard case .pass(let late) = circuit.admit(subject(2, 12), now: .milliseconds(1)) else {
+      Issue.record("refused")
+      return
+    }
+    #expect(ask(&circuit, subject(2, 13), .success, at: 2))
+    #expect(circuit.isClosed)
+    fail(at: 20_000)
+    circuit.record(.success, of: late, now: .milliseconds(20_001))
+    #expect(!circuit.isClosed)
+  }
+
+  @Test("failures of two clients at one resource do not open it for all")
+  func oneResource() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<100 { ask(&circuit, subject(UInt64(step % 2), 1), .failure, at: 100 * step) }
+    #expect(circuit.isClosed)
+  }
+
+  @Test("failures at three resources open it for all if no other caller's request succeeded in the window")
+  func resources() {
+    var circuit = UpstreamCircuit()
+    ask(&circuit, subject(1, 7), .success, at: 0)
+    for step in 0..<5 { ask(&circuit, subject(1, UInt64(step % 3)), .failure, at: step) }
+    #expect(!circuit.isClosed)
+
+    var other = UpstreamCircuit()
+    ask(&other, subject(1, 7, caller: 8), .success, at: 0)
+    for step in 0..<9 { ask(&other, subject(1, UInt64(step % 3)), .failure, at: step) }
+    #expect(other.isClosed, "another caller of the same client is served well")
+    for step in 0..<9 { ask(&other, subject(1, UInt64(10 + step)), .failure, at: 11_000 + step) }
+    #expect(!other.isClosed)
+  }
+
+  @Test("it closes with one probe, which a 500 neither is nor keeps from being made")
+  func probe() {
+    var circuit = UpstreamCircuit()
+    for step in 0..<5 { ask(&circuit, subject(1, UInt64(step)), .failure, at: 0) }
+    #expect(!ask(&circuit, subject(1, 7), .success, at: 499))
+    #expect(ask(&circuit, subject(1, 7), .resourceFailure, at: 500))
+    #expect(!circuit.isClosed)
+    #expect(ask(&circuit, subject(1, 8), .success, at: 500))
+    #expect(circuit.isClosed)
+  }
+
+  @Test("it knows 256 failing resources at most, and forgets the oldest")
+  func bound() {
+    var resources = ResourceCircuits(CircuitLimits())
+    for resource in 0..<1000 as Range<UInt64> {
+      for step in 0..<5 {
+        let now = Duration.milliseconds(Int(resource) + step)
+        resources.record(.failure, at: resource, of: resources.admit(resource, now: now), began: now, now: now)
+      }
+    }
+    #expect(resources.count == ResourceCircuits.most)
+    #expect(resources.refusal(for: 743, now: .seconds(1)) == nil)
+    #expect(resources.refusal(for: 999, now: .seconds(1)) != nil)
+    for resource in 0..<1000 as Range<UInt64> {
+      let pass = resources.admit(resource, now: .seconds(60))
+      resources.record(.success, at: resource, of: pass, began: .seconds(60), now: .seconds(60))
+    }
+    #expect(resources.count == 0)
+  }
+
+  @Test(
+    "it lets a healthy upstream's requests pass, whatever single clients do", arguments: 1...20 as ClosedRange<UInt64>)
+  func random(seed: UInt64) {
+    var random = SplitMix(seed: seed)
+    var circuit = UpstreamCircuit()
+    var time = 0
+    var refused = 0
+    ask(&circuit, subject(2, 1), .success, at: 0)
+    for _ in 0..<5000 {
+      time += .random(in: 0..<40, using: &random)
+      if Int.random(in: 0..<4, using: &random) == 0 {
+        let resource = UInt64.random(in: 100..<120, using: &random)
+        if !ask(&circuit, subject(.random(in: 2...4, using: &random), resource), .success, at: time) { refused += 1 }
+      } else {
+        let outcome: CircuitOutcome = [.failure, .broken, .resourceFailure].randomElement(using: &random) ?? .failure
+        ask(&circuit, subject(1, .random(in: 0..<50, using: &random)), outcome, at: time)
+      }
+    }
+    #expect(refused == 0, "seed \(seed)")
+  }
+}
