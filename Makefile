@@ -67,12 +67,13 @@ fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
 	swift run $(QUIET) ReferenceTables
 
-lint: toolchain ## Check format, layers, hash tables, words, scripts and tables, and build with warnings as errors
+lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests and tables; build with warnings as errors
 	@.ci/need shellcheck python3
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
 	Tests/foreign-text
 	Tests/words
+	$(VENV)/bin/python Tests/kubernetes/check
 	shellcheck $(SCRIPTS)
 	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
 	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
