@@ -2,12 +2,12 @@ public import Dispatch
 import Glibc
 public import Testing
 
-/// How long a test waits for something that must happen: far longer than the slowest machine takes.
+/// The time that a test waits for an event that must occur: far longer than the slowest machine needs.
 private let patience = Duration.seconds(60)
 
-/// Waits until `condition` is true. A test that waits for a minute fails, with the name of what it waited for.
+/// Waits until `condition` is true. After one minute the test fails, with the name of the missing event.
 ///
-/// - Parameter what: What has to happen, such as "two connections that wait for content".
+/// - Parameter what: The expected event, such as "two connections that wait for content".
 public func wait(
   for what: String, sourceLocation: SourceLocation = #_sourceLocation, until condition: () throws -> Bool
 ) rethrows {

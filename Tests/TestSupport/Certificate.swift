@@ -3,22 +3,22 @@ import Glibc
 
 /// A fresh X.509 certificate for a test.
 ///
-/// `@unchecked Sendable`: the certificate is never changed once made, and OpenSSL counts references to it atomically.
+/// `@unchecked Sendable`: the certificate never changes after its creation, and OpenSSL counts references atomically.
 @safe public final class Certificate: @unchecked Sendable {
-  /// The key that it certifies.
+  /// The key that the certificate certifies.
   public let key: KeyPair
   let certificate: OpaquePointer
 
-  /// Makes a certificate.
+  /// Creates a certificate.
   /// - Parameters:
-  ///   - commonName: Its subject.
-  ///   - key: The key that it certifies.
-  ///   - issuer: Who signs it; itself if nil.
-  ///   - isAuthority: Whether it may sign others.
-  ///   - alternativeNames: As OpenSSL writes them: `DNS:localhost`, `IP:127.0.0.1`, `URI:spiffe://…`.
-  ///   - extendedKeyUsage: What it is for, as OpenSSL writes it: `clientAuth`; nil for anything.
-  ///   - notBefore: Seconds from now, usually negative.
-  ///   - notAfter: Seconds from now.
+  ///   - commonName: The common name of the subject.
+  ///   - key: The key that the certificate certifies.
+  ///   - issuer: The certificate that signs this one; nil for a self-signed certificate.
+  ///   - isAuthority: Whether the certificate may sign others.
+  ///   - alternativeNames: The names in OpenSSL's syntax: `DNS:localhost`, `IP:127.0.0.1`, `URI:spiffe://…`.
+  ///   - extendedKeyUsage: The purpose in OpenSSL's syntax: `clientAuth`; nil for any purpose.
+  ///   - notBefore: The start of validity in seconds from now, usually negative.
+  ///   - notAfter: The end of validity in seconds from now.
   public init(
     _ commonName: String = "localhost", key: KeyPair, issuer: Certificate? = nil, isAuthority: Bool = false,
     alternativeNames: [String] = ["DNS:localhost", "IP:127.0.0.1", "IP:::1"],
@@ -50,7 +50,7 @@ import Glibc
 
   deinit { unsafe X509_free(certificate) }
 
-  /// The certificate in PEM.
+  /// The certificate as PEM.
   public var pem: String { unsafe PEMText { bio in unsafe PEM_write_bio_X509(bio, certificate) }.text }
 
   private func add(_ identifier: Int32, _ value: String, _ issuer: Certificate?) throws {

@@ -1,14 +1,14 @@
 import COpenSSL
 import Glibc
 
-/// OpenSSL's own client on a blocking socket, which it does not own. It trusts every certificate.
+/// A TLS session of OpenSSL's client on a blocking socket, which it does not own. It trusts every certificate.
 @safe final class ClientTLS {
   private let ssl: OpaquePointer
 
-  // Made once, never changed after that and never freed, so any thread may make sessions of it.
+  // Created once, never changed and never freed, so any thread may create sessions from it.
   nonisolated(unsafe) private static let context = unsafe SSL_CTX_new(TLS_client_method())
 
-  /// Does the handshake.
+  /// Performs the handshake.
   init(_ descriptor: Int32) throws {
     guard let context = unsafe Self.context, let ssl = unsafe SSL_new(context) else {
       throw TestFailure("There is no memory for a TLS client.")
@@ -36,7 +36,7 @@ import Glibc
     }
   }
 
-  /// The next plaintext; nil at the end, with close_notify or without.
+  /// Returns the next plaintext, or nil at the end of the connection, with or without close_notify.
   func read() throws -> [UInt8]? {
     var bytes = [UInt8](repeating: 0, count: 16 * 1024)
     ERR_clear_error()
@@ -49,7 +49,7 @@ import Glibc
     }
   }
 
-  /// Fails the session with an alert, by being shown a record that does not decrypt.
+  /// Fails the session with an alert, by feeding it a record that does not decrypt.
   func sendFatalAlert() throws {
     guard let forged = unsafe BIO_new(BIO_s_mem()) else { throw TestFailure("There is no memory for a record.") }
     let record: [UInt8] = [23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32)
@@ -58,7 +58,7 @@ import Glibc
     _ = try? read()
   }
 
-  /// Says close_notify.
+  /// Sends close_notify.
   func close() {
     ERR_clear_error()
     unsafe SSL_shutdown(ssl)

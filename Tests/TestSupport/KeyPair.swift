@@ -2,15 +2,15 @@ import COpenSSL
 
 /// A fresh key pair for a test.
 ///
-/// `@unchecked Sendable`: the key is never changed once made, and OpenSSL counts references to it atomically.
+/// `@unchecked Sendable`: the key never changes after its creation, and OpenSSL counts references atomically.
 @safe public final class KeyPair: @unchecked Sendable {
-  /// What kind of key.
+  /// The algorithm of a key.
   public enum Algorithm: Sendable, Hashable {
     /// ECDSA on P-256.
     case p256
     /// ECDSA on P-384.
     case p384
-    /// RSA of so many bits.
+    /// RSA with this number of bits.
     case rsa(Int32)
   }
 

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Text that OpenSSL writes.
+/// PEM text that an OpenSSL function writes.
 struct PEMText {
   let text: String
 

@@ -1,24 +1,24 @@
 import COpenSSL
 import Glibc
 
-/// A client that sends exactly the bytes that it is told to, over TCP, TLS or a Unix-domain socket. Blocking; a read
-/// that brings nothing for `patience` is a failure instead of a hang.
+/// A client that sends exactly the given bytes, over TCP, TLS or a Unix-domain socket. It blocks. A read without data
+/// for `patience` fails instead of hanging.
 @safe public final class RawClient {
-  /// Seconds that a read or write may take. A bound for tests that fail, far above what any machine needs.
+  /// The time limit of a read or write in seconds. Only failing tests reach it, because no machine needs that long.
   public static let patience = 60
 
-  /// The kernel's number.
+  /// The socket's descriptor.
   public let descriptor: Int32
 
   private var tls: ClientTLS?
 
-  /// What was received and not taken yet.
+  /// The received bytes that no call has returned yet.
   private var buffer: [UInt8] = []
 
-  /// Connects to a port of `host`, an IPv4 or IPv6 address, and does the TLS handshake if `isTLS`.
+  /// Connects to a port of `host`, an IPv4 or IPv6 address, and performs the TLS handshake if `isTLS`.
   /// - Parameters:
-  ///   - receiveBuffer: Bytes that the kernel holds for a client that does not read; nil for its default.
-  ///   - connectPatience: Milliseconds after which a connection request is given up; nil for `patience`.
+  ///   - receiveBuffer: The size of the kernel's receive buffer in bytes; nil for the default.
+  ///   - connectPatience: The time limit of the connection request in milliseconds; nil for `patience`.
   public init(
     port: UInt16, host: String = "127.0.0.1", isTLS: Bool = false, receiveBuffer: Int32? = nil,
     connectPatience: Int? = nil
@@ -32,7 +32,7 @@ import Glibc
     descriptor = try Self.connected(path: path)
   }
 
-  /// Does the TLS handshake.
+  /// Performs the TLS handshake.
   public func startTLS() throws { tls = try ClientTLS(descriptor) }
 
   deinit { close(descriptor) }
@@ -48,7 +48,7 @@ import Glibc
   /// Sends text.
   public func send(_ text: String) throws { try send(Array(text.utf8)) }
 
-  /// Sends bytes as they are, past TLS.
+  /// Sends bytes without encryption, even on a TLS connection.
   public func sendUnencrypted(_ bytes: [UInt8]) throws {
     var sent = 0
     while sent < bytes.count {
@@ -60,16 +60,16 @@ import Glibc
     }
   }
 
-  /// Fails the TLS session with a fatal alert (RFC 8446 §6.2), as if the client had found something wrong.
+  /// Fails the TLS session with a fatal alert (RFC 8446 §6.2), as if the client had detected an error.
   public func sendFatalAlert() throws { try tls?.sendFatalAlert() }
 
-  /// Says that nothing more will be sent: close_notify over TLS, and FIN.
+  /// Ends the sending direction: sends close_notify over TLS, and FIN.
   public func finishSending() {
     tls?.close()
     shutdown(descriptor, Int32(SHUT_WR))
   }
 
-  /// Closes so that the peer gets a reset (SO_LINGER of 0, `socket(7)`) once this object goes.
+  /// Makes the deinitialization of this object reset the connection (SO_LINGER of 0, `socket(7)`).
   public func resetOnClose() {
     var linger = linger(l_onoff: 1, l_linger: 0)
     unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
@@ -77,8 +77,8 @@ import Glibc
 
   // MARK: Receiving
 
-  /// The next response, interim ones included; nil if the server closes instead.
-  /// - Parameter isHead: Whether it answers HEAD, and so has no content whatever its length says.
+  /// Returns the next response, which may be interim, or nil if the server closes the connection instead.
+  /// - Parameter isHead: Whether the request is HEAD, so that the response has no content despite its Content-Length.
   public func response(isHead: Bool = false) throws -> RawResponse? {
     while true {
       if let (response, length) = try RawResponse.parse(buffer, isHead: isHead) {
@@ -93,7 +93,7 @@ import Glibc
     }
   }
 
-  /// What the server sends up to and with `text`.
+  /// Returns the bytes that the server sends until `text`, including `text`.
   public func text(until text: String) throws -> String {
     while true {
       if let range = buffer.firstRange(of: Array(text.utf8)) {
@@ -107,14 +107,14 @@ import Glibc
     }
   }
 
-  /// All that the server sends until it closes.
+  /// Returns all bytes that the server sends until it closes the connection.
   public func rest() throws -> [UInt8] {
     while let bytes = try receive() { buffer += bytes }
     defer { buffer = [] }
     return buffer
   }
 
-  /// All that the server sends until it closes, as it comes over the wire; a reset ends it too.
+  /// Returns all bytes on the wire, still encrypted, until the server closes or resets the connection.
   public func restUndecrypted() throws -> [UInt8] {
     var received: [UInt8] = []
     var bytes = [UInt8](repeating: 0, count: 65_536)
@@ -126,10 +126,10 @@ import Glibc
     }
   }
 
-  /// Whether the server has said close_notify: over TLS, the difference between an end and a cut.
+  /// Whether the server has sent close_notify. Over TLS, it distinguishes a complete end from a truncation.
   public var wasClosedByTLS: Bool { tls?.isClosedByPeer ?? false }
 
-  /// The next bytes; nil at the end.
+  /// Returns the next bytes, or nil at the end of the connection.
   private func receive() throws -> [UInt8]? {
     if let tls { return try tls.read() }
     var bytes = [UInt8](repeating: 0, count: 65_536)
@@ -189,7 +189,7 @@ import Glibc
     if let size = options.receiveBuffer { set(descriptor, SOL_SOCKET, SO_RCVBUF, size) }
     let patience = timeval(tv_sec: patience, tv_usec: 0)
     set(descriptor, SOL_SOCKET, SO_RCVTIMEO, patience)
-    // Governs connect(2) as well.
+    // This time limit also applies to connect(2).
     set(
       descriptor, SOL_SOCKET, SO_SNDTIMEO,
       options.connectPatience.map { timeval(tv_sec: $0 / 1000, tv_usec: $0 % 1000 * 1000) } ?? patience)

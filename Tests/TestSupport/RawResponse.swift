@@ -1,28 +1,28 @@
-/// A response as it came over the wire.
+/// A response as received on the wire.
 public struct RawResponse: Sendable {
-  /// `HTTP/1.1 200 OK`.
+  /// The status line, such as `HTTP/1.1 200 OK`.
   public let statusLine: String
-  /// The field lines in order, names in lower case.
+  /// The field lines in order, with names in lower case.
   public let fields: [(name: String, value: String)]
   /// The content.
   public let body: [UInt8]
 
-  /// The status code; 0 if there is none.
+  /// The status code, or 0 if there is none.
   public var status: Int { Int(statusLine.split(separator: " ").dropFirst().first ?? "") ?? 0 }
 
   /// The content as text.
   public var text: String { String(decoding: body, as: UTF8.self) }
 
-  /// The value of the one field line called `name`, in lower case; nil if there is none or there are several.
+  /// The value of the only field line with this lower-case name. Nil if there is none, or there are several.
   public subscript(_ name: String) -> String? {
     let values = fields.filter { $0.name == name }
     return values.count == 1 ? values.first?.value : nil
   }
 
-  /// Whether it says that it is the last on its connection.
+  /// Whether the response announces that it is the last on its connection.
   public var isLast: Bool { self["connection"] == "close" }
 
-  /// The response at the front of `bytes` and how many bytes it takes; nil if it is not complete.
+  /// Parses the response at the start of `bytes`, and returns it with its length. Returns nil if it is incomplete.
   static func parse(_ bytes: [UInt8], isHead: Bool) throws -> (response: RawResponse, length: Int)? {
     guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
     let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).split(separator: "\r\n")

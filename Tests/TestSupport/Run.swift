@@ -1,12 +1,12 @@
 import Glibc
 
-/// What a child process left behind.
+/// The result of a child process.
 public struct ProcessResult: Sendable {
-  /// Its exit status, or 128 + the number of the signal that ended it, as shells have it.
+  /// The exit status, or 128 + the number of the signal that ended the process, as in shells.
   public let status: Int32
-  /// All that it wrote to standard output.
+  /// All bytes that the process wrote to standard output.
   public let standardOutput: [UInt8]
-  /// All that it wrote to standard error.
+  /// All bytes that the process wrote to standard error.
   public let standardError: [UInt8]
 
   /// Standard output as text.
@@ -15,13 +15,13 @@ public struct ProcessResult: Sendable {
   public var stderr: String { String(decoding: standardError, as: UTF8.self) }
 }
 
-/// Runs a program to its end, which the calling thread waits for.
+/// Runs a program to its end. The calling thread waits.
 /// - Parameters:
 ///   - executable: A path, or a name to look up in `PATH`.
-///   - arguments: What follows the program's name.
-///   - input: What it reads from standard input.
-///   - environment: Its whole environment; nil for that of the test.
-/// - Throws: `TestFailure` if it cannot be started.
+///   - arguments: The arguments after the program's name.
+///   - input: The content of standard input.
+///   - environment: The whole environment of the program; nil for the environment of the test.
+/// - Throws: `TestFailure` if the program cannot be started.
 public func run(
   _ executable: String, _ arguments: [String] = [], input: [UInt8] = [], environment: [String: String]? = nil
 ) throws -> ProcessResult {
@@ -33,21 +33,21 @@ public func run(
     executable, arguments, environment, onto: [inputs.descriptor, outputs.descriptor, errors.descriptor])
   var status: Int32 = 0
   while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
-  // The low seven bits are the signal, the next byte the exit status.
+  // The low seven bits are the signal. The next byte is the exit status.
   let signal = status & 0x7f
   return ProcessResult(
     status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
     standardOutput: outputs.contents(), standardError: errors.contents())
 }
 
-/// Starts a program with `descriptors` as its 0, 1, 2.
+/// Starts a program with `descriptors` as its descriptors 0, 1 and 2.
 /// - Parameters:
 ///   - executable: A path, or a name to look up in `PATH`.
-///   - arguments: What follows the program's name.
-///   - environment: Its whole environment; nil for that of the test.
-///   - descriptors: They stay the caller's.
-/// - Returns: The process, which the caller must wait for.
-/// - Throws: `TestFailure` if it cannot be started.
+///   - arguments: The arguments after the program's name.
+///   - environment: The whole environment of the program; nil for the environment of the test.
+///   - descriptors: The descriptors to duplicate. The caller still owns them.
+/// - Returns: The process, for which the caller must wait.
+/// - Throws: `TestFailure` if the program cannot be started.
 public func spawn(
   _ executable: String, _ arguments: [String], _ environment: [String: String]?, onto descriptors: [Int32]
 ) throws -> Int32 {
@@ -73,7 +73,7 @@ public func spawn(
   return child
 }
 
-/// Calls `body` with the null-terminated array of C strings that `exec` and its kin take.
+/// Calls `body` with a null-terminated array of C strings, as `exec` and related functions require.
 private func withCStrings<Result>(
   _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
 ) -> Result {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A file without a name, for what a child process reads or writes: unlike a pipe it is never full.
+/// An unnamed file that a child process reads or writes. Unlike a pipe, it never blocks because it is full.
 struct ScratchFile: ~Copyable {
   let descriptor: Int32
 
@@ -14,7 +14,7 @@ struct ScratchFile: ~Copyable {
 
   deinit { _ = close(descriptor) }
 
-  /// Writes all of it, and goes back to the start.
+  /// Writes all bytes, and seeks to the start.
   func fill(with bytes: [UInt8]) throws {
     var rest = bytes[...]
     while !rest.isEmpty {
@@ -25,7 +25,7 @@ struct ScratchFile: ~Copyable {
     lseek(descriptor, 0, SEEK_SET)
   }
 
-  /// Everything in it.
+  /// Returns all bytes of the file.
   func contents() -> [UInt8] {
     let size = max(0, lseek(descriptor, 0, SEEK_END))
     return unsafe [UInt8](unsafeUninitializedCapacity: size) { buffer, count in

@@ -1,13 +1,13 @@
-/// A generator whose failures can be repeated: SplitMix64 (Steele, Lea, Flood 2014).
+/// A generator with reproducible numbers, to repeat failures: SplitMix64 (Steele, Lea, Flood 2014).
 public struct SplitMix: RandomNumberGenerator {
   private var state: UInt64
 
-  /// One whose numbers hang on the seed alone.
+  /// Creates a generator. Its numbers depend only on the seed.
   public init(seed: UInt64) {
     state = seed
   }
 
-  /// The next number.
+  /// Returns the next number.
   public mutating func next() -> UInt64 {
     state &+= 0x9e37_79b9_7f4a_7c15
     var word = state

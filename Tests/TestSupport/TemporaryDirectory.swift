@@ -1,11 +1,11 @@
 import Glibc
 
-/// A fresh directory that goes, with all that is in it, when the last reference does.
+/// A new directory. The deinitialization of this object removes the directory and its content.
 public final class TemporaryDirectory: Sendable {
-  /// Its absolute path, without a trailing slash.
+  /// The absolute path, without a trailing slash.
   public let path: String
 
-  /// Makes the directory, open to nobody else.
+  /// Creates the directory, which only the current user may access.
   public init() throws {
     let parent = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
     var template = Array("\(parent)/test.XXXXXX".utf8CString)
@@ -15,18 +15,18 @@ public final class TemporaryDirectory: Sendable {
 
   deinit { _ = try? run("rm", ["-rf", path]) }
 
-  /// The path of something in the directory, whether it exists or not.
+  /// Returns the path of an entry in the directory, whether it exists or not.
   public func path(of name: String) -> String { "\(path)/\(name)" }
 
   /// Writes a file into the directory and returns its path.
-  /// - Parameter mode: Its permissions, whatever the umask.
+  /// - Parameter mode: The file's permissions, regardless of the umask.
   @discardableResult
   public func write(_ contents: String, to name: String, mode: UInt32 = 0o600) throws -> String {
     try write(Array(contents.utf8), to: name, mode: mode)
   }
 
   /// Writes a file into the directory and returns its path.
-  /// - Parameter mode: Its permissions, whatever the umask.
+  /// - Parameter mode: The file's permissions, regardless of the umask.
   @discardableResult
   public func write(_ contents: [UInt8], to name: String, mode: UInt32 = 0o600) throws -> String {
     let path = path(of: name)

@@ -1,9 +1,9 @@
-/// What went wrong while a test prepared its ground, in a sentence.
+/// A failure during the preparation of a test.
 public struct TestFailure: Error, CustomStringConvertible {
-  /// The sentence.
+  /// A sentence that describes the failure.
   public let description: String
 
-  /// A failure that says `description`.
+  /// Creates a failure with this description.
   public init(_ description: String) {
     self.description = description
   }
