@@ -1,8 +1,8 @@
 // Writes the tables of settings, limits, endpoints, error codes and metrics into the documents, and the example
-// configuration, all from the code: `make docs`. With `--check` it changes nothing, names each file that is out of date,
-// and ends with 1: `make lint`.
+// configuration. It generates all of them from the code: `make docs`. With `--check` it changes nothing, prints the
+// name of each file that is out of date, and exits with 1 if there is any: `make lint`.
 //
-// Only debug builds let it see the rows, which no module shows to others.
+// The rows are internal to their modules, so this program needs a debug build.
 
 #if DEBUG
   import Glibc
@@ -26,7 +26,7 @@
       if isCheck, isStale { exit(1) }
     }
 
-    /// The generated files, each with what it ought to hold.
+    /// Returns the generated files, each with its expected content.
     private static func files() throws -> [(path: String, text: String)] {
       let endpoints = try EndpointTables()
       let tables = [
@@ -47,7 +47,7 @@
     }
   }
 
-  /// A table of Markdown.
+  /// A Markdown table.
   struct MarkdownTable {
     private(set) var text: String
 
@@ -66,10 +66,10 @@
   }
 
   extension String {
-    /// The text in code.
+    /// The text as Markdown code.
     var code: String { "`\(self)`" }
 
-    /// The document with each region between `<!-- generated: NAME -->` and `<!-- end -->` written afresh.
+    /// Returns the document with new content between each `<!-- generated: NAME -->` and the next `<!-- end -->`.
     fileprivate func replacingRegions(_ tables: [String: String], of path: String) throws -> String {
       var result = self
       for (name, table) in tables {
@@ -90,7 +90,7 @@
     init(_ description: String) { self.description = description }
   }
 
-  /// The files of the repository, two folders above this source's.
+  /// The repository's files. The repository is two folders above the folder of this source file.
   enum Repository {
     private static let root =
       #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")

@@ -11,14 +11,14 @@ import HTTPMessages
   import Telemetry
   @testable import TokenServer
 
-  /// The tables of the endpoints: the routers' own routes, as `/openapi.json` describes them.
+  /// The tables of the endpoints, from the routes of the routers, as `/openapi.json` describes them.
   struct EndpointTables {
     let `public`: String
     let admin: String
 
     init() throws {
       let snapshot = try Self.snapshot()
-      // The router's last pattern is the description itself.
+      // The last pattern of the router is the description itself.
       `public` = Self.table(of: snapshot.publicRouter.patterns)
       admin = Self.table(of: snapshot.adminRouter.patterns)
     }
@@ -45,7 +45,7 @@ import HTTPMessages
       return table.text
     }
 
-    /// A server's routes with everything on, without listeners and loops.
+    /// Returns the routes of a server with all features on, without listeners and event loops.
     private static func snapshot() throws -> RuntimeSnapshot {
       let input = SettingsInput(
         environment: [

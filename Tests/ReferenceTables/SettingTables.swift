@@ -1,14 +1,14 @@
 #if DEBUG
   @testable import ServerSettings
 
-  /// The tables of the settings, from their rows.
+  /// The tables of the settings, generated from their rows.
   enum SettingTables {
     private static let limitsPath = "server.limits."
 
     static var settings: String { table(of: Settings.known.filter { !$0.path.hasPrefix(limitsPath) }) }
     static var limits: String { table(of: Settings.known.filter { $0.path.hasPrefix(limitsPath) }) }
 
-    /// The members of a client in `access.clients`.
+    /// The table of a client's members in `access.clients`.
     static var client: String {
       var table = MarkdownTable("member", "default", "values", "meaning")
       for (path, row) in Settings.Access.clients.descendants {
@@ -27,7 +27,7 @@
     }
   }
 
-  /// `config/example.json5`: every setting with its sentence and its default, and what a copy has to change.
+  /// The text of `config/example.json5`: every setting with its sentence and default, and what a copy must change.
   enum ExampleConfiguration {
     static var text: String { header + "{\n" + members(of: "", indent: 2) + "}\n" }
 
@@ -45,10 +45,10 @@
 
       """
 
-    /// What a copy has to change; everything else is commented out.
+    /// The settings that a copy must change. All other settings are commented out.
     private static let own = ["musickit.teamID", "musickit.keyFile", "access.clients"]
 
-    /// Sections whose objects mean something by being there.
+    /// The sections whose mere presence has an effect.
     private static let commentedSections = ["access.anonymous"]
 
     private static let comments = [
@@ -69,7 +69,7 @@
       "audit": "The record of every grant and every refusal.",
     ]
 
-    /// The settings and sections within `section`, in the order of the rows.
+    /// Returns the settings and sections within `section`, in the order of the rows.
     private static func members(of section: String, indent: Int, width: Int = 118) -> String {
       let prefix = section.isEmpty ? "" : section + "."
       var seen: Set<String> = []
@@ -104,7 +104,7 @@
       return heading + lines.map { "\(pad(indent))// \($0)".trimmed + "\n" }.joined()
     }
 
-    /// `text` as lines of comment, none over `width` columns.
+    /// Returns `text` as comment lines of at most `width` columns.
     private static func comment(_ text: String, _ indent: Int, _ width: Int = 118) -> String {
       var lines = [""]
       for word in text.split(separator: " ") {
@@ -120,7 +120,7 @@
 
     private static func pad(_ count: Int) -> String { String(repeating: " ", count: count) }
 
-    /// The credentials of clients, each by an example.
+    /// The example clients, one for each kind of credential.
     private static let clients = """
 
       A request has one credential at most; `musickit-token-server new-api-key` makes keys. For example:
@@ -173,7 +173,7 @@
   }
 
   extension String {
-    /// The text without Markdown: a link to a document as its name, and the document in parentheses.
+    /// The text without Markdown. A link to a document becomes its text, with the document in parentheses.
     fileprivate var plain: String {
       replacing("`", with: "").replacing(/\[([^\]]+)\]\(([a-z]+\.md)[^)]*\)/) { "\($0.output.1) (docs/\($0.output.2))" }
     }
