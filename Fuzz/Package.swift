@@ -2,8 +2,8 @@
 
 import PackageDescription
 
-// One libFuzzer target for each entry point that takes foreign bytes. To add one: its name here, its entry point in
-// Sources/<name>/, seeds in Corpus/<name>/. `run` reads this list.
+// One libFuzzer target for each entry point that processes untrusted bytes. To add a target: its name here, its entry
+// point in Sources/<name>/, seeds in Corpus/<name>/. `run` reads this list.
 let targets = [
   "FuzzCacheFields",
   "FuzzCatalogPath",
@@ -32,7 +32,7 @@ let package = Package(
     .executableTarget(
       name: target,
       dependencies: [.product(name: "ServerModules", package: "musickit-token-server")],
-      // libFuzzer brings main, so the target must not.
+      // libFuzzer provides main, so the target must not.
       swiftSettings: [.unsafeFlags(["-parse-as-library"])])
   },
   swiftLanguageModes: [.v6]

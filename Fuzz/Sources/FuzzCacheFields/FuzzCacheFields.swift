@@ -2,8 +2,8 @@ import CatalogProxy
 import HTTPCache
 import HTTPTypes
 
-/// Entry point of libFuzzer: takes each line of the input for a field, by its first byte, of a request or of a response,
-/// and traps unless what the cache makes of them keeps the promises below.
+/// Entry point of libFuzzer: treats each line of the input as a request or response field, which its first byte
+/// selects. Traps unless the results of the cache keep the promises below.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzCacheFields(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -24,7 +24,7 @@ public func fuzzCacheFields(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
   return 0
 }
 
-/// Letter case does not count, and a line that comes twice says no more than once.
+/// Checks that letter case does not matter, and that a repeated line changes nothing.
 func checkDirectives(_ value: [UInt8], _ request: inout RequestDirectives) {
   var (once, twice, lowercase) = (RequestDirectives(), RequestDirectives(), RequestDirectives())
   once.add(cacheControl: value.span)
@@ -39,7 +39,7 @@ func checkDirectives(_ value: [UInt8], _ request: inout RequestDirectives) {
   request.add(cacheControl: value.span)
 }
 
-/// Letter case does not count, and only gzip or a star gets gzip.
+/// Checks that letter case does not matter, and that only `gzip` or `*` selects gzip.
 func checkCoding(_ value: [UInt8]) {
   let coding = ContentCoding.preferred(acceptEncoding: value.span)
   let lowercase = value.map { lowercased($0) }
@@ -47,7 +47,7 @@ func checkCoding(_ value: [UInt8]) {
   precondition(coding == .identity || contains(lowercase, "gzip") || contains(lowercase, "*"))
 }
 
-/// No condition is met that does not name the tag, and one that leads with it is.
+/// Checks that a condition is met only if it names the tag, and always if the tag comes first.
 func checkTags(_ value: [UInt8]) {
   let response = makeResponse([.eTag: "\"x\""])
   var preconditions = Preconditions()
@@ -63,7 +63,7 @@ func checkTags(_ value: [UInt8]) {
   _ = response.isNotModified(dates, now: moment(0))
 }
 
-/// Ages and lifetimes stay countable, a hit is fresh, and what must not be kept or used is not, whatever else is said.
+/// Checks that ages and lifetimes stay within bounds, that a hit is fresh, and that prohibitions always have effect.
 func check(_ fields: HTTPFields, _ request: RequestDirectives) {
   let response = makeResponse(fields)
   for seconds in [0, 1, 59, 86_400, 1 << 40] {
@@ -95,7 +95,7 @@ func addField(_ letter: UInt8, _ value: [UInt8], to fields: inout HTTPFields) {
   fields.append(HTTPField(name: name, value: String(decoding: value, as: UTF8.self)))
 }
 
-/// A small cache is made faster.
+/// A small cache, because its creation is faster.
 let settings = {
   var settings = CacheSettings()
   settings.maxBytes = 64_000

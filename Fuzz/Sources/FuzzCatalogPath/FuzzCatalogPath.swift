@@ -1,7 +1,7 @@
 import CatalogProxy
 
-/// Entry point of libFuzzer: judges the input as a request target, and traps unless what was judged is what is sent, and
-/// reads the same again.
+/// Entry point of libFuzzer: validates the input as a request target. Traps unless the validated target is what is
+/// sent, and validates to the same target again.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzCatalogPath(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))

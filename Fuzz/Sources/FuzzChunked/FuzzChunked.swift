@@ -1,6 +1,6 @@
 import HTTP1
 
-/// Entry point of libFuzzer: decodes the input at once, byte by byte and in two parts, and traps unless all agree.
+/// Entry point of libFuzzer: decodes the input at once, byte by byte and in two parts. Traps unless all results agree.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzChunked(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -18,7 +18,7 @@ public func fuzzChunked(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   return 0
 }
 
-/// What a decoder makes of some bytes.
+/// The result of decoding some bytes.
 struct Outcome: Equatable {
   enum Verdict: Equatable {
     case incomplete, complete(Int), refused(RequestError)

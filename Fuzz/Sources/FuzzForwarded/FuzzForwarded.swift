@@ -1,7 +1,7 @@
 import HTTP1
 
-/// Entry point of libFuzzer: takes the input for what a client sends as `Forwarded` or `X-Forwarded-For`, has a proxy
-/// append to it, and traps if anything in it changes what that proxy says.
+/// Entry point of libFuzzer: treats the input as the client's `Forwarded` or `X-Forwarded-For`, to which a proxy
+/// appends. Traps if the input changes the meaning of the proxy's element.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzForwarded(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let sent = Array(UnsafeBufferPointer(start: start, count: count))
@@ -16,7 +16,7 @@ public func fuzzForwarded(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt 
   return 0
 }
 
-/// What a proxy appends, and the address that it means.
+/// Returns elements that a proxy may append, each with its address.
 private func elements(_ field: ForwardedHops.Field) -> [(String, String)] {
   switch field {
   case .forwarded:
@@ -29,7 +29,7 @@ private func elements(_ field: ForwardedHops.Field) -> [(String, String)] {
   }
 }
 
-/// All of them, each within the value and before the one before it.
+/// Returns all hops. Checks that each is within the value and before the previous hop.
 private func hops(_ field: ForwardedHops.Field, _ value: [UInt8]) -> [Range<Int>] {
   var hops = ForwardedHops(field, 0..<value.count)
   var found: [Range<Int>] = []

@@ -1,8 +1,8 @@
 import HTTP2
 import HTTPTypes
 
-/// Entry point of libFuzzer: gives the input to a client with requests on their way, at once and in two parts, and traps
-/// unless both hear the same, and every stream ends once.
+/// Entry point of libFuzzer: feeds the input to a client with requests in flight, at once and in two parts. Traps
+/// unless both deliver the same events, and every stream ends once.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP2Client(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -12,7 +12,7 @@ public func fuzzHTTP2Client(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
   return 0
 }
 
-/// Asks three things, reads half of what comes, and resets a stream whose content begins with a zero.
+/// The owner: sends three requests, consumes half of the content, and resets streams with content that begins with 0.
 final class Owner: HTTP2SessionDelegate {
   private var news: [String] = []
   private var open: Set<HTTP2StreamID> = []
@@ -32,7 +32,7 @@ final class Owner: HTTP2SessionDelegate {
       try session.receive(bytes.span.extracting(cut...), delegate: self)
       collect(session)
     } catch {
-      // What came of it is in `failure`. How much was heard before depends on where bytes were cut.
+      // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
       return []
     }
     session?.connectionLost(delegate: self)
@@ -70,7 +70,7 @@ final class Owner: HTTP2SessionDelegate {
   }
 }
 
-/// Names in lower case, none of the connection's, values without control characters.
+/// Checks the fields: names in lower case, no connection-specific fields, values without control characters.
 func check(_ fields: HTTPFields) {
   precondition(fields.count <= 100)
   for field in fields {

@@ -1,8 +1,8 @@
 import HTTP2
 import HTTPTypes
 
-/// Entry point of libFuzzer: gives the input, behind a client's preface, to a server that responses whatever it is asked,
-/// at once and in two parts, and traps unless both hear the same, and every stream ends once.
+/// Entry point of libFuzzer: feeds the input, after a client's preface, to a server that responds to every request, at
+/// once and in two parts. Traps unless both deliver the same events, and every stream ends once.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP2Server(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
@@ -13,7 +13,7 @@ public func fuzzHTTP2Server(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
   return 0
 }
 
-/// Answers each request at its end with its content's length, and reads half of that content.
+/// The owner: responds to each complete request with the length of its content, and consumes half of that content.
 final class Owner: HTTP2SessionDelegate {
   private var news: [String] = []
   private var open: [HTTP2StreamID: Int] = [:]
@@ -28,7 +28,7 @@ final class Owner: HTTP2SessionDelegate {
       try session.receive(bytes.span.extracting(cut...), delegate: self)
       collect(session)
     } catch {
-      // What came of it is in `failure`. How much was heard before depends on where bytes were cut.
+      // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
       return []
     }
     session?.connectionLost(delegate: self)
@@ -78,7 +78,7 @@ final class Owner: HTTP2SessionDelegate {
   }
 }
 
-/// Names in lower case, none of the connection's, values without control characters.
+/// Checks the fields: names in lower case, no connection-specific fields, values without control characters.
 func check(_ fields: HTTPFields) {
   precondition(fields.count <= 100)
   for field in fields {

@@ -1,7 +1,7 @@
 import Cryptography
 import DeveloperToken
 
-/// Entry point of libFuzzer: inspects the input as a token, and as the claims of a properly signed one.
+/// Entry point of libFuzzer: inspects the input as a token, and as the claims of a correctly signed token.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzInspector(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -26,7 +26,7 @@ private func check(_ inspection: Inspection) {
   }
 }
 
-/// A key for the length of a run.
+/// The key of one run.
 struct Keys {
   static let shared: Keys = {
     do { return try Keys() } catch { fatalError("\(error)") }
@@ -44,7 +44,7 @@ struct Keys {
     return input + [UInt8(ascii: ".")] + encode(signature)
   }
 
-  /// Base64url, bit by bit: not the encoder under test.
+  /// Encodes base64url bit by bit, without the encoder under test.
   private func encode(_ bytes: [UInt8]) -> [UInt8] {
     let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
     return stride(from: 0, to: bytes.count * 8, by: 6).map { bit in

@@ -1,7 +1,7 @@
 import JSON
 
-/// Entry point of libFuzzer: reads the input as the JSON of a token or of `POST /token`, and traps unless what was read
-/// can be looked at and reads the same again.
+/// Entry point of libFuzzer: parses the input as the JSON of a token or of `POST /token`. Traps unless the value can be
+/// inspected and parses to the same value again.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
@@ -10,7 +10,7 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   guard let value else { return 0 }
   precondition(String(validating: bytes, as: UTF8.self) != nil, "what is read is UTF-8")
   precondition(value.repeatedNames.allSatisfy { value[$0.text] != nil }, "a repeated member is there")
-  // White space around a text means nothing (RFC 8259 §2).
+  // White space around a text has no meaning (RFC 8259 §2).
   precondition(JSONReader.read([0x20, 0x0A] + bytes + [0x09]) == value)
   return 0
 }

@@ -1,26 +1,26 @@
 import Access
 import DeveloperToken
 
-/// Entry point of libFuzzer: takes the input for a JWT, and for header and claims of one that is signed properly. What
-/// is signed is believed or refused for what it says; what is not is never believed.
+/// Entry point of libFuzzer: treats the input as a JWT, and as header and claims of a correctly signed JWT. The content
+/// of a signed JWT determines the result. An unsigned JWT must be refused.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJWT(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
   precondition(verdict(bytes) == nil, "nobody has the key")
 
-  // Up to the first NUL it is the header, from there on it is the claims.
+  // The bytes before the first NUL are the header. The bytes after it are the claims.
   let parts = bytes.split(separator: 0, maxSplits: 1, omittingEmptySubsequences: false).map { Array($0) }
   let token = Issuer.shared.token(header: parts[0], claims: parts.count > 1 ? parts[1] : Issuer.claims)
   guard let subject = verdict(token) else { return 0 }
   precondition((subject ?? "-").utf8.count <= 255)
-  // A single bit of the signature, and it is nobody's.
+  // A change of one signature character makes the signature invalid.
   var changed = token
   changed[token.count - 10] = changed[token.count - 10] == 0x41 ? 0x42 : 0x41
   precondition(verdict(changed) == nil)
   return 0
 }
 
-/// The subject of a JWT that is believed, itself nil if it has none; nil for one that is refused.
+/// Returns the subject of an accepted JWT, which is nil if it has none. Returns nil for a refused JWT.
 func verdict(_ compact: [UInt8]) -> String?? {
   let rules = JWTRules(
     issuer: "https://id.example.com/", audiences: ["music"],
@@ -37,7 +37,7 @@ func verdict(_ compact: [UInt8]) -> String?? {
   }
 }
 
-/// A key for the length of a run.
+/// The key of one run.
 struct Issuer {
   static let shared: Issuer = {
     do { return try Issuer() } catch { fatalError("\(error)") }
@@ -49,7 +49,7 @@ struct Issuer {
 
   private init() throws {
     key = try SigningKey.generate(keyID: KeyID("ABC123DEFG"))
-    // The DER of a public key on P-256 ends with its coordinates.
+    // The DER of a P-256 public key ends with its coordinates.
     let base64 = key.publicKeyPEM.split(separator: "\n").dropFirst().dropLast().joined()
     let point = Self.decode(base64).suffix(64)
     let (x, y) = (Self.encode(Array(point.prefix(32))), Self.encode(Array(point.suffix(32))))
@@ -64,7 +64,7 @@ struct Issuer {
     return input + [UInt8(ascii: ".")] + Self.encode(signature)
   }
 
-  /// Base64url, bit by bit: not the encoder under test.
+  /// Encodes base64url bit by bit, without the encoder under test.
   private static func encode(_ bytes: [UInt8]) -> [UInt8] {
     let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
     return stride(from: 0, to: bytes.count * 8, by: 6).map { bit in

@@ -1,6 +1,6 @@
 import Access
 
-/// Entry point of libFuzzer: reads the input as a JWK Set, and holds a JWT of each algorithm against what comes of it.
+/// Entry point of libFuzzer: parses the input as a JWK Set, and verifies a JWT of each algorithm with the result.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzKeySet(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -19,7 +19,7 @@ private func isHarmless(_ sentence: String) -> Bool {
   !sentence.utf8.contains { $0 < 0x20 || $0 == 0x7F }
 }
 
-/// One for each algorithm, with and without `kid`, whose signatures are as long as those of the commonest keys.
+/// Tokens of each algorithm, with and without `kid`. Their signatures are as long as those of the most common keys.
 private let tokens: [[UInt8]] = [
   // {"alg":"ES256"}, {"alg":"EdDSA"}, {"alg":"RS256"}, {"alg":"PS256"}, {"alg":"ES256","kid":"1"}
   ("eyJhbGciOiJFUzI1NiJ9", 86), ("eyJhbGciOiJFZERTQSJ9", 86), ("eyJhbGciOiJSUzI1NiJ9", 342),

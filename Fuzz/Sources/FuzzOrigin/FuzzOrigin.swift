@@ -1,6 +1,6 @@
 import HTTPMessages
 
-/// Entry point of libFuzzer: takes the input for an origin and traps unless its serialization is safe and its own.
+/// Entry point of libFuzzer: parses the input as an origin. Traps unless the serialization is safe and canonical.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzOrigin(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let text = String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)

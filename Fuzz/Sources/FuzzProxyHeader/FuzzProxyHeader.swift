@@ -1,13 +1,13 @@
 import HTTPServer
 
-/// Entry point of libFuzzer: takes the input for the beginning of a proxy's connection, and traps if what is read of it
-/// depends on how the bytes were split, or on what follows the header.
+/// Entry point of libFuzzer: treats the input as the start of a proxy's connection. Traps if the parsed header depends
+/// on how the bytes were split, or on the bytes after the header.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzProxyHeader(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
   let whole = outcome(bytes)
   var first: Result<ProxyHeader?, ProxyHeaderError> = .success(nil)
-  // Every beginning, until one tells.
+  // All prefixes in order, until one gives a result.
   for length in 0...min(bytes.count, ProxyHeader.maximumLength) {
     first = outcome(Array(bytes[..<length]))
     if first != .success(nil) { break }

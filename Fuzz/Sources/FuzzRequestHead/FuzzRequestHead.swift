@@ -1,7 +1,7 @@
 import HTTP1
 
-/// Entry point of libFuzzer: parses the input at once, byte by byte and in two parts, and traps unless all agree and
-/// what was accepted is sound.
+/// Entry point of libFuzzer: parses the input at once, byte by byte and in two parts. Traps unless all results agree
+/// and every accepted head is valid.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzRequestHead(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -19,7 +19,7 @@ public func fuzzRequestHead(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
   return 0
 }
 
-/// What a parser says of some bytes.
+/// The result of parsing some bytes.
 enum Outcome: Equatable {
   case incomplete
   case complete(Int, RequestHead)
@@ -40,7 +40,7 @@ enum Outcome: Equatable {
   }
 }
 
-/// No control character but HTAB and the CR and LF that end lines, each in its place.
+/// Checks that the only control characters are HTAB, and the CR and LF at the end of lines.
 func checkLines(_ head: ArraySlice<UInt8>) {
   precondition(head.suffix(4).elementsEqual("\r\n\r\n".utf8))
   var previous: UInt8 = 0
@@ -51,7 +51,7 @@ func checkLines(_ head: ArraySlice<UInt8>) {
   }
 }
 
-/// Ranges within the head and in order, names and values as they should be, framing as the fields say.
+/// Checks that ranges are within the head and in order, names and values are valid, and the framing matches the fields.
 func check(_ head: RequestHead, in bytes: [UInt8], length: Int) {
   let ranges = [head.methodRange, head.target, head.path, head.authority] + [head.query].compactMap { $0 }
   for range in ranges { precondition(range.lowerBound >= 0 && range.upperBound <= length, "range") }

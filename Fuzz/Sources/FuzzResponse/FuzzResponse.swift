@@ -2,7 +2,7 @@ import HTTP1
 import HTTPTypes
 
 /// Entry point of libFuzzer: parses the input as the response to three kinds of requests, at once, byte by byte and in
-/// two parts, and traps unless all agree and what was accepted is sound.
+/// two parts. Traps unless all results agree and every accepted response is valid.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzResponse(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -22,7 +22,7 @@ public func fuzzResponse(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   return 0
 }
 
-/// What a parser and a decoder say of some bytes.
+/// The result of parsing and decoding some bytes.
 struct Outcome: Equatable {
   var head: ResponseHead?
   var headLength = 0
@@ -61,7 +61,7 @@ struct Outcome: Equatable {
   }
 }
 
-/// Nothing that ends a line, no field of the connection, content of the length that was said.
+/// Checks that there are no line ends or connection-specific fields, and that the content has the stated length.
 func check(_ head: ResponseHead, _ outcome: Outcome) {
   precondition((200...599).contains(head.status))
   precondition(head.fields.count <= 100)

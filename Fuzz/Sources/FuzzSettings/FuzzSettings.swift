@@ -1,7 +1,7 @@
 import ServerSettings
 import TokenServer
 
-/// Entry point of libFuzzer: takes the input for a setting's value in JSON5, and traps unless every error is one safe line.
+/// Entry point of libFuzzer: reads the input as a setting's value in JSON5. Traps unless every error is one safe line.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzSettings(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let text = String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)

@@ -1,7 +1,7 @@
 import Cryptography
 import DeveloperToken
 
-/// Entry point of libFuzzer: takes the input for a key's text; whatever it is, it must be named and never repeated.
+/// Entry point of libFuzzer: parses the input as a key. Traps unless every error has a description without the input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzSigningKey(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -20,5 +20,5 @@ public func fuzzSigningKey(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt
   return 0
 }
 
-/// The sentences so far: if they held bytes of their inputs, there would be no end to them. libFuzzer has one thread.
+/// The descriptions so far. If they contained input, their number would have no bound. libFuzzer has only one thread.
 nonisolated(unsafe) private var sentences: Set<String> = []

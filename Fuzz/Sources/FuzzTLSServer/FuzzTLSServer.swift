@@ -1,8 +1,8 @@
 import Glibc
 import TLS
 
-/// Entry point of libFuzzer: gives the input to a server at once, byte by byte and in two parts, and traps unless all
-/// end alike and nothing is decrypted, since no input from outside finishes a handshake.
+/// Entry point of libFuzzer: feeds the input to a server at once, byte by byte and in two parts. Traps unless all
+/// results agree and nothing is decrypted, because no fixed input can complete a handshake.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzTLSServer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -13,7 +13,7 @@ public func fuzzTLSServer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt 
   return 0
 }
 
-/// What ended the session, or nil if it waits for more.
+/// Returns the error that ended the session, or nil if the session waits for more bytes.
 func verdict(on bytes: [UInt8], arrivals: some Sequence<Int>) -> TLSError? {
   do {
     let session = try TLSSession(context)
@@ -36,7 +36,7 @@ func verdict(on bytes: [UInt8], arrivals: some Sequence<Int>) -> TLSError? {
   }
 }
 
-/// Made once, with a certificate of its own.
+/// The context, created once with its own certificate.
 let context: TLSContext = {
   let name = "/tmp/FuzzTLSServer.\(getpid())"
   let (certificateFile, keyFile) = ("\(name).crt", "\(name).key")
