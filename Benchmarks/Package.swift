@@ -2,7 +2,7 @@
 
 import PackageDescription
 
-// What the cores cost without any socket: `swift run -c release` in this directory. `run` measures the whole server.
+// CPU cost of the core modules, without sockets: `swift run -c release` here. `run` measures the whole server.
 let package = Package(
   name: "benchmarks",
   dependencies: [.package(name: "musickit-token-server", path: "..")],

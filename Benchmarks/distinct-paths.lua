@@ -1,4 +1,4 @@
--- Paths of which no two are the same at the same time, so that no request shares another's answer.
+-- Paths that are all different at any one time, so that no request shares the response to another.
 
 local texts, count = {}, 4096
 local last = 0

@@ -1,10 +1,10 @@
--- A lifetime that nobody has asked for yet, so that no request finds its token in the cache.
+-- A lifetime that no request has used yet, so that no request finds its token in the cache.
 
 local least, most = 60, 15000000
 local ttl
 
 function init(arguments)
-  -- Runs begin at different places, a cache's length apart at the very least.
+  -- Runs start at different lifetimes, at least the length of the cache apart.
   ttl = least + (os.time() % 10000) * 1400
 end
 

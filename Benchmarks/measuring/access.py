@@ -10,7 +10,7 @@ from .servers import Ours
 KEY = "mkts_" + "0" * 49
 ORIGIN = "https://app.example.com"
 DIGEST = hashlib.sha256(KEY.encode()).hexdigest()
-# Others before it, as in any list: the last one must not be slower to find.
+# Other clients before it, as in any list. The last client must not be slower to find.
 OTHERS = "".join(
     f'{{ id: "c{n}", apiKey: {{ sha256: "{hashlib.sha256(str(n).encode()).hexdigest()}" }} }},' for n in range(20))
 RATE = "rateLimit: { perSecond: 1000000, burst: 1000000 }"
@@ -23,7 +23,7 @@ class Caller:
         self.name, self.access, self.fields = name, access, fields
 
     def server(self, comparison):
-        # An empty variable is none.
+        # An empty variable counts as unset.
         none = {"ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": ""}
         return Ours(comparison.binary, comparison.credentials, none | self.access)
 

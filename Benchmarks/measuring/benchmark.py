@@ -15,7 +15,7 @@ from .report import table
 from .tokens import Tokens
 
 SUBJECTS = {"tokens": Tokens, "catalog": Catalog, "access": Access}
-# These take no rounds and know no ratio: each has a table of its own.
+# These have no rounds and no ratios. Each prints its own table.
 TABLES = {"hostile": hostile.run, "quota": quota.run}
 
 

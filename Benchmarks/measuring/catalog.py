@@ -80,7 +80,7 @@ class Catalog(Comparison):
 
     def stalled_callers(self):
         """memory of callers who wait"""
-        # nginx has two connections for each.
+        # nginx needs two connections for each caller.
         count = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - 200)
         with upstreams.Waiting() as waiting:
             ours = self._ours(f"http://127.0.0.1:{waiting.port}", {
@@ -138,7 +138,7 @@ class Catalog(Comparison):
     }}"""))
 
 
-# Two connections for a caller, and some to spare: nginx drops those at rest when a sixteenth of all is left.
+# Two connections for a caller, plus a reserve: nginx closes idle connections when only a sixteenth of all is left.
 _ROOM = 3
 
 _CACHE = """
@@ -146,7 +146,7 @@ _CACHE = """
       proxy_cache_key $request_uri;
       proxy_cache_valid 200 1h;"""
 
-# Requests for the same wait for the first one's answer, as ours do.
+# Requests for the same resource wait for the first response, as in our server.
 _LOCK = """
       proxy_cache_lock on;
       proxy_cache_lock_age 1h;

@@ -19,7 +19,7 @@ class Kind:
     """Peers of one kind."""
 
     name: str
-    # How hostile_peers.py calls it.
+    # The name of the kind in hostile_peers.py.
     kind: str
     count: int
     bounds: str

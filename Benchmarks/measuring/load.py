@@ -89,7 +89,7 @@ def idle(server, connections, tls=False):
 def signatures(seconds):
     """Signatures with P-256 in a second of CPU time, by OpenSSL's own benchmark."""
     printed = tools.output("openssl", "speed", "-seconds", seconds, "ecdsap256")
-    # Its last line: the seconds of one signature and of one verification, then each in a second.
+    # The last line has the seconds of one signature and of one verification, then the number of each per second.
     return float(printed.splitlines()[-1].split()[-2])
 
 

@@ -1,7 +1,7 @@
 """A picture of two runs over time, readable on a light and on a dark page."""
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 420, 150, 50, 60, 60
-# The columns of `Result.seconds`, added up where more than one is named.
+# The columns of `Result.seconds`. If a panel names several, the picture shows their sum.
 PANELS = [("sent upstream, and refused by it", [((0, 1), "sent"), ((1,), "refused")]),
           ("served to each client", [((2,), "greedy"), ((3,), "modest")])]
 

@@ -65,7 +65,7 @@ class Result:
     failed: int = 0
     times: list = field(default_factory=list)
     recovery: float = math.inf
-    # For each second: requests that the upstream admitted and refused, and answers for each client.
+    # For each second: the requests that the upstream admitted and refused, and the responses for each client.
     seconds: list = field(default_factory=list)
 
     @property
@@ -196,7 +196,7 @@ def nginx(directory, credentials, port, token, quota):
 async def measure(case, emulator, port, alone=0.0, doubles=True):
     """Loads the server on a port for as long as the case says."""
     result = Result(case, alone)
-    # Two fifths of its equal share: at most half of it may be asked for.
+    # Two fifths of the modest client's equal share. The client must request at most half of that share.
     load = Load(port, case.quota / 2 * 0.4)
     tasks = [asyncio.ensure_future(load.greedy()) for _ in range(case.connections)]
     tasks.append(asyncio.ensure_future(load.modest_client()))

@@ -47,7 +47,7 @@ class Site:
     server: str
     http: str = ""
     listen: str = ""
-    # Connections that it needs for one of a caller.
+    # The number of connections that the server needs for one connection of a caller.
     room: int = 1
 
 
@@ -100,7 +100,7 @@ http {{
 class Answer:
     """What our server says to a request."""
 
-    # nginx makes these by itself.
+    # The fields that nginx creates itself.
     _OWN = {"date", "content-type", "content-length", "connection", "server"}
 
     def __init__(self, port, path=TOKEN):

@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 CORES = sorted(os.sched_getaffinity(0))
-# The server has a core to itself, and the load the others: where the scheduler may choose, it puts both on one core
-# in one round and on two in the next, and the server's CPU time varies by a third with how often it has to be woken.
+# The server has its own core, and the load uses the other cores. If the scheduler chose, it would put both on one core
+# in one round and on two in the next, and the server's CPU time would vary by a third with the number of wakeups.
 SERVER_CORES = CORES[:1]
 LOAD_CORES = CORES[1:] or CORES
 

@@ -7,7 +7,7 @@ from . import tools
 from .process import Process, free_port
 from .servers import Nginx, Site
 
-# About 1 kB, as the Apple Music API describes a song.
+# About 1 kB, like the Apple Music API's description of a song.
 SONG = (
     '{"id":"1200868608","type":"songs","href":"/v1/catalog/us/songs/1200868608","attributes":{"albumName":"American '
     'Teen","artistName":"Khalid","artwork":{"bgColor":"dfc292","height":4000,"textColor1":"0d0b09","textColor2":'
@@ -19,7 +19,7 @@ SONG = (
     'v4/c0/4f/d1/c04fd1a6/mzaf_4733158742911457124.plus.aac.p.m4a"}],"releaseDate":"2017-02-24","trackNumber":1,"url":'
     '"https://music.apple.com/us/album/american-teen/1200868603?i=1200868608"}}')
 
-# Fields of Apple's answers: the first two are for callers, the others are for Apple's hosts only.
+# Fields of Apple's responses. The first two are for callers, the other fields only for Apple's hosts.
 FIELDS = {
     "X-Apple-Jingle-Correlation-Key": "IU4GQVRRGQYDAN3BGBTDKZJQ",
     "X-Apple-Request-UUID": "45386856-3134-3060-3761-306635653000",

@@ -1,10 +1,10 @@
 import Access
 
-/// API keys: what it costs to know a client by one, and whether the time tells anything about the others' digests.
+/// API keys: the cost to identify a client by its key, and whether the time reveals configured digests.
 enum APIKeys {
   private static let clients = 1000
   private static let keysPerClient = 3
-  /// Configured digests that are measured against, so that where one lies in memory evens out.
+  /// The number of configured digests per measurement, so that their places in memory average out.
   private static let samples = 256
 
   static func measure() throws -> [Measurement] {
@@ -18,8 +18,9 @@ enum APIKeys {
     ]
   }
 
-  /// Prints how long it takes to look up, and to compare, a digest that begins as a configured one does: a row for each
-  /// number of bytes. The last column is for comparison: bytes one by one, up to the first that differs.
+  /// Prints the time to look up, and to compare, a digest that shares its first bytes with a configured one: one row
+  /// for each number of bytes. The last column is a reference: a comparison byte by byte that stops at the first
+  /// difference.
   static func printTiming() throws {
     let ring = try ring()
     print("\nin ns, first bytes right      lookup  comparison  early exit")
@@ -41,7 +42,7 @@ enum APIKeys {
     print(column("longest ÷ shortest", 23), spreads.map { column(rounded($0), 11) }.joined(separator: " "))
   }
 
-  /// Configured digests, and others of which only the first bytes are the same: the rest differs in each digit.
+  /// Returns configured digests, each with a digest that shares only the first bytes: every other digit is different.
   private static func pairs(shared: Int) throws -> [(APIKeyDigest, APIKeyDigest)] {
     try (0..<samples).map { index in
       let configured = try digest(of: key(index)).hexadecimal
@@ -62,7 +63,7 @@ enum APIKeys {
     return ring
   }
 
-  /// As long as a real one.
+  /// Returns a key as long as a real one.
   private static func key(_ index: Int) -> String {
     let number = "\(index)"
     return "mkts_" + String(repeating: "0", count: 49 - number.count) + number

@@ -2,11 +2,11 @@ import HTTP1
 
 /// The HTTP/1.1 codec.
 enum Codec {
-  /// What `curl` and load generators send.
+  /// A request of `curl` or a load generator.
   private static let short =
     "GET /token HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"
 
-  /// What a browser sends.
+  /// A request of a browser.
   private static let long = """
     GET /token?origin=https%3A%2F%2Fapp.example.com HTTP/1.1\r
     Host: tokens.example.com\r

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The CPU time that something takes, from the fastest of several runs: the least disturbed one.
+/// The CPU time of an operation, from the fastest of several runs, because that run was disturbed least.
 struct Measurement {
   private static let runs = 7
   private static let secondsPerRun = 0.2
@@ -8,7 +8,7 @@ struct Measurement {
   let name: String
   let nanoseconds: Double
 
-  /// Measures `work`, whose result keeps the compiler from leaving it out.
+  /// Measures `work`. Its result keeps the compiler from removing the call.
   init(_ name: String, _ work: () throws -> Int) rethrows {
     var count = 1
     while try Self.seconds(count, work) < Self.secondsPerRun / 8 { count *= 2 }
@@ -27,7 +27,7 @@ struct Measurement {
     return now - start
   }
 
-  /// CPU time of this thread, in seconds.
+  /// The CPU time of this thread in seconds.
   private static var now: Double {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)

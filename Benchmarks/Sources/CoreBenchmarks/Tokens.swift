@@ -16,7 +16,7 @@ enum Tokens {
     ]
   }
 
-  /// A lifetime that nobody has asked for, each time.
+  /// Measures tokens with a new lifetime each time, which is not in the cache.
   private static func missing(_ minter: TokenMinter, now: Int) throws -> Measurement {
     var ttl = TokenPolicy.minimumTTL
     return try Measurement("token that the cache has not got") {

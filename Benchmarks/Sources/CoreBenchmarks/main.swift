@@ -1,4 +1,4 @@
-// Nanoseconds of CPU time for each.
+// Prints the nanoseconds of CPU time of each measurement.
 for measurement in try Codec.measure() + Tokens.measure() + APIKeys.measure() {
   let name = measurement.name + String(repeating: " ", count: max(0, 40 - measurement.name.count))
   print(name, Int(measurement.nanoseconds.rounded()), "ns")
