@@ -200,7 +200,7 @@ public struct APIKeyring: Sendable {
     return nil
   }
 
-  /// Returns the client whose key has this digest; nil if there is none.
+  /// Returns the client whose key has this digest, or nil.
   public func client(for digest: APIKeyDigest) -> Int? { clients[Slot(digest)] }
 
   /// Returns the client that owns this key; nil if no client owns it, or if OpenSSL fails.

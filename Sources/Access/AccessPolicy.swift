@@ -78,7 +78,7 @@ public struct AccessPolicy: Sendable {
     return index.map { clients[$0] }
   }
 
-  /// Returns the configured origin with this serialization; nil if there is none.
+  /// Returns the configured origin with this serialization, or nil.
   public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
   /// Whether pages of this origin may read responses: whether any client may use it (the Fetch standard, §3.3).

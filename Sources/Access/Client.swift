@@ -95,7 +95,7 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   case email(String)
 
   /// Parses the name that an operator writes: a URI if it contains `://`, an e-mail address if it contains `@`,
-  /// otherwise a DNS name. Returns nil if the text is none of these.
+  /// otherwise a DNS name. Returns nil for any other text.
   public init?(_ text: String) {
     guard (1...1024).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
     if text.contains("://") || text.hasPrefix("urn:") {
@@ -127,7 +127,7 @@ public struct Principal: Sendable {
   public let client: Client
   /// The `sub` of the caller's JWT; nil if a JWT did not identify the caller.
   public let subject: ByteString?
-  /// The web origin of the request; nil if there is none, or if origins do not restrict the caller's credential.
+  /// The web origin of the request, or nil if there is no such value or origins do not restrict the caller's credential.
   public let origin: Origin?
 
   /// Creates a principal.

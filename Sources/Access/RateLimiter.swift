@@ -68,8 +68,8 @@ public final class RateLimiter: Sendable {
       let mine = own.take(fullAt: tables.callers[key], now: now)
       let all = total.take(fullAt: tables.totals[client], now: now)
       let isTaken = mine.wait == 0 && all.wait == 0
-      tables.callers.settle(key, mine, isTaken: isTaken, now: now)
-      tables.totals.settle(client, all, isTaken: isTaken, now: now)
+      tables.callers.store(key, mine, isTaken: isTaken, now: now)
+      tables.totals.store(client, all, isTaken: isTaken, now: now)
       return (mine, all)
     }
     // The tighter limit applies: the longer wait or, if the waits are equal, the smaller remainder.
@@ -82,12 +82,12 @@ extension BucketTable {
   /// Takes a token if one is available.
   fileprivate mutating func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome {
     let outcome = bucket.take(fullAt: self[key], now: now)
-    settle(key, outcome, isTaken: outcome.wait == 0, now: now)
+    store(key, outcome, isTaken: outcome.wait == 0, now: now)
     return outcome
   }
 
   /// Stores the new state of a bucket.
-  fileprivate mutating func settle(_ key: BucketKey, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
+  fileprivate mutating func store(_ key: BucketKey, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
     if isTaken {
       set(key, fullAt: outcome.fullAt, now: now)
     } else if outcome.untakenFullAt < self[key] {

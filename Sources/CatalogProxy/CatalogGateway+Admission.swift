@@ -82,28 +82,28 @@ extension CatalogGateway {
   /// Ends a wait or a turn at its deadline, even if no other event occurs before.
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
     let isUnwatched = withState { state in
-      state.expiries.insert(item, until: end)
-      defer { state.expiries.isWatched = true }
-      return !state.expiries.isWatched
+      state.deadlines.insert(item, until: end)
+      defer { state.deadlines.isWatched = true }
+      return !state.deadlines.isWatched
     }
     guard isUnwatched else { return }
-    Task(executorPreference: route.executor) { await self.watchExpiries(route.upstream) }
+    Task(executorPreference: route.executor) { await self.watchDeadlines(route.upstream) }
   }
 
-  private func watchExpiries(_ upstream: any Upstream) async {
+  private func watchDeadlines(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
       let (waits, turns, next) = withState { state -> ([OneShot<Admission>], [HeldPermit], Duration?) in
         var waits: [OneShot<Admission>] = []
         var turns: [HeldPermit] = []
-        for item in state.expiries.removeExpired(now: now) {
+        for item in state.deadlines.removeExpired(now: now) {
           switch item {
           case .wait(let ticket): if let waiter = state.limit.cancel(ticket) { waits.append(waiter) }
           case .turn(let permit): turns.append(permit)
           }
         }
-        let next = state.expiries.next
-        state.expiries.isWatched = next != nil
+        let next = state.deadlines.next
+        state.deadlines.isWatched = next != nil
         return (waits, turns, next)
       }
       for waiter in waits { waiter.resume(.timedOut) }
@@ -111,7 +111,7 @@ extension CatalogGateway {
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
         // The event loop stops.
-        return withState { $0.expiries.isWatched = false }
+        return withState { $0.deadlines.isWatched = false }
       }
     }
   }

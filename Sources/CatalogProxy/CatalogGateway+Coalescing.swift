@@ -23,8 +23,8 @@ extension CatalogGateway {
     let waiting = OneShot<Outcome>()
     let joined = withState { state -> (FlightTicket, isNew: Bool)? in
       let key = FlightKey(call.key, sent: call.fields)
-      if hasStale, state.flights.isKept(key) { return nil }
-      let (ticket, isNew) = state.flights.join(key, waiting)
+      if hasStale, state.coalescer.isKept(key) { return nil }
+      let (ticket, isNew) = state.coalescer.join(key, waiting)
       if isNew {
         // Started within the lock, so that no caller can leave the flight before its task is set. The task runs later.
         state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
@@ -51,13 +51,13 @@ extension CatalogGateway {
     let patience = configuration.staleAfter
     return Task(executorPreference: route.executor) {
       guard (try? await route.upstream.pause(for: patience)) != nil else { return }
-      self.withState { $0.flights.keep(ticket) }?.resume(.late)
+      self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
     }
   }
 
   private func leave(_ ticket: FlightTicket) {
     let (waiter, task) = withState { state -> (OneShot<Outcome>?, Task<Void, Never>?) in
-      guard case .left(let waiter, let cancelsFlight) = state.flights.leave(ticket) else { return (nil, nil) }
+      guard case .left(let waiter, let cancelsFlight) = state.coalescer.leave(ticket) else { return (nil, nil) }
       return (waiter, cancelsFlight ? state.tasks.removeValue(forKey: ticket.flight) : nil)
     }
     task?.cancel()
@@ -72,7 +72,7 @@ extension CatalogGateway {
     let outcome = await fetch(call, validating: stored, reason, by: route, end: end)
     let waiters = withState { state in
       state.tasks[flight] = nil
-      return state.flights.complete(flight)
+      return state.coalescer.complete(flight)
     }
     guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
     // The content can be read only on this event loop, which is the leader's.

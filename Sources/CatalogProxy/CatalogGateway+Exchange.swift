@@ -241,9 +241,9 @@ extension CatalogGateway {
     let now = clock.elapsed
     guard let version = token.version else { return }
     let isMended = withState { state in
-      let before = state.remint.isDegraded
-      state.remint.accepted(version, now: now)
-      return before && !state.remint.isDegraded
+      let before = state.tokenRefresh.isDegraded
+      state.tokenRefresh.accepted(version, now: now)
+      return before && !state.tokenRefresh.isDegraded
     }
     if isMended { observer.noticed(.tokenAccepted) }
   }

@@ -52,7 +52,7 @@ extension CatalogGateway {
   private func rejected(_ token: ProxyToken, by response: UpstreamResponse) -> UpstreamFailure {
     withState { state in
       state.counts.tokenRejections += 1
-      if let version = token.version { state.remint.rejected(version) }
+      if let version = token.version { state.tokenRefresh.rejected(version) }
     }
     let now = clock.now.wall
     let date = response.fields[.date].flatMap { FieldDate.seconds($0, now: now) }
@@ -65,7 +65,7 @@ extension CatalogGateway {
   private func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
     let now = clock.elapsed
     guard let version = token.version else { return false }
-    switch withState({ $0.remint.unauthorized(version, isRetry: isRetry, now: now) }) {
+    switch withState({ $0.tokenRefresh.unauthorized(version, isRetry: isRetry, now: now) }) {
     case .mint: return currentToken() != nil
     case .retryWithCurrent: return true
     case .exhausted: return false
@@ -77,7 +77,7 @@ extension CatalogGateway {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < exchange.end {
       let now = clock.elapsed
-      switch withState({ $0.remint.suspected(version, now: now) }) {
+      switch withState({ $0.tokenRefresh.suspected(version, now: now) }) {
       case .accepted: return .accepted
       case .refused: return .refused
       case .unknown: return .unknown
@@ -86,7 +86,7 @@ extension CatalogGateway {
       case .askTest:
         let verdict = await test(token, exchange)
         let end = clock.elapsed
-        withState { $0.remint.tested(verdict, version, now: end) }
+        withState { $0.tokenRefresh.tested(verdict, version, now: end) }
         return verdict
       }
     }

@@ -1,3 +1,4 @@
+import SwiftOverlayShims
 import Glibc
 import HTTP1
 public import HTTPCache
@@ -5,7 +6,6 @@ public import HTTPMessages
 import HTTPTypes
 import Locks
 public import Memory
-import SwiftOverlayShims
 public import UpstreamAdmission
 
 /// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.
@@ -59,21 +59,21 @@ public final class CatalogGateway: Sendable {
 
   /// The values that decide, and the requests that wait.
   struct State {
-    var flights = RequestCoalescer<OneShot<Outcome>>()
+    var coalescer = RequestCoalescer<OneShot<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var unshared = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
     /// Whether a task grants turns at the pacer's times, and the route whose timer it uses.
     var isPacing = false
     var pacingRoute: UpstreamRoute?
-    var expiries = DeadlineQueue()
+    var deadlines = DeadlineQueue()
     /// The keys of stale responses that background requests refresh.
     var revalidating: Set<CacheKey> = []
     var circuit = UpstreamCircuit()
     var budget = RetryBudget()
     let retries = RetryPolicy()
     var random = SystemRandomNumberGenerator()
-    var remint = TokenRefreshPolicy()
+    var tokenRefresh = TokenRefreshPolicy()
     var token: ProxyToken?
     var tokens: (any TokenSource)?
     /// The number of changes of `tokens`.
@@ -139,7 +139,8 @@ public final class CatalogGateway: Sendable {
     let now = clock.elapsed
     return withState { state in
       CatalogStatus(
-        isTokenRejected: state.remint.isDegraded, isCircuitOpen: !state.circuit.isClosed, limit: state.limit.limit,
+        isTokenRejected: state.tokenRefresh.isDegraded, isCircuitOpen: !state.circuit.isClosed,
+        limit: state.limit.limit,
         inFlight: state.limit.inFlight, waiting: state.limit.waiting,
         clockSkew: state.skew.seconds(now: now), rate: state.limit.rate, isPaused: state.limit.isPaused(now: now),
         recentRefusals: state.recentRefusals.count(now: now), counts: state.counts, clients: state.clientCounts,

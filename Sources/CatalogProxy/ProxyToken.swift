@@ -43,8 +43,8 @@ public protocol TokenSource: Sendable {
 }
 
 extension CatalogGateway {
-  /// Returns the token to send. Mints one if there is none, if the current one is half used up, if a 401 requires a new
-  /// one, or if the wall clock was set since. If minting fails, it returns the last token, or nil if there is none.
+  /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401 requires a new
+  /// one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
   ///
   /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
   func currentToken() -> ProxyToken? {
@@ -55,7 +55,7 @@ extension CatalogGateway {
   /// Returns the current token if it is less than half used up and the wall clock was not set since.
   private func usableToken(now: CacheTime) -> ProxyToken? {
     withState { state in
-      guard let token = state.token, token.version == state.remint.current, now.wall < token.refreshAt,
+      guard let token = state.token, token.version == state.tokenRefresh.current, now.wall < token.refreshAt,
         !token.isFromAnotherClock(at: now)
       else { return nil }
       return token
@@ -67,12 +67,12 @@ extension CatalogGateway {
     while true {
       let (source, serial, version) = withState { state in
         // Otherwise a 401 has already started another version.
-        if state.token == nil || state.token?.version == state.remint.current {
+        if state.token == nil || state.token?.version == state.tokenRefresh.current {
           let isFromAnotherClock = state.token?.isFromAnotherClock(at: now) ?? false
-          _ = state.remint.renewed(isUnjudged: state.hasNewKey || isFromAnotherClock)
+          _ = state.tokenRefresh.renewed(isUnjudged: state.hasNewKey || isFromAnotherClock)
           state.hasNewKey = false
         }
-        return (state.tokens, state.tokensSerial, state.remint.current)
+        return (state.tokens, state.tokensSerial, state.tokenRefresh.current)
       }
       guard let source else { return nil }
       do {

@@ -26,7 +26,7 @@ package struct FieldScanner {
     return true
   }
 
-  /// Consumes a token (RFC 9110 §5.6.2). The range is empty if there is none.
+  /// Consumes a token (RFC 9110 §5.6.2). The range is empty if no token follows.
   package mutating func token(in bytes: Span<UInt8>) -> Range<Int> {
     let start = index
     while index < bytes.count, Self.isTokenByte(bytes[index]) { index += 1 }
@@ -54,14 +54,14 @@ package struct FieldScanner {
   }
 
   /// The kind of text between an element and the next separator.
-  package enum Remainder {
+  package enum SkippedText {
     case nothing, garbage, unterminatedString
   }
 
   /// Skips all text up to the next `separator` outside of quoted strings, and the separator.
-  package mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> Remainder {
+  package mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> SkippedText {
     skipWhitespace(in: bytes)
-    var remainder = Remainder.nothing
+    var remainder = SkippedText.nothing
     while index < bytes.count {
       if take(separator, in: bytes) { return remainder }
       remainder = .garbage

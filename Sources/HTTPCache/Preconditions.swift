@@ -109,7 +109,7 @@ struct EntityTag: Equatable, Sendable {
 }
 
 extension FieldScanner {
-  /// Consumes an entity tag; nil if there is none. Unlike in a quoted string, a backslash has no special meaning.
+  /// Consumes an entity tag, or nil. Unlike in a quoted string, a backslash has no special meaning.
   mutating func entityTag(in bytes: Span<UInt8>) -> (isWeak: Bool, opaque: Range<Int>)? {
     var isWeak = false
     if take("W", in: bytes) {

@@ -34,7 +34,7 @@ public struct RequestCoalescer<Waiter> {
   /// The number of upstream requests in flight.
   public var count: Int { flights.count }
 
-  /// Adds `waiter` to the flight of `key`, and starts a flight if there is none.
+  /// Adds `waiter` to the flight of `key`, and starts a flight if the key has no flight yet.
   ///
   /// - Returns: Its ticket, and whether the caller of this method must send the upstream request, in a separate task.
   public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {

@@ -184,7 +184,7 @@ public enum ForwardReason: String, Sendable, CaseIterable {
   case method
   /// The cache has no response to the target.
   case uriMiss = "uri-miss"
-  /// The cache has responses to the target, but for other request fields.
+  /// The cache has responses to the target, but with other request fields.
   case varyMiss = "vary-miss"
   /// The cache has no usable response for another reason.
   case miss

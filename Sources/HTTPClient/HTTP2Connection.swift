@@ -69,7 +69,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     guard !isDraining else { return }
     isDraining = true
     pool?.connectionDrains(self)
-    settleLater()
+    flushOrLeaveLater()
   }
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
@@ -135,26 +135,26 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
       return leave()
     }
     link.consume(bytes.count)
-    settle()
+    flushOrLeave()
   }
 
   func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {
     session.collectOutput(into: &output, limit: Self.backlog - link.backlog, delegate: self)
-    if session.isOver { settleLater() }
+    if session.isOver { flushOrLeaveLater() }
   }
 
-  func linkDrained(_ link: ByteTransport) { settle() }
+  func linkDrained(_ link: ByteTransport) { flushOrLeave() }
 
   /// Sends the remaining output, or ends the connection if the session is over.
-  private func settle() {
+  private func flushOrLeave() {
     guard link.isOpen else { return }
     if session.isOver || (isDraining && exchanges.isEmpty && !session.wantsWrite) { return leave() }
     if session.wantsWrite { link.flushSoon() }
   }
 
-  /// Settles at the end of the turn, after the current call of the session has returned.
-  private func settleLater() {
-    link.channel.loop.atEndOfTurn { self.settle() }
+  /// Does the same at the end of the turn, after the current call of the session has returned.
+  private func flushOrLeaveLater() {
+    link.channel.loop.atEndOfTurn { self.flushOrLeave() }
   }
 
   // MARK: Life and end
@@ -252,7 +252,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     if exchanges.isEmpty { liveness.becameIdle() }
     pool?.exchangeEnded()
     if !exchange.isOver { exchange.failed(error(closure, of: exchange)) }
-    if link.isOpen { isDraining ? settleLater() : pool?.connectionHasRoom(self) }
+    if link.isOpen { isDraining ? flushOrLeaveLater() : pool?.connectionHasRoom(self) }
   }
 
   func receivedGoAway(_ goAway: HTTP2GoAway) {

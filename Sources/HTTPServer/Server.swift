@@ -5,6 +5,7 @@ public import HTTP1
 import Locks
 public import Memory
 public import TLS
+public import Telemetry
 
 /// An HTTP server with one endpoint, served by every loop that it receives.
 ///
@@ -26,7 +27,7 @@ public final class Server: Sendable {
     public var memory = MemoryBudget.unlimited()
     /// Returns whether an address is a trusted proxy. The server then uses its `Forwarded`, `X-Forwarded-For` and
     /// `X-Request-ID`, and exempts it from the limit of connections per address. A peer on a Unix-domain socket is
-    /// always trusted, because the socket's permissions admitted it.
+    /// always trusted, because the socket's permissions accepted it.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
     /// Whether trusted proxies begin each connection with a PROXY header. The server then closes a trusted proxy's
     /// connection without one. It never reads a PROXY header from another peer.
@@ -188,7 +189,7 @@ final class ConnectionCount: Sendable {
 
   private struct State {
     var total = 0
-    var admitted = 0
+    var accepted = 0
     var perAddress: [IPAddress: Int] = [:]
   }
 
@@ -209,7 +210,7 @@ final class ConnectionCount: Sendable {
         state.perAddress[address] = count + 1
       }
       state.total += 1
-      state.admitted &+= 1
+      state.accepted &+= 1
       group.enter()
       return .granted
     }
@@ -225,8 +226,8 @@ final class ConnectionCount: Sendable {
     group.leave()
   }
 
-  /// The number of open connections, and of all connections that were ever admitted.
-  var totals: (open: Int, accepted: Int) { state.withLock { ($0.total, $0.admitted) } }
+  /// The number of open connections, and of all connections that were ever accepted.
+  var totals: (open: Int, accepted: Int) { state.withLock { ($0.total, $0.accepted) } }
 
   /// Blocks until no connection is open, at most for `timeout`. Returns false if some are left.
   func waitForNone(timeout: Duration) -> Bool {
@@ -241,4 +242,60 @@ extension Duration {
     let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
     return overflow ? .max : product + attoseconds / 1_000_000_000
   }
+}
+
+/// The record of one request and its response.
+public struct CompletedRequest {
+  /// The request's ID.
+  public let id: RequestID
+  /// The request's method, or nil if no request line could be parsed.
+  public let method: RequestHead.Method?
+  /// The route's template, or nil if no route matched.
+  public let route: StaticString?
+  /// The status code of the response.
+  public let status: Int
+  /// The number of content bytes sent.
+  public let bytes: Int
+  /// The time from the first byte of the request to the response.
+  public let duration: Duration
+  /// The client's address, without the port.
+  public let clientAddress: String
+}
+
+/// An observer of responses and notices. The server calls it on an event loop, so it must not block.
+public protocol ExchangeObserver: Sendable {
+  /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
+  /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
+  func forOneLoop() -> any ExchangeObserver
+  /// Whether the observer records responses. The server reads it once per loop, when it starts.
+  var recordsExchanges: Bool { get }
+  /// Receives the record of a response that is about to be written.
+  func completed(_ exchange: borrowing CompletedRequest)
+  /// Receives a notice for the operator about an event outside of any request.
+  func noticed(_ notice: ServerNotice)
+}
+
+extension ExchangeObserver {
+  /// Returns this observer.
+  public func forOneLoop() -> any ExchangeObserver { self }
+}
+
+/// A notice for the operator about connections.
+public enum ServerNotice: Sendable {
+  /// Accepting pauses because the system has no descriptors or memory left.
+  case acceptPaused(SocketError)
+  /// A connection was refused because there are too many in total.
+  case tooManyConnections(SocketAddress)
+  /// A connection was refused because its address has too many.
+  case tooManyConnectionsFromAddress(SocketAddress)
+  /// A connection's request for memory was refused because `ServerLimits.memory` is exhausted.
+  case memoryRefused(SocketAddress)
+  /// A TLS handshake failed.
+  case tlsFailed(SocketAddress, TLSError)
+  /// A connection from a trusted proxy was closed because it had no valid PROXY header.
+  case proxyHeaderRefused(SocketAddress, ProxyHeaderError)
+  /// A request from an untrusted peer had a proxy's fields, which were ignored.
+  case forwardingIgnored(SocketAddress)
+  /// A trusted proxy sent `Forwarded` and `X-Forwarded-For` with different clients; both were ignored.
+  case forwardingContradictory(SocketAddress)
 }

@@ -199,7 +199,7 @@ public enum JSONValue: Equatable, Sendable {
     public let value: JSONValue
   }
 
-  /// The value of the first member with this name (byte for byte). Nil if there is none or this is no object.
+  /// The value of the first member with this name (byte for byte). Returns nil otherwise.
   public subscript(name: String) -> JSONValue? {
     members.first { $0.name == name }?.value
   }

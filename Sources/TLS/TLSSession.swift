@@ -215,7 +215,7 @@ import COpenSSL
       state = .established
       transport.controlMessages = 0
     } else {
-      try settle(result)
+      try interpret(result)
     }
     try limitHandshake()
   }
@@ -235,7 +235,7 @@ import COpenSSL
         throw TLSError(
           .limitExceeded, "The peer sent \(transport.controlMessages) TLS control messages without any data between.")
       }
-      if result == 1 { transport.controlMessages = 0 } else { try settle(result) }
+      if result == 1 { transport.controlMessages = 0 } else { try interpret(result) }
     }
   }
 
@@ -257,7 +257,7 @@ import COpenSSL
   private static let scantRoom = 512
 
   /// Interprets the result of an unsuccessful call: wait for more, the end, or an error.
-  private func settle(_ result: Int32) throws(TLSError) {
+  private func interpret(_ result: Int32) throws(TLSError) {
     switch unsafe SSL_get_error(ssl, result) {
     case SSL_ERROR_WANT_READ: return
     case SSL_ERROR_ZERO_RETURN: state = .closedByPeer

@@ -4,7 +4,7 @@ extension RatePacer {
   mutating func learn(at time: Double) {
     guard let old = rate else {
       isGuess = true
-      return settle(at: max(accepted(before: time, seconds: 1), limits.firstRate))
+      return hold(at: max(accepted(before: time, seconds: 1), limits.firstRate))
     }
     let isEcho = wasProbe && isWindow(at: time)
     (wasProbe, hasGrown) = (false, false)
@@ -13,12 +13,12 @@ extension RatePacer {
     strikes = isSoon && !isUnconfirmed ? strikes + 1 : 0
     if strikes >= 2 {
       isTesting = strikes >= 4
-      return settle(at: min(old * 0.93, highest(at: time)))
+      return hold(at: min(old * 0.93, highest(at: time)))
     }
     switch phase {
-    case .free: settle(at: min(old * 0.98, highest(at: time)))
+    case .free: hold(at: min(old * 0.98, highest(at: time)))
     case .holding: learnFromHold(old, at: time, isSoon: isSoon, isEcho: isEcho, isUnconfirmed: isUnconfirmed)
-    case .probing where isSoon && !isUnconfirmed: settle(at: min(old * 0.98, highest(at: time)))
+    case .probing where isSoon && !isUnconfirmed: hold(at: min(old * 0.98, highest(at: time)))
     case .probing(step: 0, _): learnFromFirstStep(old, at: time)
     case .probing(let step, _): learnFromGrowth(old, step: step, at: time)
     }
@@ -30,17 +30,17 @@ extension RatePacer {
   ) {
     if !isEcho { ceiling = min(ceiling, old) }
     if isUnconfirmed {
-      if isEcho, old < limits.wholeRequests { return settle(at: min(old, highest(at: time))) }
+      if isEcho, old < limits.wholeRequests { return hold(at: min(old, highest(at: time))) }
       falls += 1
       if falls > 3 { confirmed *= 0.9 }
       guard let rate = fallen(from: old, at: time) else {
         // The pause was too short for the window to end.
         hasGrown = true
-        return settle(at: old)
+        return hold(at: old)
       }
-      return settle(at: max(rate, confirmed))
+      return hold(at: max(rate, confirmed))
     }
-    settle(at: min(isEcho && isSoon ? old : isSoon ? old * 0.98 : old * 0.96, highest(at: time)))
+    hold(at: min(isEcho && isSoon ? old : isSoon ? old * 0.98 : old * 0.96, highest(at: time)))
   }
 
   /// Learns from a refusal in the first step of a probe. The refusal is expected if the rate is right.
@@ -52,7 +52,7 @@ extension RatePacer {
     // little more, unless that was refused before.
     let more = min(accepted(before: time, seconds: 1), old * 1.04)
     let isWorthTrying = old < limits.wholeRequests && more > old && more < ceiling * 0.98
-    settle(at: isWorthTrying ? more : min(old, highest(at: time)))
+    hold(at: isWorthTrying ? more : min(old, highest(at: time)))
   }
 
   /// Learns from a refusal in a later step: the rate has grown. For a window, the rate is what it admitted in a second.
@@ -62,7 +62,7 @@ extension RatePacer {
     ceiling = .infinity
     falls = 0
     let borne = step > 1 ? old * factor(step - 2) : old
-    settle(at: min(max(accepted(before: time, seconds: 1), fullBucket(at: time), borne), pace))
+    hold(at: min(max(accepted(before: time, seconds: 1), fullBucket(at: time), borne), pace))
     isSearching = (rate ?? 0) > old * 1.02
     hasGrown = isSearching
   }
@@ -71,10 +71,10 @@ extension RatePacer {
   mutating func learnMore(at time: Double) {
     guard refusals >= 3, let rate else { return }
     isGuess = false
-    settle(at: min(rate, highest(at: time)))
+    hold(at: min(rate, highest(at: time)))
   }
 
-  mutating func settle(at rate: Double) {
+  mutating func hold(at rate: Double) {
     let bounded = max(rate, limits.leastRate)
     self.rate = bounded
     pace = bounded * limits.holdFactor

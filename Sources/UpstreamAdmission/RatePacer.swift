@@ -109,7 +109,7 @@ struct RatePacer: Sendable {
     if let rate, rate < confirmed / 2 {
       // The earlier rate may apply again. It counts for less each time.
       confirmed /= 2
-      settle(at: confirmed)
+      hold(at: confirmed)
       isGuess = true
     }
     opening = max(now, sentAt + 1 / pace)

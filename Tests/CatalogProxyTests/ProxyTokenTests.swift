@@ -44,7 +44,9 @@ struct ProxyTokenTests {
       }
       #expect(source.count == round)
       let now = TokenRefreshPolicy.interval * round
-      _ = proxy.withState { state in state.remint.unauthorized(state.remint.current, isRetry: false, now: now) }
+      _ = proxy.withState { state in
+        state.tokenRefresh.unauthorized(state.tokenRefresh.current, isRetry: false, now: now)
+      }
     }
   }
 

@@ -2,7 +2,6 @@ import Glibc
 import TestSupport
 import Testing
 
-
 /// The aims of quota control, on a simulated clock. `QUOTA_SEEDS=100` runs as many seeds of each case, 4500 runs or more.
 @Suite("A greedy and a modest client under a quota", .serialized)
 struct QuotaSimulationTests {

@@ -151,7 +151,7 @@ struct PathSegments {
     index < ranges.count && path.span.equals(ranges[index], name)
   }
 
-  /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws if it is none.
+  /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws if the segment is no storefront.
   func storefront(at index: Int) throws(TargetRefusal) -> String {
     guard index < ranges.count else { throw .unknownPath }
     let code = path[ranges[index]]

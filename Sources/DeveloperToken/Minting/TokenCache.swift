@@ -72,7 +72,7 @@ struct TokenCache {
     return present.map { .take($0) } ?? .wait
   }
 
-  /// Returns the slot of the entry and makes it the newest; nil if there is none.
+  /// Returns the slot of the entry and makes it the newest, or nil.
   private mutating func find(_ key: Key) -> Int? {
     // Most callers want the same token as the last one, which costs two comparisons instead of a hash.
     if newest != Self.none, entries[newest].key == key { return newest }

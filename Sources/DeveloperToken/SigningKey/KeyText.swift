@@ -215,7 +215,7 @@ enum PastedTokenTrimmer {
 }
 
 extension Span<UInt8> {
-  /// Returns the first index of `pattern` at or after `start`; nil if there is none.
+  /// Returns the first index of `pattern` at or after `start`, or nil.
   func firstIndex(of pattern: StaticString, from start: Int = 0) -> Int? {
     let length = pattern.utf8CodeUnitCount
     guard start >= 0, count - start >= length else { return nil }

@@ -161,7 +161,8 @@ final class HTTP2Exchange: @unchecked Sendable {
       }
       return received
     } catch {
-      throw .contentTooLarge(limit)
+      if case .tooLarge = error { throw .contentTooLarge(limit) }
+      throw .bodyTimeout
     }
   }
 

@@ -21,7 +21,7 @@ struct Storefront: Sendable {
     return supported(tag) ?? defaultLanguageTag
   }
 
-  /// Returns the supported tag that equals `tag` or has the same primary language; nil if there is none.
+  /// Returns the supported tag that equals `tag` or has the same primary language, or nil.
   func supported(_ tag: String) -> String? {
     let wanted = tag.lowercased()
     if let same = languageTags.first(where: { $0.lowercased() == wanted }) { return same }

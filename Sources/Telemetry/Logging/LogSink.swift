@@ -17,11 +17,11 @@ public final class LogSink: @unchecked Sendable {
   private let format: LogFormat
   private let isForPerson: Bool
   private let queue = DispatchQueue(label: "log")
-  private let waiting: Locked<Waiting>
+  private let waiting: Locked<Pending>
   private var spare: [UInt8] = []
   private var endsMidLine = false
 
-  private struct Waiting {
+  private struct Pending {
     var buffer: LogBuffer
     var isScheduled = false
   }
@@ -45,7 +45,7 @@ public final class LogSink: @unchecked Sendable {
     self.target = target
     self.format = format
     self.isForPerson = isForPerson
-    waiting = Locked(Waiting(buffer: LogBuffer(capacity: capacity, format: format)))
+    waiting = Locked(Pending(buffer: LogBuffer(capacity: capacity, format: format)))
   }
 
   /// Logs one request, without allocating memory.

@@ -36,7 +36,7 @@ struct AccessGate: Sendable {
   /// A caller that the gate admitted for one request.
   struct AuthorizedCaller: Sendable {
     let caller: Principal
-    let visit: AuditContext
+    let auditContext: AuditContext
     /// The remaining quota of the caller; nil if it has no limit.
     let limit: ServiceLimit?
 
@@ -49,46 +49,47 @@ struct AccessGate: Sendable {
   }
 
   /// Identifies the caller and counts the request, if that needs no fetch of keys.
-  func admit(_ request: Request, _ visit: AuditContext) -> Admission {
+  func admit(_ request: Request, _ auditContext: AuditContext) -> Admission {
     let presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
-    case .known(let caller): return .immediate(count(caller, visit))
-    case .denied(let denial): return .immediate(.refused(refuse(denial, visit)))
+    case .known(let caller): return .immediate(count(caller, auditContext))
+    case .denied(let denial): return .immediate(.refused(refuse(denial, auditContext)))
     // A slice would keep the whole head.
     case .keysWanted(let sources): return .deferred(sources, presented.copied())
     }
   }
 
   /// Decides about a request that waited for keys, after the fetch succeeded or failed.
-  func admit(_ presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource]) async
+  func admit(_ presented: PresentedCredentials, _ auditContext: AuditContext, afterKeysOf sources: [KeySetSource]) async
     -> Verdict
   {
     await keys.refresh(sources)
     switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
-    case .known(let caller): return count(caller, visit)
-    case .denied(let denial): return .refused(refuse(denial, visit))
-    case .keysWanted: return .refused(refuse(AccessPolicy.providerUnavailable, visit))
+    case .known(let caller): return count(caller, auditContext)
+    case .denied(let denial): return .refused(refuse(denial, auditContext))
+    case .keysWanted: return .refused(refuse(AccessPolicy.providerUnavailable, auditContext))
     }
   }
 
-  private func count(_ caller: Principal, _ visit: AuditContext) -> Verdict {
+  private func count(_ caller: Principal, _ auditContext: AuditContext) -> Verdict {
     let client = caller.client
     guard !client.rates.isUnlimited else {
-      return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil))
+      return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
     }
     switch service.limiter.take(
-      client.rates, for: caller.identity(at: visit.rateLimitPrefix), now: Deadline.now.nanoseconds)
+      client.rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
     {
-    case .unlimited: return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: nil))
-    case .allowed(let limit): return .admitted(AuthorizedCaller(caller: caller, visit: visit, limit: limit))
+    case .unlimited: return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
+    case .allowed(let limit):
+      return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit))
     case .limited(let limit):
       let whose = limit.policy == .total ? "All callers of client \(client.id) together have" : "This caller has"
       let denial = Denial(
         .rateLimited, limit.policy == .total ? "client_rate" : "caller_rate",
         "\(whose) sent too many requests; come back in \(limit.seconds) s.", retryAfter: limit.seconds,
         client: client.id)
-      var response = refuse(denial, visit)
-      AuthorizedCaller(caller: caller, visit: visit, limit: limit).mark(&response)
+      var response = refuse(denial, auditContext)
+      AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit).mark(&response)
       return .refused(response)
     }
   }
@@ -97,47 +98,48 @@ struct AccessGate: Sendable {
 
   /// Records that a caller got what it requested.
   ///
-  /// - Parameter token: The developer token in the response; nil if there is none.
+  /// - Parameter token: The developer token in the response, or nil.
   func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) {
-    record(.granted, nil, admitted.caller.client.id, admitted.visit, token: token)
+    record(.granted, nil, admitted.caller.client.id, admitted.auditContext, token: token)
   }
 
   /// Records a refusal after admission, and returns the response.
   func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
-    record(.refused, denial.reason, admitted.caller.client.id, admitted.visit, origin: denial.origin)
-    var response = Self.response(denial, admitted.visit)
+    record(.refused, denial.reason, admitted.caller.client.id, admitted.auditContext, origin: denial.origin)
+    var response = Self.response(denial, admitted.auditContext)
     admitted.mark(&response)
     return response
   }
 
-  private func refuse(_ denial: Denial, _ visit: AuditContext) -> Response {
-    let denial = slowedDown(denial, visit)
+  private func refuse(_ denial: Denial, _ auditContext: AuditContext) -> Response {
+    let denial = slowedDown(denial, auditContext)
     let outcome: AuditRecord.Outcome = denial.response.code == .rateLimited ? .limited : .refused
-    record(outcome, denial.reason, denial.client ?? "-", visit, origin: denial.origin)
-    return Self.response(denial, visit)
+    record(outcome, denial.reason, denial.client ?? "-", auditContext, origin: denial.origin)
+    return Self.response(denial, auditContext)
   }
 
   /// Records that a preflight request was refused, because its page then never sends the request itself. The counts
   /// leave it out, because the page may not have wanted anything that needs a decision.
-  func refusePreflight(of origin: String, _ visit: AuditContext) {
+  func refusePreflight(of origin: String, _ auditContext: AuditContext) {
     service.audit?.write(
       AuditRecord(
-        requestID: visit.id, client: "-", address: visit.address, route: visit.route, outcome: .refused,
+        requestID: auditContext.id, client: "-", address: auditContext.address, route: auditContext.route,
+        outcome: .refused,
         reason: "origin_not_allowed", origin: origin))
   }
 
-  private static func response(_ denial: Denial, _ visit: AuditContext) -> Response {
+  private static func response(_ denial: Denial, _ auditContext: AuditContext) -> Response {
     var response = denial.response
-    if let hint = denial.hint, !visit.isOfApple { response.detail += " \(hint)" }
-    if visit.isOfApple, response.status == .forbidden { response.status = .notFound }
-    return response.response(id: visit.id)
+    if let hint = denial.hint, !auditContext.isOfApple { response.detail += " \(hint)" }
+    if auditContext.isOfApple, response.status == .forbidden { response.status = .notFound }
+    return response.response(id: auditContext.id)
   }
 
   /// Returns a 429 for an address with many invalid credentials. Only failed attempts count, so a valid credential from
   /// the same address never has to wait.
-  private func slowedDown(_ denial: Denial, _ visit: AuditContext) -> Denial {
+  private func slowedDown(_ denial: Denial, _ auditContext: AuditContext) -> Denial {
     guard denial.isGuess,
-      let seconds = service.limiter.takeFailure(from: visit.rateLimitPrefix, now: Deadline.now.nanoseconds)
+      let seconds = service.limiter.takeFailure(from: auditContext.rateLimitPrefix, now: Deadline.now.nanoseconds)
     else { return denial }
     return Denial(
       .rateLimited, "failed_attempts",
@@ -146,14 +148,15 @@ struct AccessGate: Sendable {
   }
 
   private func record(
-    _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ visit: AuditContext,
+    _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ auditContext: AuditContext,
     origin: String? = nil, token: () -> AuditRecord.Token? = { nil }
   ) {
     service.tally.count(client: client, outcome, reason: reason)
     guard let audit = service.audit else { return }
     audit.write(
       AuditRecord(
-        requestID: visit.id, client: client, address: visit.address, route: visit.route, outcome: outcome,
+        requestID: auditContext.id, client: client, address: auditContext.address, route: auditContext.route,
+        outcome: outcome,
         reason: reason, origin: origin, token: token()))
   }
 }

@@ -53,8 +53,8 @@ struct CatalogEndpoint: Sendable {
   }
 
   private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
-    let visit = AuditContext(request)
-    switch gate.admit(request, visit) {
+    let auditContext = AuditContext(request)
+    switch gate.admit(request, auditContext) {
     case .immediate(let verdict):
       return reply(to: verdict, path, on: request.loop) { () throws(ErrorResponse) in
         try call(method, path, of: request)
@@ -63,7 +63,7 @@ struct CatalogEndpoint: Sendable {
       // The request no longer exists when the keys arrive.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       return .deferred { context in
-        let verdict = await gate.admit(presented, visit, afterKeysOf: sources)
+        let verdict = await gate.admit(presented, auditContext, afterKeysOf: sources)
         switch reply(to: verdict, path, on: context.loop, { () throws(ErrorResponse) in try parsed.get() }) {
         case .immediate(let response): return response
         case .deferred(let work): return await work(context)
@@ -127,7 +127,7 @@ struct CatalogEndpoint: Sendable {
     call.caller = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      rateLimitPrefix: caller.identity(at: admitted.visit.rateLimitPrefix).bytes)
+      rateLimitPrefix: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
     return call
   }
 
@@ -135,11 +135,11 @@ struct CatalogEndpoint: Sendable {
     var response =
       switch reply {
       case .response(let response): response
-      case .failure(let error): error.response(id: admitted.visit.id)
+      case .failure(let error): error.response(id: admitted.auditContext.id)
       case .cancelled:
         // The caller is gone and does not read this response.
         ErrorResponse(.internalError, "The request was given up.", closesConnection: true).response(
-          id: admitted.visit.id)
+          id: admitted.auditContext.id)
       }
     // A response that any cache may store must not contain one caller's limit.
     if !gate.policy.catalogIsPublic { admitted.mark(&response) }

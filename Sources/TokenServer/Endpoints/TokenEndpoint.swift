@@ -28,31 +28,31 @@ struct TokenEndpoint: Sendable {
   /// Responds to a request. The order of checks is identity, rate, permission. The query and the content are parsed
   /// only for a permitted caller.
   private func reply(to request: Request) -> Reply {
-    let visit = AuditContext(request)
-    return switch gate.admit(request, visit) {
+    let auditContext = AuditContext(request)
+    return switch gate.admit(request, auditContext) {
     case .immediate(let verdict): .immediate(response(to: verdict, Wish(request)))
     case .deferred(let sources, let presented):
-      reply(to: presented, visit, afterKeysOf: sources, Wish(request).copied())
+      reply(to: presented, auditContext, afterKeysOf: sources, Wish(request).copied())
     }
   }
 
   /// Decides about a request before its content arrives.
   private func judge(_ request: Request) -> HeadReply {
-    let visit = AuditContext(request)
+    let auditContext = AuditContext(request)
     let wish = Wish(request).copied()
-    switch gate.admit(request, visit) {
+    switch gate.admit(request, auditContext) {
     case .immediate(.refused(let response)): return .immediate(response)
     case .immediate(let verdict): return .read { .immediate(response(to: verdict, wish, $0)) }
     case .deferred(let sources, let presented):
-      return .read { reply(to: presented, visit, afterKeysOf: sources, wish, $0) }
+      return .read { reply(to: presented, auditContext, afterKeysOf: sources, wish, $0) }
     }
   }
 
   private func reply(
-    to presented: PresentedCredentials, _ visit: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish,
+    to presented: PresentedCredentials, _ auditContext: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish,
     _ content: [UInt8] = []
   ) -> Reply {
-    .deferred { _ in response(to: await gate.admit(presented, visit, afterKeysOf: sources), wish, content) }
+    .deferred { _ in response(to: await gate.admit(presented, auditContext, afterKeysOf: sources), wish, content) }
   }
 
   private func response(to verdict: AccessGate.Verdict, _ wish: Wish, _ content: [UInt8] = []) -> Response {

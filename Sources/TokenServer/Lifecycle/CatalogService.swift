@@ -43,9 +43,9 @@ final class CatalogService: Sendable {
   var counters: UpstreamCounters { clients.values.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
   /// Uses the key and the access policy of a generation from now on.
-  func use(_ generation: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
-    proxy.share(publicly: generation.policy.catalogIsPublic)
-    if generation.minter !== previous?.minter { proxy.use(CatalogTokens(minter: generation.minter)) }
+  func use(_ snapshot: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
+    proxy.share(publicly: snapshot.policy.catalogIsPublic)
+    if snapshot.minter !== previous?.minter { proxy.use(CatalogTokens(minter: snapshot.minter)) }
   }
 
   /// Responds from the cache or from Apple.

@@ -47,7 +47,7 @@ final class AccessTally: Sendable {
   ///
   /// - Parameters:
   ///   - client: A client's id in the settings, or a placeholder; never a part of a request.
-  ///   - reason: The reason in one word; nil if there is none.
+  ///   - reason: The reason in one word, or nil.
   func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
     state.withLock { state in
       let place = state.places[client] ?? state.newPlace(for: client)
