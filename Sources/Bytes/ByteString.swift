@@ -97,7 +97,9 @@ extension Span<UInt8> {
   }
 
   /// Returns whether the bytes in `range` equal `lowercase` (ASCII), ignoring the case of ASCII letters.
-  public func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: String) -> Bool {
+  ///
+  /// It has a label because a literal without one would become a `String` too, which takes longer to compare.
+  public func equalsIgnoringCase(_ range: Range<Int>, text lowercase: String) -> Bool {
     guard range.count == lowercase.utf8.count else { return false }
     for (index, expected) in zip(range, lowercase.utf8) where self[index].lowercased != expected { return false }
     return true

@@ -261,7 +261,7 @@ struct ConnectionOptions {
     while !scanner.isAtEnd(in: bytes) {
       scanner.skipWhitespace(in: bytes)
       let name = scanner.token(in: bytes)
-      if bytes.equalsIgnoringCase(name, lowercaseName) { return true }
+      if bytes.equalsIgnoringCase(name, text: lowercaseName) { return true }
       _ = scanner.skip(past: ",", in: bytes)
     }
     return false
