@@ -9,7 +9,7 @@ import Bytes
 public struct RequestHeadParser: Sendable {
   /// What the byte at ``position`` belongs to.
   private enum Phase {
-    case start, method, target, fieldLineStart, fieldName, fieldValue, complete
+    case start, method, target, fieldLines, complete
   }
 
   /// The head, valid once ``parse(_:)`` has returned a length and until ``reset()``.
@@ -22,14 +22,14 @@ public struct RequestHeadParser: Sendable {
   private var phase = Phase.start
   private var lineStart = 0
   private var methodEnd = 0
-  private var sectionStart = 0
-  private var colon = 0
+  private var scanner: FieldLineScanner
   private var facts = FieldFacts()
   private var refusal: RequestError?
 
   /// Makes a parser that is ready for the first byte of a request.
   public init(limits: HTTP1Limits = .init()) {
     self.limits = limits
+    scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
   }
 
   /// Gets ready for another request. Keeps all storage, so that a connection's later requests allocate nothing. A copy
@@ -79,9 +79,7 @@ public struct RequestHeadParser: Sendable {
     case .start: return try skipEmptyLine(in: bytes)
     case .method: return try scanMethod(in: bytes)
     case .target: return try scanTarget(in: bytes)
-    case .fieldLineStart: return try startFieldLine(in: bytes)
-    case .fieldName: return try scanFieldName(in: bytes)
-    case .fieldValue: return try scanFieldValue(in: bytes)
+    case .fieldLines: return try readFieldLine(in: bytes)
     case .complete: return true
     }
   }
@@ -132,8 +130,16 @@ extension RequestHeadParser {
     guard byte == .carriageReturn else { throw RequestError(forbidden: byte) ?? .controlCharacter }
     guard try lineEnds(in: bytes) else { return false }
     try head.interpretRequestLine(lineStart..<position, methodEnd: methodEnd, in: bytes)
-    nextLine()
-    sectionStart = position
+    position &+= 2
+    scanner = FieldLineScanner(headerSectionAt: position, limits: limits)
+    phase = .fieldLines
+    return true
+  }
+
+  /// Whether the CR at ``position`` has its LF. False if the next byte is yet to come.
+  private func lineEnds(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
+    guard position &+ 1 < bytes.count else { return false }
+    guard bytes[position &+ 1] == .lineFeed else { throw .bareCarriageReturn }
     return true
   }
 }
@@ -141,77 +147,17 @@ extension RequestHeadParser {
 // MARK: Field lines
 
 extension RequestHeadParser {
-  /// Where the content of a field line must have ended, for its CRLF to lie within the limit.
-  private var contentLimit: Int { sectionStart &+ limits.headerSection &- 2 }
-
-  private mutating func startFieldLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
-    let byte = bytes[position]
-    if byte == .carriageReturn {
-      guard try lineEnds(in: bytes) else { return false }
-      position &+= 2
+  private mutating func readFieldLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
+    switch try scanner.next(in: bytes, from: &position) {
+    case .needMore: return false
+    case .line(let name, let content):
+      let line = FieldLine(name: name, content: content, in: bytes)
+      head.fields.append(line)
+      try facts.note(line, version: head.version, in: bytes)
+    case .end:
       try facts.complete(&head)
       phase = .complete
-      return true
     }
-    guard !byte.isWhitespace else { throw .obsoleteFolding }
-    guard head.fields.count < limits.fieldLines else { throw .tooManyFieldLines }
-    phase = .fieldName
     return true
-  }
-
-  private mutating func scanFieldName(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
-    while position < bytes.count {
-      guard position < contentLimit else { throw .headerSectionTooLarge }
-      let byte = bytes[position]
-      if byte == .colon {
-        guard position > lineStart else { throw .emptyFieldName }
-        colon = position
-        position &+= 1
-        phase = .fieldValue
-        return true
-      }
-      guard ByteSet.token.contains(byte) else {
-        throw byte.isWhitespace ? .whitespaceInFieldName : RequestError(forbidden: byte) ?? .malformedFieldName
-      }
-      position &+= 1
-    }
-    return false
-  }
-
-  private mutating func scanFieldValue(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
-    repeat {
-      position = bytes.firstControl(from: position)
-      guard position <= contentLimit else { throw .headerSectionTooLarge }
-      guard position < bytes.count else { return false }
-      let byte = bytes[position]
-      if byte == .carriageReturn { break }
-      guard byte == .horizontalTab else { throw RequestError(forbidden: byte) ?? .controlCharacter }
-      position &+= 1
-    } while true
-    guard try lineEnds(in: bytes) else { return false }
-    let value = bytes.trimmingWhitespace(colon &+ 1..<position)
-    let line = FieldLine(name: lineStart..<colon, value: value)
-    head.fields.append(line)
-    try facts.note(line, version: head.version, in: bytes)
-    nextLine()
-    return true
-  }
-}
-
-// MARK: Line ends
-
-extension RequestHeadParser {
-  /// Whether the CR at ``position`` has its LF. False if the next byte is yet to come.
-  private func lineEnds(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
-    guard position &+ 1 < bytes.count else { return false }
-    guard bytes[position &+ 1] == .lineFeed else { throw .bareCarriageReturn }
-    return true
-  }
-
-  /// Goes on behind the CRLF at ``position``.
-  private mutating func nextLine() {
-    position &+= 2
-    lineStart = position
-    phase = .fieldLineStart
   }
 }

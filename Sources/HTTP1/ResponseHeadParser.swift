@@ -6,7 +6,7 @@ public import HTTPTypes
 /// Interim responses are skipped, up to a limit. Each byte is scanned once, each line is interpreted once, at the LF that
 /// ends it; the verdict is the same however the bytes were split.
 public struct ResponseHeadParser: Sendable {
-  private enum Phase { case statusLine, fieldLine, complete }
+  private enum Phase { case statusLine, fieldLines, complete }
 
   /// The head of the final response, valid once ``parse(_:)`` has returned a length.
   public private(set) var head = ResponseHead()
@@ -18,7 +18,7 @@ public struct ResponseHeadParser: Sendable {
   private let limits: HTTP1Limits
   private var phase = Phase.statusLine
   private var lineStart = 0
-  private var sectionStart = 0
+  private var scanner: FieldLineScanner
   private var lines: [FieldLine] = []
   private var facts = ResponseFacts()
   private var interimResponses = 0
@@ -29,6 +29,7 @@ public struct ResponseHeadParser: Sendable {
   public init(answering method: HTTPRequest.Method, limits: HTTP1Limits = .init()) {
     self.method = method
     self.limits = limits
+    scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
   }
 
   /// Looks at the bytes that it has not seen yet.
@@ -41,8 +42,7 @@ public struct ResponseHeadParser: Sendable {
     if let refusal { throw refusal }
     do {
       while phase != .complete {
-        guard let line = try nextLine(in: bytes) else { return nil }
-        try interpret(line, in: bytes)
+        guard try advance(in: bytes) else { return nil }
       }
       return position
     } catch {
@@ -51,48 +51,40 @@ public struct ResponseHeadParser: Sendable {
     }
   }
 
-  private mutating func interpret(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
-    if phase == .statusLine {
-      try interpretStatusLine(line, in: bytes)
-      phase = .fieldLine
-      sectionStart = position
-    } else if line.isEmpty {
-      try completeSection(in: bytes)
-    } else {
-      try interpretFieldLine(line, in: bytes)
+  /// Reads one line. False if that takes more bytes.
+  private mutating func advance(in bytes: Span<UInt8>) throws(ResponseError) -> Bool {
+    guard phase == .fieldLines else { return try readStatusLine(in: bytes) }
+    let event: FieldLineScanner.Event
+    do { event = try scanner.next(in: bytes, from: &position) } catch { throw .malformed(error) }
+    switch event {
+    case .needMore: return false
+    case .line(let name, let content):
+      let line = FieldLine(name: name, content: content, in: bytes)
+      lines.append(line)
+      try facts.note(line, version: head.version, in: bytes)
+    case .end: try completeSection(in: bytes)
     }
+    return true
   }
 }
 
-// MARK: Lines
+// MARK: Status line
 
 extension ResponseHeadParser {
-  /// The next line without its CRLF; nil if it has not come to its end.
-  private mutating func nextLine(in bytes: Span<UInt8>) throws(ResponseError) -> Range<Int>? {
-    if phase == .statusLine { try expectVersion(in: bytes) }
-    repeat {
-      position = bytes.firstControl(from: position)
-      try limitLine()
-      guard position < bytes.count else { return nil }
-      let byte = bytes[position]
-      if byte == .carriageReturn { break }
-      guard byte == .horizontalTab else { throw .malformed(RequestError(forbidden: byte) ?? .controlCharacter) }
-      position &+= 1
-    } while true
-    guard position &+ 1 < bytes.count else { return nil }
+  private mutating func readStatusLine(in bytes: Span<UInt8>) throws(ResponseError) -> Bool {
+    try expectVersion(in: bytes)
+    position = bytes.endOfText(from: position)
+    guard position &- lineStart <= limits.requestLine else { throw .malformedStatusLine }
+    guard position < bytes.count else { return false }
+    let byte = bytes[position]
+    guard byte == .carriageReturn else { throw .malformed(RequestError(forbidden: byte) ?? .controlCharacter) }
+    guard position &+ 1 < bytes.count else { return false }
     guard bytes[position &+ 1] == .lineFeed else { throw .malformed(.bareCarriageReturn) }
-    let line = lineStart..<position
+    try interpretStatusLine(lineStart..<position, in: bytes)
     position &+= 2
-    lineStart = position
-    return line
-  }
-
-  private func limitLine() throws(ResponseError) {
-    if phase == .statusLine {
-      guard position &- lineStart <= limits.requestLine else { throw .malformedStatusLine }
-    } else {
-      guard position <= sectionStart &+ limits.headerSection &- 2 else { throw .malformed(.headerSectionTooLarge) }
-    }
+    scanner = FieldLineScanner(headerSectionAt: position, limits: limits)
+    phase = .fieldLines
+    return true
   }
 
   /// Refuses at once what will never be a response, instead of waiting for the end of its first line.
@@ -101,11 +93,7 @@ extension ResponseHeadParser {
     let isBeginning = start.isEmpty || zip(start, "HTTP/".utf8).allSatisfy { bytes[$0] == $1 }
     guard isBeginning else { throw .malformedStatusLine }
   }
-}
 
-// MARK: What lines say
-
-extension ResponseHeadParser {
   /// `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). The space before a phrase that is not there may
   /// be missing, as it is in the responses of many servers.
   private mutating func interpretStatusLine(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
@@ -121,21 +109,11 @@ extension ResponseHeadParser {
     head.version = minor == 0 ? .http10 : .http11
     head.status = status
   }
+}
 
-  private mutating func interpretFieldLine(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
-    guard !bytes[line.lowerBound].isWhitespace else { throw .malformed(.obsoleteFolding) }
-    guard lines.count < limits.fieldLines else { throw .malformed(.tooManyFieldLines) }
-    guard let colon = bytes.firstIndex(of: .colon, in: line) else { throw .malformed(.malformedFieldName) }
-    guard colon > line.lowerBound else { throw .malformed(.emptyFieldName) }
-    for index in line.lowerBound..<colon where !ByteSet.token.contains(bytes[index]) {
-      throw .malformed(bytes[index].isWhitespace ? .whitespaceInFieldName : .malformedFieldName)
-    }
-    let value = bytes.trimmingWhitespace(colon &+ 1..<line.upperBound)
-    let fieldLine = FieldLine(name: line.lowerBound..<colon, value: value)
-    lines.append(fieldLine)
-    try facts.note(fieldLine, version: head.version, in: bytes)
-  }
+// MARK: End of the header section
 
+extension ResponseHeadParser {
   /// At the empty line: goes on to the next response if this was an interim one (RFC 9110 §15.2).
   private mutating func completeSection(in bytes: Span<UInt8>) throws(ResponseError) {
     if head.status < 200 {
@@ -143,6 +121,7 @@ extension ResponseHeadParser {
       guard interimResponses <= limits.interimResponses else { throw .tooManyInterimResponses }
       lines.removeAll(keepingCapacity: true)
       facts = ResponseFacts()
+      lineStart = position
       phase = .statusLine
       return
     }

@@ -23,6 +23,15 @@ extension Span<UInt8> {
     return index
   }
 
+  /// The index of the first byte from `start` on that neither a field value nor a reason phrase may have, which is a
+  /// control character other than HTAB (RFC 9110 §5.5, RFC 9112 §4), or `count`.
+  @inline(__always)
+  func endOfText(from start: Int) -> Int {
+    var index = firstControl(from: start)
+    while index < count, self[index] == .horizontalTab { index = firstControl(from: index &+ 1) }
+    return index
+  }
+
   /// The index of the first byte in `range` that equals `byte`; nil if `range` does not contain it.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
     for index in range where self[index] == byte { return index }

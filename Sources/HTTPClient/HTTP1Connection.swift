@@ -14,7 +14,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private var exchange: UpstreamExchange?
   private var parser = ResponseHeadParser(answering: .get)
   /// The decoder of the response content. Nil until the head has arrived.
-  private var decoder: ResponseContentDecoder?
+  private var decoder: ContentDecoder?
   private var requestContent: RequestContent?
   private var isChunked = false
   /// The value of the link's `bytesSent` before the current request.
@@ -119,7 +119,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
       return false
     }
     guard var decoder else { return try readHead(bytes, for: exchange) }
-    let (count, event) = try decoder.decode(bytes.span)
+    let (count, event): (Int, ChunkedDecoder.Event)
+    do { (count, event) = try decoder.decode(bytes.span) } catch { throw .malformed(error) }
     self.decoder = decoder
     if case .data(let range) = event {
       let start = bytes.startIndex + range.lowerBound
@@ -139,7 +140,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     link.consume(length)
     let head = parser.head
     isEarly = link.backlog > 0 || !(requestContent?.isComplete ?? true)
-    decoder = ResponseContentDecoder(head.framing, limits: configuration.limits.http1)
+    decoder = ContentDecoder(head.framing, limits: configuration.limits.http1)
     exchange.answered(head.status, head.fields, contentLength: head.contentLength)
     hasAnswered = true
     pool?.connectionProved(self)

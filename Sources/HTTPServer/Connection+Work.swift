@@ -81,7 +81,7 @@ extension Connection {
 final class RequestContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
   private let connection: Connection
-  private var body: MessageBody
+  private var body: ContentDecoder
   private let end: Deadline
   private var mustContinue: Bool
   private var isCancelled = false
@@ -98,7 +98,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   /// Creates the content of a request with this head. It is empty if the content was read before.
   init(_ head: RequestHead, isRead: Bool, on connection: Connection) {
     self.connection = connection
-    body = MessageBody(head.framing, limits: connection.worker.limits.http1)
+    body = ContentDecoder(head.framing, limits: connection.worker.limits.http1)
     end = connection.now.advanced(by: connection.worker.limits.body)
     mustContinue = head.expectsContinue
     switch isRead ? .none : head.framing {
@@ -141,7 +141,7 @@ final class RequestContent: ContentReader, @unchecked Sendable {
       guard !isCancelled else { throw .gone }
       let bytes = connection.transport.input
       let start = connection.transport.consumed
-      let (count, event) = try body.next(bytes.span.extracting(start...))
+      let (count, event) = try body.next(in: bytes.span.extracting(start...))
       connection.transport.consumed += count
       switch event {
       case .data(let range): return Array(bytes[start + range.lowerBound..<start + range.upperBound])

@@ -40,7 +40,7 @@ struct HTTP1Exchange {
     guard var content = content.take() else { return (0, nil) }
     var position = start
     while true {
-      let (count, event) = try content.body.next(bytes.span.extracting(position...))
+      let (count, event) = try content.body.next(in: bytes.span.extracting(position...))
       if case .data(let range) = event {
         try content.take(bytes[position + range.lowerBound..<position + range.upperBound])
       }
@@ -71,10 +71,10 @@ struct HTTP1Exchange {
     guard head.framing != .none else { return 0 }
     // A client that waits for 100 may send the next request instead of the content.
     guard !head.expectsContinue else { return nil }
-    var body = MessageBody(head.framing, limits: limits)
+    var body = ContentDecoder(head.framing, limits: limits)
     var (position, length) = (0, 0)
     while length <= limit {
-      let (count, event) = try body.next(bytes.extracting(position...))
+      let (count, event) = try body.next(in: bytes.extracting(position...))
       position += count
       switch event {
       case .data(let range): length += range.count
@@ -102,14 +102,14 @@ struct PendingContent {
   }
 
   let use: Use
-  fileprivate var body: MessageBody
+  fileprivate var body: ContentDecoder
   /// The content so far, if it is read for the response.
   private(set) var received: [UInt8] = []
   private var discarded = 0
 
   fileprivate init(_ use: Use, framing: MessageFraming, limits: HTTP1Limits) {
     self.use = use
-    body = MessageBody(framing, limits: limits)
+    body = ContentDecoder(framing, limits: limits)
   }
 
   fileprivate mutating func take(_ part: ArraySlice<UInt8>) throws(CloseReason) {
@@ -124,31 +124,13 @@ struct PendingContent {
   }
 }
 
-/// The position of a reader in a request body, for any framing.
-enum MessageBody {
-  case fixed(remaining: Int)
-  case chunked(ChunkedDecoder)
-
-  init(_ framing: MessageFraming, limits: HTTP1Limits) {
-    switch framing {
-    case .none: self = .fixed(remaining: 0)
-    case .fixed(let length): self = .fixed(remaining: length)
-    case .chunked: self = .chunked(ChunkedDecoder(limits: limits))
-    }
-  }
-
-  /// Reads from the front of `bytes`. Returns the number of bytes read and their meaning.
-  mutating func next(_ bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
-    switch self {
-    case .fixed(remaining: 0):
-      return (0, .end)
-    case .fixed(let remaining):
-      let count = min(remaining, bytes.count)
-      self = .fixed(remaining: remaining - count)
-      return (count, count == 0 ? .needMore : .data(0..<count))
-    case .chunked(var decoder):
-      defer { self = .chunked(decoder) }
-      do { return try decoder.decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
-    }
+extension ContentDecoder {
+  /// Takes bytes from the front of `bytes`, as ``decode(_:)`` does.
+  ///
+  /// - Throws: The refusal of malformed content.
+  mutating func next(
+    in bytes: Span<UInt8>
+  ) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
+    do { return try decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
   }
 }

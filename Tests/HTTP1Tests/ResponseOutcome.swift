@@ -22,19 +22,21 @@ struct ResponseOutcome: Equatable {
     limits: HTTP1Limits = .init()
   ) {
     var parser = ResponseHeadParser(answering: method, limits: limits)
-    var decoder: ResponseContentDecoder?
+    var decoder: ContentDecoder?
     var start = 0
-    do {
+    do throws(ResponseError) {
       for count in arrivals where verdict == .incomplete {
         if decoder == nil {
           guard let length = try parser.parse(bytes.span.extracting(first: count)) else { continue }
-          decoder = ResponseContentDecoder(parser.head.framing, limits: limits)
+          decoder = ContentDecoder(parser.head.framing, limits: limits)
           (head, headLength, start) = (parser.head, length, length)
         }
         var event = ChunkedDecoder.Event.data(0..<0)
         while event != .needMore, verdict == .incomplete, var body = decoder {
           let consumed: Int
-          (consumed, event) = try body.decode(bytes.span.extracting(start..<count))
+          do { (consumed, event) = try body.decode(bytes.span.extracting(start..<count)) } catch {
+            throw ResponseError.malformed(error)
+          }
           if case .data(let range) = event { content += bytes[start + range.lowerBound..<start + range.upperBound] }
           start += consumed
           if event == .end { verdict = .complete(length: start) }

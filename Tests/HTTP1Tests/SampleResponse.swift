@@ -85,6 +85,9 @@ struct SampleResponse: CustomTestStringConvertible, Sendable {
     .init("HTTP/1.0 that goes on", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n"),
   ]
 
+  /// A value that makes the header section of its response as large as the limit.
+  static let long = String(repeating: "a", count: 32768 - 19 - 7)
+
   static let fieldLines: [Self] = [
     .init(
       "fields of the connection are left out",
@@ -105,6 +108,9 @@ struct SampleResponse: CustomTestStringConvertible, Sendable {
       \r\n
       """
     ) { $0.fields = [.contentType: "text/plain", HTTPField.Name("X-Other") ?? .accept: "c \t d"] },
+    .init("header section of 32768 bytes", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nVary:\(long)\r\n\r\n") {
+      $0.fields = [.vary: long]
+    },
     .init("repeated fields stay apart", "HTTP/1.1 200 OK\r\nVary: a\r\nVary: b\r\nContent-Length: 0\r\n\r\n") {
       $0.fields = HTTPFields([HTTPField(name: .vary, value: "a"), HTTPField(name: .vary, value: "b")])
     },
@@ -189,6 +195,9 @@ struct RefusedResponse: CustomTestStringConvertible, Sendable {
 
   static let limits: [Self] = [
     .lines("101 lines", String(repeating: "A: b\r\n", count: 101), .malformed(.tooManyFieldLines)),
+    .init(
+      "header section of 32769 bytes", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nVary:\(SampleResponse.long)a\r\n\r\n",
+      .malformed(.headerSectionTooLarge)),
     .lines("a long section", "A: \(String(repeating: "a", count: 32768))", .malformed(.headerSectionTooLarge)),
     .init("nine interim responses", String(repeating: "HTTP/1.1 100 \r\n\r\n", count: 9), .tooManyInterimResponses),
   ]

@@ -32,19 +32,21 @@ struct Outcome: Equatable {
 
   init(_ bytes: [UInt8], arrivals: some Sequence<Int>, answering method: HTTPRequest.Method) {
     var parser = ResponseHeadParser(answering: method)
-    var decoder: ResponseContentDecoder?
+    var decoder: ContentDecoder?
     var start = 0
-    do {
+    do throws(ResponseError) {
       for count in arrivals where !isComplete {
         if decoder == nil {
           guard let length = try parser.parse(bytes.span.extracting(first: count)) else { continue }
-          decoder = ResponseContentDecoder(parser.head.framing)
+          decoder = ContentDecoder(parser.head.framing)
           (head, headLength, start) = (parser.head, length, length)
         }
         var event = ChunkedDecoder.Event.data(0..<0)
         while event != .needMore, event != .end, var body = decoder {
           let consumed: Int
-          (consumed, event) = try body.decode(bytes.span.extracting(start..<count))
+          do { (consumed, event) = try body.decode(bytes.span.extracting(start..<count)) } catch {
+            throw ResponseError.malformed(error)
+          }
           precondition(consumed >= 0 && start + consumed <= count)
           if case .data(let range) = event {
             precondition(!range.isEmpty && range.upperBound == consumed)

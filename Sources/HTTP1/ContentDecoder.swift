@@ -1,5 +1,57 @@
 import Bytes
 
+/// Where in a message's content its reader is, whichever way the content is framed (RFC 9112 §6.3). It keeps no bytes.
+public struct ContentDecoder: Sendable {
+  private enum Framing { case fixed, chunked, untilClose }
+
+  private let framing: Framing
+  /// What is left of content of a known length.
+  private var remaining = 0
+  private var chunks: ChunkedDecoder
+
+  /// Makes a decoder that is ready for the first byte of a request's content.
+  public init(_ framing: MessageFraming, limits: HTTP1Limits = .init()) {
+    switch framing {
+    case .none: self.init(.fixed, limits)
+    case .fixed(let length): self.init(.fixed, length: length, limits)
+    case .chunked: self.init(.chunked, limits)
+    }
+  }
+
+  /// Makes a decoder that is ready for the first byte of a response's content.
+  public init(_ framing: ResponseFraming, limits: HTTP1Limits = .init()) {
+    switch framing {
+    case .none: self.init(.fixed, limits)
+    case .fixed(let length): self.init(.fixed, length: length, limits)
+    case .chunked: self.init(.chunked, limits)
+    case .untilClose: self.init(.untilClose, limits)
+    }
+  }
+
+  private init(_ framing: Framing, length: Int = 0, _ limits: HTTP1Limits) {
+    self.framing = framing
+    remaining = length
+    chunks = ChunkedDecoder(limits: limits)
+  }
+
+  /// Takes bytes from the front of `bytes`, as ``ChunkedDecoder/decode(_:)`` does.
+  public mutating func decode(
+    _ bytes: Span<UInt8>
+  ) throws(RequestError) -> (consumed: Int, event: ChunkedDecoder.Event) {
+    switch framing {
+    case .chunked: return try chunks.decode(bytes)
+    case .fixed where remaining == 0: return (0, .end)
+    case .fixed, .untilClose:
+      let count = framing == .fixed ? min(remaining, bytes.count) : bytes.count
+      if framing == .fixed { remaining -= count }
+      return (count, count == 0 ? .needMore : .data(0..<count))
+    }
+  }
+
+  /// Whether the end of the connection is the end of the content. Otherwise content that has not ended is cut.
+  public var endsWithConnection: Bool { framing == .untilClose }
+}
+
 /// A decoder of the chunked transfer coding (RFC 9112 §7.1), strict and incremental. It keeps no bytes.
 ///
 /// Strict means: sizes of 1 to 16 hexadecimal digits; no white space in a chunk's first line but inside quoted strings
@@ -12,8 +64,7 @@ public struct ChunkedDecoder: Sendable {
     case size, sizeEnd
     case extensionName, extensionValue, extensionToken, extensionQuoted, extensionEscape, extensionQuotedEnd
     case data, dataEnd, dataLineFeed
-    case trailerStart, trailerName, trailerValue, trailerEnd
-    case lastLineFeed, ended
+    case trailers, ended
   }
 
   let limits: HTTP1Limits
@@ -21,16 +72,16 @@ public struct ChunkedDecoder: Sendable {
   /// The size being read, then what is left of the chunk's data.
   var remaining = 0
   var sizeDigits = 0
-  /// Whether the name of the extension or of the trailer field being read has a character yet.
+  /// Whether the name of the extension being read has a character yet.
   var hasName = false
   var extensionBytes = 0
-  var trailerBytes = 0
-  var trailerLines = 0
+  private var trailers: FieldLineScanner
   private var refusal: RequestError?
 
   /// Makes a decoder that is ready for the first byte of a body.
   public init(limits: HTTP1Limits = .init()) {
     self.limits = limits
+    trailers = FieldLineScanner(trailerSectionAt: 0, limits: limits)
   }
 
   /// Takes bytes from the front of `bytes`. Call it again with what is behind the consumed ones, until the end.
@@ -52,6 +103,10 @@ public struct ChunkedDecoder: Sendable {
   private mutating func advance(in bytes: Span<UInt8>) throws(RequestError) -> (consumed: Int, event: Event) {
     var index = 0
     while index < bytes.count, state != .ended {
+      if state == .trailers {
+        index &+= try skipTrailers(in: bytes.extracting(index...))
+        break
+      }
       if state == .data {
         let end = index &+ min(remaining, bytes.count &- index)
         remaining &-= end &- index
@@ -64,22 +119,33 @@ public struct ChunkedDecoder: Sendable {
     return (index, state == .ended ? .end : .needMore)
   }
 
-  /// Takes one byte that is not chunk data.
+  /// Takes one byte that is neither chunk data nor of the trailer section.
   private mutating func step(_ byte: UInt8) throws(RequestError) {
     switch state {
     case .size: try stepSize(byte)
-    case .sizeEnd: try expectLineFeed(byte, then: remaining == 0 ? .trailerStart : .data)
+    case .sizeEnd: try expectLineFeed(byte, then: remaining == 0 ? .trailers : .data)
     case .extensionName, .extensionValue, .extensionToken, .extensionQuoted, .extensionEscape, .extensionQuotedEnd:
       try stepExtension(byte)
-    case .data, .ended: break
+    case .data, .trailers, .ended: break
     case .dataEnd:
       guard byte == .carriageReturn else { throw RequestError(forbidden: byte) ?? .malformedChunkEnd }
       state = .dataLineFeed
     case .dataLineFeed:
       try expectLineFeed(byte, then: .size)
       sizeDigits = 0
-    case .trailerStart, .trailerName, .trailerValue, .trailerEnd: try stepTrailer(byte)
-    case .lastLineFeed: try expectLineFeed(byte, then: .ended)
+    }
+  }
+
+  /// Reads the trailer section (RFC 9112 §7.1.2), or as much of it as there is. Returns how many bytes that took.
+  private mutating func skipTrailers(in bytes: Span<UInt8>) throws(RequestError) -> Int {
+    var position = 0
+    while true {
+      switch try trailers.next(in: bytes, from: &position) {
+      case .line: continue
+      case .end: state = .ended
+      case .needMore: trailers.forget(position)
+      }
+      return position
     }
   }
 
@@ -97,12 +163,8 @@ public struct ChunkedDecoder: Sendable {
   }
 
   /// Takes the LF that has to follow a CR.
-  func expectLineFeed(_ byte: UInt8) throws(RequestError) {
-    guard byte == .lineFeed else { throw .bareCarriageReturn }
-  }
-
   private mutating func expectLineFeed(_ byte: UInt8, then next: State) throws(RequestError) {
-    try expectLineFeed(byte)
+    guard byte == .lineFeed else { throw .bareCarriageReturn }
     state = next
   }
 }
@@ -166,49 +228,5 @@ extension ChunkedDecoder {
   private mutating func countExtensionByte() throws(RequestError) {
     extensionBytes += 1
     guard extensionBytes <= limits.chunkExtensions else { throw .chunkExtensionsTooLong }
-  }
-}
-
-extension ChunkedDecoder {
-  /// Takes one byte of the trailer section (RFC 9112 §7.1.2): field lines, then an empty line.
-  mutating func stepTrailer(_ byte: UInt8) throws(RequestError) {
-    if state == .trailerStart {
-      if byte == .carriageReturn {
-        state = .lastLineFeed
-        return
-      }
-      try startTrailerLine(byte)
-    }
-    trailerBytes += 1
-    guard trailerBytes <= limits.trailerSection else { throw .trailerSectionTooLarge }
-    switch state {
-    case .trailerName: try stepTrailerName(byte)
-    case .trailerValue where byte == .carriageReturn: state = .trailerEnd
-    case .trailerValue:
-      guard !byte.isControl || byte == .horizontalTab else { throw RequestError(forbidden: byte) ?? .controlCharacter }
-    default:
-      try expectLineFeed(byte)
-      state = .trailerStart
-    }
-  }
-
-  private mutating func startTrailerLine(_ byte: UInt8) throws(RequestError) {
-    guard !byte.isWhitespace else { throw .obsoleteFolding }
-    guard trailerLines < limits.fieldLines else { throw .tooManyFieldLines }
-    trailerLines += 1
-    hasName = false
-    state = .trailerName
-  }
-
-  private mutating func stepTrailerName(_ byte: UInt8) throws(RequestError) {
-    if byte == .colon {
-      guard hasName else { throw .emptyFieldName }
-      state = .trailerValue
-      return
-    }
-    guard ByteSet.token.contains(byte) else {
-      throw byte.isWhitespace ? .whitespaceInFieldName : RequestError(forbidden: byte) ?? .malformedFieldName
-    }
-    hasName = true
   }
 }
