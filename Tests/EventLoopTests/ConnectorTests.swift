@@ -6,7 +6,7 @@ import Testing
 
 @testable import EventLoop
 
-@Suite("A connector")
+@Suite("A connector", .timeLimit(.minutes(10)))
 struct ConnectorTests {
   @Test("takes families in turn, each address once, and no more than some")
   func order() {

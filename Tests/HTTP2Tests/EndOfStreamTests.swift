@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("The end of a stream")
+@Suite("The end of a stream", .timeLimit(.minutes(10)))
 struct EndOfStreamTests {
   @Test("GOAWAY loses nothing: streams up to the last go on, those after it are unprocessed")
   func goAway() throws {

@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("An exchange between the two roles")
+@Suite("An exchange between the two roles", .timeLimit(.minutes(10)))
 struct ExchangeTests {
   @Test("a request and its response arrive as they were sent")
   func arrives() throws {

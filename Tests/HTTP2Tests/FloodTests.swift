@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("A flood")
+@Suite("A flood", .timeLimit(.minutes(10)))
 struct FloodTests {
   @Test("frames that ask and carry nothing end a server's session", arguments: floods)
   func idleFrames(_ label: String, _ frame: Frame) throws {

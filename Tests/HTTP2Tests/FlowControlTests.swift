@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("Flow control")
+@Suite("Flow control", .timeLimit(.minutes(10)))
 struct FlowControlTests {
   @Test("what is not read is not received: a stream stops at its window, and goes on as it is consumed")
   func stops() throws {

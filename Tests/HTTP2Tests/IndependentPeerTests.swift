@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("With Python's h2")
+@Suite("With Python's h2", .timeLimit(.minutes(10)))
 struct IndependentPeerTests {
   @Test("a client gets its own content back on many streams at once")
   func clientEchoes() throws {

@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("The limits of a session")
+@Suite("The limits of a session", .timeLimit(.minutes(10)))
 struct LimitTests {
   @Test("a request's header section beyond a limit is told of without its fields, to be answered", arguments: sections)
   func oversizedRequest(_ label: String, _ fields: [(String, String)], isTaken: Bool) throws {

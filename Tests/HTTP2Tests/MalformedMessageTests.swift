@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("A malformed message")
+@Suite("A malformed message", .timeLimit(.minutes(10)))
 struct MalformedMessageTests {
   @Test("a malformed request is refused, its stream alone, and nobody hears of it", arguments: requests)
   func request(_ label: String, _ fields: [(String, String)]) throws {

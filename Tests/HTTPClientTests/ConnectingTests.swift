@@ -8,7 +8,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("Connecting")
+@Suite("Connecting", .timeLimit(.minutes(10)))
 struct ConnectingTests {
   private static func limits(connect: Duration) -> UpstreamTimeouts {
     UpstreamTimeouts(connect: connect, firstByte: .seconds(60), whole: .seconds(60))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("Over HTTP/1.1")
+@Suite("Over HTTP/1.1", .timeLimit(.minutes(10)))
 struct HTTP1Tests {
   private let peer: ScriptedPeer
   private let client: TestClient

@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPClient
 
 /// Each way in which an HTTP/2 connection to the upstream ends while it carries requests, with a server that does it.
-@Suite("An HTTP/2 connection that ends")
+@Suite("An HTTP/2 connection that ends", .timeLimit(.minutes(10)))
 struct HTTP2EndTests {
   /// What a server does after it has received three requests, and what each of them is told.
   struct Row: CustomTestStringConvertible, Sendable {

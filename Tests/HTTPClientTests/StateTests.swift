@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("What the client keeps")
+@Suite("What the client keeps", .timeLimit(.minutes(10)))
 struct StateTests {
   @Test("the back-off doubles up to its bound, is shortened by jitter, and ends with success")
   func backOff() {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("Over TLS, with nginx")
+@Suite("Over TLS, with nginx", .timeLimit(.minutes(10)))
 struct TLSTests {
   @Test("h2 is chosen where the server has it, and HTTP/1.1 where it does not or must not", arguments: [true, false])
   func negotiation(speaksHTTP2: Bool) throws {

@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPServer
 
 /// What keeps a page whose name was made to resolve to this machine from being served (DNS rebinding).
-@Suite("The names under which a listener answers")
+@Suite("The names under which a listener answers", .timeLimit(.minutes(10)))
 struct AllowedHostsTests {
   private static let hosts = AllowedHosts(names: ["Tokens.Example.com", "internal."], setting: "server.hosts")
 

@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPServer
 
 /// What a handler sees of a client certificate.
-@Suite("A client's certificate")
+@Suite("A client's certificate", .timeLimit(.minutes(10)))
 struct ClientCertificateTests {
   /// A server that asks for certificates, and the files of a client that has one.
   private struct Ground {

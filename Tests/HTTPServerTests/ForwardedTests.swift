@@ -5,7 +5,7 @@ import Testing
 @testable import HTTPServer
 
 /// Who a request is from, behind proxies.
-@Suite("Behind proxies")
+@Suite("Behind proxies", .timeLimit(.minutes(10)))
 struct ForwardedTests {
   /// Loopback, and those that tests call proxies.
   static let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].compactMap { AddressRange($0) }

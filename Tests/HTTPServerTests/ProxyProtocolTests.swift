@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPServer
 
 /// Connections that begin with a PROXY header.
-@Suite("With the PROXY protocol")
+@Suite("With the PROXY protocol", .timeLimit(.minutes(10)))
 struct ProxyProtocolTests {
   private static let get = "GET /who HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let header = "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n"

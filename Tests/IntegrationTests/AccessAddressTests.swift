@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Whoever can come from many addresses, or says so.
-@Suite("Addresses")
+@Suite("Addresses", .timeLimit(.minutes(10)))
 struct AccessAddressTests {
   private static let addresses = 100_000
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The attacks of RFC 8725 §2 and their kin, as an attacker would send them.
-@Suite("A forged JWT")
+@Suite("A forged JWT", .timeLimit(.minutes(10)))
 struct AccessJWTAttackTests {
   /// One attack: what the forger asks of `jwks_provider.py`, and the word for it in the record.
   struct Attack: Sendable, CustomTestStringConvertible {

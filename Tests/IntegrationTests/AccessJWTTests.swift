@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A JWT of an identity provider")
+@Suite("A JWT of an identity provider", .timeLimit(.minutes(10)))
 struct AccessJWTTests {
   @Test("lets its bearer in, whatever its algorithm, for a token and for the catalog")
   func algorithms() throws {

@@ -4,7 +4,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A reload of the clients")
+@Suite("A reload of the clients", .timeLimit(.minutes(10)))
 struct AccessReloadTests {
   /// Two policies that contradict each other in all that they say: whoever is judged by half of one and half of the other
   /// gets a response that neither gives.

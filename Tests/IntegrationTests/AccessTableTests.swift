@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Callers × routes × outcomes, with the built binary.
-@Suite("Access")
+@Suite("Access", .timeLimit(.minutes(10)))
 struct AccessTableTests {
   /// One row: what is sent, what is asked for, and what comes of it.
   struct Row: Sendable, CustomTestStringConvertible {

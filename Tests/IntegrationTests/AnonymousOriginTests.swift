@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Callers without credentials")
+@Suite("Callers without credentials", .timeLimit(.minutes(10)))
 struct AnonymousOriginTests {
   private static let listed = [
     "ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com', 'https://b.example'] }"

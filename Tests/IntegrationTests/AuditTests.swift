@@ -4,7 +4,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The record")
+@Suite("The record", .timeLimit(.minutes(10)))
 struct AuditTests {
   @Test("says of each grant who got what, by which key, for whom and until when, without the token")
   func grant() throws {

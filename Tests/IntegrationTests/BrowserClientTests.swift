@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// ``BrowserTests`` with a list of clients, some of whom have a key as well.
-@Suite("Pages of clients in a browser")
+@Suite("Pages of clients in a browser", .timeLimit(.minutes(10)))
 struct BrowserClientTests {
   private static let app = "https://app.example.com"
   private static let preview = "https://pr-7.preview.example.com"

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The Fetch standard as a browser enforces it; ``CrossOriginTests`` has the fields by which we tell it what to do.
-@Suite("Pages in a browser")
+@Suite("Pages in a browser", .timeLimit(.minutes(10)))
 struct BrowserTests {
   private static let app = "https://app.example.com"
   private static let local = "http://localhost"

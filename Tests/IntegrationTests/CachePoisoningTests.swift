@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("What is no part of the cache's key")
+@Suite("What is no part of the cache's key", .timeLimit(.minutes(10)))
 struct CachePoisoningTests {
   /// A target that nobody has asked for yet.
   private static func target(_ index: Int) -> String {

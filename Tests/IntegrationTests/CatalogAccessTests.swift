@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The catalog is for whom the policy names:")
+@Suite("The catalog is for whom the policy names:", .timeLimit(.minutes(10)))
 struct CatalogAccessTests {
   private static let page = "Origin: https://app.example.com"
   private static let listed = [

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Of a request's fields")
+@Suite("Of a request's fields", .timeLimit(.minutes(10)))
 struct CatalogFieldTests {
   /// What may go to Apple with a request of the catalog, and nothing else.
   private static let sent = ["accept", "accept-encoding", "authorization", "user-agent", "via"]
@@ -99,7 +99,7 @@ struct CatalogFieldTests {
   }
 }
 
-@Suite("Of a response's fields")
+@Suite("Of a response's fields", .timeLimit(.minutes(10)))
 struct CatalogResponseFieldTests {
   private static let foreign = [
     "Set-Cookie", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",

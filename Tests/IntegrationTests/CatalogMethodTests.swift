@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A method")
+@Suite("A method", .timeLimit(.minutes(10)))
 struct CatalogMethodTests {
   private static let user = "Music-User-Token: sandbox-user-token"
 

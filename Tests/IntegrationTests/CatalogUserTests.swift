@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Below /v1/me")
+@Suite("Below /v1/me", .timeLimit(.minutes(10)))
 struct CatalogUserTests {
   private static let token = "Music-User-Token: sandbox-user-token"
   private static let playlists = "/v1/me/library/playlists"

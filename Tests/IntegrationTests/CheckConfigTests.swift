@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("check-config")
+@Suite("check-config", .timeLimit(.minutes(10)))
 struct CheckConfigTests {
   @Test("finds nothing wrong with what serve would take")
   func good() throws {

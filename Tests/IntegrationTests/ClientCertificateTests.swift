@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("With client certificates")
+@Suite("With client certificates", .timeLimit(.minutes(10)))
 struct ClientCertificateTests {
   /// A server that asks for certificates of an authority, and the files of a client.
   private struct Certified {

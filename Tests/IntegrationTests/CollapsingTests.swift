@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Many requests for the same")
+@Suite("Many requests for the same", .timeLimit(.minutes(10)))
 struct CollapsingTests {
   @Test("are one at Apple, and all are answered", arguments: [false, true])
   func thousand(_ isSecure: Bool) throws {

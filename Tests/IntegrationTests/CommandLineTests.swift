@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The command line")
+@Suite("The command line", .timeLimit(.minutes(10)))
 struct CommandLineTests {
   @Test("ends with 1 and a sentence if what was asked for cannot be written")
   func fullOutput() throws {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Pages of other origins")
+@Suite("Pages of other origins", .timeLimit(.minutes(10)))
 struct CrossOriginTests {
   private static let listed = ["ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com'] }"]
   private static let page = "Origin: https://app.example.com"

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("demo")
+@Suite("demo", .timeLimit(.minutes(10)))
 struct DemoTests {
   @Test("announces commands that work, and ends with its emulator")
   func commands() throws {

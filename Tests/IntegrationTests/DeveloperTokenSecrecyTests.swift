@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The developer token that goes to Apple")
+@Suite("The developer token that goes to Apple", .timeLimit(.minutes(10)))
 struct DeveloperTokenSecrecyTests {
   @Test("has no origin, lives an hour at most, and is in no response and no log")
   func secrecy() throws {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A signal that comes while the server starts")
+@Suite("A signal that comes while the server starts", .timeLimit(.minutes(10)))
 struct EarlySignalTests {
   @Test("reloads once it serves, if it is SIGHUP")
   func hangUp() throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An error")
+@Suite("An error", .timeLimit(.minutes(10)))
 struct ErrorShapeTests {
   /// What a client sends, and what it gets.
   struct Case: CustomTestStringConvertible {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A TLS handshake that fails")
+@Suite("A TLS handshake that fails", .timeLimit(.minutes(10)))
 struct FailedHandshakeTests {
   private let ground: Ground
   private let server: RunningServer

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A client whose requests fail")
+@Suite("A client whose requests fail", .timeLimit(.minutes(10)))
 struct FailingClientTests {
   @Test("costs another client nothing", arguments: ["status=500", "status=503"])
   func otherClient(_ fault: String) throws {

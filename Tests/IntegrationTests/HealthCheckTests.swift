@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("healthcheck")
+@Suite("healthcheck", .timeLimit(.minutes(10)))
 struct HealthCheckTests {
   @Test("asks the admin listener of serve's settings, and ends with 0")
   func good() throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Health")
+@Suite("Health", .timeLimit(.minutes(10)))
 struct HealthTests {
   @Test("is told on both listeners, without credentials", arguments: ["/healthz", "/readyz"])
   func both(_ path: String) throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// DNS rebinding: a page of `evil.example`, whose name resolves to this machine, asks as the server's own origin.
-@Suite("A host name that is not the server's")
+@Suite("A host name that is not the server's", .timeLimit(.minutes(10)))
 struct HostNameTests {
   private static let noList = ["SERVER_HOSTS": ""]
   private static let client = "[{ id: 'web', origins: ['https://app.example.com'] }]"

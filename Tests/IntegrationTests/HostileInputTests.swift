@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A hostile client")
+@Suite("A hostile client", .timeLimit(.minutes(10)))
 struct HostileInputTests {
   @Test("gets a response per request to a hundred in one segment, in their order")
   func pipelining() throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What many hostile peers make the server hold.
-@Suite("Many hostile peers")
+@Suite("Many hostile peers", .timeLimit(.minutes(10)))
 struct HostilePeerTests {
   private static let megabyte = 1 << 20
   private static let plain: [(kind: String, count: Int, path: String)] = [

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("make install")
+@Suite("make install", .timeLimit(.minutes(10)))
 struct InstallTests {
   private static let name = "musickit-token-server"
 

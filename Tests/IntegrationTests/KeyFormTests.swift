@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A key")
+@Suite("A key", .timeLimit(.minutes(10)))
 struct KeyFormTests {
   private static func settings(_ ground: Ground, key: String) -> [String: String] {
     var settings = ground.settings

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Thousands of TLS 1.3 connections")
+@Suite("Thousands of TLS 1.3 connections", .timeLimit(.minutes(10)))
 struct ManyTLSConnectionsTests {
   /// More than a heap of 64 KiB has room for, at 32 bytes each.
   private static let count = 2200

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Metrics")
+@Suite("Metrics", .timeLimit(.minutes(10)))
 struct MetricsTests {
   private static let requests = "musickit_http_requests_total"
 
@@ -123,7 +123,7 @@ struct MetricsTests {
   }
 }
 
-@Suite("Metrics of the catalog")
+@Suite("Metrics of the catalog", .timeLimit(.minutes(10)))
 struct CatalogMetricsTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 

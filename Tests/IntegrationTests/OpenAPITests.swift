@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("/openapi.json")
+@Suite("/openapi.json", .timeLimit(.minutes(10)))
 struct OpenAPITests {
   @Test("is OpenAPI 3.1 and has every public path")
   func document() throws {

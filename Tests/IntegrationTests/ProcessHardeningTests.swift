@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The process")
+@Suite("The process", .timeLimit(.minutes(10)))
 struct ProcessHardeningTests {
   private static let nobody = 65_534
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("With the PROXY protocol")
+@Suite("With the PROXY protocol", .timeLimit(.minutes(10)))
 struct ProxyProtocolTests {
   private static let settings = [
     "SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)']", "SERVER_PROXY_PROTOCOL": "true",

@@ -6,7 +6,7 @@ import Testing
 ///
 /// Each test adds lines that call the recipe: for a first token, for the same one before `refreshAfter`, for it again when
 /// the server is down after that, and for the error once the token has expired.
-@Suite("The recipes of docs/clients.md")
+@Suite("The recipes of docs/clients.md", .timeLimit(.minutes(10)))
 struct RecipeTests {
   private static let app = "https://app.example.com"
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A server refuses to start")
+@Suite("A server refuses to start", .timeLimit(.minutes(10)))
 struct RefusedStartTests {
   @Test("without anybody who may have a token, and says how to add somebody")
   func noAccess() throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A reload")
+@Suite("A reload", .timeLimit(.minutes(10)))
 struct ReloadTests {
   private static let done = "Configuration reloaded"
   private static let refused = "The new settings cannot be used; the old ones stay."

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server that is told to end")
+@Suite("A server that is told to end", .timeLimit(.minutes(10)))
 struct RestartTests {
   @Test("twenty times by SIGTERM under load loses not one request", arguments: ["epoll", "poll"])
   func restarts(_ poller: String) throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server that runs out")
+@Suite("A server that runs out", .timeLimit(.minutes(10)))
 struct ScarcityTests {
   private static let request = "GET /token HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Nothing that the program writes")
+@Suite("Nothing that the program writes", .timeLimit(.minutes(10)))
 struct SecrecyTests {
   /// How many bytes of a key in a row count as a leak.
   private static let window = 16

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Each limit is set to its least, one second; nothing here measures how long it took.
-@Suite("A slow client")
+@Suite("A slow client", .timeLimit(.minutes(10)))
 struct SlowClientTests {
   @Test("gets 408 if its header section does not come in time, however it drips")
   func headerSection() throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server starts")
+@Suite("A server starts", .timeLimit(.minutes(10)))
 struct StartTests {
   @Test("with three settings from the environment and nothing else")
   func environmentOnly() throws {

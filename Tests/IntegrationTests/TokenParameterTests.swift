@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("What a request for a token asks for")
+@Suite("What a request for a token asks for", .timeLimit(.minutes(10)))
 struct TokenParameterTests {
   @Test("is the same in a query and in a JSON object")
   func queryAndContent() throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A response of /token")
+@Suite("A response of /token", .timeLimit(.minutes(10)))
 struct TokenResponseTests {
   @Test("has the token and its times, and an origin only if the token bears one")
   func members() throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A served token")
+@Suite("A served token", .timeLimit(.minutes(10)))
 struct TokenVerificationTests {
   @Test("verifies with openssl dgst against the key's public half")
   func openssl() throws {

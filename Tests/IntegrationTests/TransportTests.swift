@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The server listens")
+@Suite("The server listens", .timeLimit(.minutes(10)))
 struct TransportTests {
   @Test("on a Unix-domain socket, which goes with it")
   func unixSocket() throws {

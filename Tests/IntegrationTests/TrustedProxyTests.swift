@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Behind trusted proxies")
+@Suite("Behind trusted proxies", .timeLimit(.minutes(10)))
 struct TrustedProxyTests {
   private static let proxies = ["SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)', '10.0.0.0/8']"]
 

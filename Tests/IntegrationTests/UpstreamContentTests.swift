@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A response of Apple's that is not whole")
+@Suite("A response of Apple's that is not whole", .timeLimit(.minutes(10)))
 struct UpstreamContentTests {
   private static let song = "/v1/catalog/us/songs/1"
   private static let protocols: [Int?] = [nil, 100]

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple cannot be had")
+@Suite("When Apple cannot be had", .timeLimit(.minutes(10)))
 struct UpstreamFailureTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

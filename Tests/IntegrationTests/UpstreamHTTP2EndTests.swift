@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When an HTTP/2 connection to Apple ends under many requests")
+@Suite("When an HTTP/2 connection to Apple ends under many requests", .timeLimit(.minutes(10)))
 struct UpstreamHTTP2EndTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Apple over HTTP/2")
+@Suite("Apple over HTTP/2", .timeLimit(.minutes(10)))
 struct UpstreamHTTP2Tests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

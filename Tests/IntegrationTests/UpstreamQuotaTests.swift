@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple answers 429")
+@Suite("When Apple answers 429", .timeLimit(.minutes(10)))
 struct UpstreamQuotaTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An upstream's response")
+@Suite("An upstream's response", .timeLimit(.minutes(10)))
 struct UpstreamResponseTests {
   private static let ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

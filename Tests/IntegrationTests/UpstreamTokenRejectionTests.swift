@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple answers 401")
+@Suite("When Apple answers 401", .timeLimit(.minutes(10)))
 struct UpstreamTokenRejectionTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 
