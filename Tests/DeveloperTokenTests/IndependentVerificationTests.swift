@@ -1,5 +1,6 @@
 import Glibc
 import HTTPMessages
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
@@ -15,13 +16,13 @@ struct IndependentVerificationTests {
 
   @Test("are verified by OpenSSL's library from Python and by PyJWT, some with a short r and some with a short s")
   func verified() throws {
-    let directory = TemporaryDirectory()
+    let directory = try TemporaryDirectory()
     let minter = try Samples.minter()
-    let key = directory.write("public.pem", minter.key.publicKeyPEM)
-    let tokens = directory.write("tokens", try lines(minter))
-    let result = Command.run("\(Self.python) '\(Self.script)' '\(key)' '\(tokens)' 2>&1")
-    #expect(result.status == 0, "\(result.output)")
-    let numbers = result.output.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+    let key = try directory.write(minter.key.publicKeyPEM, to: "public.pem")
+    let tokens = try directory.write(try lines(minter), to: "tokens")
+    let result = try run(Self.python, [Self.script, key, tokens])
+    #expect(result.status == 0, "\(result.stderr)")
+    let numbers = result.stdout.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
     try #require(numbers.count == 3)
     #expect(numbers[0] == Self.count)
     #expect(numbers[1] > 0 && numbers[2] > 0, "one in 256 should be short, of each")

@@ -1,12 +1,15 @@
 import Cryptography
 import Glibc
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
 
 @Suite("A key file")
 struct KeyFileTests {
-  let directory = TemporaryDirectory()
+  let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
 
   private func error(_ path: String, keyID: String? = Samples.keyIDText) throws -> SigningKeyError {
     let keyID = try keyID.map { try KeyID($0) }
@@ -15,7 +18,7 @@ struct KeyFileTests {
 
   @Test("gives the key ID by its name")
   func nameGivesKeyID() throws {
-    let path = directory.write("AuthKey_ABC123DEFG.p8", Samples.p8)
+    let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     let key = try SigningKey.load(file: path, keyID: nil)
     #expect(key.keyID.description == "ABC123DEFG")
     #expect(key.findings.isEmpty)
@@ -23,27 +26,27 @@ struct KeyFileTests {
 
   @Test("may have any name if the key ID is given", arguments: ["key.p8", "AuthKey_production.p8", "music"])
   func ownName(name: String) throws {
-    let path = directory.write(name, Samples.p8)
+    let path = try directory.write(Samples.p8, to: name)
     #expect(try SigningKey.load(file: path, keyID: Samples.keyID()).keyID == Samples.keyID())
   }
 
   @Test("without a key ID in its name needs one given")
   func noKeyID() throws {
-    #expect(try error(directory.write("music.p8", Samples.p8), keyID: nil).reason == .noKeyID)
-    let bad = try error(directory.write("AuthKey_short.p8", Samples.p8), keyID: nil)
+    #expect(try error(directory.write(Samples.p8, to: "music.p8"), keyID: nil).reason == .noKeyID)
+    let bad = try error(directory.write(Samples.p8, to: "AuthKey_short.p8"), keyID: nil)
     #expect(bad.reason == .badKeyIDInFileName("short"))
     #expect("\(bad)".contains("“short”"))
   }
 
   @Test("with another key ID in its name than the given one is refused, and both are named")
   func mismatch() throws {
-    let error = try error(directory.write("AuthKey_ZZZ999ZZZ9.p8", Samples.p8))
+    let error = try error(directory.write(Samples.p8, to: "AuthKey_ZZZ999ZZZ9.p8"))
     #expect("\(error)".contains("ZZZ999ZZZ9") && "\(error)".contains("ABC123DEFG"))
   }
 
   @Test("is followed through symbolic links, as Kubernetes mounts secrets")
   func symbolicLink() throws {
-    let target = directory.write("data", Samples.p8)
+    let target = try directory.write(Samples.p8, to: "data")
     let link = directory.path + "/AuthKey_ABC123DEFG.p8"
     unsafe symlink(target, link)
     #expect(try SigningKey.load(file: link, keyID: nil).keyID.description == "ABC123DEFG")
@@ -51,14 +54,14 @@ struct KeyFileTests {
 
   @Test("that others can write is refused", arguments: [mode_t(0o620), 0o602, 0o666])
   func writable(mode: mode_t) throws {
-    let error = try error(directory.write("key", Samples.p8, mode: mode))
+    let error = try error(directory.write(Samples.p8, to: "key", mode: mode))
     #expect(error.reason == .writableByOthers(mode: mode))
     #expect("\(error)".contains("0" + String(mode, radix: 8)))
   }
 
   @Test("that others can read gets a finding", arguments: [mode_t(0o644), 0o640, 0o604])
   func readable(mode: mode_t) throws {
-    let key = try SigningKey.load(file: directory.write("key", Samples.p8, mode: mode), keyID: Samples.keyID())
+    let key = try SigningKey.load(file: directory.write(Samples.p8, to: "key", mode: mode), keyID: Samples.keyID())
     #expect(key.findings.map(\.id) == ["key.readable_by_others"])
   }
 
@@ -106,14 +109,14 @@ struct KeyFileTests {
     let missing = try error(directory.path + "/nothing")
     #expect(missing.reason == .unreadable(ENOENT))
     #expect("\(missing)".contains("does not exist"))
-    #expect(try error(directory.write("empty", "")).reason == .wrongKind(.empty))
+    #expect(try error(directory.write("", to: "empty")).reason == .wrongKind(.empty))
     #expect("\(SigningKeyError(.unreadable(EACCES), path: "/key"))".contains("not readable"))
   }
 
   @Test("is read up to 16 KiB")
   func bounded() throws {
     let padding = String(repeating: "\n", count: 16_384 - Samples.p8.utf8.count)
-    _ = try SigningKey.load(file: directory.write("full", Samples.p8 + padding), keyID: Samples.keyID())
-    #expect(try error(directory.write("large", Samples.p8 + padding + "\n")).reason == .tooLarge(limit: 16_384))
+    _ = try SigningKey.load(file: directory.write(Samples.p8 + padding, to: "full"), keyID: Samples.keyID())
+    #expect(try error(directory.write(Samples.p8 + padding + "\n", to: "large")).reason == .tooLarge(limit: 16_384))
   }
 }

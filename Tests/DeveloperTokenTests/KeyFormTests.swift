@@ -1,4 +1,5 @@
 import Cryptography
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
@@ -89,8 +90,8 @@ struct KeyFormTests {
 
   @Test("has the public key that openssl derives")
   func publicKey() throws {
-    let directory = TemporaryDirectory()
-    let path = directory.write("AuthKey_ABC123DEFG.p8", Samples.p8)
+    let directory = try TemporaryDirectory()
+    let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     let key = try SigningKey.load(file: path, keyID: nil)
     #expect(key.publicKeyPEM == Samples.openssl("pkey -in \(path) -pubout"))
   }
@@ -98,7 +99,9 @@ struct KeyFormTests {
   @Test("is read with text around the PEM block, which RFC 7468 has readers ignore")
   func textAround() throws {
     let pasted = "Bag Attributes\n    friendlyName: music\n" + Samples.p8 + "thanks\n"
-    _ = try SigningKey(parsing: Samples.secret(pasted), keyID: Samples.keyID())
+    let key = try SigningKey(parsing: Samples.secret(pasted), keyID: Samples.keyID())
+    let plain = try SigningKey(parsing: Samples.secret(Samples.p8), keyID: Samples.keyID())
+    #expect(key.publicKeyPEM == plain.publicKeyPEM)
   }
 
   @Test("that is cut short anywhere never passes, and is mostly called truncated")

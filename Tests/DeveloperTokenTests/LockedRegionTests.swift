@@ -1,6 +1,7 @@
 import CLockedMemory
 import Cryptography
 import Glibc
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
@@ -59,12 +60,11 @@ struct LockedRegionTests {
   @Test("serves many threads that sign at once")
   func threads() throws {
     let key = try Samples.key()
-    let verified = Threads.run(8) { _ in
-      guard let signer = try? key.makeSigner() else { return false }
-      return (0..<200).allSatisfy { number in
+    let verified = try Threads.run(8) { _ in
+      let signer = try key.makeSigner()
+      return try (0..<200).allSatisfy { number in
         let text = Array("\(number)".utf8)
-        guard let signature = try? signer.signature(of: text.span) else { return false }
-        return key.verificationKey.verifies(signature, of: text.span)
+        return key.verificationKey.verifies(try signer.signature(of: text.span), of: text.span)
       }
     }
     #expect(verified == [Bool](repeating: true, count: 8))

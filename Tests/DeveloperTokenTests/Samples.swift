@@ -1,4 +1,5 @@
 import Cryptography
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
@@ -22,5 +23,14 @@ enum Samples {
   static let p8 = openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
 
   /// What `openssl` prints, piped through further commands if there are any.
-  static func openssl(_ arguments: String) -> String { Command.run("openssl \(arguments) 2>/dev/null").output }
+  static func openssl(_ arguments: String) -> String {
+    do {
+      let result = try run("sh", ["-c", "openssl \(arguments)"])
+      if result.status != 0 { Issue.record("openssl \(arguments): \(result.stderr)") }
+      return result.stdout
+    } catch {
+      Issue.record("openssl \(arguments): \(error)")
+      return ""
+    }
+  }
 }

@@ -1,4 +1,5 @@
 import HTTPMessages
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
@@ -95,7 +96,7 @@ struct TokenMinterTests {
   func manyThreads() throws {
     let minter = try Samples.minter()
     for (round, time) in [now, now + 21_600, now + 100_000].enumerated() {
-      let tokens = Threads.run(64) { _ in try? minter.token(now: time) }
+      let tokens = try Threads.run(64) { _ in try minter.token(now: time) }
       #expect(tokens.count == 64)
       #expect(minter.signatureCount == round + 1)
       for token in tokens { #expect(2 * (token.expiresAt - time) >= 43_200) }
@@ -106,10 +107,10 @@ struct TokenMinterTests {
   func manyClaims() throws {
     let minter = try Samples.minter(capacity: 8)
     let origins = try (0..<16).map { try Origin("https://\($0).example") }
-    let results = Threads.run(32) { thread -> Bool? in
-      (0..<200).allSatisfy { step in
+    let results = try Threads.run(32) { thread in
+      try (0..<200).allSatisfy { step in
         let origin = origins[(thread + step * 5) % 16]
-        return (try? minter.token(origins: [origin], now: now + step))?.origins == [origin]
+        return try minter.token(origins: [origin], now: now + step).origins == [origin]
       }
     }
     #expect(results == [Bool](repeating: true, count: 32))
@@ -119,9 +120,9 @@ struct TokenMinterTests {
   @Test("names a token by its SHA-256, and shows no more of it")
   func audit() throws {
     let token = try Samples.minter().token(now: now)
-    let directory = TemporaryDirectory()
-    let path = directory.write("token", token.string)
-    #expect(Command.run("sha256sum < \(path)").output.prefix(64) == token.sha256)
+    let directory = try TemporaryDirectory()
+    let path = try directory.write(token.string, to: "token")
+    #expect(try run("sha256sum", [path]).stdout.prefix(64) == token.sha256)
     var shown = "\(token) \(String(reflecting: token))"
     dump(token, to: &shown)
     #expect(!shown.contains(token.string.prefix(20)))

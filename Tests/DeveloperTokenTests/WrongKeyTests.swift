@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
@@ -112,8 +113,8 @@ struct WrongKeyTests {
 
   @Test("is refused in DER: a PKCS#12 archive, and the key itself")
   func binaryFiles() throws {
-    let directory = TemporaryDirectory()
-    let key = directory.write("AuthKey_ABC123DEFG.p8", Samples.p8)
+    let directory = try TemporaryDirectory()
+    let key = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     for command in [
       "pkcs8 -topk8 -nocrypt -outform DER -in \(key)", "pkcs12 -export -nocerts -inkey \(key) -passout pass:x",
     ] {

@@ -131,6 +131,10 @@ import Testing
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "server.sock")
     for _ in 0..<3 { _ = try Listener.open(.unix(path: path), loops: 2) }
+    let host = try Host(.unix(path: path), .poll)
+    let client = try RawClient(path: path)
+    host.peers.wait(for: 1)
+    withExtendedLifetime(client) {}
   }
 
   @Test("a socket that somebody listens on is left alone")

@@ -41,8 +41,10 @@ struct ChunkedDecoderTests {
   func linearWork(_ body: LabelledBytes) throws {
     var decoder = ChunkedDecoder()
     for byte in body.bytes {
-      guard let (consumed, event) = try? decoder.decode([byte].span), event != .end else { break }
+      // A body that is refused is whole here, as one that has ended is.
+      guard let (consumed, event) = try? decoder.decode([byte].span) else { break }
       #expect(consumed == 1)
+      if event == .end { break }
     }
   }
 

@@ -87,7 +87,7 @@ struct EndOfStreamTests {
     let pair = try Pair()
     pair.server.reacts { server, event in
       guard case .request(let stream, _) = event else { return }
-      try? server.session.submitResponse(HTTP2ResponseHead(status: 413), on: stream)
+      #expect(throws: Never.self) { try server.session.submitResponse(HTTP2ResponseHead(status: 413), on: stream) }
     }
     let stream = try pair.client.session.submitRequest(.post(), hasContent: true)
     pair.client.session.send(content(1_000_000), on: stream, isLast: true)

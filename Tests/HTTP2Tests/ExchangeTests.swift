@@ -113,7 +113,7 @@ struct ExchangeTests {
     let server = pair.server
     server.reacts { server, event in
       guard case .request(let stream, _) = event else { return }
-      try? server.session.submitResponse(HTTP2ResponseHead(status: 204), on: stream)
+      #expect(throws: Never.self) { try server.session.submitResponse(HTTP2ResponseHead(status: 204), on: stream) }
       server.session.collectOutput(into: &output, limit: 100_000, delegate: server.recorder)
     }
     let streams = try (0..<3).map { _ in try pair.client.session.submitRequest(.get()) }

@@ -163,6 +163,7 @@ struct MalformedMessageTests {
   @Test("what breaks the connection ends it, with the code that says why", arguments: violations)
   func connection(_ label: String, _ frames: [Frame], code: HTTP2ErrorCode) throws {
     let server = try End(.server)
+    // It throws the failure, which is looked at below.
     try? server.receive(Frame.preface + frames.flatMap(\.bytes))
     _ = server.output()
     #expect(server.session.isOver)

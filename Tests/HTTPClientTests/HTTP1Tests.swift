@@ -308,7 +308,7 @@ struct HTTP1Tests {
     let connection = try peer.accept()
     let error = try #require(try call.failure())
     #expect(error.cause == cause)
-    _ = try? connection.bytes(through: "never")
+    #expect(throws: TestFailure.self, "the client closes") { try connection.bytes(through: "never") }
     #expect(client.client.counters.connectionsOpen == 0)
   }
 

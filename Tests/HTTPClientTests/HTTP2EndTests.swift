@@ -89,7 +89,8 @@ struct HTTP2EndTests {
   func brokenTLS() throws {
     let upstream = try H2Upstream(isTLS: true)
     let proxy = try ScriptedPeer()
-    let client = try upstream.client { $0.proxy = try? UpstreamProxy("http://127.0.0.1:\(proxy.port)") }
+    let way = try UpstreamProxy("http://127.0.0.1:\(proxy.port)")
+    let client = try upstream.client { $0.proxy = way }
     let calls = (0..<3).map { _ in client.send(.get, "/hold") }
     let connection = try proxy.accept()
     _ = try connection.request()

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPMessages
 import HTTPTypes
 import TestSupport
@@ -68,10 +69,10 @@ struct HTTP2Tests {
   func cancelled() throws {
     let client = try H2Upstream().client()
     let held = client.send(.get, "/hold")
-    while try client.get("/held").text != "1" {}
+    try wait(for: "a request that the upstream holds") { try client.get("/held").text == "1" }
     held.task.cancel()
     #expect(try held.failure()?.cause == .cancelled)
-    while try client.get("/held").text != "0" {}
+    try wait(for: "the reset of the held request") { try client.get("/held").text == "0" }
     let large = client.send(.get, "/count?bytes=1000000")
     large.cancelContent(try large.response())
     #expect(try client.get().text == "hello")
@@ -121,7 +122,7 @@ struct HTTP2Tests {
   func goAway() throws {
     let client = try H2Upstream().client()
     let answered = client.send(.get, "/hold")
-    while try client.get("/held").text != "1" {}
+    try wait(for: "a request that the upstream holds") { try client.get("/held").text == "1" }
     let goAway = client.send(.get, "/goaway?after=1001")
     #expect(try goAway.received().status == 204)
     try client.wait { $0.draining.count == 1 }
@@ -168,7 +169,7 @@ struct HTTP2Tests {
       #expect(error.progress == .unanswered)
       #expect(error.description.contains("no sign of life"))
     } else {
-      upstream.child.freeze()
+      upstream.child.signal(SIGSTOP)
     }
     try client.wait { $0.connections.isEmpty }
   }
@@ -190,7 +191,7 @@ struct HTTP2Tests {
     let first = try H2Upstream()
     let client = try first.client()
     let held = (0..<10).map { _ in client.send(.get, "/hold") }
-    while try client.get("/held").text != "10" {}
+    try wait(for: "ten requests that the upstream holds") { try client.get("/held").text == "10" }
     let crowd = (0..<300).map { _ in client.send() }
     first.child.kill()
     for call in held { #expect(try call.failure()?.progress == .unanswered) }
@@ -198,7 +199,7 @@ struct HTTP2Tests {
     #expect(try client.send().failure()?.cause == .connectionRefused)
     let second = try H2Upstream(port: first.port)
     // The request that comes first may still be told of the attempt before.
-    while try client.send().failure() != nil {}
+    try wait(for: "a response of the successor") { try client.send().failure() == nil }
     let late = (0..<300).map { _ in client.send() }
     for call in late { #expect(try call.received().text == "hello") }
     #expect(client.client.counters.requestsOpen == 0)

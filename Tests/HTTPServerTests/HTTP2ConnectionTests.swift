@@ -125,16 +125,16 @@ import Testing
         }
       ]))
     let port = server.port
-    let output = Signal<String>()
+    let output = Signal<Result<String, any Error>>()
     DispatchQueue(label: "client").async {
       output.send(
-        (try? run("curl", ["--silent", "--http2-prior-knowledge", "http://127.0.0.1:\(port)/x"]).stdout) ?? "")
+        Result { try run("curl", ["--silent", "--http2-prior-knowledge", "http://127.0.0.1:\(port)/x"]).stdout })
     }
     try begun.wait()
     responses.send(())
     server.server.drain(timeout: .seconds(60))
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
-    #expect(try output.wait() == "late")
+    #expect(try output.wait().get() == "late")
   }
 
   @Test(

@@ -252,5 +252,6 @@ struct AccessJWTTests {
     }
     // The provider still holds its response.
     try ground.server.process.waitForErrors("\"http.status\":499", count: 3)
+    #expect(try ground.server.request("/healthz").status == 200)
   }
 }

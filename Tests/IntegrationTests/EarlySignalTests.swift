@@ -41,15 +41,13 @@ struct EarlySignalTests {
 
   /// Waits until a mask of signals in `/proc/PID/status` is as it should be.
   private static func wait(until mask: String, has signal: Int32, isSet: Bool, in process: ChildProcess) throws {
-    let end = time(nil) + Int(ChildProcess.patience / 1000)
-    while time(nil) < end {
+    try eventually("the signal \(signal) is \(isSet ? "held back" : "let through")") {
       // Before the program has replaced the test's child, the masks are those of the test.
-      let isRunning = (try? run("readlink", ["/proc/\(process.id)/exe"]).stdout)?.hasPrefix(Program.path) == true
-      let status = (try? TextFile.read("/proc/\(process.id)/status")) ?? ""
+      let isRunning = try run("readlink", ["/proc/\(process.id)/exe"]).stdout.hasPrefix(Program.path)
+      let status = try TextFile.read("/proc/\(process.id)/status")
       let line = status.split(separator: "\n").first { $0.hasPrefix("\(mask):") }
       let value = line?.split(separator: "\t").last.flatMap { UInt64($0, radix: 16) }
-      if isRunning, let value, (value >> UInt64(signal - 1) & 1 == 1) == isSet { return }
+      return isRunning && value.map { ($0 >> UInt64(signal - 1) & 1 == 1) == isSet } == true
     }
-    throw TestFailure("The signal \(signal) was never \(isSet ? "held back" : "let through").")
   }
 }

@@ -76,7 +76,8 @@ struct RestartTests {
     connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
     #expect(try connection.interimResponse() == "HTTP/1.1 100 Continue")
     server.process.signal(SIGTERM)
-    while (try? RawConnection(port: server.port)) != nil {}
+    // Refused once the server has closed its listener.
+    try eventually("the server accepts no more connections") { (try? RawConnection(port: server.port)) == nil }
     connection.send("{}")
     let response = try connection.response()
     #expect(response.status == 200)
@@ -102,7 +103,7 @@ struct RestartTests {
   func secondSignal(_ signal: Int32) throws {
     let server = try Ground().serve(["SERVER_DRAIN_DELAY": "1h"])
     server.process.signal(SIGTERM)
-    while try server.request("/readyz").status == 200 {}
+    try eventually("the server is not ready") { try server.request("/readyz").status != 200 }
     server.process.signal(signal)
     #expect(server.process.wait() != 0, "it did not drain")
   }

@@ -53,7 +53,10 @@ struct ScarcityTests {
       environment: ground.settings.merging(["SERVER_PORT": "\(port)"]) { $1 })
     // It cannot say that it listens: a connection says it.
     var connection: RawConnection?
-    while connection == nil { connection = try? RawConnection(port: port) }
+    try eventually("the server listens on port \(port)") {
+      connection = try? RawConnection(port: port)
+      return connection != nil
+    }
     for _ in 0..<20 {
       connection?.send(Self.request)
       #expect(try connection?.response().status == 200)

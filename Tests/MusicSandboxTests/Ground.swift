@@ -78,7 +78,9 @@ extension SandboxResponse {
   }
 
   /// The code of the one error object.
-  var errorCode: String? { (try? json)?["errors"]?.elements.first?["code"]?.text }
+  var errorCode: String? {
+    get throws { try json["errors"]?.elements.first?["code"]?.text }
+  }
 }
 
 extension JSONValue {

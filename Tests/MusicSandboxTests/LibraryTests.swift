@@ -11,13 +11,13 @@ import Testing
   func userToken() throws {
     let ground = try Ground()
     for path in ["/v1/me/storefront", "/v1/me/library/albums", "/v1/me/nonsense"] {
-      #expect(ground.respond(path).errorCode == "40300")
-      #expect(ground.respond(path, user: "another").errorCode == "40300")
-      #expect(ground.respond(path, user: "sandbox-user-token-without-subscription").errorCode == "40015")
+      #expect(try ground.respond(path).errorCode == "40300")
+      #expect(try ground.respond(path, user: "another").errorCode == "40300")
+      #expect(try ground.respond(path, user: "sandbox-user-token-without-subscription").errorCode == "40015")
       #expect(ground.respond(path, user: "another").status == 403)
     }
     let twice = [SandboxField("Music-User-Token", Self.user), SandboxField("music-user-token", Self.user)]
-    #expect(ground.respond("/v1/me/storefront", fields: twice).errorCode == "40300")
+    #expect(try ground.respond("/v1/me/storefront", fields: twice).errorCode == "40300")
   }
 
   @Test("the developer token is judged first")
@@ -44,9 +44,9 @@ import Testing
       #expect(resource?["id"] == .string(ByteString(id)), "\(path)")
       #expect(resource?["type"] == .string(ByteString(type)), "\(path)")
     }
-    #expect(ground.respond("/v1/me/recent/played?limit=11", user: Self.user).errorCode == "40005")
-    #expect(ground.respond("/v1/me/library/library-songs/i.1", user: Self.user).errorCode == "40008")
-    #expect(ground.respond("/v1/me/library/albums/l.1", user: Self.user).errorCode == "40400")
+    #expect(try ground.respond("/v1/me/recent/played?limit=11", user: Self.user).errorCode == "40005")
+    #expect(try ground.respond("/v1/me/library/library-songs/i.1", user: Self.user).errorCode == "40008")
+    #expect(try ground.respond("/v1/me/library/albums/l.1", user: Self.user).errorCode == "40400")
     let search = try ground.json("/v1/me/library/search?term=loc&types=library-songs", user: Self.user)
     #expect(search.at("results.library-songs.data.0.attributes.name") == .string("Location"))
   }
@@ -84,7 +84,7 @@ import Testing
   func badPlaylist(content: String) throws {
     let response = try Ground().respond("/v1/me/library/playlists", "POST", user: Self.user, content: content)
     #expect(response.status == 400)
-    #expect(response.errorCode == "40007")
+    #expect(try response.errorCode == "40007")
   }
 
   @Test("a library does not grow without bound")
@@ -103,7 +103,7 @@ import Testing
     #expect(ground.respond("/v1/me/library?ids[albums]=9000001000", "POST", user: Self.user).status == 202)
     #expect(try ground.json("/v1/me/library/albums", user: Self.user).ids == ["l.1200868601", "l.9000001000"])
     #expect(try ground.json("/v1/me/library/albums", user: "another-user").ids == ["l.1200868601"])
-    #expect(ground.respond("/v1/me/library", "POST", user: Self.user).errorCode == "40003")
+    #expect(try ground.respond("/v1/me/library", "POST", user: Self.user).errorCode == "40003")
     #expect(ground.respond("/v1/me/library", user: Self.user).status == 405)
   }
 

@@ -132,7 +132,7 @@ struct ClientTests {
   func alertSent() throws {
     let server = try Server(Files().context())
     let client = try Client(trusting())
-    _ = try? client.shakeHands(with: server)
+    #expect(throws: TLSError.self) { try client.shakeHands(with: server) }
     let error = #expect(throws: TLSError.self) { try server.receive(client.takeOutgoing()) }
     #expect(error?.cause == .alertFromPeer)
   }

@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Telemetry
@@ -35,7 +36,10 @@ struct LogSinkTests {
     let line = String(repeating: "x", count: 99)
     for _ in 0..<10_000 { Self.write(line, to: sink) }
     var text = ""
-    while !sink.flush(timeout: .milliseconds(1)) { text += pipe.readAvailable() }
+    wait(for: "the sink to have written all lines") {
+      text += pipe.readAvailable()
+      return sink.flush(timeout: .milliseconds(1))
+    }
     text += pipe.readAvailable()
     let lines = text.dropFirst(filling).split(separator: "\n")
     let kept = lines.count { $0 == line }
@@ -76,7 +80,10 @@ struct LogSinkTests {
     let line = String(repeating: "y", count: 999)
     for _ in 0..<500 { Self.write(line, to: sink) }  // much more than a pipe holds
     var text = ""
-    while !sink.flush(timeout: .milliseconds(1)) { text += pipe.readAvailable() }
+    wait(for: "the sink to have written all lines") {
+      text += pipe.readAvailable()
+      return sink.flush(timeout: .milliseconds(1))
+    }
     text += pipe.readAvailable()
     #expect(text.utf8.count == 500_000)
   }

@@ -134,6 +134,9 @@ import Glibc
     if let tls { return try tls.read() }
     var bytes = [UInt8](repeating: 0, count: 65_536)
     let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+    guard count >= 0 || errno != EAGAIN else {
+      throw TestFailure("Waited for \(Self.patience) s in vain: bytes of the server.")
+    }
     guard count >= 0 else { throw TestFailure("The client cannot receive: \(Self.reason).") }
     return count == 0 ? nil : Array(bytes.prefix(count))
   }

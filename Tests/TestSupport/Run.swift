@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 
 /// The result of a child process.
@@ -21,7 +22,7 @@ public struct ProcessResult: Sendable {
 ///   - arguments: The arguments after the program's name.
 ///   - input: The content of standard input.
 ///   - environment: The whole environment of the program; nil for the environment of the test.
-/// - Throws: `TestFailure` if the program cannot be started.
+/// - Throws: `TestFailure` if the program cannot be started, or does not end.
 public func run(
   _ executable: String, _ arguments: [String] = [], input: [UInt8] = [], environment: [String: String]? = nil
 ) throws -> ProcessResult {
@@ -31,13 +32,53 @@ public func run(
   try inputs.fill(with: input)
   let child = try spawn(
     executable, arguments, environment, onto: [inputs.descriptor, outputs.descriptor, errors.descriptor])
-  var status: Int32 = 0
-  while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
-  // The low seven bits are the signal. The next byte is the exit status.
-  let signal = status & 0x7f
+  let end = endOfProcess(child)
+  guard !end.isOverdue else {
+    let command = ([executable] + arguments).joined(separator: " ")
+    throw TestFailure(
+      "Waited for \(end.patience) in vain: the end of “\(command)”. \(String(decoding: errors.contents(), as: UTF8.self))"
+    )
+  }
   return ProcessResult(
-    status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
-    standardOutput: outputs.contents(), standardError: errors.contents())
+    status: end.status, standardOutput: outputs.contents(), standardError: errors.contents())
+}
+
+/// How a process came to its end.
+struct ProcessEnd {
+  /// How long a process may take, however busy the machine is.
+  let patience = Duration.seconds(300)
+  /// Its exit status, or 128 + the number of the signal that ended it.
+  let status: Int32
+  /// Whether it took longer than `patience`, and was killed.
+  let isOverdue: Bool
+}
+
+/// Waits for the end of a child process, and kills it if it takes too long.
+func endOfProcess(_ process: pid_t) -> ProcessEnd {
+  let overdue = Overdue()
+  let queue = DispatchQueue(label: "test.patience")
+  let timer = DispatchSource.makeTimerSource(queue: queue)
+  timer.setEventHandler {
+    overdue.isSo = true
+    kill(process, SIGKILL)
+  }
+  timer.schedule(deadline: .now() + 300)
+  timer.resume()
+  // The process keeps its number, so that the timer cannot kill another one that is given it.
+  var information = unsafe siginfo_t()
+  while unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+  timer.cancel()
+  queue.sync {}
+  var raw: Int32 = 0
+  while unsafe waitpid(process, &raw, 0) < 0, errno == EINTR {}
+  // The low seven bits are the signal, the next byte the exit status.
+  let signal = raw & 0x7f
+  return ProcessEnd(status: signal == 0 ? (raw >> 8) & 0xff : 128 + signal, isOverdue: overdue.isSo)
+}
+
+private final class Overdue: @unchecked Sendable {
+  // Sendable: written on the timer's queue, and read after the queue has done all it was given.
+  var isSo = false
 }
 
 /// Starts a program with `descriptors` as its descriptors 0, 1 and 2.

@@ -1,6 +1,7 @@
 import Bytes
 import Cryptography
 import DeveloperToken
+import TestSupport
 import Testing
 
 @testable import Access
@@ -115,7 +116,7 @@ struct JWTSignatureTests {
   func manyThreads() throws {
     let keys = try JWTSamples.keys.set()
     let tokens = try Self.algorithms.map { try JWTSamples.token($0) }
-    let failures = Threads.run(8) { index in
+    let failures = try Threads.run(8) { index in
       (0..<50).count { round in
         let token = tokens[(index + round) % tokens.count]
         let isForged = (index + round / 4) % 2 == 1

@@ -1,4 +1,5 @@
 import HTTP2
+import Testing
 
 /// One end of a connection: a session and what it told.
 final class End {
@@ -41,7 +42,9 @@ final class End {
       case .content(let stream, let bytes): end.session.consume(bytes.count, on: stream)
       case .end(let stream):
         let content = end.recorder.content(on: stream)
-        try? end.session.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: !content.isEmpty)
+        #expect(throws: Never.self) {
+          try end.session.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: !content.isEmpty)
+        }
         if !content.isEmpty { end.session.send(content, on: stream, isLast: true) }
       default: break
       }

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// Frames as bytes (RFC 9113 §4.1), valid or not: what a hostile server would send.
 enum H2Frame {
   /// Frame types (RFC 9113 §6).

@@ -7,7 +7,7 @@ import TestSupport
 /// Python's h2 as a server.
 final class H2Upstream: Sendable {
   let port: UInt16
-  let child: Child
+  let child: ChildProcess
   private let certificate: ServerCertificate?
 
   private static let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
@@ -17,8 +17,11 @@ final class H2Upstream: Sendable {
   init(port: UInt16 = 0, streams: Int = 100, isTLS: Bool = false) throws {
     certificate = isTLS ? try ServerCertificate() : nil
     let files = certificate.map { ["--certificate", $0.certificateFile, "--key", $0.keyFile] } ?? []
-    child = try Child(Self.python, [Self.script, "--port", "\(port)", "--streams", "\(streams)"] + files)
-    guard let port = UInt16(try child.line()) else { throw TestFailure("The server names no port.") }
+    child = try ChildProcess(
+      Self.python, [Self.script, "--port", "\(port)", "--streams", "\(streams)"] + files, holdsInput: true)
+    guard let port = try child.line().flatMap({ UInt16($0) }) else {
+      throw TestFailure("The server names no port: \(child.standardError)")
+    }
     self.port = port
   }
 

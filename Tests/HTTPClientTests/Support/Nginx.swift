@@ -1,12 +1,13 @@
 import Glibc
 import TestSupport
+import Testing
 
 @testable import HTTPClient
 
 /// nginx with TLS and HTTP/2, on a free port of loopback.
 final class Nginx: Sendable {
   let port: UInt16
-  private let child: Child
+  private let child: ChildProcess
   private let directory: TemporaryDirectory
   private let certificate: ServerCertificate
 
@@ -42,9 +43,11 @@ final class Nginx: Sendable {
     let file = try directory.write(configuration, to: "nginx.conf")
     // In sbin, which is not on everybody's path.
     let program = unsafe access("/usr/sbin/nginx", X_OK) == 0 ? "/usr/sbin/nginx" : "nginx"
-    child = try Child(program, ["-c", file, "-e", "stderr"])
-    while (try? RawClient(port: port)) == nil {
-      guard !child.hasEnded else { throw TestFailure("nginx has ended; its words are on standard error.") }
+    child = try ChildProcess(program, ["-c", file, "-e", "stderr"])
+    try wait(for: "nginx to listen on port \(port)") {
+      guard !child.hasEnded else { throw TestFailure("nginx has ended: \(child.standardError)") }
+      // Refused until nginx listens.
+      return (try? RawClient(port: port)) != nil
     }
   }
 

@@ -59,10 +59,7 @@ final class Emulator {
 
   /// Waits until so many requests have reached it, answered or not.
   func waitForRequests(_ count: Int) throws {
-    let end = ContinuousClock.now + .milliseconds(ChildProcess.patience)
-    while try self.count() < count {
-      guard ContinuousClock.now < end else { throw TestFailure("No \(count) requests have reached the emulator.") }
-    }
+    try eventually("\(count) requests reach the emulator") { try self.count() >= count }
   }
 
   /// Forgets them.

@@ -1,9 +1,9 @@
 import Glibc
 import TestSupport
 
-/// A TCP or Unix-domain connection of bytes, for what no well-behaved client sends.
+/// A TCP connection to a server of ours, whose responses are taken apart.
 final class RawConnection {
-  private let descriptor: Int32
+  private let client: RawClient
   /// Kept, because a server ends with its last reference.
   private let server: RunningServer?
   private(set) var received: [UInt8] = []
@@ -11,36 +11,13 @@ final class RawConnection {
   /// Connects to a port of 127.0.0.1.
   init(port: UInt16, of server: RunningServer? = nil) throws {
     self.server = server
-    descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = port.bigEndian
-    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    let result = unsafe withUnsafePointer(to: &address) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        unsafe Glibc.connect(descriptor, address, socklen_t(MemoryLayout<sockaddr_in>.size))
-      }
-    }
-    // No close here: with every property set, a throw runs `deinit`, and a second close would hit whatever descriptor
-    // another test has just been given under this number.
-    guard result == 0 else {
-      throw TestFailure("Nobody answers on port \(port): \(unsafe String(cString: strerror(errno))).")
-    }
+    client = try RawClient(port: port)
   }
-
-  deinit { close(descriptor) }
 
   /// Sends all of it; false if the peer is gone.
   @discardableResult
   func send(_ text: String) -> Bool {
-    var rest = Array(text.utf8)[...]
-    while !rest.isEmpty {
-      let count = unsafe rest.withUnsafeBytes {
-        unsafe Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-      }
-      guard count > 0 else { return false }
-      rest = rest.dropFirst(count)
-    }
+    do { try client.send(text) } catch { return false }
     return true
   }
 
@@ -51,10 +28,10 @@ final class RawConnection {
     let part = [UInt8](repeating: UInt8(ascii: "x"), count: 65_536)
     var sent = 0
     while sent < count {
-      var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+      var entry = pollfd(fd: client.descriptor, events: Int16(POLLOUT), revents: 0)
       guard unsafe poll(&entry, 1, 500) > 0 else { break }
       let number = unsafe Glibc.send(
-        descriptor, part, min(part.count, count - sent), Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+        client.descriptor, part, min(part.count, count - sent), Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
       guard number > 0 else { break }
       sent += number
     }
@@ -62,7 +39,7 @@ final class RawConnection {
   }
 
   /// Says that nothing more will be sent.
-  func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+  func finishSending() { client.finishSending() }
 
   /// Reads until the peer closes; returns all that has come and was not taken.
   func receiveAll() throws -> String {
@@ -107,10 +84,11 @@ final class RawConnection {
 
   /// False at the end.
   private func receiveMore() throws -> Bool {
-    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-    guard unsafe poll(&entry, 1, ChildProcess.patience) > 0 else { throw TestFailure("The server says nothing.") }
     var buffer = [UInt8](repeating: 0, count: 65_536)
-    let count = unsafe recv(descriptor, &buffer, buffer.count, 0)
+    let count = unsafe recv(client.descriptor, &buffer, buffer.count, 0)
+    guard count >= 0 || errno != EAGAIN else {
+      throw TestFailure("Waited for \(RawClient.patience) s in vain: bytes of the server.")
+    }
     guard count > 0 else { return false }
     received += buffer[..<count]
     return true

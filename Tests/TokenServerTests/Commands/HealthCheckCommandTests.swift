@@ -1,5 +1,5 @@
 import Dispatch
-import Glibc
+import TestSupport
 import Testing
 
 @testable import ServerSettings
@@ -7,42 +7,21 @@ import Testing
 
 @Suite("healthcheck")
 struct HealthCheckCommandTests {
-  /// Answers one connection with fixed bytes.
-  final class OneResponse {
-    let port: UInt16
-    private let descriptor: Int32
-
-    init(_ response: String?) throws {
-      let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-      var address = sockaddr_in()
-      address.sin_family = sa_family_t(AF_INET)
-      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-      var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-      let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
-        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-          unsafe bind(descriptor, pointer, size) == 0 && listen(descriptor, 8) == 0
-            && getsockname(descriptor, pointer, &size) == 0
-        }
-      }
-      try #require(isBound)
-      self.descriptor = descriptor
-      port = UInt16(bigEndian: address.sin_port)
-      guard let response else { return }  // The connection stays in the backlog, without a response.
-      DispatchQueue.global().async {
-        let peer = accept(descriptor, nil, nil)
+  /// A server that gives one request these bytes for a response.
+  static func server(_ response: String) throws -> ScriptedPeer {
+    let peer = try ScriptedPeer()
+    DispatchQueue(label: "one response").async {
+      do {
+        let connection = try peer.accept()
         // A client takes nothing for a response that comes before its request.
-        var request = [UInt8](repeating: 0, count: 1024)
-        unsafe recv(peer, &request, request.count, 0)
-        let bytes = Array(response.utf8)
-        unsafe send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL))
-        shutdown(peer, Int32(SHUT_WR))
-        var rest = [UInt8](repeating: 0, count: 1024)
-        while unsafe recv(peer, &rest, rest.count, 0) > 0 {}
-        close(peer)
+        _ = try connection.request()
+        connection.send(response)
+        connection.end()
+      } catch {
+        Issue.record("\(error)")
       }
     }
-
-    deinit { close(descriptor) }
+    return peer
   }
 
   static func run(_ url: String?, _ environment: [String: String] = [:], timeout: Duration = .seconds(60))
@@ -60,21 +39,21 @@ struct HealthCheckCommandTests {
       ("HTTP/1.1 2", .failed), ("", .failed),
     ])
   func responses(_ response: String, _ status: CommandResult.Status) throws {
-    let server = try OneResponse(response)
+    let server = try Self.server(response)
     #expect(Self.run("http://127.0.0.1:\(server.port)/healthz").status == status)
     withExtendedLifetime(server) {}
   }
 
   @Test("asks the admin listener of the settings")
   func admin() throws {
-    let server = try OneResponse("HTTP/1.1 200 OK\r\n\r\n")
+    let server = try Self.server("HTTP/1.1 200 OK\r\n\r\n")
     #expect(Self.run(nil, ["ADMIN_PORT": "\(server.port)", "ADMIN_HOST": "*"]) == CommandResult(.good))
     withExtendedLifetime(server) {}
   }
 
   @Test("gives up at its deadline")
   func deadline() throws {
-    let server = try OneResponse(nil)
+    let server = try ScriptedPeer()
     let result = Self.run("http://127.0.0.1:\(server.port)/", timeout: .milliseconds(1))
     #expect(result.status == .failed)
     let sentence = "http://127.0.0.1:\(server.port)/ gave no response. "

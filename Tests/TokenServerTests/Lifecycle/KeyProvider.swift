@@ -3,6 +3,7 @@ import Bytes
 import Glibc
 import JSON
 import TestSupport
+import Testing
 
 /// `jwks_provider.py`: an identity provider with HTTPS and tokens that PyJWT makes.
 final class KeyProvider {
@@ -10,8 +11,7 @@ final class KeyProvider {
   /// `https://127.0.0.1:PORT`.
   let url: String
   private let adminURL: String
-  private let id: pid_t
-  private let output: Int32
+  private let process: ChildProcess
 
   /// Its key set, with its certificate to be trusted.
   var source: KeySetSource { .url("\(url)/jwks.json", caFile: directory.path(of: "tls.crt")) }
@@ -22,16 +22,12 @@ final class KeyProvider {
     let file = try directory.write(certificate.pem, to: "tls.crt")
     let keyFile = try directory.write(certificate.key.pem, to: "tls.key")
     let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
-    (id, output) = try Self.start(python, [Self.script("jwks_provider.py"), file, keyFile])
-    var lines = try Self.lines(of: output, count: 2)
-    adminURL = String(lines.removeLast().dropFirst("Admin on ".count))
-    url = String(lines.removeLast().dropFirst("Listening on ".count))
-  }
-
-  deinit {
-    kill(id, SIGKILL)
-    _ = waitpid(id, nil, 0)
-    close(output)
+    process = try ChildProcess(python, [Self.script("jwks_provider.py"), file, keyFile])
+    guard let first = try process.line(), let second = try process.line() else {
+      throw TestFailure("The provider has ended: \(process.standardError)")
+    }
+    url = String(first.dropFirst("Listening on ".count))
+    adminURL = String(second.dropFirst("Admin on ".count))
   }
 
   // MARK: What it does
@@ -62,7 +58,7 @@ final class KeyProvider {
 
   /// Waits until it holds so many requests.
   func waitUntilHolding(_ count: Int) throws {
-    while try state("held") != "\(count)" {}
+    try wait(for: "\(count) requests that the provider holds") { try state("held") == "\(count)" }
   }
 
   /// Whether it comes to hold a request, while other tasks have their turns between the looks.
@@ -80,32 +76,8 @@ final class KeyProvider {
     return result.stdout
   }
 
-  // MARK: The process
-
   /// The path of a script of ours.
   static func script(_ name: String) -> String {
     String("\(#filePath)".split(separator: "/").dropLast(3).map { "/" + $0 }.joined()) + "/Python/\(name)"
-  }
-
-  /// Starts a program; its output can be read from the descriptor.
-  static func start(_ program: String, _ arguments: [String]) throws -> (id: pid_t, output: Int32) {
-    // Not pipe(2): another test's child must not inherit the writing end.
-    var ends: [Int32] = [-1, -1]
-    guard unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
-      throw TestFailure("There is no pipe to be had.")
-    }
-    defer { close(ends[1]) }
-    return (try spawn(program, arguments, nil, onto: [ends[1], ends[1], 2]), ends[0])
-  }
-
-  /// The first lines of what it prints.
-  static func lines(of output: Int32, count: Int) throws -> [String] {
-    var bytes: [UInt8] = []
-    while bytes.count(where: { $0 == 0x0A }) < count {
-      var byte: UInt8 = 0
-      guard unsafe read(output, &byte, 1) == 1 else { throw TestFailure("The program has ended.") }
-      bytes.append(byte)
-    }
-    return bytes.split(separator: 0x0A).map { String(decoding: $0, as: UTF8.self) }
   }
 }

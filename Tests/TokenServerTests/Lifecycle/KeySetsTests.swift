@@ -233,17 +233,12 @@ struct KeySetsTests {
 
   @Test("are fetched through the proxy that HTTPS_PROXY names")
   func tunnel() async throws {
-    let (id, output) = try KeyProvider.start("python3", [KeyProvider.script("connect_proxy.py")])
-    defer {
-      kill(id, SIGKILL)
-      _ = waitpid(id, nil, 0)
-      close(output)
-    }
-    let proxy = try KeyProvider.lines(of: output, count: 1)[0].dropFirst("Listening on ".count)
+    let process = try ChildProcess("python3", [KeyProvider.script("connect_proxy.py")])
+    let proxy = try #require(try process.line()).dropFirst("Listening on ".count)
     let ground = try KeySetGround()
     try ground.begin([provider.source], environment: ["HTTPS_PROXY": "\(proxy)"])
     #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
-    #expect(try KeyProvider.lines(of: output, count: 1)[0].hasPrefix("CONNECT 127.0.0.1:"))
+    #expect(try process.line()?.hasPrefix("CONNECT 127.0.0.1:") == true)
   }
 
   // MARK: Reload

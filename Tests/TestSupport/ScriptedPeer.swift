@@ -1,16 +1,17 @@
 import Dispatch
 import Glibc
-import TestSupport
-import Testing
+public import Testing
 
 /// A server of loopback that does what a test says, one step after the other.
-final class ScriptedPeer: Sendable {
-  let port: UInt16
+public final class ScriptedPeer: Sendable {
+  /// The port that it listens on.
+  public let port: UInt16
   private let listener: Int32
   private let fillers: [Int32]
 
+  /// Listens on a port, a free one if it is 0.
   /// - Parameter isDeaf: Whether it ignores connection requests: its queue is full.
-  init(port: UInt16 = 0, isDeaf: Bool = false) throws {
+  public init(port: UInt16 = 0, isDeaf: Bool = false) throws {
     listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     var one: Int32 = 1
     unsafe setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
@@ -43,12 +44,12 @@ final class ScriptedPeer: Sendable {
   }
 
   /// Refuses connections from now on.
-  func stop() {
+  public func stop() {
     shutdown(listener, Int32(SHUT_RDWR))
   }
 
   /// The next connection, which it waits for, a minute at most.
-  func accept() throws -> PeerConnection {
+  public func accept() throws -> PeerConnection {
     var patience = timeval(tv_sec: 60, tv_usec: 0)
     unsafe setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     let descriptor = Glibc.accept(listener, nil, nil)
@@ -58,22 +59,24 @@ final class ScriptedPeer: Sendable {
 }
 
 /// One connection of a scripted peer.
-final class PeerConnection: @unchecked Sendable {
+public final class PeerConnection: @unchecked Sendable {
   // Sendable: used by one thread at a time.
   fileprivate let descriptor: Int32
   private var isOpen = true
   private var received: [UInt8] = []
 
-  init(_ descriptor: Int32) {
+  fileprivate init(_ descriptor: Int32) {
     self.descriptor = descriptor
     var patience = timeval(tv_sec: 60, tv_usec: 0)
-    unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+      unsafe setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
+    }
   }
 
   deinit { end() }
 
   /// The first connection on which something has arrived, which it waits for.
-  static func firstWithInput(of connections: [PeerConnection]) throws -> PeerConnection {
+  public static func firstWithInput(of connections: [PeerConnection]) throws -> PeerConnection {
     var polled = connections.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
     _ = unsafe poll(&polled, nfds_t(polled.count), 60_000)
     guard let index = polled.firstIndex(where: { $0.revents != 0 }) else {
@@ -83,7 +86,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// The head of the next request, and as much content as it says.
-  func request() throws -> (head: String, content: [UInt8]) {
+  public func request() throws -> (head: String, content: [UInt8]) {
     while true {
       if let end = received.firstRange(of: Array("\r\n\r\n".utf8)) {
         let head = String(decoding: received[..<end.upperBound], as: UTF8.self)
@@ -100,7 +103,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// All bytes up to the end of `text`.
-  func bytes(through text: String) throws -> String {
+  public func bytes(through text: String) throws -> String {
     while true {
       if let end = received.firstRange(of: Array(text.utf8)) {
         defer { received.removeFirst(end.upperBound) }
@@ -111,7 +114,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// The next `count` bytes.
-  func bytes(_ count: Int) throws -> [UInt8] {
+  public func bytes(_ count: Int) throws -> [UInt8] {
     while received.count < count { try receive() }
     defer { received.removeFirst(count) }
     return Array(received.prefix(count))
@@ -120,14 +123,16 @@ final class PeerConnection: @unchecked Sendable {
   private func receive() throws {
     var bytes = [UInt8](repeating: 0, count: 65_536)
     let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+    guard count >= 0 || errno != EAGAIN else { throw TestFailure("Waited for 60 s in vain: bytes of the client.") }
     guard count > 0 else { throw TestFailure("The client sends no more.") }
     received += bytes.prefix(count)
   }
 
-  func send(_ text: String) { send(Array(text.utf8)) }
+  /// Sends text.
+  public func send(_ text: String) { send(Array(text.utf8)) }
 
-  /// Sends all, however long the client takes.
-  func send(_ bytes: [UInt8]) {
+  /// Sends all, unless the client closes, or takes nothing for a minute.
+  public func send(_ bytes: [UInt8]) {
     var sent = 0
     while sent < bytes.count {
       let count = unsafe bytes[sent...].withUnsafeBytes {
@@ -139,7 +144,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// How many of `bytes` the client's and the system's buffers take.
-  func sendWhatFits(_ bytes: [UInt8], until isFull: () throws -> Bool) rethrows -> Int {
+  public func sendWhatFits(_ bytes: [UInt8], until isFull: () throws -> Bool) rethrows -> Int {
     var sent = 0
     while sent < bytes.count {
       let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
@@ -152,7 +157,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// Whether the client has closed, which it waits for. A minute without bytes and without an end fails the test.
-  func waitForEnd(sourceLocation: SourceLocation = #_sourceLocation) -> Bool {
+  public func waitForEnd(sourceLocation: SourceLocation = #_sourceLocation) -> Bool {
     var byte: UInt8 = 0
     let count = unsafe recv(descriptor, &byte, 1, 0)
     guard count < 0, errno == EAGAIN || errno == EWOULDBLOCK else { return count <= 0 }
@@ -161,7 +166,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// Closes in good order.
-  func end() {
+  public func end() {
     guard isOpen else { return }
     isOpen = false
     shutdown(descriptor, Int32(SHUT_RDWR))
@@ -169,7 +174,7 @@ final class PeerConnection: @unchecked Sendable {
   }
 
   /// Closes so that the client gets a reset.
-  func reset() {
+  public func reset() {
     var linger = linger(l_onoff: 1, l_linger: 0)
     unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
     guard isOpen else { return }
@@ -180,7 +185,7 @@ final class PeerConnection: @unchecked Sendable {
 
 extension PeerConnection {
   /// Says that the tunnel is there, and carries bytes both ways from now on.
-  func tunnel(to port: UInt16) throws {
+  public func tunnel(to port: UInt16) throws {
     let other = try RawClient(port: port)
     send("HTTP/1.1 200 OK\r\n\r\n")
     Self.relay(from: dup(descriptor), to: dup(other.descriptor))

@@ -1,9 +1,9 @@
 import Glibc
-import TestSupport
 
 /// Files as a test reads them.
-enum TextFile {
-  static func read(_ path: String) throws -> String {
+public enum TextFile {
+  /// The contents of a file, as UTF-8.
+  public static func read(_ path: String) throws -> String {
     guard let file = unsafe fopen(path, "re") else { throw TestFailure("'\(path)' cannot be read.") }
     defer { unsafe _ = fclose(file) }
     var contents: [UInt8] = []
