@@ -12,6 +12,22 @@ struct CheckConfigTests {
     #expect(result.stdout.contains(Ground.teamID))
   }
 
+  @Test("finds nothing wrong with the settings of the example for Kubernetes")
+  func kubernetes() throws {
+    let manifests = "\(Repository.path)/deploy/kubernetes"
+    let variables = try TextFile.read("\(manifests)/base/deployment.yaml")
+      .matches(of: /- name: ([A-Z_]+)\n +value: "?([^"\n]+)/).map { (String($0.output.1), String($0.output.2)) }
+    #expect(variables.count == 5)
+    let ground = try Ground()
+    let result = try withExtendedLifetime(ground) {
+      try Program.run(
+        ["check-config", "--config", "\(manifests)/overlays/production/config.json5"],
+        environment: Dictionary(uniqueKeysWithValues: variables + [("MUSICKIT_KEY_FILE", ground.keyFile)]))
+    }
+    #expect(result.status == 0, "\(result.stderr)")
+    #expect(result.stderr.isEmpty)
+  }
+
   @Test("reports all errors at once, each with its path")
   func allErrors() throws {
     let directory = try TemporaryDirectory()
