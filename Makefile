@@ -47,7 +47,7 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token 
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
-	@.ci/need openssl curl logrotate haproxy nginx chromium valgrind mandoc zsh fish
+	@.ci/need openssl curl logrotate haproxy nginx caddy chromium valgrind mandoc zsh fish
 	.ci/scratch swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" .ci/scratch swift test --skip-build --disable-xctest --quiet
 	.ci/scratch Tests/instructions

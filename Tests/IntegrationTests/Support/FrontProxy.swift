@@ -10,13 +10,22 @@ final class FrontProxy {
   private let process: ChildProcess
   private let directory: TemporaryDirectory
 
-  private init(_ program: String, _ options: [String], port: UInt16, _ configuration: String) throws {
-    directory = try TemporaryDirectory()
+  /// Starts `program` with `options` and the path of its configuration.
+  ///
+  /// - Parameters:
+  ///   - directory: Where its files are; `@DIRECTORY@` in `configuration` is its path with a slash.
+  ///   - environment: The whole environment of the program; nil for that of the test.
+  init(
+    _ program: String, _ options: [String], port: UInt16, in directory: TemporaryDirectory,
+    environment: [String: String]? = nil, _ configuration: String
+  ) throws {
+    self.directory = directory
     let file = try directory.write(
       configuration.replacing("@DIRECTORY@", with: directory.path(of: "")), to: "proxy.conf")
     // Not on everybody's path.
     let path = "/usr/sbin/\(program)"
-    process = try ChildProcess(unsafe access(path, X_OK) == 0 ? path : program, options + [file])
+    process = try ChildProcess(
+      unsafe access(path, X_OK) == 0 ? path : program, options + [file], environment: environment)
     self.port = port
     try eventually("\(program) listens") { (try? RawConnection(port: port)) != nil }
   }
@@ -49,12 +58,28 @@ final class FrontProxy {
         server back 127.0.0.1:\(target.port) source \(address) \(server)
 
       """
-    return try FrontProxy("haproxy", ["-db", "-f"], port: port, configuration)
+    return try FrontProxy("haproxy", ["-db", "-f"], port: port, in: TemporaryDirectory(), configuration)
   }
 
   /// nginx, with further directives for its one location.
   static func nginx(_ target: RunningServer, _ directives: String...) throws -> FrontProxy {
     let port = UpstreamGround.fixedPort
+    let server = """
+      access_log off;
+      server {
+        listen 127.0.0.1:\(port);
+        location / {
+          proxy_pass http://127.0.0.1:\(target.port);
+          proxy_bind \(address);
+          \(directives.joined(separator: "\n    "))
+        }
+      }
+      """
+    return try nginx(port: port, in: TemporaryDirectory(), http: server)
+  }
+
+  /// nginx with these directives in its block `http`.
+  static func nginx(port: UInt16, in directory: TemporaryDirectory, http directives: String) throws -> FrontProxy {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
       .map { "\($0)_temp_path @DIRECTORY@\($0);" }.joined(separator: "\n  ")
     let configuration = """
@@ -64,19 +89,11 @@ final class FrontProxy {
       error_log stderr;
       events { worker_connections 128; }
       http {
-        access_log off;
         \(temporary)
-        server {
-          listen 127.0.0.1:\(port);
-          location / {
-            proxy_pass http://127.0.0.1:\(target.port);
-            proxy_bind \(address);
-            \(directives.joined(separator: "\n      "))
-          }
-        }
+        \(directives)
       }
       """
-    return try FrontProxy("nginx", ["-e", "stderr", "-c"], port: port, configuration)
+    return try FrontProxy("nginx", ["-e", "stderr", "-c"], port: port, in: directory, configuration)
   }
 
   /// A request by curl from an address of loopback.
