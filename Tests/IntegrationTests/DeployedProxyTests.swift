@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Behind the proxies of deploy/")
+@Suite("Behind the proxies of deploy/", .timeLimit(.minutes(10)))
 struct DeployedProxyTests {
   private static let settings = ["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"]
 
