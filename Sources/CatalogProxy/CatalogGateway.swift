@@ -10,7 +10,7 @@ public import UpstreamAdmission
 
 /// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.
 ///
-/// A request passes ten phases (docs/architecture.md). ``respond(_:content:contentLength:by:)`` calls them by these names:
+/// A request passes ten phases (docs/architecture.md), which ``respond(_:content:contentLength:by:)`` calls by name:
 ///
 ///     1 identify (AccessGate), 2 parse (CatalogTarget, HeaderPolicy): before the request becomes a CatalogCall
 ///     3 lookUp (ResponseCache) ─ 4 coalesce (RequestCoalescer)
@@ -63,7 +63,7 @@ public final class CatalogGateway: Sendable {
     var tasks: [FlightID: Task<Void, Never>] = [:]
     var unshared = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
-    /// Whether a task grants turns at the pacer's times, and the route whose timer it uses.
+    /// Whether a task grants turns at the pacer's times, and the route of its timer.
     var isPacing = false
     var pacingRoute: UpstreamRoute?
     var deadlines = DeadlineQueue()

@@ -38,13 +38,13 @@ public protocol TokenSource: Sendable {
   /// Mints a token that no other caller has.
   ///
   /// - Parameter now: The time in seconds since the epoch.
-  /// - Throws: An error whose description is a sentence for the log.
+  /// - Throws: An error. Its description is a sentence for the log.
   func mint(now: Int) throws -> ProxyToken
 }
 
 extension CatalogGateway {
-  /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401 requires a new
-  /// one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
+  /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401
+  /// requires a new one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
   ///
   /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
   func currentToken() -> ProxyToken? {

@@ -151,7 +151,7 @@ struct PathSegments {
     index < ranges.count && path.span.equals(ranges[index], name)
   }
 
-  /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws if the segment is no storefront.
+  /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws otherwise.
   func storefront(at index: Int) throws(TargetRefusal) -> String {
     guard index < ranges.count else { throw .unknownPath }
     let code = path[ranges[index]]

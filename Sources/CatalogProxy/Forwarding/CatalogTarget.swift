@@ -15,7 +15,7 @@ public struct CatalogTarget: Sendable, Equatable {
   public let storefront: String?
   /// The target to send upstream, in origin form (RFC 9112 §3.2.1).
   public let bytes: [UInt8]
-  /// The key for the cache: the path, and the query in a normal form, whose order and spelling do not matter to Apple.
+  /// The key for the cache: the path, and the query in a normal form. Its order and spelling do not matter to Apple.
   /// Targets that may differ in meaning have different keys.
   public let cacheKey: [UInt8]
   /// Whether the response depends on a user: everything under `/v1/me`, and requests with `relate=library` or
