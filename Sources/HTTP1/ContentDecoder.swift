@@ -1,15 +1,15 @@
 import Bytes
 
-/// Where in a message's content its reader is, whichever way the content is framed (RFC 9112 §6.3). It keeps no bytes.
+/// A decoder of a message's content, for all kinds of framing (RFC 9112 §6.3). It stores no bytes.
 public struct ContentDecoder: Sendable {
   private enum Framing { case fixed, chunked, untilClose }
 
   private let framing: Framing
-  /// What is left of content of a known length.
+  /// The number of bytes left, if the length of the content is known.
   private var remaining = 0
   private var chunks: ChunkedDecoder
 
-  /// Makes a decoder that is ready for the first byte of a request's content.
+  /// Creates a decoder for the first byte of a request's content.
   public init(_ framing: MessageFraming, limits: HTTP1Limits = .init()) {
     switch framing {
     case .none: self.init(.fixed, limits)
@@ -18,7 +18,7 @@ public struct ContentDecoder: Sendable {
     }
   }
 
-  /// Makes a decoder that is ready for the first byte of a response's content.
+  /// Creates a decoder for the first byte of a response's content.
   public init(_ framing: ResponseFraming, limits: HTTP1Limits = .init()) {
     switch framing {
     case .none: self.init(.fixed, limits)
@@ -34,7 +34,7 @@ public struct ContentDecoder: Sendable {
     chunks = ChunkedDecoder(limits: limits)
   }
 
-  /// Takes bytes from the front of `bytes`, as ``ChunkedDecoder/decode(_:)`` does.
+  /// Decodes the front of `bytes`, as ``ChunkedDecoder/decode(_:)`` does.
   public mutating func decode(
     _ bytes: Span<UInt8>
   ) throws(RequestError) -> (consumed: Int, event: ChunkedDecoder.Event) {
@@ -48,18 +48,17 @@ public struct ContentDecoder: Sendable {
     }
   }
 
-  /// Whether the end of the connection is the end of the content. Otherwise content that has not ended is cut.
+  /// Whether the end of the connection ends the content. Otherwise it truncates content that is incomplete.
   public var endsWithConnection: Bool { framing == .untilClose }
 }
 
-/// A decoder of the chunked transfer coding (RFC 9112 §7.1), strict and incremental. It keeps no bytes.
+/// A decoder of the chunked transfer coding (RFC 9112 §7.1), strict and incremental. It stores no bytes.
 ///
-/// Strict means: sizes of 1 to 16 hexadecimal digits; no white space in a chunk's first line but inside quoted strings
-/// (the grammar has it as "bad white space", which no sender may generate); CRLF and nothing else at the end of every
-/// line. Trailer fields are checked like field lines and thrown away, as RFC 9110 §6.5.1 advises for all that one has
-/// no use for.
+/// Sizes have 1 to 16 hexadecimal digits. The first line of a chunk has white space only in quoted strings: the grammar
+/// allows "bad white space" there, but no sender may generate it. Every line ends with CRLF. The decoder checks trailer
+/// fields like field lines and discards them, as RFC 9110 §6.5.1 advises for fields without a use.
 public struct ChunkedDecoder: Sendable {
-  /// What the next byte belongs to.
+  /// The part of the body that the next byte belongs to.
   enum State {
     case size, sizeEnd
     case extensionName, extensionValue, extensionToken, extensionQuoted, extensionEscape, extensionQuotedEnd
@@ -69,27 +68,27 @@ public struct ChunkedDecoder: Sendable {
 
   let limits: HTTP1Limits
   var state = State.size
-  /// The size being read, then what is left of the chunk's data.
+  /// The size while its digits are read, and then the number of data bytes left in the chunk.
   var remaining = 0
   var sizeDigits = 0
-  /// Whether the name of the extension being read has a character yet.
+  /// Whether the name of the current extension has a character.
   var hasName = false
   var extensionBytes = 0
   private var trailers: FieldLineScanner
   private var refusal: RequestError?
 
-  /// Makes a decoder that is ready for the first byte of a body.
+  /// Creates a decoder for the first byte of a body.
   public init(limits: HTTP1Limits = .init()) {
     self.limits = limits
     trailers = FieldLineScanner(trailerSectionAt: 0, limits: limits)
   }
 
-  /// Takes bytes from the front of `bytes`. Call it again with what is behind the consumed ones, until the end.
+  /// Decodes the front of `bytes`. The caller calls it again with the bytes after the consumed ones, until the end.
   ///
-  /// - Parameter bytes: Received bytes that were not consumed yet.
-  /// - Returns: What was found, and how many bytes it took: never any behind the end of the body, and all of them with
-  ///   ``Event/needMore``.
-  /// - Throws: ``RequestError``, and the same one ever after.
+  /// - Parameter bytes: Received bytes that are not consumed yet.
+  /// - Returns: The event, and the number of bytes that it consumed. The decoder consumes no byte after the end of the
+  ///   body, and all bytes with ``Event/needMore``.
+  /// - Throws: ``RequestError``. All later calls throw the same error.
   public mutating func decode(_ bytes: Span<UInt8>) throws(RequestError) -> (consumed: Int, event: Event) {
     if let refusal { throw refusal }
     do {
@@ -119,7 +118,7 @@ public struct ChunkedDecoder: Sendable {
     return (index, state == .ended ? .end : .needMore)
   }
 
-  /// Takes one byte that is neither chunk data nor of the trailer section.
+  /// Processes one byte that is neither chunk data nor a part of the trailer section.
   private mutating func step(_ byte: UInt8) throws(RequestError) {
     switch state {
     case .size: try stepSize(byte)
@@ -136,7 +135,7 @@ public struct ChunkedDecoder: Sendable {
     }
   }
 
-  /// Reads the trailer section (RFC 9112 §7.1.2), or as much of it as there is. Returns how many bytes that took.
+  /// Scans the trailer section (RFC 9112 §7.1.2), or the part that has arrived. Returns the number of bytes scanned.
   private mutating func skipTrailers(in bytes: Span<UInt8>) throws(RequestError) -> Int {
     var position = 0
     while true {
@@ -162,7 +161,7 @@ public struct ChunkedDecoder: Sendable {
     if byte == .carriageReturn { state = .sizeEnd } else { try startExtension() }
   }
 
-  /// Takes the LF that has to follow a CR.
+  /// Checks that the byte after a CR is LF, and sets the next state.
   private mutating func expectLineFeed(_ byte: UInt8, then next: State) throws(RequestError) {
     guard byte == .lineFeed else { throw .bareCarriageReturn }
     state = next
@@ -170,26 +169,26 @@ public struct ChunkedDecoder: Sendable {
 }
 
 extension ChunkedDecoder {
-  /// What ``decode(_:)`` found.
+  /// The result of ``decode(_:)``.
   public enum Event: Sendable, Equatable {
-    /// Nothing more in these bytes.
+    /// The bytes contain nothing more.
     case needMore
-    /// Chunk data, as a range of the bytes that were passed in. Never empty.
+    /// Chunk data, as a range of the bytes passed to the call. Never empty.
     case data(Range<Int>)
-    /// The end of the body, trailer section included.
+    /// The end of the body, including the trailer section.
     case end
   }
 }
 
 extension ChunkedDecoder {
-  /// Begins an extension at its semicolon.
+  /// Starts an extension at its semicolon.
   mutating func startExtension() throws(RequestError) {
     try countExtensionByte()
     state = .extensionName
     hasName = false
   }
 
-  /// Takes one byte of `*( ";" chunk-ext-name [ "=" chunk-ext-val ] )` (RFC 9112 §7.1.1).
+  /// Processes one byte of `*( ";" chunk-ext-name [ "=" chunk-ext-val ] )` (RFC 9112 §7.1.1).
   mutating func stepExtension(_ byte: UInt8) throws(RequestError) {
     if state == .extensionQuoted || state == .extensionEscape { return try stepQuotedString(byte) }
     let canEnd = state == .extensionName ? hasName : state != .extensionValue
@@ -209,7 +208,7 @@ extension ChunkedDecoder {
     }
   }
 
-  /// Takes one byte of a quoted string behind its opening quote (RFC 9110 §5.6.4).
+  /// Processes one byte of a quoted string after its opening quote (RFC 9110 §5.6.4).
   private mutating func stepQuotedString(_ byte: UInt8) throws(RequestError) {
     try countExtensionByte()
     guard !byte.isControl || byte == .horizontalTab else {
@@ -224,7 +223,7 @@ extension ChunkedDecoder {
     }
   }
 
-  /// Counts a byte towards the limit on all extensions of the body.
+  /// Counts a byte against the limit of all extensions in the body.
   private mutating func countExtensionByte() throws(RequestError) {
     extensionBytes += 1
     guard extensionBytes <= limits.chunkExtensions else { throw .chunkExtensionsTooLong }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// What the field lines seen so far say about the host, the framing, the connection and the proxies before this server.
+/// The properties of host, framing, connection and proxies that the field lines have stated so far.
 struct FieldFacts: Sendable {
   private var host: Range<Int>?
   private var contentLength: Int?
@@ -10,14 +10,14 @@ struct FieldFacts: Sendable {
   private var expectsContinue = false
   private var forwarding: ForwardingFields = []
 
-  /// Takes one field line into account.
+  /// Records one field line.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(RequestError) {
     let name = line.name
     switch name.count {
     case 4 where bytes.equalsIgnoringCase(name, "host"):
       try noteHost(line.value, in: bytes)
     case 6 where bytes.equalsIgnoringCase(name, "expect"):
-      // A 100-continue of HTTP/1.0 is to be ignored (RFC 9110 §10.1.1), and there it means nothing else either.
+      // A 100-continue in HTTP/1.0 must be ignored (RFC 9110 §10.1.1), and Expect has no other meaning there.
       if version == .http11 { try noteExpectations(line.value, in: bytes) }
     case 9 where bytes.equalsIgnoringCase(name, "forwarded"):
       forwarding.insert(.forwarded)
@@ -35,14 +35,14 @@ struct FieldFacts: Sendable {
     }
   }
 
-  /// Draws the conclusions at the end of the header section.
+  /// Sets the head's properties at the end of the header section.
   func complete(_ head: inout RequestHead) throws(RequestError) {
     guard host != nil || head.version == .http10 else { throw .missingHost }
-    // The authority of the target wins over Host (RFC 9112 §3.2.2).
+    // The target's authority has precedence over Host (RFC 9112 §3.2.2).
     if let host, head.targetForm != .absolute, head.targetForm != .authority { head.authority = host }
     // RFC 9112 §6.3: a request without either field has no body.
     head.framing = isChunked ? .chunked : contentLength.map { .fixed($0) } ?? .none
-    // RFC 9112 §9.3: "close" wins, then the version decides, then "keep-alive".
+    // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
     head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
     head.expectsContinue = expectsContinue && head.framing != .none
     head.forwarding = forwarding
@@ -50,15 +50,15 @@ struct FieldFacts: Sendable {
 }
 
 extension FieldFacts {
-  /// Host: exactly one, well-formed (RFC 9112 §3.2). An empty one is only for URIs without an authority, which http
-  /// and https URIs are not (RFC 9110 §7.2).
+  /// Records Host: exactly one, and well-formed (RFC 9112 §3.2). An empty one is only for URIs without an authority,
+  /// but http and https URIs have one (RFC 9110 §7.2).
   private mutating func noteHost(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     guard host == nil else { throw .repeatedHost }
     guard Authority(value, in: bytes) != nil else { throw .malformedHost }
     host = value
   }
 
-  /// Content-Length: one, digits only. RFC 9110 §8.6 lets a server take a list of equal numbers; this one does not.
+  /// Records Content-Length: one number. RFC 9110 §8.6 allows a list of equal numbers; this server does not.
   private mutating func noteContentLength(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     guard contentLength == nil else { throw .repeatedContentLength }
     guard !isChunked else { throw .contentLengthWithTransferEncoding }
@@ -66,7 +66,7 @@ extension FieldFacts {
     contentLength = length
   }
 
-  /// Transfer-Encoding: one field line, with `chunked` alone (RFC 9112 §6.1).
+  /// Records Transfer-Encoding: one field line with only `chunked` (RFC 9112 §6.1).
   private mutating func noteTransferEncoding(
     _ value: Range<Int>, version: HTTPVersion, in bytes: Span<UInt8>
   ) throws(RequestError) {
@@ -77,8 +77,8 @@ extension FieldFacts {
     isChunked = true
   }
 
-  /// Why a list of codings other than `chunked` is refused: as not implemented if it is well-formed and its framing
-  /// would be clear or absent, else as malformed (RFC 9112 §6.1, §6.3).
+  /// Returns the error for a list of codings other than `chunked`: not implemented if the list is well-formed and its
+  /// framing would be clear or absent, otherwise malformed (RFC 9112 §6.1, §6.3).
   private static func refusal(ofCodings value: Range<Int>, in bytes: Span<UInt8>) -> RequestError {
     var elements = ListElements(value)
     var wasChunked = false
@@ -89,7 +89,7 @@ extension FieldFacts {
     return .unsupportedTransferCoding
   }
 
-  /// Expect: nothing but `100-continue`, in any case (RFC 9110 §10.1.1).
+  /// Records Expect: only `100-continue` is supported, in any case (RFC 9110 §10.1.1).
   private mutating func noteExpectations(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     var elements = ListElements(value)
     while let expectation = elements.next(in: bytes) {
@@ -99,11 +99,11 @@ extension FieldFacts {
     }
   }
 
-  /// Connection: a list of options in any case. Unknown options are ignored (RFC 9110 §7.6.1).
+  /// Records Connection: a list of options in any case. Unknown options are ignored (RFC 9110 §7.6.1).
   private mutating func noteConnectionOptions(_ value: Range<Int>, in bytes: Span<UInt8>) {
     var start = value.lowerBound
     for index in value where bytes[index] == .comma {
-      // A list may be all commas: what is shorter than `close` costs no more than its bytes.
+      // A list may be all commas, so an element shorter than `close` must cost no more than its bytes.
       if index - start >= 5 { noteConnectionOption(start..<index, in: bytes) }
       start = index + 1
     }
@@ -118,24 +118,24 @@ extension FieldFacts {
 }
 
 extension Span<UInt8> {
-  /// Whether the bytes in `range` are a token (RFC 9110 §5.6.2).
+  /// Returns whether the bytes in `range` are a token (RFC 9110 §5.6.2).
   fileprivate func isToken(_ range: Range<Int>) -> Bool {
     range.allSatisfy { ByteSet.token.contains(self[$0]) } && !range.isEmpty
   }
 }
 
-/// The elements of a comma-separated list (RFC 9110 §5.6.1), one after the other, without the white space around them.
+/// The elements of a comma-separated list (RFC 9110 §5.6.1), without surrounding white space.
 ///
-/// Knows no quoted strings: none of the lists that the codec itself reads has an acceptable element with one.
+/// It does not support quoted strings, because no list that the codec reads has a valid element with one.
 struct ListElements {
   private var rest: Range<Int>?
 
-  /// The list that the field value in `range` is. An empty value has one element, an empty one.
+  /// Creates the list for the field value in `range`. An empty value has one empty element.
   init(_ range: Range<Int>) {
     rest = range
   }
 
-  /// The next element, which may be empty; nil after the last.
+  /// Returns the next element, which may be empty, or nil after the last.
   mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
     guard let rest else { return nil }
     guard let comma = bytes.firstIndex(of: .comma, in: rest) else {

@@ -1,42 +1,43 @@
 import Bytes
 
-/// Scans the field lines of a header section or of a trailer section, up to the empty line behind them (RFC 9112 §5,
-/// §7.1.2). Requests, responses and chunked content share one grammar, `field-name ":" OWS field-value OWS`, and this is
-/// its only reader.
+/// A scanner of the field lines in a header section or a trailer section, to the final empty line (RFC 9112 §5,
+/// §7.1.2). Requests, responses and chunked content share one grammar, `field-name ":" OWS field-value OWS`, and use
+/// only this scanner.
 ///
-/// It takes no folded line, no white space before the colon, no control character but HTAB, and no line end but CRLF.
-/// Each byte is scanned once, however the bytes are split, and a violation is reported as soon as its byte is there.
+/// It refuses folded lines, white space before the colon, control characters except HTAB, and line ends other than
+/// CRLF. It scans each byte once, regardless of how the bytes are split, and reports a violation as soon as its byte is
+/// there.
 struct FieldLineScanner: Sendable {
-  /// What ``next(in:from:)`` found.
+  /// The result of ``next(in:from:)``.
   enum Event {
-    /// Nothing more in these bytes.
+    /// The bytes contain no further complete line.
     case needMore
-    /// A field line, as its name and what stands between its colon and its CRLF.
+    /// A field line: its name, and the bytes between its colon and its CRLF.
     case line(name: Range<Int>, content: Range<Int>)
-    /// The empty line.
+    /// The empty line at the end of the section.
     case end
   }
 
-  /// What the next byte belongs to.
+  /// The part of the section that the next byte belongs to.
   private enum Phase {
     case lineStart, name, value, lineEnd, sectionEnd
   }
 
   private let maximumLines: Int
   private let tooLarge: RequestError
-  /// Where the content of a line must have ended, for its CRLF to lie within the limit.
+  /// The index at which the content of a line must have ended, so that its CRLF is within the limit.
   private var contentLimit: Int
   private var phase = Phase.lineStart
   private var lines = 0
   private var lineStart: Int
   private var colon = 0
 
-  /// The scanner of the section that begins at index `start`, by the limits on header sections.
+  /// Creates a scanner for the section at index `start`, with the limits of header sections.
   init(headerSectionAt start: Int, limits: HTTP1Limits) {
     self.init(at: start, lines: limits.fieldLines, bytes: limits.headerSection, tooLarge: .headerSectionTooLarge)
   }
 
-  /// The scanner of the section that begins at index `start`, by the limits on trailer sections.
+  /// Creates a scanner for the section at index `start`, with the limits of trailer sections.
   init(trailerSectionAt start: Int, limits: HTTP1Limits) {
     self.init(at: start, lines: limits.fieldLines, bytes: limits.trailerSection, tooLarge: .trailerSectionTooLarge)
   }
@@ -48,9 +49,9 @@ struct FieldLineScanner: Sendable {
     lineStart = start
   }
 
-  /// Scans on from `position`, the first byte that has not been looked at, to the end of a line.
+  /// Scans from `position`, the first unscanned byte, to the end of a line.
   ///
-  /// - Throws: ``RequestError``. The scanner is of no use then.
+  /// - Throws: ``RequestError``. The scanner must not be used after that.
   @inline(__always)
   mutating func next(in bytes: Span<UInt8>, from position: inout Int) throws(RequestError) -> Event {
     while position < bytes.count {
@@ -70,8 +71,8 @@ struct FieldLineScanner: Sendable {
     return .needMore
   }
 
-  /// Counts indices from `count` bytes further on, for a reader that keeps no bytes. The ranges of a line that has begun
-  /// before reach back over them.
+  /// Moves the origin of all indices by `count` bytes, for a caller that stores no bytes. If a line has already begun,
+  /// its ranges then start before the caller's bytes.
   mutating func forget(_ count: Int) {
     contentLimit &-= count
     lineStart &-= count
@@ -119,7 +120,7 @@ struct FieldLineScanner: Sendable {
     phase = .lineEnd
   }
 
-  /// Takes the LF that has to follow a CR.
+  /// Consumes the LF that must follow a CR.
   private mutating func endLine(in bytes: Span<UInt8>, at position: inout Int) throws(RequestError) {
     guard bytes[position] == .lineFeed else { throw .bareCarriageReturn }
     position &+= 1
@@ -128,14 +129,14 @@ struct FieldLineScanner: Sendable {
   }
 }
 
-/// A field line of a received head, as offsets into its bytes: 16 bytes in all.
+/// A field line of a received head, as offsets into the head's bytes: 16 bytes in total.
 public struct FieldLine: Sendable, Equatable {
   private let nameStart: UInt32
   private let nameEnd: UInt32
   private let valueStart: UInt32
   private let valueEnd: UInt32
 
-  /// Keeps two ranges that lie within a head. Heads are bounded far below 4 GiB by ``HTTP1Limits``.
+  /// Stores two ranges within a head. ``HTTP1Limits`` keeps heads far below 4 GiB.
   init(name: Range<Int>, value: Range<Int>) {
     nameStart = UInt32(clamping: name.lowerBound)
     nameEnd = UInt32(clamping: name.upperBound)
@@ -143,7 +144,7 @@ public struct FieldLine: Sendable, Equatable {
     valueEnd = UInt32(clamping: value.upperBound)
   }
 
-  /// Keeps the line with this name, and with the value that `content` is without the white space around it.
+  /// Creates a line from its name, and from its content with surrounding white space.
   @inline(__always)
   init(name: Range<Int>, content: Range<Int>, in bytes: Span<UInt8>) {
     self.init(name: name, value: bytes.trimmingWhitespace(content))
@@ -152,6 +153,6 @@ public struct FieldLine: Sendable, Equatable {
   /// The field name, a token.
   public var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
 
-  /// The field value without the optional white space around it; may be empty.
+  /// The field value without surrounding optional white space. It may be empty.
   public var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }

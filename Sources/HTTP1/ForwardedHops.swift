@@ -1,20 +1,20 @@
 import Bytes
 
-/// The addresses that a value of `Forwarded` (RFC 7239 §4) or `X-Forwarded-For` lists, read from its end. Each proxy
-/// appends the address of its own peer, so the nearest hop comes first, and what a client invented comes last.
+/// The addresses in a value of `Forwarded` (RFC 7239 §4) or `X-Forwarded-For`, read from the end. Each proxy appends
+/// the address of its own peer, so the nearest hop comes first, and addresses that a client invented come last.
 ///
-/// Each element is found and checked by its own bytes alone. Text to its left, for example an open quotation mark,
-/// changes nothing: a client cannot change the meaning of a proxy's element by what it writes before that element.
-/// Nothing is allocated, and only the requested elements are read.
+/// The iterator finds and checks each element by its own bytes only. Text to its left, such as an open quotation mark,
+/// changes nothing, so a client cannot change the meaning of the elements that proxies append. The iterator allocates
+/// nothing, and reads only the requested elements.
 public struct ForwardedHops: Sendable {
-  /// Which field the value is of.
+  /// The field that the value belongs to.
   public enum Field: Sendable, CaseIterable {
     /// `Forwarded`: `for=192.0.2.60;proto=https, for="[2001:db8::1]:4711"`.
     case forwarded
     /// `X-Forwarded-For`, which no standard defines: addresses, some with a port, IPv6 with brackets or without.
     case forwardedFor
 
-    /// Its name, in lower case.
+    /// The field name in lower case.
     public var name: StaticString {
       switch self {
       case .forwarded: "forwarded"
@@ -24,23 +24,23 @@ public struct ForwardedHops: Sendable {
   }
 
   private let field: Field
-  /// What is left of the value; nil behind the first element.
+  /// The unread part of the value; nil after the first element of the value.
   private var rest: Range<Int>?
 
   /// - Parameters:
-  ///   - field: Which field it is.
-  ///   - value: Where the value of one field line is. Of several lines, the last has the nearest hops.
+  ///   - field: The field that the value belongs to.
+  ///   - value: The range of one field line's value. If there are several lines, the last has the nearest hops.
   public init(_ field: Field, _ value: Range<Int>) {
     self.field = field
     rest = value
   }
 
-  /// The text of the next hop's address, without port and brackets; nil at the beginning of the value.
+  /// Returns the text of the next hop's address, without port and brackets. Returns nil at the start of the value.
   ///
-  /// What looks like no address is an empty range: `unknown`, an obfuscated name (RFC 7239 §6.3), garbage. Otherwise it
-  /// is for the caller to find out whether it is one. Empty elements are skipped (RFC 9110 §5.6.1.2).
+  /// The range is empty if the element has no address: `unknown`, an obfuscated name (RFC 7239 §6.3), or garbage.
+  /// Otherwise the caller must still check that the text is an address. Empty elements are skipped (RFC 9110 §5.6.1.2).
   ///
-  /// - Parameter bytes: The buffer that the value lies in.
+  /// - Parameter bytes: The buffer that contains the value.
   public mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
     while let rest {
       let comma = field == .forwarded ? bytes.lastUnquotedComma(in: rest) : bytes.lastComma(in: rest)
@@ -59,8 +59,8 @@ extension Span<UInt8> {
     range.last { self[$0] == .comma }
   }
 
-  /// The last comma outside of a quoted string, looked for from the end. A quotation mark met outside of a string ends
-  /// one; within it, one begins it, unless a backslash escapes it (RFC 9110 §5.6.4).
+  /// Returns the last comma outside of a quoted string, searched from the end. A quotation mark outside of a string is
+  /// the end of a string. Inside, it is the start, unless a backslash escapes it (RFC 9110 §5.6.4).
   fileprivate func lastUnquotedComma(in range: Range<Int>) -> Int? {
     var isQuoted = false
     for index in range.reversed() {
@@ -74,15 +74,15 @@ extension Span<UInt8> {
     return nil
   }
 
-  /// Whether an odd number of backslashes stands before `index`.
+  /// Returns whether an odd number of backslashes precedes `index`.
   private func isEscaped(_ index: Int, after start: Int) -> Bool {
     var first = index
     while first > start, self[first &- 1] == .backslash { first &-= 1 }
     return (index &- first) & 1 == 1
   }
 
-  /// The value of the `for` of an element of `Forwarded`, without quotation marks. Nil if `for` is missing or repeated,
-  /// if the value contains an escape, which no address needs, or if a quotation mark is unpaired.
+  /// Returns the value of `for` in an element of `Forwarded`, without quotation marks. Returns nil if `for` is missing
+  /// or repeated, if a quotation mark is unpaired, or if the value contains an escape, which no address needs.
   fileprivate func forwardedFor(in element: Range<Int>) -> Range<Int>? {
     var found: Range<Int>?
     var rest = element
@@ -98,7 +98,7 @@ extension Span<UInt8> {
     }
   }
 
-  /// The first semicolon outside of a quoted string, or the end; nil if that is within one.
+  /// Returns the first semicolon outside of a quoted string, or the end. Returns nil if a quotation mark is unpaired.
   private func pairEnd(in range: Range<Int>) -> Int? {
     var isQuoted = false
     for index in range {
@@ -119,8 +119,8 @@ extension Span<UInt8> {
     return value.contains { self[$0] == .doubleQuote || self[$0] == .backslash } ? nil : value
   }
 
-  /// The address of `node [ ":" node-port ]` (RFC 7239 §6), and of an IPv6 address that lacks its brackets, which cannot
-  /// have a port then; nil if it is neither.
+  /// Returns the address of `node [ ":" node-port ]` (RFC 7239 §6), or of an IPv6 address without brackets, which
+  /// cannot have a port. Returns nil otherwise.
   fileprivate func address(ofNode node: Range<Int>) -> Range<Int>? {
     guard let colon = firstIndex(of: .colon, in: node) else { return node }
     if !node.isEmpty, self[node.lowerBound] == .leftBracket {
@@ -134,7 +134,7 @@ extension Span<UInt8> {
     return isNodePort(colon &+ 1..<node.upperBound) ? node.lowerBound..<colon : nil
   }
 
-  /// `node-port`: digits, or an underscore and a name that says nothing.
+  /// Returns whether the range is a `node-port`: digits, or an underscore and an obfuscated name.
   private func isNodePort(_ range: Range<Int>) -> Bool {
     guard !range.isEmpty else { return false }
     if self[range.lowerBound] == UInt8(ascii: "_") {

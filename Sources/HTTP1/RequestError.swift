@@ -1,23 +1,23 @@
 public import HTTPTypes
 
-/// Why a request is refused. Every case ends the connection: what follows such a message cannot be told apart from it.
+/// The reason why a request is refused. Every case ends the connection, because the next message has no clear start.
 ///
-/// ``status`` says how to answer, ``reason`` what to tell the caller.
+/// ``status`` is the status of the response, and ``reason`` is the text for the caller.
 public enum RequestError: Error, Equatable, Sendable, CaseIterable {
-  // Bytes that may stand nowhere in a head or in the lines of a chunked body.
+  // Bytes that a head and the lines of a chunked body may not contain.
 
   /// LF without the CR before it (RFC 9112 §2.2).
   case bareLineFeed
   /// CR without the LF after it (RFC 9112 §2.2).
   case bareCarriageReturn
-  /// NUL, DEL or another control character but HTAB in a field value (RFC 9110 §5.5).
+  /// NUL, DEL or another control character, except HTAB in a field value (RFC 9110 §5.5).
   case controlCharacter
 
   // Request line, RFC 9112 §3.
 
   /// More than one empty line before the request line (RFC 9112 §2.2).
   case repeatedEmptyLine
-  /// Not `method SP request-target SP HTTP-version`; an HTTP/0.9 request too.
+  /// Not `method SP request-target SP HTTP-version`, such as an HTTP/0.9 request.
   case malformedRequestLine
   /// The method is not a token.
   case malformedMethod
@@ -25,18 +25,18 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
   case methodTooLong
   /// The request line exceeds ``HTTP1Limits/requestLine``.
   case requestLineTooLong
-  /// A major version other than 1; HTTP/2's connection preface too.
+  /// A major version other than 1, such as in the connection preface of HTTP/2.
   case unsupportedVersion
 
   // Request target, RFC 9112 §3.2.
 
-  /// In none of the four forms, in one that the method does not take, or with a character that does not belong there.
+  /// Not one of the four forms, a form that the method does not allow, or a forbidden character.
   case malformedTarget
-  /// A fragment, which is never sent (RFC 9110 §7.1).
+  /// A fragment, which clients must not send (RFC 9110 §7.1).
   case fragmentInTarget
   /// A `%` without two hexadecimal digits (RFC 3986 §2.1).
   case malformedPercentEncoding
-  /// `%00`: code that ends strings at NUL would see another target.
+  /// `%00`: code that ends strings at NUL would read another target.
   case encodedNUL
   /// Neither an `http` nor an `https` URI.
   case unsupportedScheme
@@ -47,7 +47,7 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
   case missingHost
   /// More than one Host.
   case repeatedHost
-  /// Host, or the target's authority, is not `uri-host [ ":" port ]`, or empty.
+  /// Host, or the target's authority, is empty or not `uri-host [ ":" port ]`.
   case malformedHost
 
   // Field lines, RFC 9112 §5.
@@ -67,17 +67,17 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
 
   // Message framing, RFC 9112 §6.
 
-  /// Not a plain decimal number that fits `Int`.
+  /// Not a plain decimal number within the range of `Int`.
   case malformedContentLength
   /// More than one Content-Length, equal or not.
   case repeatedContentLength
-  /// Both Content-Length and Transfer-Encoding: the mark of request smuggling (RFC 9112 §6.1).
+  /// Both Content-Length and Transfer-Encoding, a sign of request smuggling (RFC 9112 §6.1).
   case contentLengthWithTransferEncoding
   /// Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1).
   case transferEncodingInHTTP10
   /// More than one Transfer-Encoding field line.
   case repeatedTransferEncoding
-  /// Not a list of bare coding names, or one where `chunked` is not last and alone of its kind.
+  /// Not a list of coding names without parameters, or `chunked` is repeated or not last.
   case malformedTransferEncoding
   /// A coding that this server does not implement (RFC 9112 §6.1).
   case unsupportedTransferCoding
@@ -87,20 +87,20 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
 
   // Chunked coding, RFC 9112 §7.1.
 
-  /// A chunk size that is not 1 to 16 hexadecimal digits whose value fits `Int`.
+  /// Not 1 to 16 hexadecimal digits, or a value beyond the range of `Int`.
   case malformedChunkSize
-  /// A chunk extension outside the grammar of RFC 9112 §7.1.1, which is taken here without its white space.
+  /// A chunk extension outside the grammar of RFC 9112 §7.1.1, of which this decoder does not accept the white space.
   case malformedChunkExtension
   /// The extensions of the body exceed ``HTTP1Limits/chunkExtensions``.
   case chunkExtensionsTooLong
-  /// Chunk data that is longer than its chunk size said.
+  /// Chunk data that is longer than its chunk size.
   case malformedChunkEnd
   /// The trailer section exceeds ``HTTP1Limits/trailerSection``.
   case trailerSectionTooLarge
 }
 
 extension RequestError {
-  /// One sentence for the caller. It holds nothing of what was received.
+  /// One sentence for the caller. It contains nothing of the received bytes.
   public var reason: String {
     switch self {
     case .bareLineFeed: "A line feed is not preceded by a carriage return."
@@ -144,7 +144,7 @@ extension RequestError {
 }
 
 extension RequestError {
-  /// The status to answer with.
+  /// The status of the response.
   public var status: HTTPResponse.Status {
     switch self {
     case .requestLineTooLong: .uriTooLong
@@ -158,7 +158,7 @@ extension RequestError {
 }
 
 extension RequestError {
-  /// What is wrong with a byte that may stand nowhere in a head; nil for the others, and for CR, which may end a line.
+  /// The error for a byte that a head may not contain. Nil for any other byte, and for CR, which may end a line.
   init?(forbidden byte: UInt8) {
     switch byte {
     case .carriageReturn: return nil
@@ -170,38 +170,38 @@ extension RequestError {
   }
 }
 
-/// Every limit of the HTTP/1.1 codec: name, default, unit and reason.
+/// The limits of the HTTP/1.1 codec, each with default, unit and reason.
 ///
-/// A message that exceeds one is refused with the error named beside it.
+/// A message that exceeds a limit is refused with the error named there.
 public struct HTTP1Limits: Sendable, Equatable {
-  /// Longest method, in bytes: 32. The longest registered one (`UPDATEREDIRECTREF`) has 17; a peer that sends an
-  /// endless first word is not speaking HTTP. ``RequestError/methodTooLong`` (501, RFC 9112 §3).
+  /// The maximum length of a method in bytes: 32. The longest registered method (`UPDATEREDIRECTREF`) has 17. A peer
+  /// that sends an endless first word does not speak HTTP. ``RequestError/methodTooLong`` (501, RFC 9112 §3).
   public var method = 32
 
-  /// Longest request line without its CRLF, in bytes: 8 KiB, above the 8000 that RFC 9112 §3 asks for at least.
-  /// ``RequestError/requestLineTooLong`` (414).
+  /// The maximum length of a request line without its CRLF, in bytes: 8 KiB, above the 8000 that RFC 9112 §3 recommends
+  /// as a minimum. ``RequestError/requestLineTooLong`` (414).
   public var requestLine = 8192
 
-  /// Largest header section, in bytes, CRLFs included, request line and final empty line not: 32 KiB. Browsers and
-  /// proxies stay below 16. ``RequestError/headerSectionTooLarge`` (431).
+  /// The maximum size of a header section in bytes: 32 KiB. CRLFs count, but not request line and final empty line.
+  /// Browsers and proxies stay below 16 KiB. ``RequestError/headerSectionTooLarge`` (431).
   public var headerSection = 32768
 
-  /// Most field lines in a header section, and most in a trailer section: 100. Each costs more to keep than to send.
-  /// ``RequestError/tooManyFieldLines`` (431).
+  /// The maximum number of field lines in a header section, and in a trailer section: 100. A line costs more to store
+  /// than to send. ``RequestError/tooManyFieldLines`` (431).
   public var fieldLines = 100
 
-  /// Most interim responses before a final one: 8. One is usual; a server that sends them for ever keeps a client
-  /// waiting. ``ResponseError/tooManyInterimResponses``.
+  /// The maximum number of interim responses before a final one: 8. One is usual. A server that sends them forever
+  /// makes a client wait. ``ResponseError/tooManyInterimResponses``.
   public var interimResponses = 8
 
-  /// All chunk extensions of one body together, in bytes: 4 KiB. No deployed software uses them, so they only make
-  /// a server spend time without progress. ``RequestError/chunkExtensionsTooLong`` (400, RFC 9112 §7.1.1).
+  /// The maximum size of all chunk extensions of one body, in bytes: 4 KiB. No deployed software uses them, so they
+  /// only cost a server time without progress. ``RequestError/chunkExtensionsTooLong`` (400, RFC 9112 §7.1.1).
   public var chunkExtensions = 4096
 
-  /// Largest trailer section, in bytes, CRLFs included: 8 KiB. Trailers are checked and thrown away.
+  /// The maximum size of a trailer section in bytes, including CRLFs: 8 KiB. Trailers are checked and discarded.
   /// ``RequestError/trailerSectionTooLarge`` (431).
   public var trailerSection = 8192
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 }

@@ -1,11 +1,11 @@
 import Bytes
 public import HTTPTypes
 
-/// What a request head says: facts, and ranges into the received bytes. It holds no bytes itself.
+/// The content of a request head: properties, and ranges of the received bytes. It stores no bytes itself.
 ///
-/// All ranges are relative to the start of the buffer that ``RequestHeadParser/parse(_:)`` was given.
+/// All ranges are relative to the start of the buffer passed to ``RequestHeadParser/parse(_:)``.
 public struct RequestHead: Sendable, Equatable {
-  /// The method, known ones by name.
+  /// The method, by name if it is known.
   public internal(set) var method = Method.other
   /// The bytes of the method: a token, case-sensitive.
   public internal(set) var methodRange = 0..<0
@@ -15,30 +15,30 @@ public struct RequestHead: Sendable, Equatable {
   public internal(set) var targetForm = TargetForm.origin
   /// The path, still percent-encoded.
   ///
-  /// It begins with `/` in origin-form. In absolute-form it is the part behind the authority and may be empty, which
-  /// means `/` (RFC 9110 §4.2.3), or for OPTIONS without a query what `*` means (RFC 9112 §3.2.4). It is `*` in
-  /// asterisk-form and empty in authority-form.
+  /// It begins with `/` in origin-form and is `*` in asterisk-form. In authority-form it is empty. In absolute-form it
+  /// is the part after the authority. If that part is empty, it means `/` (RFC 9110 §4.2.3), or `*` for OPTIONS without
+  /// a query (RFC 9112 §3.2.4).
   public internal(set) var path = 0..<0
-  /// The query without its `?`, still percent-encoded; nil if there is no `?`.
+  /// The query without its `?`, still percent-encoded. Nil if there is no `?`.
   public internal(set) var query: Range<Int>?
-  /// Host and optional port: of the target in absolute-form and authority-form (RFC 9112 §3.2.2), else of Host. Empty
-  /// only in HTTP/1.0 without Host.
+  /// Host and optional port: from the target in absolute-form and authority-form (RFC 9112 §3.2.2), otherwise from
+  /// Host. Empty only in HTTP/1.0 without Host.
   public internal(set) var authority = 0..<0
-  /// The version of the protocol.
+  /// The protocol version.
   public internal(set) var version = HTTPVersion.http11
   /// The field lines, in the order received.
   public internal(set) var fields: [FieldLine] = []
-  /// How the body is framed.
+  /// The framing of the body.
   public internal(set) var framing = MessageFraming.none
-  /// Whether the client lets the connection go on after the response (RFC 9112 §9.3).
+  /// Whether the client keeps the connection open after the response (RFC 9112 §9.3).
   public internal(set) var keepAlive = true
-  /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1). Never so in HTTP/1.0 or
-  /// without a body.
+  /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1). Always false in HTTP/1.0
+  /// and without a body.
   public internal(set) var expectsContinue = false
-  /// Which of the fields are present that proxies write, but that any client can send as well.
+  /// The forwarding fields that are present. Proxies write them, but any client can send them too.
   public internal(set) var forwarding: ForwardingFields = []
 
-  /// Forgets every range, except for the lines of one field. Returns their bytes in memory of their own.
+  /// Clears every range except the lines of one field. Returns a copy of the bytes of these lines.
   mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
     var kept: [UInt8] = []
     var lines: [FieldLine] = []
@@ -55,10 +55,10 @@ public struct RequestHead: Sendable, Equatable {
     return kept
   }
 
-  /// The bytes that ``fields`` take.
+  /// The size of the storage of ``fields`` in bytes.
   public var storageBytes: Int { fields.capacity * MemoryLayout<FieldLine>.stride }
 
-  /// Forgets everything but the storage of ``fields``.
+  /// Clears everything, but keeps the storage of ``fields``.
   mutating func reset() {
     var storage: [FieldLine] = []
     swap(&storage, &fields)
@@ -75,36 +75,36 @@ extension RequestHead {
     case origin
     /// `http://host/path?query`, or `https`.
     case absolute
-    /// `host:port`, with CONNECT only.
+    /// `host:port`, only with CONNECT.
     case authority
-    /// `*`, with OPTIONS only.
+    /// `*`, only with OPTIONS.
     case asterisk
   }
 }
 
 extension RequestHead {
-  /// The value of the first field with this name; nil if the field is absent. Allocates nothing.
+  /// Returns the value of the first field with this name, or nil if the field is absent. Allocates nothing.
   ///
   /// - Parameters:
-  ///   - lowercaseName: The name in lower case; the comparison ignores the case of what was received.
+  ///   - lowercaseName: The name in lower case. The comparison ignores the case of the received name.
   ///   - bytes: The buffer that was parsed.
   public func firstField(named lowercaseName: StaticString, in bytes: Span<UInt8>) -> Range<Int>? {
     for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) { return line.value }
     return nil
   }
 
-  /// The value of the first field with this name; nil if the field is absent.
+  /// Returns the value of the first field with this name, or nil if the field is absent.
   public func firstField(named name: HTTPField.Name, in bytes: Span<UInt8>) -> Range<Int>? {
     for line in fields where bytes.equalsIgnoringCase(line.name, name) { return line.value }
     return nil
   }
 
-  /// Whether a field line bears this name, in lower case.
+  /// Returns whether a field line has this lower-case name.
   public func isNamed(_ line: FieldLine, _ lowercaseName: StaticString, in bytes: Span<UInt8>) -> Bool {
     bytes.equalsIgnoringCase(line.name, lowercaseName)
   }
 
-  /// How many field lines bear this name: more than one is how a field that may appear only once is abused.
+  /// Returns the number of field lines with this name. An attack may repeat a field that may appear only once.
   ///
   /// - Parameters:
   ///   - lowercaseName: The name in lower case.
@@ -117,7 +117,7 @@ extension RequestHead {
 }
 
 extension Span<UInt8> {
-  /// Whether the bytes in `range` are `name`. The case of ASCII letters does not matter.
+  /// Returns whether the bytes in `range` equal `name`, ignoring the case of ASCII letters.
   fileprivate func equalsIgnoringCase(_ range: Range<Int>, _ name: HTTPField.Name) -> Bool {
     let expected = name.canonicalName.utf8
     guard range.count == expected.count else { return false }
@@ -132,7 +132,7 @@ extension RequestHead {
     /// Any other token.
     case other
 
-    /// The method that the bytes in `range` spell, in upper case as they are registered.
+    /// Creates the method from the bytes in `range`. The registered names are in upper case.
     @inline(__always)
     init(_ range: Range<Int>, in bytes: Span<UInt8>) {
       switch range.count {
@@ -150,8 +150,8 @@ extension RequestHead {
     }
   }
 
-  /// The method as `HTTPTypes` has it. Makes a string only for ``Method/other``; nil only if `bytes` are others than
-  /// those that were parsed.
+  /// Returns the method as a type of `HTTPTypes`. Creates a string only for ``Method/other``. Returns nil only if
+  /// `bytes` are not the parsed ones.
   ///
   /// - Parameter bytes: The buffer that was parsed.
   public func requestMethod(in bytes: Span<UInt8>) -> HTTPRequest.Method? {
@@ -170,33 +170,33 @@ extension RequestHead {
   }
 }
 
-/// The protocol versions that this codec speaks.
+/// The supported protocol versions.
 public enum HTTPVersion: Sendable, Equatable {
   /// HTTP/1.0.
   case http10
-  /// HTTP/1.1. A higher minor version counts as this one (RFC 9110 §2.5).
+  /// HTTP/1.1. A higher minor version counts as HTTP/1.1 (RFC 9110 §2.5).
   case http11
 }
 
-/// How the length of a message body is determined (RFC 9112 §6.3).
+/// The way in which the length of a message body is determined (RFC 9112 §6.3).
 public enum MessageFraming: Sendable, Equatable {
   /// There is no body.
   case none
-  /// Content-Length: that many bytes, zero among them.
+  /// Content-Length: this number of bytes, possibly zero.
   case fixed(Int)
   /// Transfer-Encoding: chunked.
   case chunked
 }
 
-/// Fields by which a proxy describes the request that it forwards. A client can write them as well, so they count only
+/// The fields in which a proxy describes the request that it forwards. A client can write them too, so they count only
 /// if the peer is trusted.
 ///
-/// The parser notes them while it reads a head, so that a request without them costs no look-up.
+/// The parser records them while it reads a head, so that a request without them costs no lookup.
 public struct ForwardingFields: OptionSet, Sendable, Equatable {
-  /// A set of bits.
+  /// The bits of the set.
   public let rawValue: UInt8
 
-  /// A set of bits.
+  /// Creates a set from its bits.
   public init(rawValue: UInt8) {
     self.rawValue = rawValue
   }

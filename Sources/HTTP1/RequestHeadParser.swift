@@ -1,13 +1,13 @@
 import Bytes
 
-/// An incremental parser of request heads (RFC 9112 §2–§6), strict where leniency has been an attack.
+/// An incremental parser of request heads (RFC 9112 §2–§6). It is strict where leniency has allowed attacks.
 ///
-/// Feed it the received bytes from the first byte of the head on; when more have come, feed it the same bytes and the
-/// new ones. It remembers what it has looked at, so its work is linear in the bytes even if they come one at a time:
-/// each byte is scanned once, each line is interpreted once, at the LF that ends it. A violation is reported as soon
-/// as its bytes are there, and is the same however the bytes were split.
+/// The caller passes the received bytes from the first byte of the head. After more bytes arrive, it passes the same
+/// bytes and the new ones. The parser remembers its position, so its work is linear even if the bytes arrive one at a
+/// time: it scans each byte once, and interprets each line once, at its LF. It reports a violation as soon as the
+/// relevant bytes are there. The way the bytes were split does not change the result.
 public struct RequestHeadParser: Sendable {
-  /// What the byte at ``position`` belongs to.
+  /// The part of the head that the byte at ``position`` belongs to.
   private enum Phase {
     case start, method, target, fieldLines, complete
   }
@@ -15,7 +15,7 @@ public struct RequestHeadParser: Sendable {
   /// The head, valid once ``parse(_:)`` has returned a length and until ``reset()``.
   public private(set) var head = RequestHead()
 
-  /// The first byte that has not been looked at. A CR waits here for the byte after it.
+  /// The index of the first unscanned byte. In the request line, a CR stays unscanned until the next byte arrives.
   private(set) var position = 0
 
   private let limits: HTTP1Limits
@@ -26,14 +26,14 @@ public struct RequestHeadParser: Sendable {
   private var facts = FieldFacts()
   private var refusal: RequestError?
 
-  /// Makes a parser that is ready for the first byte of a request.
+  /// Creates a parser for the first byte of a request.
   public init(limits: HTTP1Limits = .init()) {
     self.limits = limits
     scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
   }
 
-  /// Gets ready for another request. Keeps all storage, so that a connection's later requests allocate nothing. A copy
-  /// of ``head`` that still exists makes the parser allocate again.
+  /// Prepares the parser for another request. It keeps all storage, so that later requests on a connection allocate
+  /// nothing. A copy of ``head`` that still exists makes the parser allocate again.
   public mutating func reset() {
     head.reset()
     position = 0
@@ -43,22 +43,23 @@ public struct RequestHeadParser: Sendable {
     refusal = nil
   }
 
-  /// Gives up all of ``head`` that is about bytes, except the lines of one field. Returns their bytes, which are what the
-  /// ranges in ``head`` are about from now on.
+  /// Clears all ranges of ``head`` except the lines of one field. Returns the bytes of these lines. After the call, the
+  /// remaining ranges refer to the returned bytes.
   ///
   /// - Parameters:
   ///   - bytes: The buffer that was parsed.
-  ///   - lowercaseName: The name of that field; nil for none.
+  ///   - lowercaseName: The name of the field in lower case; nil to keep no lines.
   public mutating func forgetHead(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
     head.forget(bytes, except: lowercaseName)
   }
 
-  /// Looks at the bytes that it has not seen yet.
+  /// Parses the new bytes.
   ///
-  /// - Parameter bytes: Everything received since the end of the last message; on a later call the same and more.
-  /// - Returns: The length of the head, an empty line before it included, so that the body begins there; nil if more
-  ///   bytes are needed.
-  /// - Throws: ``RequestError``, and the same one again until ``reset()``.
+  /// - Parameter bytes: All bytes received since the end of the last message. A later call passes the same bytes and
+  ///   more.
+  /// - Returns: The length of the head, including an empty line before it: the body begins there. Nil if it is
+  ///   incomplete.
+  /// - Throws: ``RequestError``. Later calls throw the same error until ``reset()``.
   public mutating func parse(_ bytes: Span<UInt8>) throws(RequestError) -> Int? {
     if let refusal { throw refusal }
     do {
@@ -72,7 +73,7 @@ public struct RequestHeadParser: Sendable {
     }
   }
 
-  /// Completes one phase. False if that takes more bytes.
+  /// Completes one phase. Returns false if the phase needs more bytes.
   private mutating func advance(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     guard position < bytes.count else { return false }
     switch phase {
@@ -89,7 +90,7 @@ public struct RequestHeadParser: Sendable {
 
 extension RequestHeadParser {
   /// Skips one empty line before the request line, which some clients send after a body (RFC 9112 §2.2). The parser
-  /// refuses a second one, so that a client cannot keep a connection with a flood of empty lines.
+  /// refuses a second one, so that a client cannot keep a connection open with empty lines.
   private mutating func skipEmptyLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     if bytes[position] == .carriageReturn {
       guard try lineEnds(in: bytes) else { return false }
@@ -121,7 +122,7 @@ extension RequestHeadParser {
     return false
   }
 
-  /// Scans target and version, up to the end of the request line, and interprets the line there.
+  /// Scans target and version to the end of the request line, and then interprets the line.
   private mutating func scanTarget(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     position = bytes.firstControl(from: position)
     guard position &- lineStart <= limits.requestLine else { throw .requestLineTooLong }
@@ -136,7 +137,7 @@ extension RequestHeadParser {
     return true
   }
 
-  /// Whether the CR at ``position`` has its LF. False if the next byte is yet to come.
+  /// Returns whether an LF follows the CR at ``position``. Returns false if the next byte has not arrived.
   private func lineEnds(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     guard position &+ 1 < bytes.count else { return false }
     guard bytes[position &+ 1] == .lineFeed else { throw .bareCarriageReturn }

@@ -1,23 +1,23 @@
 import Bytes
 public import HTTPTypes
 
-/// Writes requests (RFC 9112 §3, §5, §7.1).
+/// A serializer of requests (RFC 9112 §3, §5, §7.1).
 ///
-/// Whatever the arguments hold, the output is one well-formed head: control characters in values become spaces, and a
-/// target that would end the request line is refused.
+/// The output is always one well-formed head. Control characters in values become spaces, and a target that would end
+/// the request line is refused.
 public enum RequestSerializer {
-  /// Appends a request head, its final empty line included.
+  /// Appends a request head, including its final empty line.
   ///
   /// - Parameters:
   ///   - method: The method.
   ///   - target: The request target in origin form, sent byte for byte.
-  ///   - host: The value of Host: name or address, with the port unless it is the scheme's.
-  ///   - fields: End-to-end fields. What is the connection's business is left out: Connection, Content-Length, Host,
-  ///     Keep-Alive, Proxy-Authorization, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade.
-  ///   - framing: How the content is framed. Without any, methods that usually have some say `Content-Length: 0` (RFC
-  ///     9110 §8.6).
-  ///   - output: What the head is appended to.
-  /// - Throws: ``RequestError/malformedTarget`` if the target does not begin with a slash, or contains anything but
+  ///   - host: The value of Host: name or address, with the port unless it is the scheme's default.
+  ///   - fields: The end-to-end fields. The serializer omits the fields of the connection: Connection, Content-Length,
+  ///     Host, Keep-Alive, Proxy-Authorization, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade.
+  ///   - framing: The framing of the content. Without content, methods that usually have some send `Content-Length: 0`
+  ///     (RFC 9110 §8.6).
+  ///   - output: The array to append to.
+  /// - Throws: ``RequestError/malformedTarget`` if the target does not begin with a slash, or contains anything except
   ///   visible ASCII characters.
   public static func append(
     _ method: HTTPRequest.Method, target: String, host: String, fields: HTTPFields, framing: MessageFraming,
@@ -40,19 +40,19 @@ public enum RequestSerializer {
     output.append("\r\n")
   }
 
-  /// Appends a request to a proxy for a tunnel (RFC 9110 §9.3.6).
+  /// Appends a request to a proxy to open a tunnel (RFC 9110 §9.3.6).
   ///
   /// - Parameters:
   ///   - authority: Host and port of the tunnel's other end.
-  ///   - authorization: The value of Proxy-Authorization, if any.
-  ///   - output: What the head is appended to.
+  ///   - authorization: The value of Proxy-Authorization, if there is one.
+  ///   - output: The array to append to.
   public static func appendConnect(to authority: String, authorization: String?, _ output: inout [UInt8]) {
     appendLine(.connect, authority, authority, to: &output)
     if let authorization { output.appendFieldLine(HTTPField(name: .proxyAuthorization, value: authorization)) }
     output.append("\r\n")
   }
 
-  /// Appends a chunk of content that is sent in the chunked coding (RFC 9112 §7.1). Nothing for no bytes, which would
+  /// Appends a chunk of content in the chunked coding (RFC 9112 §7.1). It appends nothing for zero bytes, which would
   /// be the last chunk.
   public static func appendChunk(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
     guard !bytes.isEmpty else { return }
@@ -62,7 +62,7 @@ public enum RequestSerializer {
     output.append("\r\n")
   }
 
-  /// Appends the last chunk, and no trailers.
+  /// Appends the last chunk without trailers.
   public static func appendLastChunk(to output: inout [UInt8]) {
     output.append("0\r\n\r\n")
   }
@@ -70,13 +70,13 @@ public enum RequestSerializer {
   private static func appendLine(
     _ method: HTTPRequest.Method, _ target: String, _ host: String, to output: inout [UInt8]
   ) {
-    // A method is a token by construction of its type.
+    // The type guarantees that a method is a token.
     output.append(contentsOf: method.rawValue.utf8)
     output.append(.space)
     output.append(contentsOf: target.utf8)
     output.append(" HTTP/1.1\r\nHost: ")
     var host = host
-    // Safe: the span does not leave the closure that lends the bytes.
+    // Safe: the span does not leave the closure that has the bytes.
     host.withUTF8 { output.appendSafely(unsafe Span(_unsafeElements: $0)) }
     output.append("\r\n")
   }

@@ -1,11 +1,11 @@
 import Bytes
 
 extension RequestHead {
-  /// Reads `method SP request-target SP HTTP-version` (RFC 9112 §3).
+  /// Interprets `method SP request-target SP HTTP-version` (RFC 9112 §3).
   ///
   /// - Parameters:
-  ///   - line: The line without its CRLF. It holds no control character, and its method is a token.
-  ///   - methodEnd: Where the first space stands.
+  ///   - line: The line without its CRLF. It contains no control character, and its method is a token.
+  ///   - methodEnd: The index of the first space.
   ///   - bytes: The received bytes.
   mutating func interpretRequestLine(
     _ line: Range<Int>, methodEnd: Int, in bytes: Span<UInt8>
@@ -20,8 +20,8 @@ extension RequestHead {
     try interpretTarget(in: bytes)
   }
 
-  /// Reads `"HTTP/" DIGIT "." DIGIT`, case-sensitive (RFC 9112 §2.3). Only major version 1 is served; of its minor
-  /// versions, those above 1 count as 1 (RFC 9110 §2.5).
+  /// Parses `"HTTP/" DIGIT "." DIGIT`, which is case-sensitive (RFC 9112 §2.3). The server supports only major version
+  /// 1. Its minor versions above 1 count as 1 (RFC 9110 §2.5).
   private static func version(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) -> HTTPVersion {
     let start = range.lowerBound
     guard
@@ -34,7 +34,7 @@ extension RequestHead {
 }
 
 extension RequestHead {
-  /// Tells the form of ``target`` and takes it apart (RFC 9112 §3.2). Dot segments and escapes stay as they are.
+  /// Finds the form of ``target`` and its parts (RFC 9112 §3.2). Dot segments and escapes stay as they are.
   mutating func interpretTarget(in bytes: Span<UInt8>) throws(RequestError) {
     if method == .connect {
       try interpretAuthorityForm(in: bytes)
@@ -50,7 +50,7 @@ extension RequestHead {
     }
   }
 
-  /// `host:port`, where CONNECT cannot do without the port (RFC 9112 §3.2.3).
+  /// Interprets `host:port`. CONNECT requires the port (RFC 9112 §3.2.3).
   private mutating func interpretAuthorityForm(in bytes: Span<UInt8>) throws(RequestError) {
     targetForm = .authority
     guard let host = Authority(target, in: bytes) else { throw .malformedTarget }
@@ -59,8 +59,8 @@ extension RequestHead {
     path = target.upperBound..<target.upperBound
   }
 
-  /// An `http` or `https` URI (RFC 9112 §3.2.2, RFC 9110 §4.2). Userinfo is refused: it makes a host look like another
-  /// (RFC 9110 §4.2.4).
+  /// Interprets an `http` or `https` URI (RFC 9112 §3.2.2, RFC 9110 §4.2). Userinfo is refused, because it makes one
+  /// host look like another (RFC 9110 §4.2.4).
   private mutating func interpretAbsoluteForm(in bytes: Span<UInt8>) throws(RequestError) {
     targetForm = .absolute
     guard
@@ -79,12 +79,12 @@ extension RequestHead {
     try interpretPathAndQuery(end..<target.upperBound, in: bytes)
   }
 
-  /// Whether `byte` ends an authority (RFC 3986 §3.2).
+  /// Returns whether `byte` ends an authority (RFC 3986 §3.2).
   private static func endsAuthority(_ byte: UInt8) -> Bool {
     byte == .slash || byte == .questionMark || byte == .numberSign
   }
 
-  /// `path-abempty [ "?" query ]`, every escape in it complete and none a NUL.
+  /// Interprets `path-abempty [ "?" query ]`. Every escape in it must be complete and not a NUL.
   private mutating func interpretPathAndQuery(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     var allowed = ByteSet.path
     path = range
@@ -106,7 +106,7 @@ extension RequestHead {
     }
   }
 
-  /// The end of the percent-encoded byte at `index`.
+  /// Returns the end of the percent-encoded byte at `index`.
   private static func escapeEnd(
     at index: Int, before end: Int, in bytes: Span<UInt8>
   ) throws(RequestError) -> Int {
@@ -116,16 +116,16 @@ extension RequestHead {
   }
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 §7.2), as Host bears it and a request target.
+/// `uri-host [ ":" port ]` (RFC 9110 §7.2), as in Host and in request targets.
 ///
-/// The host is a `reg-name`, which an IPv4 address is too, or an IPv6 address in brackets. It is not empty. Userinfo,
-/// a zone and `IPvFuture`, of which no version is defined, are refused. A port after the colon has up to five digits
-/// and is at most 65535; it may be missing after the colon (RFC 3986 §3.2.3).
+/// The host is not empty. It is a `reg-name`, which includes IPv4 addresses, or an IPv6 address in brackets. Userinfo,
+/// a zone and `IPvFuture`, of which no version is defined, are refused. A port has up to five digits and is at most
+/// 65535. It may be empty after the colon (RFC 3986 §3.2.3).
 struct Authority {
-  /// The digits of the port; nil if there are none.
+  /// The digits of the port, or nil if there are none.
   let port: Range<Int>?
 
-  /// Nil if the bytes in `range` are something else.
+  /// Parses the bytes in `range`. Returns nil if they are no authority.
   init?(_ range: Range<Int>, in bytes: Span<UInt8>) {
     guard let hostEnd = Self.hostEnd(in: range, of: bytes) else { return nil }
     if hostEnd == range.upperBound {
@@ -138,7 +138,7 @@ struct Authority {
     port = digits.isEmpty ? nil : digits
   }
 
-  /// Where the host at the start of `range` ends.
+  /// Returns the end of the host at the start of `range`.
   private static func hostEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
     guard !range.isEmpty else { return nil }
     if bytes[range.lowerBound] == .leftBracket {
@@ -151,7 +151,7 @@ struct Authority {
     return registeredNameEnd(in: range, of: bytes)
   }
 
-  /// Where the `reg-name` at the start of `range` ends (RFC 3986 §3.2.2): at the colon or at the end, not empty.
+  /// Returns the end of the `reg-name` at the start of `range` (RFC 3986 §3.2.2): the colon or the end. Nil if empty.
   private static func registeredNameEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
     var index = range.lowerBound
     while index < range.upperBound, bytes[index] != .colon {
@@ -166,16 +166,16 @@ struct Authority {
   }
 }
 
-/// The text form of an IPv6 address as a URI has it (`IPv6address`, RFC 3986 §3.2.2).
+/// The text form of an IPv6 address in a URI (`IPv6address`, RFC 3986 §3.2.2).
 enum IPv6Address {
-  /// Whether the bytes in `range` are one: groups of one to four hexadecimal digits, eight of them or fewer and one
-  /// `::`, the last two perhaps as an IPv4 address.
+  /// Returns whether the bytes in `range` are an IPv6 address: eight groups of one to four hexadecimal digits, or fewer
+  /// and one `::`. An IPv4 address may replace the last two groups.
   static func isValid(_ range: Range<Int>, in bytes: Span<UInt8>) -> Bool {
     var groups = 0
     var isCompressed = false
     var index = range.lowerBound
     if bytes.hasColon(at: index, before: range.upperBound) {
-      // A leading colon is half of a "::", which the loop then meets as an empty group.
+      // A leading colon is half of a "::". The loop must not read an empty group before it.
       guard bytes.hasColon(at: index &+ 1, before: range.upperBound) else { return false }
       isCompressed = true
       index &+= 2
@@ -200,11 +200,11 @@ enum IPv6Address {
         if index == range.upperBound { break }
       }
     }
-    // "::" stands for at least one group.
+    // "::" replaces at least one group.
     return isCompressed ? groups <= 7 : groups == 8
   }
 
-  /// Whether the bytes in `range` are four decimal numbers up to 255, without leading zeros (`IPv4address`).
+  /// Returns whether the bytes in `range` are four decimal numbers up to 255 without leading zeros (`IPv4address`).
   private static func isIPv4(_ range: Range<Int>, in bytes: Span<UInt8>) -> Bool {
     var index = range.lowerBound
     for part in 1...4 {
@@ -224,7 +224,7 @@ extension Span<UInt8> {
     index < end && self[index] == .colon
   }
 
-  /// The end of the hexadecimal digits from `start` on.
+  /// Returns the end of the hexadecimal digits from `start` on.
   fileprivate func groupEnd(from start: Int, before end: Int) -> Int {
     var index = start
     while index < end, self[index].hexadecimalDigit != nil { index &+= 1 }

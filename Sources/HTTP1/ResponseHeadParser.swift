@@ -1,17 +1,18 @@
 import Bytes
 public import HTTPTypes
 
-/// An incremental parser of response heads (RFC 9112 §4–§6), as strict as ``RequestHeadParser`` and fed like it.
+/// An incremental parser of response heads (RFC 9112 §4–§6). It is as strict as ``RequestHeadParser`` and is used
+/// alike.
 ///
-/// Interim responses are skipped, up to a limit. Each byte is scanned once, each line is interpreted once, at the LF that
-/// ends it; the verdict is the same however the bytes were split.
+/// It skips interim responses, up to a limit. It scans each byte once, and interprets each line once, at its LF. The
+/// way the bytes were split does not change the result.
 public struct ResponseHeadParser: Sendable {
   private enum Phase { case statusLine, fieldLines, complete }
 
   /// The head of the final response, valid once ``parse(_:)`` has returned a length.
   public private(set) var head = ResponseHead()
 
-  /// The first byte that has not been looked at. A CR waits here for the byte after it.
+  /// The index of the first unscanned byte. In the status line, a CR stays unscanned until the next byte arrives.
   private(set) var position = 0
 
   private let method: HTTPRequest.Method
@@ -24,20 +25,20 @@ public struct ResponseHeadParser: Sendable {
   private var interimResponses = 0
   private var refusal: ResponseError?
 
-  /// Makes a parser for the response to a request.
-  /// - Parameter method: The request's method: responses to HEAD and CONNECT are framed in their own way.
+  /// Creates a parser for the response to a request.
+  /// - Parameter method: The request's method, because responses to HEAD and CONNECT have their own framing.
   public init(answering method: HTTPRequest.Method, limits: HTTP1Limits = .init()) {
     self.method = method
     self.limits = limits
     scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
   }
 
-  /// Looks at the bytes that it has not seen yet.
+  /// Parses the new bytes.
   ///
-  /// - Parameter bytes: Everything received since the request was sent; on a later call the same and more.
-  /// - Returns: The length of the head, interim responses before it included, so that the content begins there; nil if
-  ///   more bytes are needed.
-  /// - Throws: ``ResponseError``, and the same one ever after.
+  /// - Parameter bytes: All bytes received since the request was sent. A later call passes the same bytes and more.
+  /// - Returns: The length of the head, including the interim responses before it, so that the content begins there.
+  ///   Nil if the head is incomplete.
+  /// - Throws: ``ResponseError``. All later calls throw the same error.
   public mutating func parse(_ bytes: Span<UInt8>) throws(ResponseError) -> Int? {
     if let refusal { throw refusal }
     do {
@@ -51,7 +52,7 @@ public struct ResponseHeadParser: Sendable {
     }
   }
 
-  /// Reads one line. False if that takes more bytes.
+  /// Reads one line. Returns false if the line is incomplete.
   private mutating func advance(in bytes: Span<UInt8>) throws(ResponseError) -> Bool {
     guard phase == .fieldLines else { return try readStatusLine(in: bytes) }
     let event: FieldLineScanner.Event
@@ -87,15 +88,15 @@ extension ResponseHeadParser {
     return true
   }
 
-  /// Refuses at once what will never be a response, instead of waiting for the end of its first line.
+  /// Refuses bytes that cannot become a response at once, instead of at the end of their first line.
   private func expectVersion(in bytes: Span<UInt8>) throws(ResponseError) {
     let start = lineStart..<min(lineStart &+ 5, bytes.count)
     let isBeginning = start.isEmpty || zip(start, "HTTP/".utf8).allSatisfy { bytes[$0] == $1 }
     guard isBeginning else { throw .malformedStatusLine }
   }
 
-  /// `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). The space before a phrase that is not there may
-  /// be missing, as it is in the responses of many servers.
+  /// Interprets `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). Without a phrase, the space before it
+  /// may be missing, because many servers omit it.
   private mutating func interpretStatusLine(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
     let start = line.lowerBound
     guard
@@ -114,7 +115,7 @@ extension ResponseHeadParser {
 // MARK: End of the header section
 
 extension ResponseHeadParser {
-  /// At the empty line: goes on to the next response if this was an interim one (RFC 9110 §15.2).
+  /// Completes a header section at its empty line. After an interim response, another one follows (RFC 9110 §15.2).
   private mutating func completeSection(in bytes: Span<UInt8>) throws(ResponseError) {
     if head.status < 200 {
       interimResponses += 1
@@ -134,7 +135,7 @@ extension ResponseHeadParser {
     var fields = HTTPFields()
     fields.reserveCapacity(lines.count)
     for line in lines {
-      // Valid both: a name was checked to be a token, and a value to have no control characters.
+      // Both are valid: the parser has checked that names are tokens, and that values have no control characters.
       guard let name = HTTPField.Name(bytes.string(in: line.name)), !facts.isForConnection(name.canonicalName) else {
         continue
       }
@@ -148,18 +149,18 @@ extension ResponseHeadParser {
   }
 }
 
-/// What the head of a final response says.
+/// The content of a final response's head.
 public struct ResponseHead: Sendable, Equatable {
   /// The status code, 200 to 599.
   public internal(set) var status = 0
-  /// The version of the protocol.
+  /// The protocol version.
   public internal(set) var version = HTTPVersion.http11
-  /// The end-to-end fields, in the order received, and valid. Those of the connection are gone: Connection and what it
-  /// names (RFC 9110 §7.6.1), and Content-Length, which is ``contentLength``.
+  /// The valid end-to-end fields, in the order received. The connection's fields are removed: Connection and the fields
+  /// that it names (RFC 9110 §7.6.1), and Content-Length, which is in ``contentLength``.
   public internal(set) var fields = HTTPFields()
-  /// What Content-Length says. Not what comes, in a response to HEAD or a 304.
+  /// The value of Content-Length. In a response to HEAD or a 304, it is not the length of the content that follows.
   public internal(set) var contentLength: Int?
-  /// How the content is framed.
+  /// The framing of the content.
   public internal(set) var framing = ResponseFraming.untilClose
   /// Whether the connection can carry another request after this response (RFC 9112 §9.3).
   public internal(set) var keepAlive = true
@@ -167,16 +168,16 @@ public struct ResponseHead: Sendable, Equatable {
   init() {}
 }
 
-/// What the field lines of a response seen so far say about its framing and its connection.
+/// The properties of framing and connection that the field lines of a response have stated so far.
 struct ResponseFacts: Sendable {
   private(set) var contentLength: Int?
   private var isChunked = false
   private var asksToClose = false
   private var asksToKeepAlive = false
-  /// Names of fields that are for the connection only, in lower case.
+  /// Lower-case names of the fields that are only for the connection.
   private var connectionFields: Set<ByteString> = []
 
-  /// Takes one field line into account.
+  /// Records one field line.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(ResponseError) {
     let name = line.name
     switch name.count {
@@ -190,7 +191,7 @@ struct ResponseFacts: Sendable {
     }
   }
 
-  /// Draws the conclusions at the end of the header section, in the order of RFC 9112 §6.3.
+  /// Sets the head's framing and connection at the end of the header section, in the order of RFC 9112 §6.3.
   func complete(_ head: inout ResponseHead, answering method: HTTPRequest.Method) {
     head.contentLength = contentLength
     head.framing =
@@ -203,12 +204,12 @@ struct ResponseFacts: Sendable {
       } else {
         contentLength.map { .fixed($0) } ?? .untilClose
       }
-    // RFC 9112 §9.3: "close" wins, then the version decides, then "keep-alive".
+    // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
     head.keepAlive =
       !asksToClose && (head.version == .http11 || asksToKeepAlive) && head.framing != .untilClose
   }
 
-  /// Whether the field named so is for the connection only (RFC 9110 §7.6.1, and what else HTTP/1.1 has of that kind).
+  /// Returns whether a field is only for the connection (RFC 9110 §7.6.1, and other such fields of HTTP/1.1).
   func isForConnection(_ lowercaseName: String) -> Bool {
     switch lowercaseName {
     case "connection", "content-length", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer",
@@ -220,7 +221,7 @@ struct ResponseFacts: Sendable {
 }
 
 extension ResponseFacts {
-  /// Content-Length: a number, or the same number more than once, which some proxies make of it (RFC 9110 §8.6).
+  /// Records Content-Length: a number, or equal numbers in a list, as some proxies send it (RFC 9110 §8.6).
   private mutating func noteContentLength(_ value: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
     guard !isChunked else { throw .malformed(.contentLengthWithTransferEncoding) }
     var elements = ListElements(value)
@@ -231,7 +232,7 @@ extension ResponseFacts {
     }
   }
 
-  /// Transfer-Encoding: one field line, with `chunked` alone (RFC 9112 §6.1): no other coding was asked for by TE.
+  /// Records Transfer-Encoding: one line with only `chunked` (RFC 9112 §6.1), because TE requests no other coding.
   private mutating func noteTransferEncoding(
     _ value: Range<Int>, version: HTTPVersion, in bytes: Span<UInt8>
   ) throws(ResponseError) {
@@ -256,34 +257,34 @@ extension ResponseFacts {
   }
 }
 
-/// How the length of a response's content is determined (RFC 9112 §6.3).
+/// The way in which the length of a response's content is determined (RFC 9112 §6.3).
 public enum ResponseFraming: Sendable, Equatable {
-  /// There is no content: a response to HEAD, to CONNECT that succeeded, 204 or 304.
+  /// There is no content: a response to HEAD, a successful response to CONNECT, 204 or 304.
   case none
-  /// Content-Length: that many bytes, zero among them.
+  /// Content-Length: this number of bytes, possibly zero.
   case fixed(Int)
   /// Transfer-Encoding: chunked.
   case chunked
-  /// Neither: the content ends with the connection.
+  /// Neither field: the content ends with the connection.
   case untilClose
 }
 
-/// Why a response is refused. Every case ends the connection: what follows such a message cannot be told apart from it.
+/// The reason why a response is refused. Every case ends the connection, because the next message has no clear start.
 public enum ResponseError: Error, Equatable, Sendable {
-  /// Not `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4), or something before it.
+  /// Not `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4), or bytes before it.
   case malformedStatusLine
   /// A major version other than 1.
   case unsupportedVersion
   /// More interim responses than ``HTTP1Limits/interimResponses``.
   case tooManyInterimResponses
-  /// 101, to a request that asked for no other protocol (RFC 9110 §15.2.2).
+  /// 101, although the request did not request another protocol (RFC 9110 §15.2.2).
   case unaskedUpgrade
-  /// More than one Content-Length, and not the same (RFC 9112 §6.3).
+  /// More than one Content-Length, with different values (RFC 9112 §6.3).
   case conflictingContentLength
-  /// What a request would be refused for as well: its field lines, its framing, its chunks.
+  /// An error that also applies to requests: in field lines, framing or chunks.
   case malformed(RequestError)
 
-  /// One sentence for the operator. It holds nothing of what was received.
+  /// One sentence for the operator. It contains nothing of the received bytes.
   public var reason: String {
     switch self {
     case .malformedStatusLine: "It does not begin with a version and a status code."

@@ -1,27 +1,27 @@
 import Bytes
 public import HTTPTypes
 
-/// Writes response heads (RFC 9112 §4, §5).
+/// A serializer of response heads (RFC 9112 §4, §5).
 ///
-/// Whatever the arguments hold, the output is one well-formed head: control characters in values become spaces, so a
-/// response cannot be split. Nothing is allocated but what the output array grows by.
+/// The output is always one well-formed head. Control characters in values become spaces, so the output cannot contain
+/// a second response. It allocates only the growth of the output array.
 public enum ResponseSerializer {
-  /// Appends a response head, its final empty line included.
+  /// Appends a response head, including its final empty line.
   ///
   /// - Parameters:
-  ///   - status: The final status. Its reason phrase is used where this codec has none of its own for the code.
-  ///   - prepared: Field lines that stand ready.
-  ///   - fields: The handler's other fields. What frames the message or the connection is not the handler's business and is
-  ///     left out: Connection, Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
-  ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. Not sent
-  ///     with 1xx and 204, where it is forbidden, nor with 304, where it would have to be that of the 200 (RFC 9110
+  ///   - status: The final status. Its reason phrase is used if this codec has none for the code.
+  ///   - prepared: Field lines that are already serialized.
+  ///   - fields: The handler's other fields. The serializer omits the fields of framing and connection: Connection,
+  ///     Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
+  ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. It is not
+  ///     sent with 1xx and 204, where it is forbidden, nor with 304, where it must equal that of the 200 (RFC 9110
   ///     §8.6).
-  ///   - isChunked: Whether the content follows in chunks (RFC 9112 §7.1), its length not being known.
-  ///   - date: The value of Date, unless `fields` has one: an origin's, which is passed on.
-  ///   - requestID: The value of X-Request-ID, in place of one in `fields`; nothing is written if it is empty.
-  ///   - keepAlive: Whether the connection goes on after this response.
-  ///   - version: The version of the request: HTTP/1.0 has to be told that the connection goes on.
-  ///   - output: What the head is appended to.
+  ///   - isChunked: Whether the content follows in chunks (RFC 9112 §7.1), because its length is unknown.
+  ///   - date: The value of Date. A Date in `fields`, which comes from an origin, replaces it.
+  ///   - requestID: The value of X-Request-ID, which replaces one in `fields`. An empty value writes nothing.
+  ///   - keepAlive: Whether the connection stays open after this response.
+  ///   - version: The version of the request. HTTP/1.0 needs a field to keep the connection open.
+  ///   - output: The array to append to.
   public static func append(
     status: HTTPResponse.Status,
     prepared: FieldSection = .empty,
@@ -65,12 +65,12 @@ public enum ResponseSerializer {
     output.append("\r\n")
   }
 
-  /// Appends the interim response that asks for the body (RFC 9110 §15.2.1).
+  /// Appends the interim response that requests the body (RFC 9110 §15.2.1).
   public static func appendContinue(to output: inout [UInt8]) {
     output.append("HTTP/1.1 100 Continue\r\n\r\n")
   }
 
-  /// Appends a part of content that is sent in chunks. An empty part would be the end: it is left out.
+  /// Appends a part of chunked content. It appends nothing for an empty part, which would be the last chunk.
   public static func appendChunk(_ part: Span<UInt8>, to output: inout [UInt8]) {
     guard !part.isEmpty else { return }
     output.append(contentsOf: String(part.count, radix: 16).utf8)
@@ -84,7 +84,7 @@ public enum ResponseSerializer {
     output.append("0\r\n\r\n")
   }
 
-  /// What the serializer makes of a handler's field.
+  /// The handling of a handler's field.
   enum Role {
     case plain, date, omitted
 
@@ -111,19 +111,19 @@ extension HTTPResponse.Status {
 }
 
 extension [UInt8] {
-  /// Appends a field line. Control characters in the value become spaces, so that none of them can end the line.
+  /// Appends a field line. Control characters in the value become spaces, so that none can end the line.
   mutating func appendFieldLine(_ field: HTTPField) {
-    // A name is a token by construction of HTTPField.Name.
+    // HTTPField.Name guarantees that a name is a token.
     append(contentsOf: field.name.rawName.utf8)
     append(": ")
     unsafe field.withUnsafeBytesOfValue { bytes in
-      // Safe: the span does not leave the closure that lends the bytes.
+      // Safe: the span does not leave the closure that has the bytes.
       appendSafely(unsafe Span(_unsafeElements: bytes))
     }
     append("\r\n")
   }
 
-  /// Appends the Connection field, where the version does not already say the same (RFC 9112 §9.3, §9.6).
+  /// Appends the Connection field if the version does not already mean the same (RFC 9112 §9.3, §9.6).
   fileprivate mutating func appendConnection(keepAlive: Bool, version: HTTPVersion) {
     if !keepAlive {
       append("Connection: close\r\n")
@@ -134,19 +134,19 @@ extension [UInt8] {
 }
 
 extension [UInt8] {
-  /// Appends the status line. The version is always the server's own, whatever the request's (RFC 9110 §2.5).
+  /// Appends the status line. The version is always the server's own, regardless of the request's (RFC 9110 §2.5).
   mutating func appendStatusLine(_ status: HTTPResponse.Status) {
     if let line = Self.statusLine(status.code) { return append(line) }
     append("HTTP/1.1 ")
     append(decimal: status.code, width: 3)
     append(.space)
     var phrase = status.reasonPhrase
-    // Safe: the span does not leave the closure that lends the bytes.
+    // Safe: the span does not leave the closure that has the bytes.
     phrase.withUTF8 { appendSafely(unsafe Span(_unsafeElements: $0)) }
     append("\r\n")
   }
 
-  /// The whole status lines of the codes that this server answers with itself.
+  /// Returns the whole status line of a code that this server itself responds with.
   private static func statusLine(_ code: Int) -> StaticString? {
     switch code {
     case 200: "HTTP/1.1 200 OK\r\n"
@@ -175,8 +175,8 @@ extension [UInt8] {
 }
 
 extension [UInt8] {
-  /// Appends a field value or a reason phrase. Every control character but HTAB becomes a space, as RFC 9110 §5.5
-  /// allows: whatever a handler made of foreign bytes, no line ends where this serializer does not end it.
+  /// Appends a field value or a reason phrase. Every control character except HTAB becomes a space, as RFC 9110 §5.5
+  /// allows. So untrusted bytes from a handler can never end a line.
   mutating func appendSafely(_ bytes: Span<UInt8>) {
     let start = count
     append(copying: bytes)
@@ -188,11 +188,11 @@ extension [UInt8] {
   }
 }
 
-/// Field lines that many responses share, written once: a response copies their bytes.
+/// Serialized field lines that many responses share. Each response copies the bytes.
 public struct FieldSection: Sendable, Equatable {
   let bytes: [UInt8]
 
-  /// The fields again, for where they are not sent as lines.
+  /// The parsed fields, for protocols that do not send lines.
   public var fields: HTTPFields {
     var fields = HTTPFields()
     for line in bytes.split(separator: UInt8(ascii: "\n")) {
@@ -203,11 +203,11 @@ public struct FieldSection: Sendable, Equatable {
     return fields
   }
 
-  /// No field lines.
+  /// A section without field lines.
   public static let empty = FieldSection([:])
 
-  /// The lines of `fields`, as ``ResponseSerializer`` writes them. Date, and what frames a message or a connection, is
-  /// the server's to write for each response, and is left out.
+  /// Serializes `fields` like ``ResponseSerializer``. It omits Date and the fields of framing and connection, because
+  /// the server writes these for each response.
   public init(_ fields: HTTPFields) {
     var bytes: [UInt8] = []
     for field in fields where ResponseSerializer.Role(field.name, hasRequestID: true) == .plain {
@@ -217,13 +217,13 @@ public struct FieldSection: Sendable, Equatable {
   }
 }
 
-/// A point in time as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT` (IMF-fixdate, RFC 9110 §5.6.7).
+/// A point in time in the format of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT` (IMF-fixdate, RFC 9110 §5.6.7).
 public struct HTTPDate: Sendable, Equatable {
-  /// Seconds since 1970-01-01 00:00:00 UTC, leap seconds not counted, up to the last one of the year 9999.
+  /// The seconds since 1970-01-01 00:00:00 UTC without leap seconds, at most the last second of the year 9999.
   public let secondsSinceEpoch: Int
 
-  /// Takes seconds since the epoch. What the format cannot express becomes the nearest that it can, and what is before
-  /// the epoch becomes the epoch.
+  /// Creates a date from seconds since the epoch. A time before the epoch becomes the epoch, and a time that the format
+  /// cannot express becomes the last that it can.
   public init(secondsSinceEpoch: Int) {
     self.secondsSinceEpoch = min(max(secondsSinceEpoch, 0), 253_402_300_799)
   }
@@ -253,7 +253,7 @@ public struct HTTPDate: Sendable, Equatable {
 extension [UInt8] {
   /// Appends the three-letter name at `index` of a string of such names.
   fileprivate mutating func appendName(_ index: Int, of names: StaticString) {
-    // Safe: a weekday is below 7 and a month below 12, so the three letters lie within the literal.
+    // Safe: a weekday is below 7 and a month below 12, so the three letters are within the literal.
     unsafe append(contentsOf: UnsafeBufferPointer(start: names.utf8Start + index * 3, count: 3))
   }
 }

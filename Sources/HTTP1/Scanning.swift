@@ -1,10 +1,10 @@
 import Bytes
 
 extension Span<UInt8> {
-  /// The index of the first control character (HTAB too) from `start` on, or `count`.
+  /// Returns the index of the first control character (HTAB included) from `start` on, or `count`.
   ///
-  /// Eight bytes at a time: a byte below 0x20 borrows its top bit when 0x20 is taken from it, and DEL becomes zero
-  /// under exclusive or. Borrows spread to higher bytes only, so the lowest mark is exact.
+  /// It tests eight bytes at a time. A subtraction of 0x20 borrows the top bit of a byte below 0x20, and exclusive or
+  /// turns DEL into zero. Borrows spread only to higher bytes, so the lowest mark is exact.
   @inline(__always)
   func firstControl(from start: Int) -> Int {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -23,8 +23,8 @@ extension Span<UInt8> {
     return index
   }
 
-  /// The index of the first byte from `start` on that neither a field value nor a reason phrase may have, which is a
-  /// control character other than HTAB (RFC 9110 §5.5, RFC 9112 §4), or `count`.
+  /// Returns the index of the first byte from `start` on that field values and reason phrases must not contain, or
+  /// `count`. Such bytes are the control characters except HTAB (RFC 9110 §5.5, RFC 9112 §4).
   @inline(__always)
   func endOfText(from start: Int) -> Int {
     var index = firstControl(from: start)
@@ -32,13 +32,13 @@ extension Span<UInt8> {
     return index
   }
 
-  /// The index of the first byte in `range` that equals `byte`; nil if `range` does not contain it.
+  /// Returns the index of the first byte in `range` that equals `byte`, or nil if `range` does not contain it.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
     for index in range where self[index] == byte { return index }
     return nil
   }
 
-  /// The non-negative decimal number that `range` is: one to 19 digits that fit `Int`. Nil for anything else.
+  /// Returns the non-negative decimal number in `range`, one to 19 digits within `Int`. Returns nil otherwise.
   func decimal(in range: Range<Int>) -> Int? {
     guard 1...19 ~= range.count else { return nil }
     var value: Int = 0
@@ -54,18 +54,18 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-  /// The bytes in `range` as a string. What is not UTF-8 becomes U+FFFD.
+  /// Returns the bytes in `range` as a string. Invalid UTF-8 becomes U+FFFD.
   public func string(in range: Range<Int>) -> String {
     unsafe extracting(range).withUnsafeBufferPointer { buffer in
-      // Safe: `buffer` is read within this closure only.
+      // Safe: only this closure reads `buffer`.
       unsafe String(decoding: buffer, as: UTF8.self)
     }
   }
 }
 
-/// A weight in a list of preferences (RFC 9110 §12.4.2), in thousandths.
+/// Weights in lists of preferences (RFC 9110 §12.4.2), in thousandths.
 extension Span<UInt8> {
-  /// The weight that the bytes in `range` spell: 500 for `0.5`. What is malformed is 0, so that it counts as not wanted.
+  /// Returns the weight in `range`: 500 for `0.5`. A malformed weight is 0, so that it means "not acceptable".
   public func qualityValue(in range: Range<Int>) -> Int {
     guard (1...5).contains(range.count), range.count == 1 || self[range.lowerBound + 1] == UInt8(ascii: ".") else {
       return 0
@@ -102,21 +102,21 @@ extension UInt8 {
   static var backslash: UInt8 { 0x5c }
   static var rightBracket: UInt8 { 0x5d }
 
-  /// A control character, HTAB among them: 0x00–0x1F and DEL.
+  /// Whether the byte is a control character, including HTAB: 0x00–0x1F or DEL.
   @inline(__always)
   var isControl: Bool { self < 0x20 || self == 0x7f }
 }
 
-/// A set of ASCII characters as a bit mask of 128 bits: two constants in registers, no table to load.
+/// A set of ASCII characters as a mask of 128 bits: two constants in registers, so no table must be loaded.
 ///
-/// A test holds every mask against the characters that its grammar lists.
+/// A test compares every mask with the characters that its grammar lists.
 struct ByteSet: Sendable {
-  /// Bit *n* stands for the character *n*.
+  /// Bit *n* represents the character *n*.
   let low: UInt64
-  /// Bit *n* stands for the character 64 + *n*.
+  /// Bit *n* represents the character 64 + *n*.
   let high: UInt64
 
-  /// Whether `byte` is in the set; never so for 0x80 and above.
+  /// Returns whether the set contains `byte`. It contains no byte of 0x80 or more.
   @inline(__always)
   func contains(_ byte: UInt8) -> Bool {
     let half = byte < 64 ? low : (byte < 128 ? high : 0)
@@ -126,14 +126,14 @@ struct ByteSet: Sendable {
   /// `tchar`, RFC 9110 §5.6.2.
   static var token: Self { Self(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
 
-  /// What a path may hold: `pchar` and `/` (RFC 3986 §3.3), and `[ ] ^ |`, which browsers send unencoded there
-  /// (WHATWG URL, path percent-encode set). `\` is not allowed, because some programs read it as `/`.
+  /// The characters of a path: `pchar` and `/` (RFC 3986 §3.3), and `[ ] ^ |`, which browsers send unencoded (WHATWG
+  /// URL, path percent-encode set). `\` is not allowed, because some programs read it as `/`.
   static var path: Self { Self(low: 0x2fff_fff2_0000_0000, high: 0x57ff_fffe_efff_ffff) }
 
-  /// What a query may hold: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``, which browsers send
-  /// unencoded there (WHATWG URL, query percent-encode set).
+  /// The characters of a query: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``, which browsers send
+  /// unencoded (WHATWG URL, query percent-encode set).
   static var query: Self { Self(low: 0xafff_fff2_0000_0000, high: 0x7fff_ffff_ffff_ffff) }
 
-  /// `reg-name` (RFC 3986 §3.2.2) without the comma: a host with a comma is two Host fields that were joined.
+  /// `reg-name` (RFC 3986 §3.2.2) without the comma, because a host with a comma comes from two joined Host fields.
   static var registeredName: Self { Self(low: 0x2bff_6ff2_0000_0000, high: 0x47ff_fffe_87ff_fffe) }
 }
