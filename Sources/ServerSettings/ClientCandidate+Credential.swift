@@ -1,7 +1,7 @@
 import Access
 package import HTTPMessages
 
-/// How a client is identified: by its origins, if it has none of the credentials.
+/// The credential of a client. A client without a credential is identified by its origins.
 extension ClientCandidate {
   static let apiKey = Setting(
     "apiKey",
@@ -24,10 +24,10 @@ extension ClientCandidate {
     "A subject alternative name of the certificate, or a list of several, of which it has one: a URI, a DNS name or an "
       + "e-mail address. Required.")
 
-  /// At most one of these is allowed.
+  /// The settings of which at most one is allowed.
   static let credentials = [apiKey.path, jwt.path, clientCertificate.path]
 
-  /// No key has it.
+  /// A digest that no key has.
   private static let exampleDigest = String(repeating: "0123456789abcdef", count: 4)
 
   /// The members of `jwt`.
@@ -59,7 +59,7 @@ extension ClientCandidate {
     static let known: [any SettingRow] =
       [issuer, audience, jwksURL, jwksFile, caFile, algorithms, requiredClaims]
 
-    /// A member of `requiredClaims`.
+    /// Returns the setting of a member of `requiredClaims`.
     static func claim(_ name: String) -> Setting<SettingElements<String>> {
       let type = SettingType.elements(
         of: .label("write \(text)"), atMost: 100, ifEmpty: "write \(text), or leave it out")
@@ -69,7 +69,7 @@ extension ClientCandidate {
     private static let text = "a text of at most 1024 characters"
   }
 
-  /// Reads what the client is identified by; nil if that is invalid.
+  /// Reads the credential of the client. Returns nil if it is invalid.
   mutating func readCredential(_ reader: inout SettingsReader, hasOrigins: Bool) -> Client.Credential? {
     let present = Self.credentials.filter(reader.isSet)
     let keys = readKeys(&reader)
@@ -158,12 +158,11 @@ extension ClientCandidate {
   }
 }
 
-/// The address of a key set. Only `https` is allowed, because an attacker who can change the keys can sign as the
-/// issuer.
+/// The URL of a key set. Only `https` is allowed, because an attacker who can change the keys can sign as the issuer.
 package struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
-  /// Why a text is not such an address.
+  /// The reason why a text is not such a URL.
   package struct Invalid: Error, Equatable, CustomStringConvertible {
-    /// What is wrong with it, to follow the text itself: `is not https://…`.
+    /// The problem, to follow the text itself: `is not https://…`.
     package let description: String
   }
 
@@ -172,13 +171,13 @@ package struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
   /// Path and query, in origin form (RFC 9112 §3.2.1).
   package let target: String
 
-  /// The address in one spelling, without its query, which may hold a secret.
+  /// The URL in a canonical form, without its query, which may contain a secret.
   package var description: String { "\(origin)\(target.prefix { $0 != "?" })" }
 
-  /// Longest text that is looked at, in bytes.
+  /// The maximum length of a URL, in bytes.
   static let limit = 2048
 
-  /// The parts of an `https` URL without credentials and fragment.
+  /// Parses an `https` URL without credentials and fragment.
   package init(_ text: String) throws(Invalid) {
     guard text.utf8.count <= Self.limit, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
       throw Invalid(description: "is not a URL: it has spaces or letters that must be percent-encoded, or is too long")
@@ -201,10 +200,10 @@ extension SettingType where Value == String {
   static let secureURL: SettingType = {
     let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
     return string(remedy) { (text) throws(InvalidValue) in
-      // It would stand in the log with every fetch that fails.
+      // The log would contain the key with every failed fetch.
       guard !holdsAPIKey(text) else { throw InvalidValue(problem: "holds an API key", remedy: remedy) }
       do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
-        // What stands before an @ may be a password.
+        // The text before an @ may be a password.
         let name = text.contains("@") ? "the URL" : quoted(text)
         throw InvalidValue(problem: "\(name) \(error)", remedy: remedy)
       }

@@ -1,24 +1,24 @@
 import Access
 
-/// What could be read of one element of `access.clients`, even if the rest of it is invalid: enough to compare it with the
-/// other clients, and to open the files that it names. So one error does not hide another.
+/// The readable part of one element of `access.clients`, even if the rest is invalid. It suffices to compare the
+/// element with other clients and to open its files, so that one error does not hide another.
 struct ClientCandidate {
   var id: String?
-  /// Of its API keys.
+  /// The digests of the client's API keys.
   var digests: [APIKeyDigest] = []
-  /// Of its certificate.
+  /// The names of the client's certificate.
   var names: [SubjectName] = []
-  /// What it is known by; those that restrict another credential are not among them.
+  /// The origins that identify the client. Origins that only restrict another credential are not included.
   var knownOrigins: [OriginPattern] = []
-  /// The JWTs that it takes, if all that tells them from another client's could be read.
+  /// The rules for the client's JWTs, if the parts that distinguish them from another client's are valid.
   var rules: JWTRules?
-  /// The file with the keys of its identity provider.
+  /// The file with the key set of the client's identity provider.
   var keySetFile: String?
-  /// Whether the keys of its identity provider are to be fetched.
+  /// Whether the server fetches the key set of the client's identity provider.
   var fetchesKeySet = false
-  /// The authorities by which the provider is known; nil for the system's.
+  /// The file of the authorities for the provider. Nil for the system's.
   var caFile: String?
-  /// The client; nil if anything is wrong with it.
+  /// The client. Nil if there is an error.
   var client: Client?
 }
 
@@ -61,7 +61,7 @@ extension ClientCandidate {
     reader.require(Self.id.path, remedy: "write a name such as \"android\"")
     id = reader.read(Self.id)
     let origins = readOrigins(&reader)
-    // Invalid ones are errors already.
+    // Invalid origins are already reported.
     let hasOrigins = origins.map { !$0.isEmpty } ?? reader.isSet(Self.origins.path)
     let credential = readCredential(&reader, hasOrigins: hasOrigins)
     let token = reader.read(Self.token)
@@ -89,14 +89,14 @@ extension ClientCandidate {
     if !Self.credentials.contains(where: reader.isSet) {
       knownOrigins = origins?.compactMap { $0 } ?? []
     } else if origins?.isEmpty ?? false {
-      // Taken at its word it would lift the restriction to web origins.
+      // An empty list would remove the restriction to web origins.
       reader.reject(
         Self.origins.path, problem: "is empty", remedy: "name some, or leave it out for callers from anywhere")
     }
     return origins
   }
 
-  /// Notes what a client may not have although it looks so, and one that may have nothing.
+  /// Reports permissions without effect, and clients without any permission.
   private static func checkWorth(
     _ reader: inout SettingsReader, token: Bool?, catalog: Bool?, me: Bool?,
     within context: Settings.Access.ValidationContext
@@ -130,13 +130,13 @@ extension ClientCandidate {
   }
 }
 
-/// `rateLimit`: how often callers may send requests.
+/// The `rateLimit` of a client or of anonymous callers: the rate at which callers may send requests.
 struct Rates: Sendable, Equatable {
-  /// What `perSecond` and `burst` count by itself.
+  /// The caller that `perSecond` and `burst` apply to.
   enum Unit: String, Sendable, CaseIterable {
     /// Each address.
     case address
-    /// Each `sub` of a JWT; the address for a caller without one.
+    /// Each `sub` of a JWT, or the address of a caller without one.
     case sub
   }
 
@@ -163,7 +163,7 @@ extension Rates {
   static let type = SettingType.object(
     of: [perSecond, burst, unit, total], remedy: "write { perSecond: 5, burst: 20 }")
 
-  /// Nil if it is invalid.
+  /// Reads the rates. Returns nil if they are invalid.
   init?(_ reader: inout SettingsReader) {
     let isEach = reader.isSet(Self.perSecond.path) || reader.isSet(Self.burst.path)
     let each = isEach || !reader.isSet(Self.total.path) ? Self.rate(&reader) : nil

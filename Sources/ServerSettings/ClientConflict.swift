@@ -1,13 +1,13 @@
 import Access
 
-/// Two clients that one request could mean.
+/// A conflict: one request could match two clients.
 struct ClientConflict: Equatable {
-  /// Where it shows, within the list: `[3].id`.
+  /// The place of the conflict within the list: `[3].id`.
   let place: String
   let problem: String
   let remedy: String
 
-  /// Every such pair, at the second of its clients.
+  /// Returns every conflict, at the second of its clients.
   static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
     var search = Search()
     for (index, client) in clients.enumerated() { search.add(client, at: index) }
@@ -29,7 +29,7 @@ struct ClientConflict: Equatable {
       }
       for digest in client.digests {
         guard let first = note(digest, in: \.digests, at: index) else { continue }
-        // Which one is not said: it stands for a credential.
+        // The error does not show the digest, because it represents a credential.
         let problem = first == index ? "has one key twice" : "is a key of \(Self.name(first)), too"
         add(".apiKey", of: index, problem, remedy: first == index ? "name it once" : "make a key for each")
       }
@@ -42,7 +42,7 @@ struct ClientConflict: Equatable {
       if let rules = client.rules { add(rules, at: index) }
     }
 
-    /// The client that had the key before; nil if the key is new, and then this client has it.
+    /// Returns the client that already has the key. If the key is new, records it for this client and returns nil.
     private mutating func note<Key: Hashable>(
       _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int
     ) -> Int? {
@@ -63,7 +63,7 @@ struct ClientConflict: Equatable {
 
     private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
 
-    /// Tokens of one provider tell clients apart by audience or by a claim that both require.
+    /// For the same provider, clients must differ in audience, or in a claim that both require.
     private mutating func add(_ rules: JWTRules, at index: Int) {
       for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
         add(

@@ -4,8 +4,8 @@ package import DeveloperToken
 import Glibc
 package import TLS
 
-/// The files that settings name. `check-config`, a start and a reload all read them by ``load(resumingTicketsOf:)``: what
-/// one of them finds wrong, the others do.
+/// The files that the settings name. `check-config`, a start and a reload all read them with
+/// ``load(resumingTicketsOf:)``, so all three find the same errors.
 package struct NamedFiles: Sendable {
   var musickit: Settings.MusicKit?
   var tls: Settings.Server.TLSFiles?
@@ -13,10 +13,10 @@ package struct NamedFiles: Sendable {
   var clients: [ClientCandidate]
   var audit: Settings.Audit?
 
-  /// Reads each file once, and checks what it holds. Blocks: not for an event loop.
+  /// Reads each file once, and validates its content. It blocks, so an event loop must not call it.
   ///
-  /// - Parameter previous: The TLS context in use, whose clients may resume their sessions.
-  /// - Returns: What the files hold, nil if anything is wrong; all that is wrong; and what there is to warn of.
+  /// - Parameter previous: The TLS context in use. Its clients may resume their sessions.
+  /// - Returns: The content of the files, nil if there is an error; all errors; and the warnings.
   package func load(
     resumingTicketsOf previous: TLSContext? = nil
   ) -> (files: LoadedFiles?, errors: [SettingsError], warnings: [String]) {
@@ -34,9 +34,9 @@ package struct NamedFiles: Sendable {
     return (files, [], loader.warnings)
   }
 
-  /// The files that a reload reads: these, without fixed ones that `running` uses already, and with the certificate that
-  /// `running` needs even if `settings` no longer name it. A changed or missing fixed file must not prevent the server
-  /// from loading a new key or a new list of clients.
+  /// Returns the files that a reload reads. It leaves out fixed files that `running` already uses, and keeps the
+  /// certificate of `running` even if `settings` no longer name it. So a changed or missing fixed file does not prevent
+  /// the server from loading a new key or a new list of clients.
   package func keepingFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
     var files = self
     if settings.catalog == running.catalog { files.catalog = nil }
@@ -46,15 +46,15 @@ package struct NamedFiles: Sendable {
   }
 }
 
-/// What the files that settings name hold: each was read once, and is used as it was checked.
+/// The content of the files that the settings name. Each file is read once, and used exactly as it was validated.
 package struct LoadedFiles: Sendable {
   package let key: SigningKey
-  /// The certificate of the public listener; nil if the settings name none.
+  /// The TLS context of the public listener. Nil if the settings name no certificate.
   package let tls: TLSContext?
-  /// The authorities that the server trusts for the catalog's upstream: the system's if the settings name no file.
+  /// The authorities that the server trusts for the catalog's upstream. Without a file, these are the system's.
   package let upstreamAuthorities: TLSClientContext
   package let keySets: KeySetFiles
-  /// What the operator should know about the files although they can be used, each a sentence.
+  /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
   package let warnings: [String]
 
   package init(
@@ -67,14 +67,14 @@ package struct LoadedFiles: Sendable {
     self.warnings = warnings
   }
 
-  /// A key without any file, and the system's authorities.
+  /// Creates files with a key that has no file, and the system's authorities.
   package init(key: SigningKey) throws(TLSError) {
     self.init(
       key: key, tls: nil, upstreamAuthorities: try TLSClientContext(), keySets: KeySetFiles(), warnings: [])
   }
 }
 
-/// What the files of identity providers hold, by their paths.
+/// The content of the files of identity providers, by path.
 package struct KeySetFiles: Sendable {
   package internal(set) var keys: [String: JSONWebKeySet] = [:]
   /// The authorities that the server trusts for providers.
@@ -83,7 +83,7 @@ package struct KeySetFiles: Sendable {
   package init() {}
 }
 
-/// Reads files, each once however many settings name it, and collects what is wrong with them.
+/// A reader of files. It reads each file once, even if several settings name it, and collects the errors.
 struct FileLoader {
   var errors: [SettingsError] = []
   private(set) var warnings: [String] = []
@@ -91,7 +91,7 @@ struct FileLoader {
   private var pemFiles: [String: Result<PEMFile, PEMFile.Failure>] = [:]
   private var keySetErrors: [String: InvalidValue] = [:]
 
-  /// The signing key, which has signed a probe.
+  /// Returns the signing key after it has signed a probe.
   mutating func key(of settings: Settings.MusicKit) -> SigningKey? {
     do throws(SigningKeyError) {
       let key = try settings.loadKey()
@@ -109,7 +109,7 @@ struct FileLoader {
     }
   }
 
-  /// The context of a TLS server. An error of one file does not hide one of another.
+  /// Returns the context of a TLS server. It reports the errors of all files, not only those of the first.
   mutating func context(
     of files: Settings.Server.TLSFiles, resumingTicketsOf previous: TLSContext?
   ) -> TLSContext? {
@@ -117,7 +117,7 @@ struct FileLoader {
     let key = pem(files.keyFile, of: Settings.Server.keyFile.path)
     let path = Settings.Server.clientCAFile.path
     let clientCA = files.clientCAFile.flatMap { pem($0, of: path) }
-    // Whether each can be used as an authority, told apart from what is wrong with the certificate.
+    // Checked separately from the certificate, so that errors of both are reported.
     let trusted = clientCA.flatMap { authorities(in: $0, of: path, caSetting: path) }
     var context: TLSContext?
     if let certificate, let key {
@@ -133,7 +133,7 @@ struct FileLoader {
     return context
   }
 
-  /// Whom to trust by the file at `path`, by the system's store without one; nil if the file cannot be used.
+  /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable.
   mutating func authorities(_ path: String?, of setting: String, caSetting: String) -> TLSClientContext? {
     do throws(TLSError) {
       guard let path else { return try TLSClientContext(caSetting: caSetting) }
@@ -155,7 +155,7 @@ struct FileLoader {
     }
   }
 
-  /// Reads the keys of the client's identity provider if they are in a file, and whom to trust for them otherwise.
+  /// Reads the key set of the client's identity provider if it is in a file, otherwise the authorities for fetching it.
   mutating func addKeySet(of client: ClientCandidate, at place: String) {
     if let file = client.keySetFile, let error = addKeys(file) {
       note("\(place).jwt.jwksFile", error.problem, remedy: error.remedy)
@@ -195,7 +195,7 @@ struct FileLoader {
     }
   }
 
-  /// The file at `path`, which `setting` names; nil with an error if it cannot be read.
+  /// Returns the file at `path`, which `setting` names. If it cannot be read, returns nil and records an error.
   private mutating func pem(_ path: String, of setting: String) -> PEMFile? {
     do throws(PEMFile.Failure) {
       return try read(path)
@@ -226,9 +226,9 @@ struct FileLoader {
 }
 
 extension Settings.MusicKit {
-  /// Reads the key and signs a probe with it.
+  /// Loads the key and signs a probe with it.
   ///
-  /// - Throws: `SigningKeyError`, which says what is there instead of a key.
+  /// - Throws: `SigningKeyError`, which describes what the text or file contains instead of a key.
   fileprivate func loadKey() throws(SigningKeyError) -> SigningKey {
     switch key {
     case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
@@ -236,7 +236,7 @@ extension Settings.MusicKit {
     }
   }
 
-  /// The path of the setting that names the key.
+  /// The path of the setting that provides the key.
   fileprivate var keyPath: String {
     switch key {
     case .file: Self.keyFile.path
@@ -246,7 +246,7 @@ extension Settings.MusicKit {
 }
 
 extension Settings.Audit {
-  /// Looks whether the file could be opened, and leaves it as it is.
+  /// Checks whether the file could be opened, without a change to the file.
   func check() -> [SettingsError] {
     guard let file else { return [] }
     guard let reason = Self.obstacle(file) else { return [] }
@@ -260,7 +260,7 @@ extension Settings.Audit {
   private static func obstacle(_ file: String) -> String? {
     var status = stat()
     let exists = unsafe stat(file, &status) == 0
-    // A folder may be writable, too, but not in this way.
+    // A directory can be writable too, but not like a file.
     if exists, status.st_mode & S_IFMT == S_IFDIR { return "is a directory" }
     let folder = file.lastIndex(of: "/").map { String(file[...$0]) } ?? "."
     guard unsafe access(exists ? file : folder, W_OK) != 0 else { return nil }

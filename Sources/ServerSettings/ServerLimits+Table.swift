@@ -2,14 +2,14 @@ import HTTP1
 import HTTPServer
 
 extension ServerLimits {
-  /// One limit: a setting `server.limits.NAME`, and where in ``ServerLimits`` its value is. Its sentence gives the reason
-  /// for the limit and for the default.
+  /// One limit: a setting `server.limits.NAME`, and the place of its value in ``ServerLimits``. Its sentence gives the
+  /// reason for the limit and for the default.
   struct Row<Value: Sendable>: LimitRow {
     let setting: Setting<Value>
     let place: any WritableKeyPath<ServerLimits, Value> & Sendable
   }
 
-  /// Every limit.
+  /// All limits.
   static let table: [any LimitRow] = [
     row(
       "memory", .size(8 << 20...1 << 40), \.memory,
@@ -76,7 +76,7 @@ extension ServerLimits {
   }
 }
 
-/// A row of the table of limits, whatever it counts.
+/// A row of the table of limits, for any type of value.
 protocol LimitRow: Sendable {
   associatedtype Value: Sendable
   var setting: Setting<Value> { get }
@@ -84,19 +84,19 @@ protocol LimitRow: Sendable {
 }
 
 extension LimitRow {
-  /// Its setting, as one of all.
+  /// The setting without its value's type.
   var known: any SettingRow { setting }
 
-  /// Reads the setting into `limits`, which keeps its value if the setting is absent or invalid.
+  /// Reads the setting into `limits`. If the setting is absent or invalid, the value stays as it is.
   fileprivate func read(into limits: inout ServerLimits, from reader: inout SettingsReader) {
     if reader.isSet(setting.path), let value = reader.read(setting) { limits[keyPath: place] = value }
   }
 }
 
 extension ServerLimits {
-  /// Reads every row; a row with an error keeps its default.
+  /// Reads every row. A row with an error keeps its default.
   ///
-  /// - Parameter most: The connections for which there are descriptors.
+  /// - Parameter most: The number of connections for which there are descriptors.
   init(_ reader: inout SettingsReader, host: HostFacts, most: Int) {
     self.init()
     connections = min(connections, most)

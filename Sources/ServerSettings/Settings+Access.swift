@@ -1,11 +1,11 @@
 public import Access
 
 extension Settings {
-  /// Who may have what.
+  /// The permissions of callers.
   public struct Access: Sendable, Equatable {
     /// The clients of `access.clients`.
     public var clients: [Client]
-    /// What callers without credentials may have; nil for nothing.
+    /// The permissions of callers without credentials. Nil if they have none.
     public var anonymous: Client?
     /// Whether `--unsafe-allow-anonymous` was given.
     var servesEverybody = false
@@ -13,7 +13,7 @@ extension Settings {
 }
 
 extension Settings.Access {
-  /// At most 1000: each client costs a few hundred bytes, and labels in the metrics.
+  /// At most 1000, because each client costs a few hundred bytes, and labels in the metrics.
   static let clients = Setting(
     "access.clients",
     .elements(
@@ -61,16 +61,16 @@ extension Settings.Access {
   static let known: [any SettingRow] =
     [clients, token, catalog, me, origins, ttl, storefronts, rateLimit, share]
 
-  /// The other settings on which these depend.
+  /// The other settings that the validation depends on.
   struct ValidationContext {
     let token: Settings.Token?
-    /// Nil if it is off.
+    /// The catalog's settings. Nil if it is disabled.
     let catalog: Settings.Catalog?
     let server: Settings.Server?
     let allowsAnonymous: Bool
   }
 
-  /// What could be read of each client; nil if there is no list.
+  /// Reads the candidates of all clients. Returns nil if there is no valid list.
   static func readClients(_ reader: inout SettingsReader, within context: ValidationContext) -> [ClientCandidate]? {
     let read = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }
     let candidates = read?.map { $0 ?? ClientCandidate() }
@@ -80,7 +80,7 @@ extension Settings.Access {
     return candidates
   }
 
-  /// - Parameter candidates: What ``readClients(_:within:)`` made of the clients.
+  /// Reads the permissions. `candidates` is the result of ``readClients(_:within:)``.
   init?(_ reader: inout SettingsReader, clients candidates: [ClientCandidate]?, within context: ValidationContext) {
     let anonymous = Self.readAnonymous(&reader, within: context)
     if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false {
@@ -103,19 +103,19 @@ extension Settings.Access {
 }
 
 extension SettingType where Value == Double {
-  /// A part of the whole.
+  /// A fraction of the whole.
   static let share = number(0.01...1, remedy: "write a number from 0.01 to 1, such as 0.25 for a quarter")
 }
 
-/// `access.anonymous`: what callers without credentials may have.
+/// The `access.anonymous` policy: the permissions of callers without credentials.
 ///
-/// Nothing opens by accident. The policy exists only where an object was written for it, in the file, as
-/// `ACCESS_ANONYMOUS` or by a flag. A variable of a single setting changes that policy and never creates one: the name
-/// `ACCESS_ANONYMOUS_CATALOG` alone, whatever its value, must not let a caller in.
+/// Nothing grants access by accident. The policy exists only if its object is written: in the file, as
+/// `ACCESS_ANONYMOUS`, or with a flag. The variable of a single setting changes that policy but never creates it. So
+/// `ACCESS_ANONYMOUS_CATALOG` alone, with any value, must not give a caller access.
 extension Settings.Access {
   static let anonymousPath = "access.anonymous"
 
-  /// What an operator should know about the policy, each a sentence.
+  /// Returns warnings for the operator about the policy, each one or more sentences.
   static func warningsAboutAnonymous(_ reader: SettingsReader) -> [String] {
     guard reader.isEmptyObject(anonymousPath) == true, !reader.isSet(token.path) else { return [] }
     return [
@@ -124,7 +124,7 @@ extension Settings.Access {
     ]
   }
 
-  /// The policy; nil if it is absent or invalid.
+  /// Reads the policy. Returns nil if it is absent or invalid.
   static func readAnonymous(_ reader: inout SettingsReader, within context: ValidationContext) -> Client? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
       refuseSingleSettings(&reader)
@@ -136,7 +136,7 @@ extension Settings.Access {
       reader.reject(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
     }
     let storefronts = reader.read(storefronts)
-    // The object that says nothing at all stands for tokens; one that says anything has to say that, too.
+    // An empty object means tokens. Any other object must set `token` to grant them.
     let token = reader.isSet(token.path) ? reader.read(token) : isEmpty
     let catalog = reader.read(catalog)
     let me = reader.read(me)
@@ -158,7 +158,7 @@ extension Settings.Access {
     }
   }
 
-  /// A policy that grants nothing is a mistake: the operator wanted something else.
+  /// Refuses a policy that grants nothing, because the operator must have intended something else.
   private static func refuseWorthless(
     _ reader: inout SettingsReader, token: Bool, catalog: Bool, me: Bool, within context: ValidationContext
   ) {

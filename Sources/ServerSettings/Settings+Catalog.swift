@@ -2,47 +2,47 @@ import HTTPClient
 public import HTTPMessages
 
 extension Settings {
-  /// Apple Music behind this server.
+  /// The proxy to Apple Music.
   public struct Catalog: Sendable, Equatable {
-    /// What is kept of Apple's responses.
+    /// The cache of Apple's responses.
     public struct Cache: Sendable, Equatable {
-      /// The most that it holds, in bytes; 0 turns it off.
+      /// The maximum size of the cache in bytes; 0 disables it.
       public var maxBytes: Int
-      /// How long a response is fresh that does not say so itself.
+      /// The time that a response stays fresh if Apple does not state it.
       public var lifetime: Duration
-      /// The same for a 404.
+      /// The time that a 404 stays fresh if Apple does not state it.
       public var notFoundLifetime: Duration
-      /// How long after that the server still sends it while it refreshes it in the background.
+      /// The time after that during which the server still serves the response while it refreshes it in the background.
       public var staleWhileRevalidate: Duration
-      /// How long after that the server sends it when Apple is unavailable.
+      /// The time after that during which the server serves the response if Apple is unavailable.
       public var staleIfError: Duration
     }
 
-    /// How long things may take.
+    /// The time limits of requests to Apple.
     public struct Timeouts: Sendable, Equatable {
-      /// For a connection to Apple: name, address, TLS.
+      /// The limit for a connection to Apple: name, address, TLS.
       public var connect: Duration
-      /// From the request to the head of Apple's response.
+      /// The limit from the request to the head of Apple's response.
       public var firstByte: Duration
-      /// For the whole, retries included.
+      /// The limit for the whole request, including retries.
       public var whole: Duration
-      /// For a caller for whom there is a usable stale response.
+      /// The limit for a caller that can get a usable stale response.
       public var staleAfter: Duration
     }
 
-    /// Where requests go.
+    /// The origin that requests go to.
     public var upstream: Origin
-    /// Whose signatures the upstream's certificate may bear; nil for the system's store.
+    /// The file of the authorities that the server trusts for the upstream. Nil for the system's store.
     public var caFile: String?
-    /// Whether `/v1/me/` is forwarded as well.
+    /// Whether the server also forwards `/v1/me/`.
     public var me: Bool
-    /// The proxy that the upstream is reached through, `http://host:port`; nil for none.
+    /// The proxy on the way to the upstream, `http://host:port`. Nil for a direct connection.
     public var proxy: String?
-    /// What is kept.
+    /// The settings of the cache.
     public var cache: Cache
-    /// How long things may take.
+    /// The time limits.
     public var timeouts: Timeouts
-    /// The most requests at Apple at once.
+    /// The maximum number of requests in flight at Apple.
     public var concurrency: Int
   }
 }
@@ -72,9 +72,9 @@ extension Settings.Catalog {
   static let known: [any SettingRow] =
     [enabled, upstream, caFile, me, proxy, concurrency] + Cache.known + Timeouts.known
 
-  /// Nil if it is turned off, or invalid.
+  /// Reads the settings. Returns nil if the catalog is disabled, or if they are invalid.
   ///
-  /// - Parameter environment: Where `HTTPS_PROXY` and `NO_PROXY` are, as other programs honour them.
+  /// - Parameter environment: The environment with `HTTPS_PROXY` and `NO_PROXY`, used as in other programs.
   init?(_ reader: inout SettingsReader, environment: [String: String], allowsPlainUpstream: Bool) {
     let enabled = reader.read(Self.enabled)
     let upstream = reader.read(Self.upstream)
@@ -163,7 +163,7 @@ extension Settings.Catalog.Timeouts {
   }
 }
 
-/// `HTTPS_PROXY` and `NO_PROXY`, as curl and most other programs honour them, in either case of letters.
+/// The values of `HTTPS_PROXY` and `NO_PROXY`, in upper or lower case, as curl and most other programs use them.
 package struct ProxyEnvironment: Sendable {
   private let environment: [String: String]
 
@@ -171,7 +171,7 @@ package struct ProxyEnvironment: Sendable {
     self.environment = environment
   }
 
-  /// The proxy's URL that `upstream` is reached through; nil for none. A plain upstream, for tests, has none.
+  /// Returns the URL of the proxy for `upstream`, or nil. An upstream without TLS, for tests, has no proxy.
   package func proxy(for upstream: Origin) -> String? {
     guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"),
       !UpstreamProxy.isExempt(upstream.hostToResolve, port: upstream.port ?? 443, noProxy: variable("NO_PROXY") ?? "")

@@ -2,11 +2,11 @@ public import Logging
 public import Telemetry
 
 extension Settings {
-  /// How the server logs.
+  /// The log of the server.
   public struct Log: Sendable, Equatable {
-    /// The least that is logged.
+    /// The minimum level of log lines.
     public var level: Logger.Level
-    /// How a line looks.
+    /// The format of log lines.
     public var format: LogFormat
   }
 }
@@ -32,7 +32,7 @@ extension Settings.Log {
 extension Settings {
   /// The audit log of what the server granted and refused.
   public struct Audit: Sendable, Equatable {
-    /// The file of the audit log; nil to write it to the server's log.
+    /// The file of the audit log. Nil to write to the server's log instead.
     public var file: String?
   }
 }
@@ -46,7 +46,7 @@ extension Settings.Audit {
   static let known: [any SettingRow] =
     [file]
 
-  /// Nil if it is invalid.
+  /// Reads the settings. Returns nil if they are invalid.
   init?(_ reader: inout SettingsReader) {
     guard reader.isSet(Self.file.path) else {
       self.init(file: nil)
@@ -60,11 +60,11 @@ extension Settings.Audit {
 extension Settings {
   /// The listener for operators.
   public struct Admin: Sendable, Equatable {
-    /// Where it listens.
+    /// The addresses that the listener binds.
     public var host: ListenHost
-    /// 0 picks a free one.
+    /// The TCP port; 0 selects a free one.
     public var port: UInt16
-    /// The host names that requests may name, beside IP addresses and `localhost`; see ``Settings/adminHosts``.
+    /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/adminHosts``.
     public var hosts: [String] = []
   }
 }
@@ -86,7 +86,7 @@ extension Settings.Admin {
   static let known: [any SettingRow] =
     [enabled, host, port, hosts]
 
-  /// Nil if it is turned off, or invalid.
+  /// Reads the settings. Returns nil if the listener is disabled, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
     let enabled = reader.read(Self.enabled)
     let port = reader.read(Self.port)

@@ -2,19 +2,19 @@ public import Cryptography
 public import DeveloperToken
 
 extension Settings {
-  /// The MusicKit key and whose it is.
+  /// The MusicKit key and its team.
   public struct MusicKit: Sendable {
-    /// Where the private key is.
+    /// The place of the private key.
     public enum Key: Sendable {
-      /// In a `.p8` file of this path; without a key ID the one in the name `AuthKey_<KEYID>.p8` counts.
+      /// A `.p8` file with this path. Without a key ID, the one in the name `AuthKey_<KEYID>.p8` counts.
       case file(String, keyID: KeyID?)
-      /// In the settings.
+      /// The key itself, in the settings.
       case text(SecretBytes, keyID: KeyID)
     }
 
     /// Apple's identifier of the developer team.
     public var teamID: TeamID
-    /// The private key's place.
+    /// The place of the private key.
     public var key: Key
   }
 }
@@ -78,19 +78,19 @@ extension Settings.MusicKit {
 }
 
 extension Settings {
-  /// How long tokens live.
+  /// The lifetimes of tokens.
   public struct Token: Sendable, Equatable {
-    /// From now to `exp`, unless a request names another.
+    /// The time from now to `exp`, if a request does not specify another one.
     public var ttl: Duration
-    /// The most that a request may have.
+    /// The maximum lifetime that a request may specify.
     public var maxTTL: Duration
-    /// From `iat` to now: room for a caller's or Apple's clock that is behind ours.
+    /// The time from `iat` to now: tolerance for a slow clock of a caller or of Apple.
     public var backdate: Duration
   }
 }
 
 extension Settings.Token {
-  /// Apple's six months: no token may live longer.
+  /// Apple's six months in seconds: the maximum lifetime of a token.
   static let cap = 15_777_000
 
   static let ttl = Setting(

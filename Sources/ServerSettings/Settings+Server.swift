@@ -4,27 +4,27 @@ public import HTTPServer
 extension Settings {
   /// The public listener and its connections.
   public struct Server: Sendable {
-    /// What it listens on.
+    /// The address that the listener binds.
     public enum Address: Sendable, Equatable {
-      /// TCP; port 0 picks a free one.
+      /// TCP. Port 0 selects a free one.
       case tcp(ListenHost, port: UInt16)
-      /// A Unix-domain socket of this path.
+      /// A Unix-domain socket with this path.
       case unix(String)
     }
 
-    /// The files of a TLS server, in PEM, and what goes with them.
+    /// The PEM files of a TLS server, and related settings.
     public struct TLSFiles: Sendable, Equatable {
-      /// The certificate, and after it those of its chain.
+      /// The file of the certificate, followed by its chain.
       public var certificateFile: String
-      /// The certificate's private key.
+      /// The file of the certificate's private key.
       public var keyFile: String
-      /// The authorities whose client certificates the server accepts; nil if it does not request client certificates.
+      /// The file of the authorities for client certificates. Nil if the server does not request client certificates.
       public var clientCAFile: String?
-      /// For how long browsers are told to use HTTPS alone (RFC 6797); nil to tell them nothing.
+      /// The time during which browsers must use only HTTPS (RFC 6797). Nil to send no such field.
       public var hsts: Duration?
     }
 
-    /// How a loop learns which descriptors are ready.
+    /// The system call with which a loop waits for readiness.
     public enum Poller: String, Sendable, CaseIterable {
       /// Linux's epoll(7).
       case epoll
@@ -32,28 +32,28 @@ extension Settings {
       case poll
     }
 
-    /// What it listens on.
+    /// The address that the listener binds.
     public var address: Address
-    /// HTTPS if set.
+    /// The files for HTTPS. Nil for plain HTTP.
     public var tls: TLSFiles?
-    /// The peers whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and who are exempt from the limit of
-    /// connections per address.
+    /// The peers with trusted `Forwarded`, `X-Forwarded-For` and `X-Request-ID` fields. They are exempt from the limit
+    /// of connections per address.
     public var trustedProxies: [AddressRange]
-    /// Whether these begin each connection with a PROXY header.
+    /// Whether trusted proxies start each connection with a PROXY header.
     public var proxyProtocol: Bool
-    /// The host names that requests may name, beside IP addresses and `localhost`; see ``Settings/publicHosts``.
+    /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/publicHosts``.
     public var hosts: [String] = []
-    /// What a client may make the server hold and wait for.
+    /// The limits on what a client can make the server store and wait for.
     public var limits: ServerLimits
-    /// How long readiness says no before listeners close.
+    /// The time during which readiness fails before the listeners close.
     public var drainDelay: Duration
-    /// How long requests may take after that.
+    /// The time that requests may take after that delay.
     public var drainTimeout: Duration
-    /// Event loops, each a thread.
+    /// The number of event loops. Each has a thread.
     public var loops: Int
-    /// How loops wait.
+    /// The system call with which loops wait for readiness.
     public var poller: Poller
-    /// The process's descriptors, as they are divided.
+    /// The distribution of the process's descriptors.
     package var descriptors: DescriptorBudget
   }
 }
@@ -136,7 +136,7 @@ extension Settings.Server {
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
   }
 
-  /// The setting; by default one loop for each core, limited by the available descriptors.
+  /// Returns the setting. By default one loop for each core, limited by the available descriptors.
   private static func readLoops(_ reader: inout SettingsReader, host: HostFacts) -> Int? {
     let most = DescriptorBudget.mostLoops(openFiles: host.openFiles)
     let loops = reader.isSet(loops.path) ? reader.read(loops) : min(host.cores, 256, max(1, most))
@@ -152,7 +152,7 @@ extension Settings.Server {
     return loops
   }
 
-  /// The setting; an error if it is true and no proxy is trusted.
+  /// Returns the setting. It is an error if it is true and no proxy is trusted.
   private static func readProxyProtocol(_ reader: inout SettingsReader, trustedProxies: [AddressRange]?) -> Bool? {
     let proxyProtocol = reader.read(proxyProtocol)
     if proxyProtocol == true, trustedProxies?.isEmpty == true {
@@ -202,14 +202,14 @@ extension Settings.Server {
 
 /// The addresses that a listener binds.
 public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
-  /// `*`: every address, of IPv6 and IPv4, whichever the machine has.
+  /// `*`: every address of IPv6 and IPv4 that the machine has.
   case any
-  /// `localhost`: `127.0.0.1` and `::1`, whichever the machine has.
+  /// `localhost`: `127.0.0.1` and `::1`, if the machine has them.
   case localhost
-  /// One IPv4 or IPv6 address, in its usual notation without brackets.
+  /// One IPv4 or IPv6 address in the usual notation, without brackets.
   case address(String)
 
-  /// The host that `text` names; nil if it is a name to be looked up, since what a server binds should not hang on DNS.
+  /// Creates the host from `text`. Nil if that needs a lookup, because a server should not depend on DNS to bind.
   public init?(_ text: String) {
     switch text {
     case "*": self = .any
@@ -220,7 +220,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// As it stands in the settings.
+  /// The host as in the settings.
   public var description: String {
     switch self {
     case .any: "*"
@@ -229,7 +229,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Whether only this machine can reach it.
+  /// Whether only this machine can reach the address.
   public var isLoopback: Bool {
     switch self {
     case .any: false
@@ -238,7 +238,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Whether it is every address of the machine, of one family or of both.
+  /// Whether the host means every address of the machine, of one family or of both.
   var isEveryAddress: Bool {
     switch self {
     case .any, .address("0.0.0.0"), .address("::"): true
@@ -246,7 +246,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// An address of this machine that reaches such a listener, ready for a URL.
+  /// An address with which this machine can reach the listener, in the form of a URL's authority.
   public var reachableAuthority: String {
     switch self {
     case .any, .address("0.0.0.0"): "127.0.0.1"

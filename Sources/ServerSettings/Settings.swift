@@ -3,7 +3,7 @@ public import Cryptography
 public import DeveloperToken
 package import HTTPServer
 
-/// All settings of a server: one immutable value, checked as a whole, replaced as a whole.
+/// All settings of a server: one immutable value, validated as a whole and replaced as a whole.
 public struct Settings: Sendable {
   /// The signing key and the team.
   public var musickit: MusicKit
@@ -11,17 +11,17 @@ public struct Settings: Sendable {
   public var token: Token
   /// The public listener.
   public var server: Server
-  /// The listener for operators; nil if it is turned off.
+  /// The listener for operators. Nil if it is disabled.
   public var admin: Admin?
-  /// Apple Music behind this server; nil if it is turned off.
+  /// The proxy to Apple Music. Nil if it is disabled.
   public var catalog: Catalog?
-  /// Which caller may have what.
+  /// The permissions of callers.
   public var access: Access
   /// The audit log of what the server granted and refused.
   public var audit: Audit
-  /// How the server logs.
+  /// The log of the server.
   public var log: Log
-  /// The file that some of them were read from.
+  /// The path of the configuration file, if one was read.
   public var configurationFile: String?
 }
 
@@ -30,33 +30,33 @@ extension Settings {
   public struct Loaded: Sendable {
     /// The settings.
     public let settings: Settings
-    /// The files that the settings name, which the server has not read yet.
+    /// The files that the settings name, which nothing has read yet.
     package let files: NamedFiles
-    /// What is odd but harmless, each a sentence.
+    /// Oddities that do no harm, each described in one sentence.
     public let warnings: [String]
-    /// `HTTPS_PROXY` and `NO_PROXY`, for connections that no setting names a proxy for.
+    /// The values of `HTTPS_PROXY` and `NO_PROXY`, for connections without a proxy setting.
     package let proxies: ProxyEnvironment
   }
 
-  /// Every setting, in the order of the documents.
+  /// All settings, in the order of the documents.
   static let known: [any SettingRow] =
     MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Audit.known
     + Log.known
 
   static let schema = SettingsSchema(known)
 
-  /// Reads and checks every setting of `input`.
+  /// Reads and validates every setting of `input`.
   ///
-  /// It reads the configuration file and none of the files that the settings name.
+  /// It reads the configuration file, but not the files that the settings name.
   ///
-  /// - Throws: ``InvalidSettings`` with all that is wrong.
+  /// - Throws: ``InvalidSettings`` with all errors.
   public static func load(_ input: SettingsInput) throws(InvalidSettings) -> Loaded {
     try SettingsDraft(input).complete()
   }
 
-  /// The admin listener's settings alone, so that a health check does not need a key; nil if it is turned off.
+  /// Reads only the admin listener's settings, so that a health check needs no key. Returns nil if it is disabled.
   ///
-  /// - Throws: ``InvalidSettings`` with what is wrong with these.
+  /// - Throws: ``InvalidSettings`` with the errors of these settings.
   public static func loadAdmin(_ input: SettingsInput) throws(InvalidSettings) -> Admin? {
     let layers = SettingsLayers(input, schema: schema)
     var reader = SettingsReader(layers)
@@ -67,18 +67,18 @@ extension Settings {
   }
 }
 
-/// Everything that settings are read from.
+/// All sources of settings.
 public struct SettingsInput: Sendable {
   /// A `path=value` from the command line.
   public struct Flag: Sendable, Equatable {
     /// The flag as the user wrote it, with its dashes, for errors.
     public let name: String
-    /// The setting's path.
+    /// The path of the setting.
     public let path: String
-    /// Its value as text: lists and objects as JSON5.
+    /// The value as text. Lists and objects are JSON5.
     public let value: String
 
-    /// A flag that sets `path` to `value`.
+    /// Creates a flag that sets `path` to `value`.
     public init(name: String, path: String, value: String) {
       self.name = name
       self.path = path
@@ -86,25 +86,25 @@ public struct SettingsInput: Sendable {
     }
   }
 
-  /// The configuration file; nil to use the one that `MUSICKIT_CONFIG` names, or no file without that variable.
+  /// The configuration file. If it is nil, `MUSICKIT_CONFIG` names the file. Without that variable there is no file.
   public var file: String?
-  /// The process's environment. A variable that is empty counts as unset, since that is how many tools unset one.
+  /// The process's environment. An empty variable counts as unset, because many tools unset variables that way.
   public var environment: [String: String]
-  /// `MUSICKIT_KEY`, taken out of the environment before anything else could read it there.
+  /// The value of `MUSICKIT_KEY`, removed from the environment before other code could read it.
   public var environmentKey: SecretBytes?
-  /// What the command line sets; the last of two for the same path counts.
+  /// The settings from the command line. For the same path, the last one counts.
   public var flags: [Flag]
   /// Whether `--unsafe-allow-anonymous` was given.
   public var allowsAnonymous: Bool
   /// Whether `--unsafe-plain-upstream` was given.
   public var allowsPlainUpstream: Bool
-  /// What the machine offers.
+  /// The resources of the machine.
   public var host: HostFacts
 
-  /// The configuration file that counts, if there is one.
+  /// The path of the configuration file, if there is one.
   package var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
 
-  /// Input from `file`, `environment` and `flags`.
+  /// Creates the input from `file`, `environment` and `flags`.
   public init(
     file: String? = nil,
     environment: [String: String] = [:],
@@ -124,16 +124,16 @@ public struct SettingsInput: Sendable {
   }
 }
 
-/// Which host names a listener answers for. A loopback listener is the one that a rebound DNS name can reach through a
-/// browser of this machine; behind credentials such a page finds nothing, so only what needs none is guarded.
+/// The host names for which a listener responds. A rebound DNS name can reach a loopback listener through a browser on
+/// this machine. Such a page has no credentials, so the check only applies if callers need none.
 extension Settings {
-  /// Those of the public listener; nil for any.
+  /// The allowed host names of the public listener. Nil if all are allowed.
   package var publicHosts: AllowedHosts? {
     let isGuarded = server.address.isLoopback && access.anonymous?.mayHaveAnything ?? false
     return allowed(server.hosts, isGuarded: isGuarded, setting: Server.hosts.path)
   }
 
-  /// Those of the admin listener; nil for any.
+  /// The allowed host names of the admin listener. Nil if all are allowed.
   package var adminHosts: AllowedHosts? {
     allowed(admin?.hosts ?? [], isGuarded: admin?.host.isLoopback ?? false, setting: Admin.hosts.path)
   }
@@ -145,16 +145,16 @@ extension Settings {
 }
 
 extension Settings.Server.Address {
-  /// Whether only this machine can reach it by TCP.
+  /// Whether only this machine can reach the address by TCP.
   fileprivate var isLoopback: Bool {
     if case .tcp(let host, _) = self { host.isLoopback } else { false }
   }
 }
 
 extension Settings.Token {
-  /// The policy that a minter takes.
+  /// Returns the policy for a minter.
   ///
-  /// - Throws: `TokenPolicyError`, for times beyond Apple's, which settings that were loaded do not have.
+  /// - Throws: `TokenPolicyError` for times beyond Apple's limits, which loaded settings do not have.
   public func policy() throws(TokenPolicyError) -> TokenPolicy {
     try TokenPolicy(
       ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
@@ -163,8 +163,8 @@ extension Settings.Token {
 }
 
 extension Settings {
-  /// What each client may have, one line each: `android (API key): tokens of 12h for any origin; 5/s, 20 at once`. The
-  /// list contains only the first clients, so that it stays readable, and always what anonymous callers may have.
+  /// One line for each client with its permissions: `android (API key): tokens of 12h for any origin; 5/s, 20 at once`.
+  /// To stay readable, the list has only the first clients. It always has the permissions of anonymous callers.
   package var grants: [String] {
     let anonymous = access.anonymous.map { [grant(to: $0)] } ?? []
     let most = 20 - anonymous.count
@@ -191,13 +191,13 @@ extension Settings {
   }
 }
 
-/// All of a few, else how many there are.
+/// Returns the names if they are few, otherwise their number.
 private func list(_ names: [String], atMost most: Int, of things: String) -> String {
   names.count <= most ? names.joined(separator: ", ") : "\(names.count) \(things)"
 }
 
 extension Client {
-  /// ` (API key)`, ` (JWT, and origin)`; nothing for everybody.
+  /// ` (API key)` or ` (JWT, and origin)`. Empty for anonymous callers.
   fileprivate var knownBy: String {
     let kind: String
     switch credential {
@@ -210,7 +210,7 @@ extension Client {
     return origins.isRestricted ? " (\(kind), and origin)" : " (\(kind))"
   }
 
-  /// `5/s, 20 at once, 200/s in all`; the parts that are set.
+  /// The parts that are set of `5/s, 20 at once, 200/s in all`.
   fileprivate var rateText: String {
     let each = rate.map { "\(numberText($0.perSecond))/s, \($0.burst) at once" }
     let total = totalRate.map { "\(numberText($0.perSecond))/s in all" }
@@ -220,7 +220,7 @@ extension Client {
 }
 
 extension AllowedOrigins {
-  /// The origins that its tokens may be for.
+  /// The origins that tokens may be for.
   fileprivate var names: String {
     switch self {
     case .only(let patterns) where !patterns.isEmpty:

@@ -1,14 +1,14 @@
 import Bytes
 
-/// Reads JSON5 (https://spec.json5.org) into a ``JSON5Value``.
+/// A parser of JSON5 (https://spec.json5.org), which returns a ``JSON5Value``.
 ///
-/// `JSONDecoder` in FoundationEssentials reads JSON5 too. But for an invalid file it says only that it "was not valid
-/// JSON", without a line, and if a name occurs twice it takes the first member without an error. An operator who fixes
-/// a configuration at night needs both.
+/// `JSONDecoder` in FoundationEssentials parses JSON5 too. However, for an invalid file it reports only that it "was
+/// not valid JSON", without a line, and of members with the same name it takes the first without an error. An operator
+/// who fixes a configuration at night needs both errors.
 ///
-/// Left out of JSON5: escapes in member names that are not quoted.
+/// The parser does not support escapes in member names without quotation marks.
 struct JSON5Parser {
-  /// Deeper nesting than any configuration has; recursion ends here rather than at the end of the stack.
+  /// The maximum nesting depth. No configuration needs more, and it bounds the recursion, so that the stack suffices.
   static let maximumDepth = 32
 
   let bytes: [UInt8]
@@ -19,10 +19,10 @@ struct JSON5Parser {
     if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { position = 3 }  // a byte order mark, as some editors leave
   }
 
-  /// The one value that `bytes` hold.
+  /// Returns the only value in `bytes`.
   static func parse(_ bytes: [UInt8]) throws(JSON5Failure) -> JSON5Value {
     var parser = JSON5Parser(bytes)
-    // Not by way of a string: it would be one more copy of what may hold a key.
+    // Validated without a string, which would be one more copy of a possible key.
     guard (try? UTF8Span(validating: bytes.span)) != nil else {
       throw JSON5Failure(line: 1, column: 1, problem: "the text is not UTF-8")
     }
@@ -32,7 +32,7 @@ struct JSON5Parser {
     return value
   }
 
-  /// The one value that `text` holds.
+  /// Returns the only value in `text`.
   static func parse(_ text: String) throws(JSON5Failure) -> JSON5Value {
     try parse(Array(text.utf8))
   }
@@ -40,14 +40,14 @@ struct JSON5Parser {
   /// The next byte, or nil at the end.
   var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-  /// Whether the next bytes are `text`; if so they are consumed.
+  /// Consumes `text` if the next bytes are equal to it. Returns whether they are.
   mutating func take(_ text: String) -> Bool {
     guard bytes[position...].starts(with: text.utf8) else { return false }
     position += text.utf8.count
     return true
   }
 
-  /// A failure at the present position.
+  /// Returns a failure at the current position.
   func failure(_ problem: String) -> JSON5Failure {
     let before = bytes[..<min(position, bytes.count)]
     let line = 1 + before.count { $0 == UInt8(ascii: "\n") }
@@ -108,7 +108,7 @@ struct JSON5Parser {
     return name
   }
 
-  /// The letters, digits, `_`, `$` and non-ASCII characters that stand here, perhaps none.
+  /// Consumes and returns letters, digits, `_`, `$` and non-ASCII characters. The result may be empty.
   mutating func word() -> String {
     let start = position
     while let byte = peek, byte.isWordCharacter { position += 1 }
@@ -128,7 +128,7 @@ extension UInt8 {
 }
 
 extension JSON5Parser {
-  /// `true`, `false`, `null` or a number.
+  /// Parses `true`, `false`, `null` or a number.
   mutating func literal() throws(JSON5Failure) -> JSON5Value {
     let start = position
     let text = literalText()
@@ -154,7 +154,7 @@ extension JSON5Parser {
     }
   }
 
-  /// The number that `text` is in JSON5, or nil.
+  /// Returns the JSON5 number in `text`, or nil.
   private static func number(_ text: String) -> JSON5Value? {
     let negative = text.hasPrefix("-")
     let magnitude = negative || text.hasPrefix("+") ? text.dropFirst() : text[...]
@@ -165,7 +165,7 @@ extension JSON5Parser {
     if magnitude.hasPrefix("0x") || magnitude.hasPrefix("0X") {
       return hexadecimal(magnitude.dropFirst(2), negative: negative)
     }
-    // JSON5 has no octal, so a leading zero would be read differently by different people.
+    // JSON5 has no octal numbers, so readers could disagree about a leading zero.
     if magnitude.utf8.count > 1, magnitude.utf8.allSatisfy({ $0 != UInt8(ascii: ".") }), first == UInt8(ascii: "0") {
       return nil
     }
@@ -209,14 +209,14 @@ extension JSON5Parser {
       position += 1
       return true
     default:
-      // No-break space and the line separators, which come along when text is copied from a web page.
+      // No-break space and line separators, which often come with text copied from a web page.
       return take("\u{A0}") || take("\u{2028}") || take("\u{2029}") || take("\u{FEFF}")
     }
   }
 }
 
 extension JSON5Parser {
-  /// The string whose quote stands here.
+  /// Parses a string that starts at its quotation mark.
   mutating func string() throws(JSON5Failure) -> String {
     let start = position
     let quote = bytes[position]
@@ -237,7 +237,7 @@ extension JSON5Parser {
     throw failure("this string is never closed")
   }
 
-  /// What stands after a backslash (JSON5 §5.1).
+  /// Parses an escape after its backslash (JSON5 §5.1).
   private mutating func escape(into content: inout [UInt8]) throws(JSON5Failure) {
     guard let byte = peek else { return }
     position += 1
@@ -257,7 +257,7 @@ extension JSON5Parser {
     }
   }
 
-  /// The code point of `\uXXXX`, or of the two that make a surrogate pair.
+  /// Returns the code point of `\uXXXX`, or of a surrogate pair of two.
   private mutating func escapedCodePoint() throws(JSON5Failure) -> UInt32 {
     let unit = UInt32(try hexadecimalDigits(4))
     guard (0xD800...0xDFFF).contains(unit) else { return unit }
@@ -279,15 +279,15 @@ extension JSON5Parser {
   }
 }
 
-/// Why a text is not JSON5, and where.
+/// The reason why a text is not JSON5, and the position.
 ///
-/// It quotes nothing of the text: a configuration may hold a signing key.
+/// It quotes nothing of the text, because a configuration may contain a signing key.
 struct JSON5Failure: Error, Equatable, CustomStringConvertible {
-  /// Counted from 1.
+  /// The line, counted from 1.
   let line: Int
-  /// Counted from 1, in bytes.
+  /// The column in bytes, counted from 1.
   let column: Int
-  /// What is wrong there: `a "," or "}" is missing`.
+  /// The problem: `a "," or "}" is missing`.
   let problem: String
 
   var description: String { "line \(line), column \(column): \(problem)" }
@@ -298,13 +298,13 @@ package enum JSON5Value: Sendable, Equatable {
   case null
   case bool(Bool)
   case integer(Int)
-  /// A number that is no `Int`, as it was written: no setting takes one, so it is kept only to be named in an error.
+  /// A number that is not an `Int`, as written.
   case number(String)
   case string(String)
   case array([JSON5Value])
   case object([String: JSON5Value])
 
-  /// What it is, as an error names it. Never the value itself, which may be a secret.
+  /// The kind of the value, for errors. They never contain the value itself, which may be a secret.
   var kind: String {
     switch self {
     case .null: "null"
@@ -318,7 +318,7 @@ package enum JSON5Value: Sendable, Equatable {
 }
 
 extension JSON5Value {
-  /// As one writes it in JSON5, on one line.
+  /// The value as JSON5 on one line.
   var text: String {
     switch self {
     case .null: "null"

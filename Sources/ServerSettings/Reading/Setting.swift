@@ -1,11 +1,11 @@
 package import Cryptography
 
-/// A setting: one row, which is all that the reader, the errors, the environment, the documents and the example
-/// configuration know of it.
+/// A setting: one row. The reader, the errors, the environment, the documents and the example configuration use only
+/// this row.
 struct Setting<Value: Sendable>: SettingRow {
   let path: String
   let type: SettingType<Value>
-  /// The value if the setting is not written; nil if it has no fixed default.
+  /// The value of a setting that was not written. Nil if there is no fixed default.
   let fallback: Value?
   let isSecret: Bool
   let example: String?
@@ -24,33 +24,33 @@ struct Setting<Value: Sendable>: SettingRow {
   }
 }
 
-/// What is known of a setting without its value's type: enough to find it, and to document it.
+/// A setting without its value's type: the properties to find it and to document it.
 protocol SettingRow: Sendable {
-  /// Its path in the file, the components joined by dots.
+  /// The path in the file, with components joined by dots.
   var path: String { get }
-  /// What it is for, in sentences of Markdown on one line.
+  /// The purpose, in sentences of Markdown on one line.
   var text: String { get }
-  /// A value for the example configuration, in JSON5, if the setting has no fixed default.
+  /// A value for the example configuration in JSON5, if the setting has no fixed default.
   var example: String? { get }
-  /// Whether errors must not quote the value and flags must not carry it.
+  /// Whether errors must not quote the value, and flags must not set it.
   var isSecret: Bool { get }
-  /// Whether a variable or flag holds it as JSON5 rather than as bare text.
+  /// Whether a variable or flag has the value as JSON5 instead of plain text.
   var isJSON5: Bool { get }
-  /// Its values in a few words; nil if ``text`` says it.
+  /// The valid values in a few words. Nil if ``text`` describes them.
   var values: String? { get }
-  /// Its default as one writes it in JSON5; nil if it has no fixed one.
+  /// The default in JSON5. Nil if there is no fixed one.
   var defaultText: String? { get }
-  /// The rows of the object that it is, or of each object of the list.
+  /// The rows of the setting's object, or of each object of its list.
   var members: [any SettingRow] { get }
-  /// What `content` is as one writes it in JSON5; nil if the setting refuses it.
+  /// Returns `content` as canonical JSON5, or nil if the setting refuses it.
   func canonical(_ content: RawSetting.Content) -> String?
 }
 
 extension SettingRow {
-  /// The environment variable that holds it.
+  /// The environment variable of the setting.
   var variable: String { variableName(of: path) }
 
-  /// Its members and theirs, each with its path from here, in the order of the documents.
+  /// The members and their members, each with its path from this setting, in the order of the documents.
   var descendants: [(path: String, row: any SettingRow)] {
     members.flatMap { member in
       [(member.path, member)] + member.descendants.map { ("\(member.path).\($0.path)", $0.row) }
@@ -67,14 +67,14 @@ extension Setting {
   func canonical(_ content: RawSetting.Content) -> String? { (try? type.parse(content)).map(type.write) }
 }
 
-/// A setting as it was written, not yet understood.
+/// The written value of a setting, before parsing.
 package struct RawSetting: Sendable {
   package enum Content: Sendable {
-    /// From the file, or from JSON5 in a variable or flag.
+    /// JSON5, from the file or from a variable or flag.
     case json(JSON5Value)
-    /// From a variable or flag, where a number and a string look alike.
+    /// Text from a variable or flag, where numbers and strings look alike.
     case text(String)
-    /// From a variable that was taken out of the environment.
+    /// A secret from a variable that was removed from the environment.
     case secret(SecretBytes)
   }
 
@@ -82,16 +82,16 @@ package struct RawSetting: Sendable {
   let source: SettingSource
 }
 
-/// Where a setting was written.
+/// The place where a setting was written.
 public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
-  /// The configuration file of this path.
+  /// The configuration file with this path.
   case file(String)
-  /// The environment variable of this name.
+  /// The environment variable with this name.
   case environment(String)
-  /// The command-line flag of this name, with its dashes.
+  /// The command-line flag with this name, including its dashes.
   case flag(String)
 
-  /// `file config.json5`, `SERVER_PORT` or `--port`. A key that was pasted in place of the file's path is not shown.
+  /// `file config.json5`, `SERVER_PORT` or `--port`. If the file's path looks like a key, it is not shown.
   public var description: String {
     switch self {
     case .file(let path): looksLikeKey(path) ? "file (\(path.utf8.count) bytes)" : "file \(path)"
@@ -100,10 +100,10 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// The environment variable of a path: `server.tls.certificateFile` is `SERVER_TLS_CERTIFICATE_FILE`.
+/// Returns the environment variable of a path: `server.tls.certificateFile` is `SERVER_TLS_CERTIFICATE_FILE`.
 ///
-/// A word begins at a capital after a small letter. A run of capitals is one word. If a small letter follows the run,
-/// its last capital begins the next word: `maxTTL` is `MAX_TTL`, and `clientCAFile` is `CLIENT_CA_FILE`.
+/// A word starts at a capital after a small letter. A run of capitals is one word, but if a small letter follows it,
+/// its last capital starts the next word: `maxTTL` is `MAX_TTL`, and `clientCAFile` is `CLIENT_CA_FILE`.
 func variableName(of path: String) -> String {
   var name = ""
   var previous: Character = "."
@@ -117,10 +117,10 @@ func variableName(of path: String) -> String {
   return name
 }
 
-/// Which settings there are, and in which sections.
+/// The known settings and their sections.
 struct SettingsSchema: Sendable {
   let settings: [String: any SettingRow]
-  /// The paths of the objects that hold settings; the whole file's is empty.
+  /// The paths of the objects that contain settings. The path of the whole file is empty.
   let sections: Set<String>
 
   init(_ known: [any SettingRow]) {
@@ -133,25 +133,25 @@ struct SettingsSchema: Sendable {
     self.sections = sections
   }
 
-  /// Whether there is a setting of this path. An object without rows has members of any name.
+  /// Returns whether there is a setting with this path. An object without rows allows members of any name.
   func knows(_ path: String) -> Bool { settings.isEmpty || settings[path] != nil }
 
-  /// The sections that have a variable of their own. The outermost have none: other
-  /// programs have variables called `TOKEN` and `SERVER`.
+  /// The sections that have their own variable. The outermost sections have none, because other programs use variables
+  /// such as `TOKEN` and `SERVER`.
   var variableSections: [String] {
     sections.filter { $0.contains(".") }.sorted()
   }
 
-  /// The names that may stand in the object at `section`.
+  /// Returns the names that the object at `section` may have.
   func members(of section: String) -> [String] {
     let prefix = section.isEmpty ? "" : section + "."
     let within = (Array(settings.keys) + sections).filter { $0.hasPrefix(prefix) && $0.count > prefix.count }
     return Set(within.map { String($0.dropFirst(prefix.count).prefix { $0 != "." }) }).sorted()
   }
 
-  /// What to write instead of an unknown `name` in `section`.
+  /// Returns the advice for an unknown `name` in `section`.
   ///
-  /// A sibling if one is near, else a setting of that very name elsewhere, else the siblings.
+  /// It suggests a similar sibling, otherwise a setting with the same name elsewhere, otherwise all siblings.
   func remedy(unknown name: String, in section: String) -> String {
     let siblings = members(of: section)
     let prefix = section.isEmpty ? "" : section + "."
@@ -166,23 +166,23 @@ struct SettingsSchema: Sendable {
     return "the nearest is \(prefix)\(near ?? ""), of \(all)"
   }
 
-  /// What to write instead of an unknown member `name` of the object at `path`.
+  /// Returns the advice for an unknown member `name` of the object at `path`.
   func remedy(unknown name: String, inObjectAt path: String) -> String {
     let names = settings.keys.sorted()
     return "the nearest is \(path).\(nearest(to: name, among: names) ?? ""), of \(names.joined(separator: ", "))"
   }
 
-  /// The known variable that is nearest to `name`.
+  /// Returns the known variable that is most similar to `name`.
   func nearestVariable(to name: String) -> String? {
     nearest(to: name, among: settings.keys.sorted().map(variableName(of:)))
   }
 }
 
-/// The variables that Kubernetes sets for each service, as Docker links once did.
+/// The variables that Kubernetes sets for each service, like Docker links in the past.
 ///
-/// A service called `server` gives every pod of its namespace `SERVER_PORT=tcp://10.0.0.1:8080`.
+/// A service with the name `server` gives every pod of its namespace `SERVER_PORT=tcp://10.0.0.1:8080`.
 enum ServiceLink {
-  /// Whether such a variable looks like `name`, whatever its value.
+  /// Returns whether `name` has the form of such a variable, regardless of its value.
   static func isName(_ name: String) -> Bool {
     if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
       return true
@@ -193,15 +193,15 @@ enum ServiceLink {
     return parts[protocolIndex - 2] == "PORT" && UInt16(parts[protocolIndex - 1]) != nil
   }
 
-  /// Whether `value` is what such a variable holds, an address that is not one of our settings' values.
+  /// Returns whether `value` is a value of such a variable: an address that no setting accepts.
   static func isValue(_ value: String) -> Bool {
     ["tcp://", "udp://", "sctp://"].contains { value.hasPrefix($0) }
   }
 }
 
-/// How many letters must be changed, added, dropped or swapped with their neighbour to make `a` of `b`.
+/// Returns the number of letters to change, add, remove or swap with a neighbor to turn `b` into `a`.
 ///
-/// The optimal string alignment distance, in which a transposition, the commonest slip, counts once.
+/// This is the optimal string alignment distance. A transposition, the most common typing error, counts once.
 func editDistance(_ a: String, _ b: String) -> Int {
   let a = Array(a.utf8), b = Array(b.utf8)
   var beforeLast: [Int] = []
@@ -219,9 +219,9 @@ func editDistance(_ a: String, _ b: String) -> Int {
   return last[b.count]
 }
 
-/// Which of `candidates` is nearest to `name`, letter case aside; the first of equals.
+/// Returns the candidate most similar to `name`, ignoring case; the first one if several are equal.
 ///
-/// Names of any length come from a file, so only their first 64 bytes count.
+/// Only the first 64 bytes of the name count, because a file can contain names of any length.
 func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
   let name = String(decoding: name.lowercased().utf8.prefix(64), as: UTF8.self)
   return candidates.min { editDistance(name, $0.lowercased()) < editDistance(name, $1.lowercased()) }

@@ -4,7 +4,7 @@ import EventLoop
 import HTTPClient
 
 extension SettingType where Value == OriginPattern {
-  /// A web origin, or one with a star for its first label.
+  /// A web origin, possibly with a star as its first label.
   static let originPattern: SettingType = {
     let remedy = "write an origin such as \"https://app.example.com\" or \"https://*.preview.example.com\""
     return string(remedy) { (text) throws(InvalidValue) in
@@ -19,7 +19,7 @@ extension SettingType where Value == OriginPattern {
 }
 
 extension SettingType where Value == APIKeyDigest {
-  /// The SHA-256 of an API key. What is no digest may be the key, so it is never quoted.
+  /// The SHA-256 of an API key. An invalid value may be the key itself, so errors never quote it.
   static let apiKeyDigest: SettingType = {
     let remedy = "write the 64 hexadecimal digits that new-api-key prints"
     return string(remedy, write: { "\"\($0.hexadecimal)\"" }) { (text) throws(InvalidValue) in
@@ -55,7 +55,7 @@ extension SettingType where Value == SubjectName {
 }
 
 extension SettingType where Value == String {
-  /// A text of at most 1024 printable characters.
+  /// Creates a type for a text of at most 1024 printable characters.
   static func label(_ remedy: String) -> SettingType {
     string(remedy) { (text) throws(InvalidValue) in
       guard (1...1024).contains(text.utf8.count),
@@ -65,7 +65,7 @@ extension SettingType where Value == String {
     }
   }
 
-  /// The name of a client, which stands in logs and as a label of metrics.
+  /// The name of a client, which appears in logs and as a label of metrics.
   static let clientID: SettingType = {
     let remedy = "write 1 to 64 letters, digits, dots, dashes and underscores, such as \"android\""
     return string(remedy) { (text) throws(InvalidValue) in
@@ -89,7 +89,7 @@ extension SettingType where Value == String {
     }
   }()
 
-  /// An ISO 3166-1 alpha-2 country code, as Apple names its storefronts.
+  /// An ISO 3166-1 alpha-2 country code, which Apple uses as the name of a storefront.
   static let storefront: SettingType = {
     let remedy = "write a storefront of two letters such as \"us\""
     return string(remedy) { (text) throws(InvalidValue) in
@@ -115,7 +115,7 @@ extension SettingType where Value == ListenHost {
 }
 
 extension SettingType where Value == String {
-  /// The URL of a proxy that makes tunnels, with credentials if it needs them.
+  /// The URL of a proxy for tunnels, with credentials if necessary.
   static let upstreamProxy: SettingType = {
     let remedy = "write a URL such as \"http://proxy.example.com:3128\""
     return string(remedy) { (text) throws(InvalidValue) in
@@ -141,7 +141,7 @@ extension SettingType where Value == AddressRange {
 }
 
 extension SettingType where Value == [String] {
-  /// Names of hosts, one at least: an empty list would say that a listener answers for no name, or for any.
+  /// Host names, at least one. An empty list would be ambiguous: it could mean no name or any name.
   static let hostNames: SettingType = {
     let remedy = "write a list such as [\"tokens.example.com\"]; IP addresses and localhost are always answered"
     return list(of: .hostName, remedy: remedy, ifEmpty: "name some, or leave it out")
@@ -149,7 +149,7 @@ extension SettingType where Value == [String] {
 }
 
 extension SettingType where Value == String {
-  /// A DNS name as `Host` has it, without a port (RFC 1035 §2.3.4 bounds its length and that of its labels).
+  /// A DNS name as in `Host`, without a port. RFC 1035 §2.3.4 limits its length and the length of its labels.
   fileprivate static let hostName: SettingType = {
     let remedy = "write a name such as \"tokens.example.com\", without scheme, port and star"
     return string(remedy) { (text) throws(InvalidValue) in

@@ -1,5 +1,5 @@
 extension SettingType where Value == Int {
-  /// A whole number within `range`.
+  /// Creates a type for a whole number within `range`.
   static func integer(_ range: ClosedRange<Int>) -> SettingType {
     let remedy = "write a whole number from \(range.lowerBound) to \(range.upperBound)"
     return scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) {
@@ -19,7 +19,7 @@ extension SettingType where Value == Int {
     }
   }
 
-  /// A number of bytes within `range`: `"64KB"`, `"64MB"`, or bare. A kilobyte here has 1024 bytes, as in nginx.
+  /// Creates a type for a size within `range`: `"64KB"`, `"64MB"`, or bytes. A kilobyte has 1024 bytes, as in nginx.
   static func size(_ range: ClosedRange<Int>) -> SettingType {
     let values = "\(sizeText(range.lowerBound)) to \(sizeText(range.upperBound))"
     let remedy = "write a size such as \"64KB\" or \"1MB\", from \(values)"
@@ -41,13 +41,13 @@ extension SettingType where Value == Int {
 
 private let sizeUnits: [(suffix: String, bytes: Int)] = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)]
 
-/// `bytes` in the largest unit that says it exactly.
+/// Returns `bytes` in the largest unit without a fraction.
 func sizeText(_ bytes: Int) -> String {
   let unit = sizeUnits.first { bytes != 0 && bytes.isMultiple(of: $0.bytes) } ?? ("B", 1)
   return "\(bytes / unit.bytes)\(unit.suffix)"
 }
 
-/// The bytes that `text` stands for; nil if it is malformed or beyond an `Int`.
+/// Returns the number of bytes in `text`, or nil if it is malformed or beyond the range of `Int`.
 private func bytes(of text: String) -> Int? {
   let unit = sizeUnits.first { text.hasSuffix($0.suffix) } ?? ("", 1)
   let digits = text.dropLast(unit.suffix.count)
@@ -58,7 +58,7 @@ private func bytes(of text: String) -> Int? {
 }
 
 extension SettingType where Value == Double {
-  /// A number within `range`, whole or not.
+  /// Creates a type for a number within `range`, with or without a fraction.
   static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
     let values = "\(numberText(range.lowerBound)) to \(numberText(range.upperBound))"
     return scalar(values: values, write: { "\($0)" }) { (content) throws(InvalidValue) in
@@ -71,7 +71,7 @@ extension SettingType where Value == Double {
       guard let number = Double(text) else {
         throw InvalidValue(problem: "\(quoted(text)) is not a number", remedy: remedy)
       }
-      // Also false for what is called NaN.
+      // Also false for NaN.
       guard range.contains(number) else {
         throw InvalidValue(problem: "\(shown(text)) is out of range", remedy: remedy)
       }
@@ -80,18 +80,18 @@ extension SettingType where Value == Double {
   }
 }
 
-/// `number` without a fraction if it is whole.
+/// Returns `number`, without a fraction if it is whole.
 func numberText(_ number: Double) -> String { Int(exactly: number).map { "\($0)" } ?? "\(number)" }
 
 extension SettingType where Value == Duration {
-  /// A span of time within `seconds`: a number with its unit, `s`, `m`, `h` or `d`.
+  /// Creates a type for a duration within `seconds`: a number with the unit `s`, `m`, `h` or `d`.
   package static func duration(seconds range: ClosedRange<Int>) -> SettingType {
     duration(
       milliseconds: range.lowerBound * 1000...range.upperBound * 1000, units: Array(timeUnits.dropLast()),
       example: "45s")
   }
 
-  /// A span of time within `milliseconds`: a number with its unit, `ms`, `s`, `m`, `h` or `d`.
+  /// Creates a type for a duration within `milliseconds`: a number with the unit `ms`, `s`, `m`, `h` or `d`.
   static func duration(milliseconds range: ClosedRange<Int>) -> SettingType {
     duration(milliseconds: range, units: timeUnits, example: "500ms")
   }
@@ -130,7 +130,7 @@ private let timeUnits: [TimeUnit] = [
   ("ms", "millisecond", 1),
 ]
 
-/// `seconds` in the largest unit that says it exactly in a number that one can still read: `90s`, `15m`.
+/// Returns `seconds` exactly, in the largest unit with a readable number: `90s`, `15m`.
 package func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
 
 private func durationText(milliseconds: Int) -> String {
@@ -138,7 +138,7 @@ private func durationText(milliseconds: Int) -> String {
   return "\(milliseconds / unit.milliseconds)\(unit.suffix)"
 }
 
-/// The same in words: `1 minute`, `2 days`, and Apple's limit as Apple calls it.
+/// Returns the duration in words: `1 minute`, `2 days`. Apple's limit also has Apple's words for it.
 private func durationWords(milliseconds: Int) -> String {
   let unit = readableUnit(milliseconds: milliseconds)
   let count = milliseconds / unit.milliseconds
@@ -159,7 +159,7 @@ private func milliseconds(of duration: Duration) -> Int {
   return Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
 }
 
-/// The milliseconds that `text` stands for; nil if it is malformed or beyond an `Int`.
+/// Returns the milliseconds in `text`, or nil if it is malformed or beyond the range of `Int`.
 private func milliseconds(of text: String, _ units: [TimeUnit]) -> Int? {
   let digits = text.prefix { ("0"..."9").contains($0) }
   guard let unit = units.first(where: { text.dropFirst(digits.count) == $0.suffix }), let number = Int(digits) else {

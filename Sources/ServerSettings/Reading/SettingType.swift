@@ -2,21 +2,21 @@ import Cryptography
 import DeveloperToken
 import HTTPMessages
 
-/// What values a kind of setting takes, and how they are written.
+/// The type of a setting: its valid values, and how to parse and write them.
 package struct SettingType<Value: Sendable>: Sendable {
-  /// Whether a variable or flag holds it as JSON5 rather than as bare text.
+  /// Whether a variable or flag has the value as JSON5 instead of plain text.
   let isJSON5: Bool
-  /// Its values in a few words, for the documents: `1s to 5m`; nil if the setting's sentence says it.
+  /// The valid values in a few words, for the documents: `1s to 5m`. Nil if the setting's sentence describes them.
   let values: String?
-  /// Understands a value, or says what would be right.
+  /// Parses a value, or throws a description of what would be valid.
   package let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
-  /// The value as one writes it in JSON5.
+  /// Returns the value as JSON5.
   let write: @Sendable (Value) -> String
-  /// The rows of the object that it is, or of each object of the list; none if it is no object, or has members of any
-  /// name.
+  /// The rows of the object, or of each object of the list. Empty for other types, and for an object with members of
+  /// any name.
   var members: [any SettingRow] = []
 
-  /// A type that is written as one word, number or string.
+  /// Creates a type that is written as one word, number or string.
   static func scalar(
     values: String? = nil,
     write: @escaping @Sendable (Value) -> String,
@@ -25,7 +25,7 @@ package struct SettingType<Value: Sendable>: Sendable {
     SettingType(isJSON5: false, values: values, parse: parse, write: write)
   }
 
-  /// A type that is written as a string.
+  /// Creates a type that is written as a string.
   static func string(
     _ remedy: String,
     values: String? = nil,
@@ -42,10 +42,10 @@ package struct SettingType<Value: Sendable>: Sendable {
 }
 
 extension SettingType {
-  /// A list of what `element` takes, invalid as a whole if one element is.
+  /// Creates a type for a list of `element`. One invalid element makes the whole list invalid.
   ///
-  /// - Parameter ifEmpty: What to write instead of an empty list, which would lift a restriction instead of making one;
-  ///   nil if it is allowed.
+  /// - Parameter ifEmpty: The advice for an empty list, which would remove a restriction instead of adding one. Nil if
+  ///   an empty list is allowed.
   static func list<Element: Sendable>(
     of element: SettingType<Element>, remedy: String, ifEmpty: String? = nil
   ) -> SettingType where Value == [Element] {
@@ -61,11 +61,11 @@ extension SettingType {
       write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" })
   }
 
-  /// A list of what `element` takes, each valid or invalid by itself.
+  /// Creates a type for a list of `element`. Each element is valid or invalid independently.
   ///
   /// - Parameters:
-  ///   - remedy: What to write instead of a value without brackets; nil if one stands for a list of one.
-  ///   - ifEmpty: What to write instead of an empty list; nil if it is allowed.
+  ///   - remedy: The advice for a value without brackets. Nil if a single value means a list of one.
+  ///   - ifEmpty: The advice for an empty list. Nil if an empty list is allowed.
   static func elements<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int, remedy: String? = nil, ifEmpty: String? = nil
   ) -> SettingType where Value == SettingElements<Element> {
@@ -91,18 +91,18 @@ extension SettingType {
   }
 }
 
-/// The elements of a list, each valid or invalid by itself.
+/// The elements of a list. Each is valid or invalid independently.
 struct SettingElements<Element: Sendable>: Sendable {
   var results: [Result<Element, InvalidValue>] = []
-  /// Whether it is a list, rather than the one value without brackets.
+  /// Whether the value is a list, not one value without brackets.
   var hasBrackets = true
 }
 
-/// An object whose members have rows of their own: ``SettingsReader/readObject(_:_:)`` reads them.
+/// An object with a row for each member. ``SettingsReader/readObject(_:_:)`` reads the members.
 typealias SettingObject = [String: JSON5Value]
 
 extension SettingType where Value == SettingObject {
-  /// An object with these members; with members of any name if there are none.
+  /// Creates a type for an object with these members, or with members of any name if there are none.
   static func object(of members: [any SettingRow], remedy: String) -> SettingType {
     SettingType(
       isJSON5: true, values: nil,
@@ -115,7 +115,7 @@ extension SettingType where Value == SettingObject {
 }
 
 extension SettingType where Value: CustomStringConvertible {
-  /// An identifier of Apple's, which `make` gives if the text is one.
+  /// Creates a type for an identifier of Apple. `make` throws if the text is invalid.
   static func identifier(
     _ remedy: String, make: @escaping @Sendable (String) throws(IdentifierError) -> Value
   ) -> SettingType {
@@ -144,7 +144,7 @@ extension SettingType where Value == Origin {
 }
 
 extension SettingType where Value == SecretBytes {
-  /// A secret's text.
+  /// Creates a type for the text of a secret.
   static func secret(_ remedy: String) -> SettingType {
     scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
       switch content {
@@ -157,7 +157,7 @@ extension SettingType where Value == SecretBytes {
 }
 
 extension SettingType where Value == Bool {
-  /// `true` or `false`.
+  /// A boolean, `true` or `false`.
   static let bool = SettingType.scalar(values: "true, false", write: { "\($0)" }) { (content) throws(InvalidValue) in
     let remedy = "write true or false"
     switch content {
@@ -171,7 +171,7 @@ extension SettingType where Value == Bool {
 }
 
 extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawValue == String {
-  /// One of an enumeration's words.
+  /// One of the words of an enumeration.
   static var word: SettingType {
     let words = Value.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
     let remedy = "write one of \(words)"
@@ -186,7 +186,7 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
 }
 
 extension SettingType where Value == String {
-  /// A file's path, as the process sees it from its working directory.
+  /// A file's path, relative to the process's working directory.
   static let path = SettingType.string("write a file's path") { (text) throws(InvalidValue) in
     guard !looksLikeKey(text) else {
       throw InvalidValue(problem: "holds a key or certificate itself", remedy: "write the path of a file that holds it")
@@ -198,7 +198,7 @@ extension SettingType where Value == String {
     return text
   }
 
-  /// A Unix-domain socket's path, which the system keeps in 108 bytes with its terminating NUL (unix(7)).
+  /// A Unix-domain socket's path. The system stores it in 108 bytes with its terminating NUL (unix(7)).
   static let socketPath = SettingType.string("write a path") { (text) throws(InvalidValue) in
     guard (1...107).contains(text.utf8.count), !text.utf8.contains(0) else {
       throw InvalidValue(problem: "is a path of \(text.utf8.count) bytes", remedy: "write a path of 1 to 107 bytes")

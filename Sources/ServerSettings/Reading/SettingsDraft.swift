@@ -2,7 +2,7 @@ import Access
 import Bytes
 import HTTPServer
 
-/// The settings that could be read, and all errors in them.
+/// The valid settings, and all errors in the other ones.
 package struct SettingsDraft {
   let musickit: Settings.MusicKit?
   let token: Settings.Token?
@@ -10,7 +10,7 @@ package struct SettingsDraft {
   let admin: Settings.Admin?
   let catalog: Settings.Catalog?
   let access: Settings.Access?
-  /// What could be read of each of its clients.
+  /// The candidates of the clients.
   let clients: [ClientCandidate]
   let audit: Settings.Audit?
   let log: Settings.Log?
@@ -48,7 +48,7 @@ package struct SettingsDraft {
       + [Self.memoryWarning(server, catalog, input.host)].compactMap { $0 }
   }
 
-  /// The settings, if nothing is wrong with them.
+  /// Returns the settings, or throws if there is an error.
   package func complete() throws(InvalidSettings) -> Settings.Loaded {
     guard errors.isEmpty, let musickit, let token, let server, let access, let audit, let log
     else {
@@ -60,12 +60,12 @@ package struct SettingsDraft {
     return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies)
   }
 
-  /// The files that the readable settings name.
+  /// The files that the valid settings name.
   package var files: NamedFiles {
     NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
   }
 
-  /// What to say if callers without credentials reach the server from every network, as often as they like.
+  /// Returns a warning if callers without credentials reach the server from every network without a rate limit.
   private static func exposureWarning(
     _ server: Settings.Server?, _ access: Settings.Access?, _ input: SettingsInput
   ) -> String? {
@@ -79,8 +79,8 @@ package struct SettingsDraft {
       """
   }
 
-  /// What to say if the budget, the cache and the process itself together exceed what its control groups allow: the
-  /// kernel would end the process before the budget refuses anything.
+  /// Returns a warning if the budget, the cache and the process together exceed the memory that the control groups
+  /// allow: the kernel would kill the process before the budget refuses anything.
   private static func memoryWarning(
     _ server: Settings.Server?, _ catalog: Settings.Catalog?, _ host: HostFacts
   ) -> String? {
@@ -94,7 +94,7 @@ package struct SettingsDraft {
       + "may end the process. Lower one of the two, or raise the cgroup's limit."
   }
 
-  /// What the process takes without connections and cache: 17 MB resident, and a little for the allocator.
+  /// The memory of the process without connections and cache: 17 MB resident, plus a little for the allocator.
   private static let processMemory = 24 << 20
 
   private static func checkPorts(
@@ -107,21 +107,21 @@ package struct SettingsDraft {
   }
 }
 
-/// One thing that is wrong with the settings.
+/// One error in the settings.
 ///
-/// An error quotes short values so that they can be found again, but never anything of `musickit.key` and nothing that
-/// looks like key material in any other place.
+/// It quotes short values to help the operator to find them, but never a part of `musickit.key`, nor text in other
+/// places that looks like a key.
 public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
-  /// The setting's path, such as `server.limits.idle`; the whole file's is empty.
+  /// The setting's path, such as `server.limits.idle`. Empty for the whole file.
   public let path: String
-  /// Where it was written; nil if it is missing.
+  /// The source of the setting. Nil if it is missing.
   public let source: SettingSource?
-  /// What is wrong: `is not set`.
+  /// The problem: `is not set`.
   public let problem: String
-  /// What would be right: `write a whole number from 0 to 65535`; nil if the problem is sentences that say it.
+  /// The advice: `write a whole number from 0 to 65535`. Nil if the problem already contains it.
   public let remedy: String?
 
-  /// An error at `path`.
+  /// Creates an error at `path`.
   public init(_ path: String, source: SettingSource? = nil, problem: String, remedy: String? = nil) {
     self.path = path
     self.source = source
@@ -129,7 +129,7 @@ public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
     self.remedy = remedy
   }
 
-  /// An error of a value at `path`.
+  /// Creates an error of a value at `path`.
   init(_ path: String, source: SettingSource?, _ value: InvalidValue) {
     self.init(path, source: source, problem: value.problem, remedy: value.remedy)
   }
@@ -142,7 +142,7 @@ public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
 }
 
 extension [SettingsError] {
-  /// One line for each error up to a readable number, and then one line with the number of the others.
+  /// One line for each error up to a readable number, then one line with the number of remaining errors.
   package var lines: [String] {
     let most = 100
     let rest = count - most
@@ -151,48 +151,48 @@ extension [SettingsError] {
   }
 }
 
-/// Settings that a server cannot start with. It contains every error at once, so that an operator can fix all of them
+/// Settings with which a server cannot start. It contains all errors at once, so that an operator can fix all of them
 /// before the next start.
 public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
-  /// At least one.
+  /// The errors. There is at least one.
   public let errors: [SettingsError]
-  /// What is odd but harmless.
+  /// Oddities that do no harm.
   public let warnings: [String]
 
-  /// All that is wrong with the settings.
+  /// Creates the error from all problems.
   package init(errors: [SettingsError], warnings: [String]) {
     self.errors = errors
     self.warnings = warnings
   }
 
-  /// The errors, one a line.
+  /// The errors, one per line.
   public var description: String { errors.lines.joined(separator: "\n") }
 }
 
-/// Why a value does not suit a setting, before it is known which setting that is.
+/// The problem with a value, independent of its setting.
 package struct InvalidValue: Error, Equatable, CustomStringConvertible {
-  /// `"80a" is not a whole number`.
+  /// The problem: `"80a" is not a whole number`.
   package let problem: String
-  /// `write one from 0 to 65535`; nil if the problem is sentences that say it.
+  /// The advice: `write one from 0 to 65535`. Nil if the problem already contains it.
   package let remedy: String?
 
-  /// A problem, and what to do about it.
+  /// Creates a problem and its advice.
   package init(problem: String, remedy: String?) {
     self.problem = problem
     self.remedy = remedy
   }
 
-  /// The problem, and the remedy if there is one.
+  /// The problem, followed by the advice if there is one.
   package var description: String { problem + (remedy.map { "; \($0)." } ?? "") }
 }
 
 extension InvalidValue {
-  /// A path that begins with `~`.
+  /// The problem of a path that starts with `~`.
   static let unexpandedHome = InvalidValue(
     problem: "begins with ~, which a shell expands and this server does not",
     remedy: "write the path in full, as in /home/music/AuthKey_ABC1234567.p8")
 
-  /// A value of another type than the wanted one.
+  /// Returns the problem of a value with the wrong type.
   static func wrongType(_ content: RawSetting.Content, remedy: String) -> InvalidValue {
     switch content {
     case .json(.null): InvalidValue(problem: "is null", remedy: remedy)
@@ -203,21 +203,21 @@ extension InvalidValue {
   }
 }
 
-/// `value` as an error may show it: escaped, and never at length or where it might be key material.
+/// Returns `value` for an error: escaped, and never if it is long or could be part of a key.
 ///
-/// People paste a signing key into the wrong setting. The shortest PKCS#8 form of a P-256 key is 92 base64 characters,
-/// so what is longer than a file's path usually is gets described instead, and so does whatever bears PEM's dashes or
-/// the beginning of an API key.
+/// Operators paste a signing key into the wrong setting. The shortest PKCS#8 form of a P-256 key has 92 base64
+/// characters. So a text that is longer than most paths, or contains PEM's dashes or the prefix of an API key, is only
+/// described.
 package func quoted(_ value: String) -> String {
   isQuotable(value) ? "\"\(escaped(value))\"" : "the value (\(value.utf8.count) bytes)"
 }
 
-/// A file's path as an error may show it: from the root, so that it says in which folder the file was looked for.
+/// Returns a file's path for an error: from the root, so that it shows in which folder the server looked for the file.
 func quotedPath(_ path: String) -> String {
   isQuotable(path) && !looksLikeKey(path) ? "\"\(escaped(Printable.absolute(path)))\"" : quoted(path)
 }
 
-/// `value` as it may stand in an error without quotation marks: a member's name in a path, a number, an origin.
+/// Returns `value` for an error without quotation marks: a member's name in a path, a number, an origin.
 func shown(_ value: String) -> String {
   isQuotable(value) ? escaped(value) : "…"
 }
@@ -226,25 +226,25 @@ private func escaped(_ value: String) -> String {
   value.unicodeScalars.map { $0.isASCII && $0.value >= 0x20 && $0.value != 0x7F ? String($0) : "?" }.joined()
 }
 
-/// Whether `value` is short and does not look like a part of a key.
+/// Returns whether `value` is short and does not look like a part of a key.
 func isQuotable(_ value: String) -> Bool {
-  // Not in another case of letters either: a host's name loses its capitals.
+  // The case is ignored, because the name of a host becomes lower case.
   value.utf8.count <= 64 && !value.contains("--") && !value.contains("PRIVATE")
     && !value.lowercased().contains(apiKeyPrefix)
 }
 
-/// What the keys of `new-api-key` begin with.
+/// The prefix of keys from `new-api-key`.
 private let apiKeyPrefix = "mkts_"
 
-/// Whether `text` has an API key in it, or so much of one that it is no word: `mkts_server.pem` may be a file's name.
+/// Returns whether `text` contains an API key, or a long part of one. `mkts_server.pem` may be the name of a file.
 func holdsAPIKey(_ text: String) -> Bool {
   text.split(separator: apiKeyPrefix, omittingEmptySubsequences: false).dropFirst().contains { rest in
     rest.prefix { $0.isASCII && ($0.isLetter || $0.isNumber) }.count >= 16
   }
 }
 
-/// Whether `text`, where a path should be, is a key itself: PEM, an API key, or base64 of 80 bytes or more, which is
-/// too long for a relative path without a dot. If the text does not look like a key, an error may quote it as a path.
+/// Returns whether `text`, instead of a path, is a key: PEM, an API key, or base64 of 80 bytes or more, which is too
+/// long for a relative path without a dot. If the text does not look like a key, an error may quote it as a path.
 package func looksLikeKey(_ text: String) -> Bool {
   if text.contains("PRIVATE KEY") || text.contains("-----") || holdsAPIKey(text) { return true }
   guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }

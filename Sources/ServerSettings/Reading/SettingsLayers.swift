@@ -3,27 +3,27 @@ import Cryptography
 import DeveloperToken
 import Glibc
 
-/// The settings as they were written, layer upon layer: the file, then the environment, then the flags. Or the members
-/// of one object within a setting, all of one source.
+/// The written settings in layers: the file, then the environment, then the flags. Or the members of one object within
+/// a setting, all from one source.
 struct SettingsLayers {
   let schema: SettingsSchema
-  /// The path of the object; empty for all settings.
+  /// The path of the object. Empty for all settings.
   let scope: String
-  /// Where the object was written.
+  /// The source of the object.
   private var source: SettingSource?
-  /// The settings that were written, by path.
+  /// The written settings by path.
   private(set) var values: [String: RawSetting] = [:]
-  /// The sections that were written, with the place of the first; an empty object counts too.
+  /// The written sections, with the first source of each. An empty object counts too.
   private(set) var sections: [String: SettingSource] = [:]
-  /// The sections that were written as whole objects, and whether that object is empty. A section of which only single
-  /// settings were written, by their own variables or flags, is not among them.
+  /// The sections that were written as whole objects, and whether the object is empty. A section is not included if
+  /// only single settings of it were written, with their own variables or flags.
   private(set) var objects: [String: Bool] = [:]
   private(set) var errors: [SettingsError] = []
   private(set) var warnings: [String] = []
-  /// Whether every layer could be read. What seems missing otherwise may only be unread.
+  /// Whether every layer could be read. Otherwise, a missing setting may only be unread.
   private(set) var isComplete = true
-  /// How many unknown names may still be held against the known ones, which is slow work and seldom wanted twice: a
-  /// file of nothing but unknown names is some other file.
+  /// The number of unknown names that may still get a suggestion. The comparison is slow and seldom useful more than
+  /// once, because a file with only unknown names is a different file.
   private var suggestions = 20
 
   /// Reads every layer of `input`.
@@ -39,7 +39,7 @@ struct SettingsLayers {
     for flag in input.flags { addFlag(flag) }
   }
 
-  /// The members of `object`, which `source` has at the path `scope`.
+  /// Reads the members of `object`, which `source` has at the path `scope`.
   init(_ object: SettingObject, at scope: String, source: SettingSource, members: [any SettingRow]) {
     schema = SettingsSchema(members)
     (self.scope, self.source) = (scope, source)
@@ -54,12 +54,12 @@ struct SettingsLayers {
     }
   }
 
-  /// The path of one of its settings, from the root. The names of some objects come from the file.
+  /// Returns the path of a setting from the root. The member names of some objects come from the file.
   func path(_ name: String) -> String {
     scope.isEmpty ? name : name.isEmpty ? scope : "\(scope).\(shown(name))"
   }
 
-  /// Where a setting was written, or the section or object that it belongs to.
+  /// Returns the source of a setting, or of its section or object.
   func source(of name: String) -> SettingSource? {
     let setting = String(name.prefix { $0 != "[" })
     return values[setting]?.source ?? sections[setting] ?? source
@@ -76,7 +76,7 @@ struct SettingsLayers {
       let descriptor = try SmallFile.open(path)
       defer { close(descriptor) }
       var bytes = try SmallFile.read(descriptor, atMost: 1 << 20, within: SmallFile.patience)
-      // It may hold the key. The strings that the parser makes of it are out of reach.
+      // The bytes may contain the key. The strings that the parser creates from them cannot be erased.
       defer { bytes.wipe() }
       do throws(JSON5Failure) {
         add(try JSON5Parser.parse(bytes), at: "", source: source)
@@ -93,7 +93,7 @@ struct SettingsLayers {
     }
   }
 
-  /// A file that holds the key is a key file, whatever else it is.
+  /// Checks the file's permissions like those of a key file, because it contains the key.
   private mutating func checkAccess(_ descriptor: Int32, _ source: SettingSource) {
     guard let access = KeyFileAccess(descriptor: descriptor) else { return }
     if let mode = access.modeWritableByOthers {
@@ -105,7 +105,7 @@ struct SettingsLayers {
     }
   }
 
-  /// Adds a value at a path that is known, and what is within it.
+  /// Adds a value at a known path, with everything in it.
   private mutating func add(_ value: JSON5Value, at path: String, source: SettingSource) {
     guard schema.sections.contains(path) else {
       return set(path, RawSetting(content: .json(value), source: source))
@@ -149,7 +149,7 @@ struct SettingsLayers {
   }
 
   private mutating func addEnvironment(_ environment: [String: String]) {
-    // A section's variable replaces the section; then the settings' own variables count.
+    // The variable of a section replaces the section. After that, the variables of settings count.
     for path in schema.variableSections {
       let name = variableName(of: path)
       if let text = environment[name] { addJSON5(text, at: path, source: .environment(name)) }
@@ -172,8 +172,8 @@ struct SettingsLayers {
     warnOfUnknown(environment)
   }
 
-  /// An unknown variable with one of our prefixes may be a typing error, or belong to other software. So it causes only
-  /// a warning.
+  /// Warns of unknown variables with one of our prefixes. They may be typing errors or belong to other software, so
+  /// they are no errors.
   private mutating func warnOfUnknown(_ environment: [String: String]) {
     let prefixes = schema.members(of: "").map { $0.uppercased() + "_" }
     let known = Set(
@@ -214,7 +214,7 @@ struct SettingsLayers {
     }
   }
 
-  /// Adds a list or an object that stands as JSON5 in a variable or flag, in place of what lower layers have there.
+  /// Adds a list or object that a variable or flag has as JSON5. It replaces the values of lower layers at its path.
   private mutating func addJSON5(_ text: String, at path: String, source: SettingSource) {
     do throws(JSON5Failure) {
       let value = try JSON5Parser.parse(text)

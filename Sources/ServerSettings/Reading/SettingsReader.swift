@@ -1,10 +1,10 @@
-/// Gives typed values of the settings that were written, and collects what is wrong with them: of all settings, or of the
-/// members of one object within a setting, such as `access.clients[1]`. Each error has the path from the root.
+/// A reader of typed values. It collects errors, each with the path from the root. It reads all settings, or the
+/// members of one object within a setting, such as `access.clients[1]`.
 ///
-/// swift-configuration was weighed for this and left. Its readers give a setting's default when what was written cannot
-/// be converted, or throw at the first that is missing or wrong, without saying which source that was in. Its providers
-/// look up one key of one type at a time and cannot list what they hold, so an unknown key cannot be found, nor a list of
-/// objects read. And its JSON provider needs the whole of Foundation.
+/// The project does not use swift-configuration for this. If a value cannot be converted, its readers return the
+/// default, or throw at the first missing or wrong setting without its source. Its providers look up one key of one
+/// type at a time and cannot list their keys, so they can neither find an unknown key nor read a list of objects. Its
+/// JSON provider also needs the whole of Foundation.
 struct SettingsReader {
   private let layers: SettingsLayers
   private(set) var errors: [SettingsError]
@@ -14,22 +14,22 @@ struct SettingsReader {
     errors = layers.errors
   }
 
-  /// The names that were written in an object with members of any name, sorted.
+  /// The written names of an object that allows members of any name, sorted.
   var names: [String] { layers.values.keys.sorted() }
 
-  /// Whether a setting, or anything within a section, was written.
+  /// Returns whether a setting, or anything within a section, was written.
   func isSet(_ path: String) -> Bool {
     layers.values[path] != nil || layers.sections[path] != nil
   }
 
-  /// Whether the section was written as an empty object; nil if it was not written as an object at all.
+  /// Returns whether the section was written as an empty object. Returns nil if it was not written as an object.
   func isEmptyObject(_ path: String) -> Bool? {
     layers.objects[path]
   }
 
-  /// The setting's value, else its default; nil if it has neither or is invalid, which is then noted.
+  /// Returns the setting's value or default. Nil without either, or if the value is invalid, which records an error.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
-    // A row outside of the list would be an unknown name in the file, and no document would have it.
+    // The file could not have a row outside of the list, and no document would describe it.
     assert(layers.schema.knows(setting.path), "\(setting.path) is not among the known settings")
     guard let raw = layers.values[setting.path] else { return setting.fallback }
     do throws(InvalidValue) {
@@ -40,24 +40,24 @@ struct SettingsReader {
     }
   }
 
-  /// The elements of a list, or the one value without brackets: nil for each that is invalid, which is then noted.
+  /// Returns the elements of a list, or of one value without brackets. Invalid elements are nil and recorded.
   mutating func readElements<Element>(_ setting: Setting<SettingElements<Element>>) -> [Element?]? {
     readPlaced(setting)?.map(\.element)
   }
 
-  /// The same; nil if any element is invalid.
+  /// Returns the elements in the same way, or nil if any element is invalid.
   mutating func readList<Element>(_ setting: Setting<SettingElements<Element>>) -> [Element]? {
     readElements(setting)?.whole()
   }
 
-  /// What `body` reads of the members of an object; nil if it was not written, or is no object.
+  /// Returns the result of `body` for the members of an object, or nil if the object is missing or invalid.
   mutating func readObject<Value>(
     _ setting: Setting<SettingObject>, _ body: (inout SettingsReader) -> Value?
   ) -> Value? {
     read(setting).flatMap { readMembers($0, setting.members, at: setting.path, body) }
   }
 
-  /// The same for each object of a list, or for the one without brackets.
+  /// Returns the result of `body` for every object of a list, or for one object without brackets.
   mutating func readObjects<Value>(
     _ setting: Setting<SettingElements<SettingObject>>, _ body: (inout SettingsReader) -> Value?
   ) -> [Value?]? {
@@ -66,30 +66,30 @@ struct SettingsReader {
     }
   }
 
-  /// Notes an error of `path`, with the place where it was written: an empty path is that of the object itself.
+  /// Records an error of `path` with its source. An empty path means the object itself.
   mutating func reject(_ path: String, problem: String, remedy: String?) {
     errors.append(
       SettingsError(layers.path(path), source: layers.source(of: path), problem: problem, remedy: remedy))
   }
 
-  /// Notes that a setting is missing if it was not written.
+  /// Records an error if a setting was not written.
   mutating func require(_ path: String, remedy: String) {
     if !isSet(path) { missing(path, remedy: remedy) }
   }
 
-  /// Notes that a setting that must be written is missing. Only a setting of the root has a variable.
+  /// Records an error for a missing setting that is required. Only a setting of the root has a variable.
   mutating func missing(_ path: String, remedy: String) {
     let variable = layers.scope.isEmpty ? ", here or as \(variableName(of: path))" : ""
     missing(path, problem: "is not set", remedy: remedy + variable)
   }
 
-  /// Notes that something must be written, unless the file could not be read: it may well be there.
+  /// Records an error for something missing. If the file could not be read, it may be in there, so there is no error.
   mutating func missing(_ path: String, problem: String, remedy: String) {
     guard layers.isComplete else { return }
     reject(path, problem: problem, remedy: remedy)
   }
 
-  /// The elements of a list, each with its path.
+  /// Returns the elements of a list, each with its path.
   private mutating func readPlaced<Element>(
     _ setting: Setting<SettingElements<Element>>
   ) -> [(path: String, element: Element?)]? {
@@ -117,7 +117,7 @@ struct SettingsReader {
 }
 
 extension Array {
-  /// The elements, if none of them is nil.
+  /// Returns the elements, or nil if any element is nil.
   func whole<Wrapped>() -> [Wrapped]? where Element == Wrapped? {
     let present = compactMap { $0 }
     return present.count == count ? present : nil

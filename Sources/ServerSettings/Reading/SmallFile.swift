@@ -1,48 +1,48 @@
 import EventLoop
 import Glibc
 
-/// Reads a whole file that ought to be small.
+/// A reader of whole files that should be small.
 package enum SmallFile {
-  /// How long a file may take to its end. A pipe ends when its writer does, such as a program that asks a vault for
-  /// secrets (`--config <(…)`); the writer of a FIFO may never come.
+  /// The time limit for a file. A pipe ends when its writer does, such as a program that gets secrets from a vault
+  /// (`--config <(…)`). A FIFO may never get a writer.
   static let patience = Duration.seconds(30)
 
-  /// Why a file could not be read.
+  /// The reason why a file could not be read.
   package enum Failure: Error, Equatable {
     case isDirectory
-    /// It holds more than was allowed.
+    /// The file is larger than allowed.
     case tooLarge
-    /// It has not come to its end within so many seconds.
+    /// The file did not end within this number of seconds.
     case unfinished(seconds: Int)
-    /// The system's error number.
+    /// The error number of the system.
     case system(Int32)
   }
 
-  /// The bytes of the file at `path`.
+  /// Returns the bytes of the file at `path`.
   package static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
     let descriptor = try open(path)
     defer { close(descriptor) }
     return try read(descriptor, atMost: limit, within: patience)
   }
 
-  /// A descriptor for reading, which the caller closes.
+  /// Opens a file for reading. The caller closes the descriptor.
   static func open(_ path: String) throws(Failure) -> Int32 {
-    // Non-blocking, so that a FIFO without a writer does not stop the start for ever.
+    // Non-blocking, so that a FIFO without a writer does not block the start forever.
     let descriptor = unsafe Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { throw .system(errno) }
     return descriptor
   }
 
-  /// The bytes from `descriptor` to its end, read to where they stay: no copy is left behind of what may be a secret.
+  /// Returns the bytes from `descriptor` to the end, read directly to their final place: no copy of a secret is left.
   ///
-  /// - Parameter patience: How long that may take; nil for any time, as at a terminal.
+  /// - Parameter patience: The time limit; nil for no limit, as at a terminal.
   package static func read(_ descriptor: Int32, atMost limit: Int, within patience: Duration?) throws(Failure)
     -> [UInt8]
   {
     let end = patience.map { Deadline.now.advanced(by: $0) } ?? .never
     var content: [UInt8] = []
     do throws(Failure) {
-      // One more tells "too large". Room that is not needed is never touched, and so takes no memory.
+      // One more byte detects "too large". Unused capacity is never touched, so it uses no memory.
       try content.append(addingCapacity: limit + 1) { (output: inout OutputSpan<UInt8>) throws(Failure) in
         while output.freeCapacity > 0 {
           guard try isReadable(descriptor, until: end) else {
@@ -60,13 +60,13 @@ package enum SmallFile {
     }
   }
 
-  /// Waits until there are bytes or the end; false if the deadline comes first.
+  /// Waits for bytes or for the end. Returns false if the deadline passes first.
   ///
-  /// Asked before each read, because a read says "end" of a FIFO that no writer has opened yet.
+  /// It must run before each read, because a read from a FIFO without a writer returns the end.
   private static func isReadable(_ descriptor: Int32, until deadline: Deadline) throws(Failure) -> Bool {
     while true {
       let left = deadline.duration(since: .now)
-      // A day at a time at most, which fits.
+      // At most one day at a time, so that the milliseconds fit.
       let (seconds, attoseconds) = min(left, .seconds(86_400)).components
       let milliseconds = Int32(seconds) * 1000 + Int32(attoseconds / 1_000_000_000_000_000) + 1
       var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
@@ -79,7 +79,7 @@ package enum SmallFile {
 }
 
 extension OutputSpan<UInt8> {
-  /// Appends what can be read at once; returns how much that is.
+  /// Appends the bytes that are available at once, and returns their number.
   fileprivate mutating func fill(from descriptor: Int32) throws(SmallFile.Failure) -> Int {
     while true {
       let count = unsafe withUnsafeMutableBufferPointer { buffer, initialized in
@@ -95,11 +95,11 @@ extension OutputSpan<UInt8> {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes in place, in a way that the compiler does not optimise away.
+  /// Overwrites the bytes in place, in a way that the compiler does not remove.
   ///
-  /// Call it on the last copy: another array that shares the storage keeps the bytes.
+  /// The array must be the last copy: another array that shares the storage keeps the bytes.
   mutating func wipe() {
-    // Safe: the buffer is valid for the length of the closure.
+    // Safe: the buffer is valid during the closure.
     unsafe withUnsafeMutableBytes { buffer in
       if let start = buffer.baseAddress { unsafe explicit_bzero(start, buffer.count) }
     }
@@ -107,7 +107,7 @@ extension [UInt8] {
 }
 
 extension SmallFile.Failure: CustomStringConvertible {
-  /// What is wrong with the file: `does not exist`.
+  /// The problem with the file: `does not exist`.
   package var description: String {
     switch self {
     case .isDirectory: "is a directory"
