@@ -48,7 +48,7 @@
     /// The settings that a copy must change. All other settings are commented out.
     private static let own = ["musickit.teamID", "musickit.keyFile", "access.clients"]
 
-    /// The sections whose mere presence has an effect.
+    /// The sections that have an effect by their mere presence.
     private static let commentedSections = ["access.anonymous"]
 
     private static let comments = [

@@ -7,13 +7,13 @@ public struct RawResponse: Sendable {
   /// The content.
   public let body: [UInt8]
 
-  /// The status code, or 0 if there is none.
+  /// The status code, or 0 without a valid one.
   public var status: Int { Int(statusLine.split(separator: " ").dropFirst().first ?? "") ?? 0 }
 
   /// The content as text.
   public var text: String { String(decoding: body, as: UTF8.self) }
 
-  /// The value of the only field line with this lower-case name. Nil if there is none, or there are several.
+  /// The value of the only field line with this lower-case name. Nil unless there is exactly one.
   public subscript(_ name: String) -> String? {
     let values = fields.filter { $0.name == name }
     return values.count == 1 ? values.first?.value : nil
