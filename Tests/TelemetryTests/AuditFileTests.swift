@@ -13,7 +13,7 @@ struct AuditFileTests {
     ground = try AuditGround()
   }
 
-  @Test("has a line of JSON for each record, behind what was there")
+  @Test("gets one JSON line for each record and keeps its earlier lines")
   func appends() throws {
     try ground.open().writeNow("a")
     let audit = try ground.open()
@@ -22,7 +22,7 @@ struct AuditFileTests {
     #expect(audit.lostLines == 0 && ground.notices.isEmpty)
   }
 
-  @Test("is nobody else's to read but its group's")
+  @Test("is readable only by its owner and its group")
   func mode() throws {
     _ = try ground.open()
     var status = stat()
@@ -31,7 +31,7 @@ struct AuditFileTests {
     #expect(status.st_mode & 0o600 == 0o600)
   }
 
-  @Test("that has been moved away gets no more lines: they go into a new one")
+  @Test("is created again after a move, and the moved file gets no more lines")
   func moved() throws {
     let audit = try ground.open()
     for number in 0..<3 {
@@ -44,12 +44,12 @@ struct AuditFileTests {
     #expect(ground.notices.isEmpty)
   }
 
-  @Test("loses no line and tears none while it is moved away again and again")
+  @Test("loses and tears no line during repeated moves")
   func movedUnderLoad() throws {
     let audit = try ground.open()
     var record = try AuditRecordTests.record(.granted)
     var (count, moves) = (0, 0)
-    // The audit's own thread writes meanwhile, and makes the next file to be moved.
+    // The audit log's own thread writes meanwhile, and creates the next file for this loop to move.
     while moves < 20, count < 100_000 {
       record.client = "\(count)"
       audit.write(record)
@@ -63,7 +63,7 @@ struct AuditFileTests {
     #expect(audit.lostLines == 0 && ground.notices.isEmpty)
   }
 
-  @Test("is made again when it has been removed, and its directory's return is waited for")
+  @Test("is created again after its removal, and also after its directory was removed and restored")
   func removed() throws {
     let audit = try ground.open()
     try audit.writeNow("a")
@@ -84,7 +84,7 @@ struct AuditFileTests {
       ])
   }
 
-  @Test("on a full disk costs lines, and nothing else; with room again it goes on by itself")
+  @Test("loses only lines on a full disk, and records resume when space is available")
   func fullDisk() throws {
     try ground.directory.write("", to: "disk")
     try #require(unsafe symlink("/dev/full", ground.path) == 0)
@@ -100,7 +100,7 @@ struct AuditFileTests {
     #expect(ground.notices.last == .recovered(path: ground.path, lostLines: 100))
   }
 
-  @Test("that has been moved goes on as it is while no new one can be made")
+  @Test("stays in use after a move while a new file cannot be created")
   func blocked() throws {
     let audit = try ground.open()
     try ground.move("audit.log", to: "moved")
@@ -115,7 +115,7 @@ struct AuditFileTests {
     #expect(audit.lostLines == 0)
   }
 
-  @Test("that has been truncated is written from its beginning")
+  @Test("restarts at offset 0 after its truncation")
   func truncated() throws {
     let audit = try ground.open()
     try audit.writeNow("a")
@@ -124,7 +124,7 @@ struct AuditFileTests {
     #expect(ground.clients() == ["b"])
   }
 
-  @Test("may be one that logrotate turns over", arguments: ["nocreate", "create 0640", "copytruncate"])
+  @Test("loses no line when logrotate rotates the file", arguments: ["nocreate", "create 0640", "copytruncate"])
   func logrotate(_ way: String) throws {
     let audit = try ground.open()
     let configuration = try ground.directory.write(
@@ -141,7 +141,7 @@ struct AuditFileTests {
     #expect(audit.lostLines == 0 && ground.notices.isEmpty)
   }
 
-  @Test("is refused at the start if it cannot be written, in a sentence")
+  @Test("causes a start error with a readable message if the file is not writable")
   func refused() throws {
     let error = #expect(throws: AuditFileError.self) {
       _ = try AuditLog(file: ground.directory.path(of: "no/audit.log")) { _ in }
@@ -154,7 +154,7 @@ struct AuditFileTests {
     }
   }
 
-  @Test("may be a FIFO that somebody reads; without a reader nobody waits for one")
+  @Test("can be a FIFO, and opening a FIFO without a reader fails immediately")
   func fifo() throws {
     try #require(unsafe mkfifo(ground.path, 0o600) == 0)
     #expect(throws: AuditFileError(path: ground.path, code: ENXIO)) { _ = try ground.open() }
@@ -165,12 +165,12 @@ struct AuditFileTests {
     var chunk = [UInt8](repeating: 0, count: 4096)
     #expect(unsafe read(reader, &chunk, chunk.count) > 100)
     close(reader)
-    // A child of another test may hold the reading end too, until it has become another program.
+    // A child process of another test may also hold the read end open until its exec.
     while audit.lostLines == 0 { try audit.writeNow("lost") }
     #expect(ground.notices == [.failing(.init(path: ground.path, code: EPIPE))])
   }
 
-  @Test("is the log itself where no file is named")
+  @Test("is optional, and without a file the records go to the log")
   func ontoLog() throws {
     let pipe = try TestPipe()
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text)

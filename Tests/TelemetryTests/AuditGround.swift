@@ -5,7 +5,7 @@ import Testing
 
 @testable import Telemetry
 
-/// A directory with an audit log in it, and what has been said of that.
+/// A temporary directory for an audit log, and the notices of that audit log.
 final class AuditGround: Sendable {
   let directory: TemporaryDirectory
   let path: String
@@ -20,15 +20,15 @@ final class AuditGround: Sendable {
     try AuditLog(file: path) { notice in self.told.withLock { $0.append(notice) } }
   }
 
-  /// Notices so far.
+  /// The notices so far.
   var notices: [AuditFileNotice] { told.withLock { $0 } }
 
-  /// The lines of a file, each without its end.
+  /// The lines of a file, each without its line feed.
   func lines(of name: String = "audit.log") -> [Substring] {
     text(of: name).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
   }
 
-  /// The clients of a file's records, in their order. Whatever is no whole record is none's.
+  /// The clients of a file's records, in file order. A line that is not a complete record gives "?".
   func clients(of name: String = "audit.log") -> [String] {
     lines(of: name).map { line in
       line.firstMatch(of: /^\{"time":"[^"]*","level":"info","message":"audit".*"client\.id":"([^"]*)".*\}$/)
@@ -53,7 +53,7 @@ final class AuditGround: Sendable {
 }
 
 extension AuditLog {
-  /// Writes a record about a client, and waits until it is in the file or lost.
+  /// Writes a record about a client, and waits until the record is in the file or lost.
   func writeNow(_ client: String) throws {
     write(try AuditRecordTests.record(client: client, .granted))
     #expect(flush(timeout: .seconds(60)))

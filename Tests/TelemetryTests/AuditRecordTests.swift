@@ -23,7 +23,7 @@ struct AuditRecordTests {
   }
 
   @Test(
-    "of a grant names client, caller and route, and of the token what it can be recognised by",
+    "of a grant names the client, the address and the route, and identifies the token",
     arguments: [
       (
         LogFormat.json,
@@ -47,7 +47,7 @@ struct AuditRecordTests {
   }
 
   @Test(
-    "of a refusal says why, and nothing of a token",
+    "of a refusal gives the reason and no token field",
     arguments: [
       (AuditRecord.Outcome.refused, "origin_not_allowed" as StaticString, "refused"),
       (.limited, "rate_limited", "limited"),
@@ -58,7 +58,7 @@ struct AuditRecordTests {
     #expect(line.contains(#""client.id":"-""#) && !line.contains("token."))
   }
 
-  @Test("is one line, whatever the client is called")
+  @Test("is one line, whatever the client's name contains")
   func injection() throws {
     let line = Self.line(try Self.record(client: "a\"\n{\"message\":\"audit\"}", .granted), .json)
     #expect(line.hasSuffix("}\n") && line.dropLast().allSatisfy { !$0.isNewline })
@@ -66,7 +66,7 @@ struct AuditRecordTests {
   }
 
   @Test(
-    "takes nothing for a token's digest that is none",
+    "rejects a malformed token digest",
     arguments: [
       "", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJBQkMifQ.c2lnbmF0dXJl", String(digest.dropLast()), digest + "0",
       digest.uppercased(), String(digest.dropLast()) + "g", String(digest.dropLast(2)) + "é",

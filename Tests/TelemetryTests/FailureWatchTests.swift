@@ -3,11 +3,11 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("The watch on the audit file")
+@Suite("The failure watch of the audit file")
 struct FailureWatchTests {
   static let failing = AuditFileNotice.failing(AuditFileError(path: "/a", code: ENOSPC))
 
-  @Test("tells that writing fails once, and that it works again with all that was lost")
+  @Test("reports a failure once, and reports the recovery with the number of lost lines")
   func once() {
     var watch = FailureWatch(path: "/a")
     #expect(watch.note(error: 0, lostLines: 0, now: 0) == nil)
@@ -18,7 +18,7 @@ struct FailureWatchTests {
     #expect(watch.note(error: 0, lostLines: 0, now: 1 << 61) == nil)
   }
 
-  @Test("tells no more often than every ten seconds of a disk that comes and goes, and leaves no line out")
+  @Test("reports a flapping disk at most every ten seconds and counts every lost line")
   func flapping() {
     var watch = FailureWatch(path: "/a")
     var notices: [AuditFileNotice] = []
@@ -34,7 +34,7 @@ struct FailureWatchTests {
       ])
   }
 
-  @Test("has sentences for the operator")
+  @Test("describes each notice to the operator in one sentence")
   func sentences() {
     #expect("\(Self.failing)" == "The audit file '/a' cannot be written: No space left on device.")
     #expect(

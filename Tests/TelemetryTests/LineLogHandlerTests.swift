@@ -21,7 +21,7 @@ struct LineLogHandlerTests {
       line: 1)
   }
 
-  @Test("writes metadata flat, in order, with the nearest value of each name")
+  @Test("flattens and sorts the metadata, and prefers the most specific value of each name")
   func metadata() {
     let provider = Logger.MetadataProvider { ["b": "provider", "c": "provider"] }
     var handler = LineLogHandler(
@@ -40,13 +40,13 @@ struct LineLogHandlerTests {
         == "T warning hello label=test _time=mine a=handler b=provider c=event l=[\"1\",\"2\"] n.x.y=deep n.z=7\n")
   }
 
-  @Test("writes an event's error")
+  @Test("writes the error of an event")
   func error() {
     let handler = LineLogHandler(label: "test", sink: LogSink(descriptor: -1, format: .text))
     #expect(Self.line(.text, handler, Self.event(nil, error: Broken())) == "T warning hello label=test error=broken\n")
   }
 
-  @Test("writes what a logger says at its level and above into the sink")
+  @Test("writes only messages at or above the logger's level to the sink")
   func logger() throws {
     let pipe = try TestPipe()
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text)

@@ -16,7 +16,7 @@ struct LogFormatTests {
   }
 
   @Test(
-    "escapes in JSON what RFC 8259 and a terminal need",
+    "escapes in JSON the characters that are unsafe for RFC 8259 or a terminal",
     arguments: [
       ("plain", "plain"), ("", ""), ("a\"b\\c", #"a\"b\\c"#), ("a\nb\rc\td", #"a\nb\rc\td"#),
       ("\u{0}\u{1B}[31m\u{7F}", #"\u0000\u001b[31m\u007f"#), ("\u{85}\u{9B}", #"\u0085\u009b"#),
@@ -30,7 +30,7 @@ struct LogFormatTests {
   }
 
   @Test(
-    "keeps its fields apart in text",
+    "quotes text values that contain separators",
     arguments: [
       ("plain", "k=plain"), ("", #"k="""#), ("a b", #"k="a b""#), ("a=b", #"k="a=b""#), ("a\"b", #"k="a\"b""#),
       ("x\n2026 info forged", #"k="x\n2026 info forged""#), ("\u{1B}[2J", #"k="\u001b[2J""#), ("é", "k=\"é\""),
@@ -39,7 +39,7 @@ struct LogFormatTests {
     #expect(Self.line(.text, value) == "2026-09-21T14:13:20.123Z info m \(field)\n")
   }
 
-  @Test("is one line, whatever its message holds")
+  @Test("is one line, whatever its message contains")
   func injection() {
     let line = Self.line(.text, message: "a \"quoted\" \\ thing\n2026 error forged\u{1B}", "v")
     #expect(line.dropLast().allSatisfy { !$0.isNewline })
@@ -47,7 +47,7 @@ struct LogFormatTests {
   }
 
   @Test(
-    "has its time as RFC 3339 does",
+    "has an RFC 3339 timestamp",
     arguments: [
       (0, "1970-01-01T00:00:00.000Z"), (951_782_399_999, "2000-02-28T23:59:59.999Z"),
       (951_782_400_000, "2000-02-29T00:00:00.000Z"), (951_868_800_000, "2000-03-01T00:00:00.000Z"),
@@ -61,7 +61,7 @@ struct LogFormatTests {
   }
 
   @Test(
-    "has milliseconds to the microsecond",
+    "gives durations in milliseconds with three decimals",
     arguments: [
       (Duration.zero, "0.000"), (.microseconds(1), "0.001"), (.nanoseconds(999), "0.000"),
       (.microseconds(12_345), "12.345"),
@@ -73,7 +73,7 @@ struct LogFormatTests {
     #expect(String(decoding: bytes, as: UTF8.self) == text)
   }
 
-  @Test("does not trap on a duration beyond any number")
+  @Test("does not trap on the longest duration")
   func longestDuration() {
     var bytes: [UInt8] = []
     bytes.appendMilliseconds(.seconds(Int64.max))
@@ -81,7 +81,7 @@ struct LogFormatTests {
   }
 
   @Test(
-    "of a request says what happened, and holds no query or credential",
+    "of a request contains the access fields, without a query or a credential",
     arguments: [
       (
         LogFormat.json,
@@ -104,7 +104,7 @@ struct LogFormatTests {
       String(decoding: bytes, as: UTF8.self).replacing("2026-09-21T14:13:20.123Z", with: "T") == expected + "\n")
   }
   @Test(
-    "of a request is short and has a colour for a person",
+    "of a request is short and coloured in the format for people",
     arguments: [(200, 32), (304, 36), (404, 33), (499, 33), (502, 31)])
   func person(_ status: Int, _ colour: Int) throws {
     #expect(
@@ -112,7 +112,7 @@ struct LogFormatTests {
         == "14:13:20Z  \u{1B}[\(colour)m\(status)\u{1B}[0m  GET /token  1.234 ms\n")
   }
 
-  @Test("of a request has 120 columns at most for a person, and nothing that drives the terminal")
+  @Test("of a request has at most 120 printable ASCII columns in the format for people")
   func columns() throws {
     let route = "/\u{1B}[31m" + String(repeating: "é", count: 200)
     let line = try Self.personLine(method: "PROPPATCH", route: route, duration: .seconds(99 * 86_400))

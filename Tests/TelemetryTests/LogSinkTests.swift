@@ -11,7 +11,7 @@ struct LogSinkTests {
     sink.append { bytes, _ in bytes.append(contentsOf: (line + "\n").utf8) }
   }
 
-  @Test("writes lines in their order, without being asked")
+  @Test("writes lines in order without a flush")
   func order() async throws {
     let pipe = try TestPipe()
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
@@ -25,14 +25,14 @@ struct LogSinkTests {
     #expect(text == expected)
   }
 
-  @Test("makes no caller wait for a reader that has stopped, drops what does not fit, and says how much that was")
+  @Test("does not block its callers when the reader stops, drops lines that do not fit, and reports their number")
   func blocked() throws {
     let pipe = try TestPipe()
     let filling = pipe.fill()
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text, capacity: 1000)
     Self.write("first", to: sink)
     #expect(!sink.flush(timeout: .milliseconds(1)))
-    // The writer is stuck, or about to be: from here on only the buffer takes lines. 100 bytes each, so ten fit.
+    // The writer blocks now or soon: from here on only the buffer takes lines. A line has 100 bytes, so ten lines fit.
     let line = String(repeating: "x", count: 99)
     for _ in 0..<10_000 { Self.write(line, to: sink) }
     var text = ""
@@ -49,7 +49,7 @@ struct LogSinkTests {
     #expect((1...20).contains(kept))
   }
 
-  @Test("survives a pipe that nobody reads any more, and counts what that lost")
+  @Test("survives a pipe without a reader and counts the lost lines")
   func broken() throws {
     let pipe = try TestPipe()
     let sink = LogSink(descriptor: pipe.writeEnd, format: .json)
@@ -61,7 +61,7 @@ struct LogSinkTests {
     #expect(sink.droppedLines == 3)
   }
 
-  @Test("survives a full disk")
+  @Test("survives a full disk and counts the lost lines")
   func fullDisk() throws {
     let descriptor = unsafe open("/dev/full", O_WRONLY)
     try #require(descriptor >= 0)
@@ -72,13 +72,13 @@ struct LogSinkTests {
     #expect(sink.droppedLines == 3)
   }
 
-  @Test("waits for a non-blocking descriptor rather than lose lines")
+  @Test("waits for a non-blocking descriptor and loses no line")
   func nonBlocking() throws {
     let pipe = try TestPipe()
     _ = fcntl(pipe.writeEnd, F_SETFL, O_NONBLOCK)
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
     let line = String(repeating: "y", count: 999)
-    for _ in 0..<500 { Self.write(line, to: sink) }  // much more than a pipe holds
+    for _ in 0..<500 { Self.write(line, to: sink) }  // far more than a pipe holds
     var text = ""
     wait(for: "the sink to have written all lines") {
       text += pipe.readAvailable()
@@ -88,7 +88,7 @@ struct LogSinkTests {
     #expect(text.utf8.count == 500_000)
   }
 
-  @Test("takes lines from many threads and mixes none")
+  @Test("keeps lines from many threads whole and in order per thread")
   func threads() throws {
     let pipe = try TestPipe()
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
@@ -102,7 +102,7 @@ struct LogSinkTests {
     }
   }
 
-  @Test("keeps a full buffer's lines whole")
+  @Test("drops a line that does not fit into the buffer and keeps the other lines whole")
   func capacity() {
     var buffer = LogBuffer(capacity: 10, format: .text)
     buffer.append { $0.append(contentsOf: "12345\n".utf8) }

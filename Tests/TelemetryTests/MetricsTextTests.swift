@@ -2,7 +2,7 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("Metrics as text")
+@Suite("The metrics text")
 struct MetricsTextTests {
   private static func text(_ write: (inout MetricsText) -> Void) -> String {
     var text = MetricsText()
@@ -10,7 +10,7 @@ struct MetricsTextTests {
     return String(decoding: text.bytes, as: UTF8.self)
   }
 
-  @Test("have HELP and TYPE before their samples")
+  @Test("puts HELP and TYPE before the samples of a metric")
   func samples() {
     let metric = Metric(.counter, "a_total", "What a is.", labels: ["x", "y"])
     let text = Self.text { text in
@@ -28,7 +28,7 @@ struct MetricsTextTests {
         """)
   }
 
-  @Test("are read from where they are")
+  @Test("contains the current value of each reading")
   func readings() {
     let readings: [MetricReading<(count: Int, seconds: Double, isOn: Bool)>] = [
       MetricReading(.counter, "a_total", "A.") { $0.count },
@@ -40,7 +40,7 @@ struct MetricsTextTests {
   }
 
   @Test(
-    "have numbers as the format wants them",
+    "formats numbers as the Prometheus text format requires",
     arguments: [
       (0, "0"), (-1, "-1"), (1.5, "1.5"), (1e15, "1000000000000000"), (1e-7, "1e-07"), (.infinity, "+Inf"),
       (-.infinity, "-Inf"), (.nan, "NaN"),
@@ -50,7 +50,7 @@ struct MetricsTextTests {
     #expect(text == "a \(expected)\n")
   }
 
-  @Test("escape what would end a line or a quote")
+  @Test("escapes line feeds, backslashes and quotes")
   func escapes() {
     let metric = Metric(.gauge, "a", "one\ntwo \\ \"three\"", labels: ["x"])
     let text = Self.text { text in

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("A request's identifier")
+@Suite("A request identifier")
 struct RequestIDTests {
-  @Test("is 32 hexadecimal digits, and never the same twice")
+  @Test("is 32 hexadecimal digits and unique")
   func generator() {
     var generator = RequestIDGenerator()
     let identifiers = (0..<10_000).map { _ in generator.next() }
@@ -14,15 +14,15 @@ struct RequestIDTests {
     #expect(!identifiers.contains(other.next()))
   }
 
-  @Test("is SplitMix64 after the generator's own half")
+  @Test("consists of the generator's high half and a SplitMix64 output")
   func vector() {
-    // The first output of SplitMix64 from 0, of the reference implementation.
+    // The first output of the SplitMix64 reference implementation for the seed 0.
     var generator = RequestIDGenerator(high: 0x0123_4567_89AB_CDEF, start: 0)
     #expect(generator.next().description == "0123456789abcdefe220a8397b1dcdaf")
   }
 
   @Test(
-    "is taken from a proxy if it is safe anywhere",
+    "from a proxy is accepted only if all its characters are safe and its length is at most 64",
     arguments: [
       ("a", true), ("0af7651916cd43dd8448eb211c80319c", true), ("A.b_c-9", true),
       (String(repeating: "x", count: 64), true),

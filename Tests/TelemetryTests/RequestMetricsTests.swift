@@ -3,7 +3,7 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("The metrics of requests")
+@Suite("The request metrics")
 struct RequestMetricsTests {
   private static func lines(_ metrics: RequestMetrics) -> [Substring] {
     var text = MetricsText()
@@ -11,7 +11,7 @@ struct RequestMetricsTests {
     return String(decoding: text.bytes, as: UTF8.self).split(separator: "\n")
   }
 
-  @Test("are the sums over all loops, in the order of routes")
+  @Test("sum up all loops and sort by route")
   func sums() {
     let metrics = RequestMetrics()
     let tallies = [metrics.makeTally(), metrics.makeTally()]
@@ -29,7 +29,7 @@ struct RequestMetricsTests {
     #expect(Self.lines(metrics).contains(#"musickit_http_response_bytes_total{route="/b"} 30"#))
   }
 
-  @Test("have durations in buckets whose bounds are inclusive")
+  @Test("count durations in buckets with inclusive upper bounds")
   func buckets() {
     let metrics = RequestMetrics()
     let tally = metrics.makeTally()
@@ -48,7 +48,7 @@ struct RequestMetricsTests {
       ])
   }
 
-  @Test("lose nothing while they are read")
+  @Test("lose no count during a scrape")
   func scrapes() {
     let metrics = RequestMetrics()
     DispatchQueue.concurrentPerform(iterations: 4) { index in

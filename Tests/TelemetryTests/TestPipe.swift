@@ -1,13 +1,13 @@
 import Glibc
 import Testing
 
-/// A pipe, closed when it goes.
+/// A pipe that closes its open ends in `deinit`.
 final class TestPipe {
   let readEnd: Int32
   private(set) var writeEnd: Int32
 
   init() throws {
-    // As every server does; otherwise a write to a closed pipe would end the test run.
+    // Every server ignores this signal too; without this a write to a closed pipe would end the test run.
     signal(SIGPIPE, SIG_IGN)
     var ends: [Int32] = [-1, -1]
     try #require(unsafe pipe(&ends) == 0)
@@ -20,7 +20,7 @@ final class TestPipe {
     close(writeEnd)
   }
 
-  /// Fills the pipe, so that the next write to it waits; gives how many bytes that took.
+  /// Fills the pipe, so that the next write blocks. Returns the number of bytes written.
   func fill() -> Int {
     let flags = fcntl(writeEnd, F_GETFL)
     _ = fcntl(writeEnd, F_SETFL, flags | O_NONBLOCK)
@@ -34,7 +34,7 @@ final class TestPipe {
     }
   }
 
-  /// What is in the pipe now.
+  /// Reads the current content of the pipe.
   func readAvailable() -> String {
     _ = fcntl(readEnd, F_SETFL, fcntl(readEnd, F_GETFL) | O_NONBLOCK)
     var content: [UInt8] = []

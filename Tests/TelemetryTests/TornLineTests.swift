@@ -4,13 +4,14 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("A line whose end the disk has no room for")
+@Suite("A log line that the disk truncates")
 struct TornLineTests {
   let directory: TemporaryDirectory
 
   init() throws { directory = try TemporaryDirectory() }
 
-  /// A file that has room for 4096 bytes more: this process may make none larger than 1 GiB, and it nearly is.
+  /// A file with room for 4096 more bytes: the process may not grow a file beyond 1 GiB, and this file is almost that
+  /// large.
   static func fullDisk(in directory: TemporaryDirectory) throws -> Int32 {
     signal(SIGXFSZ, SIG_IGN)
     let fileSize = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
@@ -23,7 +24,7 @@ struct TornLineTests {
     return file
   }
 
-  /// One that goes elsewhere once ten lines could not be written.
+  /// A target that switches to another descriptor after ten lines were lost.
   final class Moving: LogTarget {
     private(set) var descriptor: Int32
     private let next: Int32
@@ -39,28 +40,28 @@ struct TornLineTests {
     func finish(lostLines: Int, error: Int32) { hasFailed = lostLines == 10 && error == EFBIG }
   }
 
-  /// Writes fifty lines of a hundred bytes: the room ends in the forty-first.
+  /// Writes fifty lines of 100 bytes each: the space ends within the forty-first line.
   static func overfill(_ sink: LogSink) {
     for _ in 0..<50 { LogSinkTests.write(String(repeating: "x", count: 99), to: sink) }
     #expect(sink.flush(timeout: .seconds(60)))
     #expect(sink.lostLines == 10)
   }
 
-  @Test("is ended before the next one begins, and counts as lost")
+  @Test("ends before the next line begins and counts as lost")
   func ended() throws {
     let disk = try Self.fullDisk(in: directory)
     defer { close(disk) }
     let pipe = try TestPipe()
     let sink = LogSink(descriptor: disk, format: .text)
     Self.overfill(sink)
-    // There is room again.
+    // The descriptor has room again.
     try #require(dup2(pipe.writeEnd, disk) >= 0)
     LogSinkTests.write("next", to: sink)
     #expect(sink.flush(timeout: .seconds(60)))
     #expect(pipe.readAvailable().hasPrefix("\nnext\n"))
   }
 
-  @Test("is not ended in another file than it began in")
+  @Test("gets no line feed in a different file")
   func otherFile() throws {
     let disk = try Self.fullDisk(in: directory)
     defer { close(disk) }
