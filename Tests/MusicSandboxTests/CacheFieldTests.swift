@@ -7,7 +7,7 @@ import Testing
   private static let album = "/v1/catalog/us/albums/1200868601"
 
   @Test(
-    "responses say about caching what they are told to",
+    "a response has the caching fields that the options select",
     arguments: [
       (CacheFields.etag, true, false), (.maxAge, false, true), (.both, true, true), (.none, false, false),
     ])
@@ -17,7 +17,7 @@ import Testing
     #expect((response.fields.single("cache-control") == "max-age=300") == hasAge)
   }
 
-  @Test("by default each way is somewhere, and never under /me or on errors")
+  @Test("by default each combination of caching fields occurs, but never under /me or on errors")
   func mixed() throws {
     let ground = try Ground()
     for (target, hasTag, hasAge) in [
@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test("who has it already gets 304 without content")
+  @Test("a request with a matching If-None-Match gets 304 without content")
   func notModified() throws {
     let ground = try Ground()
     let tag = try #require(ground.respond(Self.album).fields.single("etag"))
@@ -46,7 +46,7 @@ import Testing
     #expect(ground.respond("\(Self.album)?l=es-MX").fields.single("etag") != tag)
   }
 
-  @Test("compressed responses are for those who accept gzip, and are the same inside")
+  @Test("the emulator compresses a response only for a client that accepts gzip, without a change of content")
   func compression() throws {
     let ground = try Ground { $0.compresses = true }
     let plain = ground.respond(Self.album)
@@ -73,7 +73,7 @@ import Testing
     defer { unsafe _ = inflateEnd(&stream) }
     var input = bytes
     var output = [UInt8](repeating: 0, count: 1 << 20)
-    // Safe: both buffers are lent for the whole of the one call that uses them.
+    // Safe: both buffers stay valid during the one call that uses them.
     unsafe input.withUnsafeMutableBufferPointer { input in
       unsafe output.withUnsafeMutableBufferPointer { output in
         unsafe stream.next_in = input.baseAddress

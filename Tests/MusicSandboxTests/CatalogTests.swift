@@ -7,7 +7,7 @@ import Testing
 @Suite struct CatalogTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 
-  @Test("the album of the talk has its shape")
+  @Test("the album of Apple's talk has the documented members")
   func album() throws {
     let album = try #require(try Ground().json(Self.album).at("data.0"))
     #expect(album.members.map(\.name) == ["id", "type", "href", "attributes", "relationships"])
@@ -23,7 +23,7 @@ import Testing
     #expect(album.at("attributes.artistUrl") == nil, "an extended attribute")
   }
 
-  @Test("an album shows its tracks whole, its artists by identifier, and its genres not")
+  @Test("an album shows its tracks with attributes, its artists as identifiers, and no genres")
   func relationships() throws {
     let relationships = try #require(try Ground().json(Self.album).at("data.0.relationships"))
     #expect(relationships.members.map(\.name) == ["artists", "tracks"])
@@ -35,7 +35,7 @@ import Testing
     #expect(relationships.at("artists.data.0.attributes") == nil)
   }
 
-  @Test("include brings whole resources, for the request's type and for a type by name")
+  @Test("include adds whole resources, for the requested type and for a named type")
   func include() throws {
     let ground = try Ground()
     let relationships = try #require(
@@ -46,7 +46,7 @@ import Testing
     #expect(relationships.at("tracks.data.0.relationships.albums.data.0.id") == .string("1200868601"))
   }
 
-  @Test("what includes each other in turn is shown two deep")
+  @Test("mutual includes stop at a depth of two")
   func includeInTurn() throws {
     let target = "\(Self.album)?include[songs]=albums&include[albums]=tracks"
     let track = try #require(try Ground().json(target).at("data.0.relationships.tracks.data.0"))
@@ -55,7 +55,7 @@ import Testing
     #expect(album["relationships"] == nil)
   }
 
-  @Test("a response is the same the second time, but not for another host or user")
+  @Test("a repeated request gets the same response, but another host or user gets its own")
   func madeBefore() throws {
     let ground = try Ground()
     let first = ground.respond(Self.album)
@@ -70,7 +70,7 @@ import Testing
     #expect(ground.respond(personal).status == 403)
   }
 
-  @Test("extend, fields, views and limit[…] change what is seen")
+  @Test("the parameters extend, fields, views and limit[…] change the response")
   func selection() throws {
     let ground = try Ground()
     let extended = try ground.json("\(Self.album)?extend=artistUrl").at("data.0.attributes.artistUrl")?.text
@@ -87,7 +87,7 @@ import Testing
     #expect(try ground.json("/v1/catalog/us/artists/82842423/view/top-songs").ids.count == 5)
   }
 
-  @Test("l says in which language, as far as the storefront has it")
+  @Test("the parameter l selects the language if the storefront supports the language")
   func language() throws {
     let ground = try Ground()
     for (target, name) in [
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test("ids gives those that exist, in the order asked for, each storefront its own")
+  @Test("the parameter ids returns the existing resources of the storefront in the requested order")
   func ids() throws {
     let ground = try Ground()
     #expect(try ground.json("/v1/catalog/us/songs?ids=1200868874,1,1200868616").ids == ["1200868874", "1200868616"])
@@ -114,7 +114,7 @@ import Testing
     #expect(try ground.json("/v1/catalog/us/albums?ids=\(japanese)").ids == [])
   }
 
-  @Test("codes on covers find what they are on")
+  @Test("the filters isrc and upc find the matching resources")
   func filters() throws {
     let ground = try Ground()
     let song = try #require(try ground.json("/v1/catalog/us/songs/1200868616").at("data.0.attributes.isrc")?.text)
@@ -126,7 +126,7 @@ import Testing
     #expect(try ground.json("/v1/catalog/us/albums?filter%5Bupc%5D=\(upc)").ids == ["1200868601"])
   }
 
-  @Test("every resource can be had by its href, and every relationship and view of it by the one that it shows")
+  @Test("the href of every resource, relationship and view leads to that resource")
   func everything() throws {
     let ground = try Ground()
     for type in ResourceType.allCases {
@@ -146,7 +146,7 @@ import Testing
     }
   }
 
-  @Test("storefronts are listed, found, and page by page all there")
+  @Test("storefronts can be listed, fetched by identifier and paged")
   func storefronts() throws {
     let ground = try Ground()
     let german = try ground.json("/v1/storefronts/de").at("data.0.attributes")
@@ -161,7 +161,7 @@ import Testing
   }
 
   @Test(
-    "the best language of a storefront is the first of the list that it has",
+    "the best language is the first accepted language that the storefront supports",
     arguments: [
       ("us", "en-US", "en-US"), ("us", "de-DE,es-MX;q=0.8", "es-MX"), ("de", "en-US", "en-GB"), ("jp", "de", "ja"),
     ])
@@ -170,7 +170,7 @@ import Testing
     #expect(response.at("results.tag") == .string(ByteString(best)))
   }
 
-  @Test("storefronts have two letters, each once, and languages that are tags")
+  @Test("every storefront has a unique two-letter identifier and plausible language tags")
   func table() {
     #expect(Set(Storefront.all.map(\.id)).count == Storefront.all.count)
     for storefront in Storefront.all {

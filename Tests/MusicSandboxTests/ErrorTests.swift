@@ -4,7 +4,7 @@ import Testing
 
 @testable import MusicSandbox
 
-/// What is refused, and in which words.
+/// The requests that the emulator refuses, and its error objects.
 @Suite struct ErrorTests {
   struct Refused: Sendable, CustomTestStringConvertible {
     let target: String
@@ -19,7 +19,7 @@ import Testing
   }
 
   @Test(
-    "what Apple refuses gets an error object",
+    "a request that Apple refuses gets an error object",
     arguments: [
       Refused("/v1/catalog/us/albums/1", 404, "40400"),
       Refused("/v1/catalog/us/albums/9000040000", 404, "40400"),
@@ -83,14 +83,14 @@ import Testing
     #expect(error.at("source.parameter")?.text == refused.parameter)
   }
 
-  @Test("a limit that is too large is answered in the words that others have recorded")
+  @Test("a too large limit gets the error message recorded from Apple's API")
   func words() throws {
     let error = try Ground().respond("/v1/catalog/us/search?term=a&limit=50").json.at("errors.0")
     #expect(error?["title"] == .string("Invalid Parameter Value"))
     #expect(error?["detail"] == .string("Value must be an integer less than or equal to 25, but was: 50"))
   }
 
-  @Test("the catalog is read only, and says so")
+  @Test("the catalog refuses writing methods with 405 and Allow")
   func method() throws {
     let ground = try Ground()
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
@@ -102,7 +102,7 @@ import Testing
     #expect(ground.sandbox.respond(SandboxRequest("OPTIONS", "/v1/catalog/us/albums/1")).status == 200)
   }
 
-  @Test("over the rate of its team every token gets 429, in no documented shape and without Retry-After")
+  @Test("every token over its team's rate gets 429 with an undocumented body and no Retry-After")
   func rate() throws {
     let ground = try Ground { $0.limit = RequestLimit(perSecond: 2, burst: 3) }
     #expect((0..<5).map { _ in ground.respond("/v1/test").status } == [200, 200, 200, 429, 429])
@@ -117,7 +117,7 @@ import Testing
     #expect((0..<4).map { _ in ground.respond("/v1/test").status } == [200, 200, 200, 429])
   }
 
-  @Test("requests without a good token cost the team nothing")
+  @Test("a request without a valid token does not count towards the team's rate")
   func rateOfStrangers() throws {
     let ground = try Ground { $0.limit = RequestLimit(perSecond: 1, burst: 1) }
     for _ in 0..<3 { _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer x")]) }

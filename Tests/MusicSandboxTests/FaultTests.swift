@@ -8,7 +8,7 @@ import Testing
   private static let album = "/v1/catalog/us/albums/1200868601"
 
   @Test(
-    "a fault is read as it is written",
+    "the parser reads each form of a fault",
     arguments: [
       ("delay=2s", [Fault.delay(.seconds(2))]), ("delay=250ms", [.delay(.milliseconds(250))]),
       ("status=503,delay=1s", [.status(503), .delay(.seconds(1))]), ("huge=10", [.huge(10)]),
@@ -20,7 +20,7 @@ import Testing
   }
 
   @Test(
-    "what is no fault is not taken for one",
+    "the parser rejects a malformed fault",
     arguments: [
       "", ",", "delay", "delay=2", "delay=-1s", "delay=601s", "delay=99999999999999999999s", "status=200", "status=x",
       "reset=1", "slow=0", "huge=99999999999", "nonsense", "status=+503", "delay=1s,",
@@ -29,7 +29,7 @@ import Testing
     #expect(Fault.parse(text) == nil)
   }
 
-  @Test("a request asks for a fault by field or by parameter")
+  @Test("a request selects a fault with a header field or a query parameter")
   func asked() throws {
     let ground = try Ground()
     #expect(ground.respond(Self.album, fields: [SandboxField("x-sandbox-fault", "status=503")]).status == 503)
@@ -40,7 +40,7 @@ import Testing
     #expect(ground.respond(Self.album).status == 200)
   }
 
-  @Test("a fault changes the response, or how it is sent")
+  @Test("a fault changes the response or its delivery")
   func effects() throws {
     let ground = try Ground()
     func respond(_ fault: String) -> SandboxResponse {
@@ -59,7 +59,7 @@ import Testing
     #expect(try respond("status=503").errorCode == "50300")
   }
 
-  @Test("rules hold for the next so many requests that match")
+  @Test("a rule applies to the given number of matching requests")
   func rules() throws {
     let ground = try Ground()
     let order = """
@@ -79,7 +79,7 @@ import Testing
     #expect(ground.respond("/v1/catalog/us/search?term=khalid").status == 200)
   }
 
-  @Test("a rate and a clock can be set, and go with DELETE")
+  @Test("PUT sets a rate and a clock skew, and DELETE resets both")
   func rateAndClock() throws {
     let ground = try Ground()
     _ = ground.respond("/sandbox/faults", "PUT", content: #"{"rate":{"perSecond":1,"burst":1},"clockSkew":30}"#)
@@ -91,7 +91,7 @@ import Testing
   }
 
   @Test(
-    "an order that is not understood changes nothing",
+    "an invalid order changes nothing",
     arguments: [
       "", "[]", #"{"faults":{}}"#, #"{"faults":[{"fault":"nonsense"}]}"#, #"{"faults":[{}]}"#, #"{"other":1}"#,
       #"{"faults":[{"fault":"reset","count":0}]}"#, #"{"clockSkew":1.5}"#, #"{"rate":{"perSecond":0,"burst":1}}"#,
@@ -103,7 +103,7 @@ import Testing
     #expect(ground.respond("/v1/test").status == 503)
   }
 
-  @Test("standing faults and a delay are had by every request")
+  @Test("the faults and the delay of the options apply to every request")
   func standing() throws {
     let ground = try Ground {
       $0.faults = [.status(503)]

@@ -7,12 +7,12 @@ import TestSupport
 
 @testable import MusicSandbox
 
-/// An emulator with a clock that stands still, a key that it knows, and a token that is good there.
+/// An emulator with a stopped clock, a trusted key, and a valid token.
 final class Ground: Sendable {
   static let now = 1_795_000_000
   static let userToken = "sandbox-user-token"
 
-  /// Made once: making a key is most of what a test would otherwise do.
+  /// Made once, because generating a key takes most of a test's time.
   static let key = Result { try SigningKey.generate(keyID: try KeyID("ABC123DEFG")) }
 
   let sandbox: Sandbox
@@ -31,7 +31,7 @@ final class Ground: Sendable {
     token = try minter.token(now: Self.now).string
   }
 
-  /// The response to a request with a good token, unless the fields have another.
+  /// The response to a request with a valid token, unless `fields` contains another token.
   func respond(
     _ target: String, _ method: String = "GET", fields: [SandboxField] = [], user: String? = nil, content: String = ""
   ) -> SandboxResponse {
@@ -45,7 +45,7 @@ final class Ground: Sendable {
         content: Array(content.utf8)))
   }
 
-  /// The JSON of a response that is expected to be 200.
+  /// The JSON of a response whose status must be 200.
   func json(_ target: String, user: String? = nil) throws -> JSONValue {
     let response = respond(target, user: user)
     guard response.status == 200 else {
@@ -55,7 +55,7 @@ final class Ground: Sendable {
   }
 }
 
-/// A clock that moves when it is told to.
+/// A clock that moves only with `advance`.
 final class ManualClock: Sendable {
   private let milliseconds = Locked<UInt64>(1_000_000)
 
@@ -77,7 +77,7 @@ extension SandboxResponse {
     }
   }
 
-  /// The code of the one error object.
+  /// The code of the first error object.
   var errorCode: String? {
     get throws { try json["errors"]?.elements.first?["code"]?.text }
   }
@@ -99,7 +99,7 @@ extension JSONValue {
     return Int(text)
   }
 
-  /// What dots separate, numbers being places in arrays: `data.0.attributes.name`.
+  /// The value at a path of names and array indices, separated by dots: `data.0.attributes.name`.
   func at(_ path: String) -> JSONValue? {
     path.split(separator: ".").reduce(Optional(self)) { value, part in
       if let index = Int(part), let elements = value?.elements, !elements.isEmpty {

@@ -7,7 +7,7 @@ import Testing
 @Suite struct LibraryTests {
   private static let user = Ground.userToken
 
-  @Test("without a good music user token everything under /me is 403 with code 40300, or 40015 without a subscription")
+  @Test("every path under /me needs a valid music user token (403 with 40300) and a subscription (40015)")
   func userToken() throws {
     let ground = try Ground()
     for path in ["/v1/me/storefront", "/v1/me/library/albums", "/v1/me/nonsense"] {
@@ -20,7 +20,7 @@ import Testing
     #expect(try ground.respond("/v1/me/storefront", fields: twice).errorCode == "40300")
   }
 
-  @Test("the developer token is judged first")
+  @Test("the emulator checks the developer token before the music user token")
   func developerToken() throws {
     let response = try Ground().respond(
       "/v1/me/storefront", fields: [SandboxField("Authorization", "Bearer x")], user: Self.user)
@@ -28,7 +28,7 @@ import Testing
     #expect(response.content == [])
   }
 
-  @Test("what is read has library types and identifiers")
+  @Test("library resources have library types and identifiers")
   func read() throws {
     let ground = try Ground()
     for (path, id, type) in [
@@ -51,7 +51,7 @@ import Testing
     #expect(search.at("results.library-songs.data.0.attributes.name") == .string("Location"))
   }
 
-  @Test("a playlist is made, filled, changed and removed")
+  @Test("a client can create, extend, change and delete a playlist")
   func playlist() throws {
     let ground = try Ground()
     let content = """
@@ -76,7 +76,7 @@ import Testing
   }
 
   @Test(
-    "content that makes no playlist is refused",
+    "the emulator refuses content that is not a valid playlist",
     arguments: [
       "", "[]", "{", "{}", #"{"attributes":{"name":""}}"#, #"{"attributes":{"name":7}}"#,
       #"{"attributes":{"name":"a"},"relationships":{"tracks":{"data":[{"id":"1","type":"songs"}]}}}"#,
@@ -87,7 +87,7 @@ import Testing
     #expect(try response.errorCode == "40007")
   }
 
-  @Test("a library does not grow without bound")
+  @Test("a library has a bounded number of playlists")
   func bounded() throws {
     let ground = try Ground()
     let name = #"{"attributes":{"name":"One more"}}"#
@@ -97,7 +97,7 @@ import Testing
     #expect(statuses == Array(repeating: 201, count: UserLibrary.Limit.playlists - 1) + [400])
   }
 
-  @Test("what is added is there, and a second user has another library")
+  @Test("an added album appears in the library of its user only")
   func add() throws {
     let ground = try Ground { $0.userTokens.append("another-user") }
     #expect(ground.respond("/v1/me/library?ids[albums]=9000001000", "POST", user: Self.user).status == 202)
@@ -107,7 +107,7 @@ import Testing
     #expect(ground.respond("/v1/me/library", user: Self.user).status == 405)
   }
 
-  @Test("ratings are set, read and removed")
+  @Test("a client can set, read and delete ratings")
   func ratings() throws {
     let ground = try Ground()
     let path = "/v1/me/ratings/songs/1200868616"
@@ -121,7 +121,7 @@ import Testing
     #expect(ground.respond(path, user: Self.user).status == 404)
   }
 
-  @Test("relate=library shows where in the user's library a catalog resource is")
+  @Test("relate=library links a catalog resource to the user's library")
   func relate() throws {
     let ground = try Ground()
     let album = try ground.json("/v1/catalog/us/albums/1200868601?relate=library", user: Self.user)

@@ -3,10 +3,10 @@ import Testing
 
 @testable import MusicSandbox
 
-@Suite("The emulator's limits")
+@Suite("A limit of the emulator")
 struct LimitTests {
   @Test(
-    "are read as they are written",
+    "has a parsed form for each algorithm",
     arguments: [
       ("bucket:20/1s", RequestLimit.Algorithm.bucket(burst: 20), 20, 1000),
       ("bucket:20/1s,burst=5", .bucket(burst: 5), 20, 1000), ("fixed-window:300/60s", .fixedWindow, 300, 60_000),
@@ -17,7 +17,7 @@ struct LimitTests {
   }
 
   @Test(
-    "are refused unless they are written exactly so",
+    "is rejected if the text is malformed",
     arguments: [
       "", "bucket", "bucket:", "bucket:20", "bucket:20/", "bucket:20/1", "bucket:0/1s", "bucket:+2/1s", "bucket:2/0s",
       "bucket:20/1s,", "bucket:20/1s,burst=", "bucket:20/1s,burst=0", "bucket:20/1s,burst=1,burst=2",
@@ -33,7 +33,7 @@ struct LimitTests {
     (0..<count).map { _ in ground.respond("/v1/test").status }
   }
 
-  @Test("by a fixed window admit its requests at any moment of it, and as many again in the next")
+  @Test("with a fixed window admits its requests anywhere in a window and again in the next window")
   func fixedWindow() throws {
     let ground = try Ground { $0.limit = RequestLimit("fixed-window:2/1s") }
     ground.clock.advance(milliseconds: 900)
@@ -44,7 +44,7 @@ struct LimitTests {
     #expect(statuses(ground, 3) == [200, 200, 429])
   }
 
-  @Test("by a sliding window admit its requests in any time of that length")
+  @Test("with a sliding window admits its requests in any interval of the window's length")
   func slidingWindow() throws {
     let ground = try Ground { $0.limit = RequestLimit("sliding-window:2/1s") }
     #expect(statuses(ground, 1) == [200])
@@ -64,7 +64,7 @@ struct LimitTests {
     }
   }
 
-  @Test("by a bucket refill evenly, whatever the window")
+  @Test("with a token bucket refills evenly over the period")
   func bucket() throws {
     let ground = try Ground { $0.limit = RequestLimit("bucket:10/5s,burst=2") }
     #expect(statuses(ground, 3) == [200, 200, 429])
@@ -76,7 +76,7 @@ struct LimitTests {
     #expect(statuses(ground, 3) == [200, 200, 429])
   }
 
-  @Test("say when to come back if they are asked to, in seconds or as a date")
+  @Test("sends Retry-After in seconds or as a date if the options say so")
   func retryAfter() throws {
     let ground = try Ground {
       $0.limit = RequestLimit("fixed-window:1/5s")
@@ -96,7 +96,7 @@ struct LimitTests {
   }
 
   @Test(
-    "are not changed by an order that is not understood",
+    "stays the same after an invalid order",
     arguments: [
       #"{"limit":"bucket:0/1s"}"#, #"{"limit":5}"#, #"{"latency":"1"}"#, #"{"latency":100}"#, #"{"retryAfter":"no"}"#,
       #"{"limit":"bucket:1/1s","rate":{"perSecond":1,"burst":1}}"#,

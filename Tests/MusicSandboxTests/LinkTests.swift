@@ -6,7 +6,7 @@ import Testing
 @testable import MusicSandbox
 
 @Suite struct LinkTests {
-  /// What the emulator offers without an identifier, and one resource of each type that it has no list of.
+  /// The lists of the emulator, and one resource of each type that has no list.
   private static let starts = [
     "/v1/storefronts", "/v1/catalog/us/genres", "/v1/catalog/us/charts?types=songs,albums,playlists,music-videos",
     "/v1/catalog/us/search?term=a&types=songs,albums,artists,playlists,music-videos,stations,apple-curators,curators",
@@ -20,7 +20,7 @@ import Testing
     "/v1/me/history/heavy-rotation", "/v1/me/recommendations", "/v1/me/ratings/albums?ids=1200868601",
   ]
 
-  @Test("every href and next of the emulator leads to 200")
+  @Test("every href and every next of the emulator leads to 200")
   func crawl() throws {
     let ground = try Ground()
     var seen = Set(Self.starts)

@@ -5,7 +5,7 @@ import Testing
 @testable import MusicSandbox
 
 @Suite struct LogTests {
-  @Test("the log shows what arrived, in order, with a verdict in place of each credential")
+  @Test("the log lists requests in order, with a verdict in place of each credential")
   func requests() throws {
     let ground = try Ground()
     let fields = [SandboxField("X-Forwarded-For", "192.0.2.1"), SandboxField("Cookie", "secret=1")]
@@ -24,7 +24,7 @@ import Testing
     #expect(values[0] == "192.0.2.1" && values[1] == "present, 8 bytes" && values[3] == "good")
   }
 
-  @Test("no credential is in the log")
+  @Test("the log contains no credential")
   func secrecy() throws {
     let ground = try Ground()
     let fields = [SandboxField("Cookie", "secret-cookie"), SandboxField("Proxy-Authorization", "secret-proxy")]
@@ -34,7 +34,7 @@ import Testing
     #expect(!log.contains("secret-") && !log.contains("secret.token") && !log.contains(ground.token))
   }
 
-  @Test("the log is bounded, and can be cleared")
+  @Test("the log is bounded, and DELETE clears the log")
   func bounded() throws {
     let ground = try Ground()
     let long = String(repeating: "a", count: 10_000)

@@ -6,7 +6,7 @@ import Testing
 @testable import MusicSandbox
 
 @Suite struct PagingTests {
-  /// The identifiers of all pages, and how many pages there were.
+  /// The identifiers on all pages, and the number of pages.
   private static func follow(
     _ first: String, adding: String = "", on ground: Ground, in group: String = ""
   ) throws -> (ids: [String], pages: Int) {
@@ -27,7 +27,7 @@ import Testing
   }
 
   @Test(
-    "following every next of a playlist gives each track once",
+    "the next links of a playlist lead to each track once",
     arguments: [(250, "", 3), (250, "limit=7", 36), (250, "limit=300", 1), (101, "", 2), (100, "", 1), (1, "", 1)])
   func playlist(count: Int, adding: String, pages: Int) throws {
     let ground = try Ground()
@@ -38,7 +38,7 @@ import Testing
     #expect(found.pages == pages)
   }
 
-  @Test("a playlist shows its first hundred tracks, and where the others are")
+  @Test("a playlist contains its first hundred tracks and a link to the next page")
   func inside() throws {
     let path = "/v1/catalog/us/playlists/pl.00000000000000000000000000000250"
     let ground = try Ground()
@@ -49,7 +49,7 @@ import Testing
     #expect(try ground.json(path).at("data.0.relationships.curator.data.0.type") == .string("apple-curators"))
   }
 
-  @Test("next has the offset and the language, and repeats neither limit nor extend nor include")
+  @Test("the next link has the offset and the language, but no limit, extend or include")
   func next() throws {
     let path = "/v1/catalog/us/albums/1200868601/tracks"
     let ground = try Ground()
@@ -61,7 +61,7 @@ import Testing
     #expect(try ground.json("\(path)?offset=14").ids.count == 1)
   }
 
-  @Test("following a search group's next keeps term and type, and finds each once")
+  @Test("the next links of a search group keep term and type and lead to each match once")
   func search() throws {
     let ground = try Ground()
     let first = "/v1/catalog/us/search?term=paper+l&types=songs,albums"
@@ -78,7 +78,7 @@ import Testing
     #expect(Set(found) == Set(all.map(\.key.id)))
   }
 
-  @Test("following a chart's next finds each once, and ends at two hundred")
+  @Test("the next links of a chart lead to each song once and end at two hundred")
   func charts() throws {
     let ground = try Ground()
     let chart = "/v1/catalog/us/charts?types=songs&genre=34&limit=50"

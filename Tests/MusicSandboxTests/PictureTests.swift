@@ -5,11 +5,11 @@ import Testing
 @testable import MusicSandbox
 
 @Suite struct PictureTests {
-  @Test("artwork leads to a picture of the size asked for", arguments: [(400, 300), (1, 1), (3000, 2)])
+  @Test("the artwork URL leads to a picture of the requested size", arguments: [(400, 300), (1, 1), (3000, 2)])
   func size(width: Int, height: Int) throws {
     let ground = try Ground()
     let target = try Self.target(ground, "\(width)x\(height)")
-    // Without a token, as pictures are had from Apple.
+    // Without a token, as Apple serves pictures.
     let response = ground.sandbox.respond(SandboxRequest("GET", target))
     #expect(response.status == 200)
     #expect(response.fields.single("content-type") == "image/png")
@@ -19,7 +19,7 @@ import Testing
     #expect(picture.palette.count == 768)
   }
 
-  @Test("the colour of the top row is the background colour that the artwork names")
+  @Test("the top row of a picture has the background colour of the artwork")
   func colour() throws {
     let ground = try Ground()
     let picture = try #require(
@@ -30,7 +30,7 @@ import Testing
     #expect(picture.pixels[1] == 0 && picture.pixels.last == 255)
   }
 
-  @Test("a picture is never larger than the artwork says")
+  @Test("a picture is never larger than the size of the artwork")
   func bounded() throws {
     let ground = try Ground()
     let picture = Picture(
@@ -39,14 +39,14 @@ import Testing
   }
 
   @Test(
-    "what is no picture is 404",
+    "a malformed picture size gets 404",
     arguments: ["0x1", "1x0", "x", "1", "65536x1", "-1x1", "1x1x1", "{w}x{h}", "99999999999999999999x1"])
   func noPicture(size: String) throws {
     let ground = try Ground()
     #expect(ground.sandbox.respond(SandboxRequest("GET", try Self.target(ground, size))).status == 404)
   }
 
-  @Test("pictures of resources that do not exist, and other paths, are 404")
+  @Test("a picture path without an existing resource gets 404")
   func noResource() throws {
     let ground = try Ground()
     for path in ["/image", "/image/thumb", "/image/thumb/albums-1/1x1bb.png", "/image/thumb/x/1x1bb.png"] {
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test("the URL begins with the request's host, or with what the options say")
+  @Test("the artwork URL begins with the request's host or with the configured base URL")
   func base() throws {
     let url = try Ground().json("/v1/catalog/us/songs/1200868616").at("data.0.attributes.artwork.url")?.text
     #expect(url?.hasPrefix("http://localhost:8081/image/thumb/") == true)
@@ -71,12 +71,12 @@ import Testing
   }
 }
 
-/// A reader of the one kind of PNG that is written, which checks every sum.
+/// A reader for the one form of PNG that the emulator writes. The reader checks every CRC.
 private struct Picture {
   let width: Int
   let height: Int
   let palette: [UInt8]
-  /// Rows, each behind its filter byte.
+  /// The rows, each after its filter byte.
   let pixels: [UInt8]
 
   init?(_ bytes: [UInt8]) {
@@ -87,7 +87,7 @@ private struct Picture {
       let length = Self.number(rest.prefix(4))
       guard rest.count >= length + 12 else { return nil }
       let checked = Array(rest.dropFirst(4).prefix(length + 4))
-      // Safe: zlib reads the array while it is lent.
+      // Safe: the array stays valid while zlib reads its bytes.
       let sum = unsafe crc32(0, checked, UInt32(checked.count))
       guard Int(sum) == Self.number(rest.dropFirst(8 + length).prefix(4)) else { return nil }
       chunks[String(decoding: checked.prefix(4), as: UTF8.self)] = Array(checked.dropFirst(4))
@@ -101,7 +101,7 @@ private struct Picture {
     self.palette = palette
     var count = UInt((width + 1) * height + 1)
     var pixels = [UInt8](repeating: 0, count: Int(count))
-    // Safe: `count` is the room there is.
+    // Safe: `count` is the capacity of the buffer.
     guard unsafe uncompress(&pixels, &count, data, UInt(data.count)) == Z_OK else { return nil }
     self.pixels = Array(pixels.prefix(Int(count)))
   }

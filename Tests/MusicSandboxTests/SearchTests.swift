@@ -5,7 +5,7 @@ import Testing
 @testable import MusicSandbox
 
 @Suite struct SearchTests {
-  @Test("a search for the artist finds his album, and says in which order to show the groups")
+  @Test("a search for an artist finds the album, and the response gives the order of the groups")
   func khalid() throws {
     let response = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists,songs")
     #expect(response.at("results.albums.data.0.id") == .string("1200868601"))
@@ -15,7 +15,7 @@ import Testing
     #expect(order == ["artists", "albums", "songs"], "the artist is called so, the others are his")
   }
 
-  @Test("only the types asked for are there, and only those that were found")
+  @Test("the results contain only requested types with matches")
   func types() throws {
     let ground = try Ground()
     let response = try ground.json("/v1/catalog/us/search?term=khalid&types=albums,stations,curators")
@@ -26,7 +26,7 @@ import Testing
   }
 
   @Test(
-    "words may come in any order, half, in any case and from any language",
+    "a search matches words in any order, as prefixes, in any case and in any script",
     arguments: [
       ("TEEN+american", "albums", "1200868601"), ("young+dum", "songs", "1200868874"),
       ("%E5%81%BD%E3%81%AE", "artists", "8000000014"), ("les+%C3%A9gar", "artists", "8000000011"),
@@ -37,14 +37,14 @@ import Testing
     #expect(response.at("results.\(type).data.0.id") == .string(ByteString(id)))
   }
 
-  @Test("with=topResults adds the best of all types")
+  @Test("with=topResults adds a group with the best matches of all types")
   func topResults() throws {
     let response = try Ground().json("/v1/catalog/us/search?term=khalid&types=albums,artists&with=topResults")
     #expect(response.at("results.topResults.data.0.type") == .string("artists"))
     #expect(response.at("meta.results.order.0") == .string("topResults"))
   }
 
-  @Test("hints and suggestions have Apple's shapes")
+  @Test("hints and suggestions have the members that Apple documents")
   func hints() throws {
     let ground = try Ground()
     let hints = try ground.json("/v1/catalog/us/search/hints?term=kha&limit=3").at("results.terms")

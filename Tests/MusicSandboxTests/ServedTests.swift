@@ -7,11 +7,11 @@ import Testing
 
 @testable import MusicSandbox
 
-/// The emulator behind a server, as its responses look on the wire.
+/// The emulator behind a server: its responses on the wire.
 @Suite struct ServedTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 
-  @Test("a response comes as it is")
+  @Test("the server sends a response of the emulator unchanged")
   func plain() throws {
     let served = try Served()
     let response = try #require(try served.connect(Self.album).response())
@@ -23,7 +23,7 @@ import Testing
     #expect(picture.body.starts(with: [0x89, 0x50]))
   }
 
-  @Test("content is read to make a playlist, and too much of it refused")
+  @Test("the server reads the content of a request and refuses too large content with 413")
   func content() throws {
     let served = try Served()
     let user = "Music-User-Token: \(Ground.userToken)\r\n"
@@ -35,7 +35,7 @@ import Testing
     #expect(try refused.response()?.status == 413)
   }
 
-  @Test("reset announces the whole and sends half of it")
+  @Test("the fault reset announces the whole length and sends half of the content")
   func reset() throws {
     let served = try Served()
     let text = try served.everything("reset")
@@ -45,7 +45,7 @@ import Testing
     #expect(text.content.count == whole.count / 2)
   }
 
-  @Test("truncate announces nothing, sends half and no last chunk")
+  @Test("the fault truncate sends chunked content without the last chunk")
   func truncate() throws {
     let text = try Served().everything("truncate")
     #expect(text.head.contains("Transfer-Encoding: chunked\r\n"))
@@ -54,13 +54,13 @@ import Testing
     #expect(text.content.count > 1000)
   }
 
-  @Test("a response without content breaks off before it has begun")
+  @Test("the fault reset on an empty response ends the connection before the response")
   func emptyReset() throws {
     let client = try Served().connect(Self.album, fields: "X-Sandbox-Fault: empty-401,reset\r\n")
     #expect(throws: TestFailure.self) { try client.response() }
   }
 
-  @Test("slow and delayed answers are whole")
+  @Test("the faults slow and delay leave the content complete")
   func slow() throws {
     let served = try Served()
     let whole = served.ground.respond(Self.album).content.withPort(served.port)
@@ -68,26 +68,26 @@ import Testing
     #expect(try served.connect(Self.album, fields: fields).response()?.body == whole)
   }
 
-  @Test("a huge response is JSON of that length", arguments: [1, 2, 100_000])
+  @Test("the fault huge gives JSON of the requested length", arguments: [1, 2, 100_000])
   func huge(count: Int) throws {
     let response = try Served().connect(Self.album, fields: "X-Sandbox-Fault: huge=\(count)\r\n").response()
     #expect(response?.body.count == count)
     #expect(response.flatMap { JSONReader.read($0.body) } != nil)
   }
 
-  @Test("goaway ends the connection behind the response")
+  @Test("the fault goaway closes the connection after the response")
   func goaway() throws {
     #expect(try Served().connect(Self.album, fields: "X-Sandbox-Fault: goaway\r\n").response()?.isLast == true)
   }
 
-  @Test("a clock that is off is in Date, which is there once")
+  @Test("a skewed clock appears in a single Date field")
   func date() throws {
     let served = try Served { $0.clockSkew = 90 }
     let response = try served.connect(Self.album).response()
     #expect(response?["date"] == IMFFixdate.text(Ground.now + 90))
   }
 
-  @Test("HEAD is answered as GET without content")
+  @Test("HEAD gets the Content-Length of GET")
   func head() throws {
     let served = try Served()
     let client = try served.connect(Self.album, "HEAD")
@@ -96,7 +96,7 @@ import Testing
   }
 }
 
-/// An emulator on a free port of loopback.
+/// An emulator on a free port of the loopback interface.
 private final class Served {
   let ground: Ground
   let port: UInt16
@@ -117,7 +117,7 @@ private final class Served {
     loop.stop()
   }
 
-  /// A connection on which a request with a good token is sent.
+  /// A connection with one request sent, which has a valid token.
   func connect(
     _ target: String, _ method: String = "GET", fields: String = "", content: String? = nil
   ) throws -> RawClient {
@@ -129,7 +129,7 @@ private final class Served {
     return client
   }
 
-  /// All that comes back for the album with a fault, until the connection ends.
+  /// All bytes of the response for the album with a fault, until the connection ends.
   func everything(_ fault: String) throws -> (head: String, content: [UInt8]) {
     let client = try connect(
       "/v1/catalog/us/albums/1200868601", fields: "X-Sandbox-Fault: \(fault)\r\n")
@@ -139,7 +139,7 @@ private final class Served {
   }
 }
 
-/// Wants to hear of nothing.
+/// An observer that ignores every event.
 private struct Nobody: ExchangeObserver {
   let recordsExchanges = false
   func completed(_ exchange: borrowing CompletedRequest) {}
@@ -147,7 +147,7 @@ private struct Nobody: ExchangeObserver {
 }
 
 extension [UInt8] {
-  /// The same with the port of a server in place of the one that `Ground` says.
+  /// The same bytes with the server's port in place of the port of `Ground`.
   fileprivate func withPort(_ port: UInt16) -> [UInt8] {
     Array(String(decoding: self, as: UTF8.self).replacing("localhost:8081", with: "localhost:\(port)").utf8)
   }

@@ -4,12 +4,12 @@ import Testing
 
 @testable import MusicSandbox
 
-/// Apple's rules for developer tokens, broken one at a time.
+/// Apple's rules for developer tokens, each broken by one test token.
 @Suite struct TokenTests {
   private static let now = Ground.now
   private static let header = #"{"alg":"ES256","kid":"ABC123DEFG"}"#
 
-  @Test("a good token is taken")
+  @Test("the emulator accepts a valid token")
   func good() throws {
     let ground = try Ground()
     #expect(ground.respond("/v1/test").status == 200)
@@ -59,7 +59,7 @@ import Testing
     Self.expectRefused(ground.respond("/v1/catalog/us/albums/1200868601", fields: [Self.bearer(token)]))
   }
 
-  @Test("a signature that is another key's, DER, changed or missing gets 401 with an empty body")
+  @Test("a token with a wrong, missing or malformed signature gets 401 with an empty body")
   func signature() throws {
     let ground = try Ground()
     let other = try SigningKey.generate(keyID: try KeyID("ABC123DEFG"))
@@ -75,7 +75,7 @@ import Testing
     #expect(ground.respond("/v1/test", fields: [Self.bearer(good)]).status == 200)
   }
 
-  @Test("a request without one plain Bearer token gets 401 with an empty body")
+  @Test("a request without exactly one Bearer token gets 401 with an empty body")
   func authorization() throws {
     let ground = try Ground()
     let good = Self.bearer(ground.token)
@@ -87,7 +87,7 @@ import Testing
   }
 
   @Test(
-    "a token that is bound to origins works from exactly these",
+    "a token with origins is valid only for exactly these origins",
     arguments: [
       ("https://app.example.com", 200), ("http://localhost:3000", 200), ("https://APP.example.com", 401),
       ("https://app.example.com/", 401), ("https://evil.example.com", 401), ("null", 401), (nil, 401),
@@ -98,16 +98,16 @@ import Testing
     var fields = [Self.bearer(token)]
     if let origin { fields.append(SandboxField("Origin", origin)) }
     #expect(ground.respond("/v1/test", fields: fields).status == status)
-    // The same token again, now that its signature is remembered.
+    // The same token again, with its signature in the cache.
     #expect(ground.respond("/v1/test", fields: fields).status == status)
   }
 
-  @Test("a token without origins works from everywhere")
+  @Test("a token without origins is valid for every origin")
   func noOrigin() throws {
     #expect(try Ground().respond("/v1/test", fields: [SandboxField("Origin", "https://a.example")]).status == 200)
   }
 
-  @Test("a remembered token is still refused once its time is over, or before it has come")
+  @Test("a cached token is refused after its expiry and before its issue time")
   func remembered() throws {
     let ground = try Ground()
     let token = Self.bearer(try Self.token(claims: Self.claims(exp: Self.now + 15_777_000, iat: Self.now)))
@@ -117,7 +117,7 @@ import Testing
     }
   }
 
-  @Test("a clock that is behind refuses a fresh token and says in Date what time it has")
+  @Test("an emulator with a slow clock refuses a fresh token and shows its time in Date")
   func skew() throws {
     let ground = try Ground { $0.clockSkew = -120 }
     let response = ground.respond("/v1/test")
@@ -142,7 +142,7 @@ import Testing
     return #"{"iss":"\#(iss)","iat":\#(iat),"exp":\#(exp)\#(origin)\#(more)}"#
   }
 
-  /// A token with any header and claims, truly signed.
+  /// A correctly signed token with any header and claims.
   private static func token(
     header: String = header, claims: String, key: SigningKey? = nil
   ) throws -> String {
