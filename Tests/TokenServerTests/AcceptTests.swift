@@ -2,14 +2,14 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("Accept")
+@Suite("The Accept field")
 struct AcceptTests {
   private static func form(_ accept: String) -> TokenResponse.Form {
     TokenResponse.Form(accept: Array(accept.utf8)[...])
   }
 
   @Test(
-    "is held against the forms that there are",
+    "selects the best available form of the token",
     arguments: [
       ("text/plain", TokenResponse.Form.text), ("text/*", .text), ("TEXT/PLAIN", .text), ("application/jwt", .jwt),
       ("*/*", .json), ("application/*", .json), ("image/png", .json), ("", .json), (",,", .json), (" , \t", .json),
@@ -24,7 +24,7 @@ struct AcceptTests {
   }
 
   @Test(
-    "has weights of the grammar and no others (RFC 9110 §12.4.2)",
+    "accepts only weights of the grammar in RFC 9110 §12.4.2",
     arguments: [
       ("1", true), ("1.", true), ("1.000", true), ("0.001", true), ("0.5", true), ("0", false), ("0.000", false),
       ("0x1", false), ("1e0", false), ("1.001", false), ("0.0001", false), ("1.0000", false), ("2", false),
@@ -35,7 +35,7 @@ struct AcceptTests {
     #expect(Self.form("text/plain; Q=\(weight) ") == (isWanted ? .text : .json))
   }
 
-  @Test("is answered with JSON if it is longer than anybody's")
+  @Test("gets JSON if its value exceeds the limits on length and elements")
   func bounds() {
     #expect(Self.form(String(repeating: "a,", count: 31) + "text/plain") == .text)
     #expect(Self.form(String(repeating: "a,", count: 32) + "text/plain") == .json)

@@ -7,9 +7,9 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("A token that cannot be made")
+@Suite("A token that cannot be minted")
 struct AccessServiceTests {
-  @Test("is logged with the reason, but not for each caller")
+  @Test("causes one warning with the reason, not one per request")
   func failedToken() throws {
     let notes = KeySetGround.Notes()
     let loop = try IOLoop.start(label: "test")

@@ -7,7 +7,7 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("The document of /openapi.json")
+@Suite("The OpenAPI document")
 struct OpenAPITests {
   private static let key = String(repeating: "0123456789abcdef", count: 4)
   private static let me = ["CATALOG_ME": "true"]
@@ -18,7 +18,7 @@ struct OpenAPITests {
   }
 
   @Test(
-    "has every path and method of the router, and no others",
+    "lists exactly the paths and methods of the router",
     arguments: [[:], me, ["CATALOG_ENABLED": "false"]])
   func paths(_ environment: [String: String]) throws {
     let generation = try GenerationFixture.make(environment)
@@ -39,7 +39,7 @@ struct OpenAPITests {
     #expect(described.contains("get /openapi.json"))
   }
 
-  @Test("describes a route that nobody has described, too")
+  @Test("describes a route without a written description")
   func unknown() throws {
     let settings = try GenerationFixture.make().settings
     let openAPI = OpenAPI([RoutePattern("/new/{thing}", [.get, .delete])], of: settings)
@@ -53,7 +53,7 @@ struct OpenAPITests {
     #expect(parameters.first?["name"] == .string("thing"))
   }
 
-  @Test("refers to nothing that it does not have, and names each operation once")
+  @Test("has no dangling reference and no duplicate operationId")
   func references() throws {
     let document = try Self.document(Self.me)
     var identifiers: [String] = []
@@ -77,7 +77,7 @@ struct OpenAPITests {
   }
 
   @Test(
-    "has the lifetimes that are granted",
+    "gives the maximum and the default of the granted lifetimes",
     arguments: [
       ([:], 86_400, 43_200), (["TOKEN_MAX_TTL": "2d"], 172_800, 43_200), (["TOKEN_TTL": "30d"], 2_592_000, 2_592_000),
       (["ACCESS_ANONYMOUS_TTL": "1h"], 3600, 3600),
@@ -93,14 +93,14 @@ struct OpenAPITests {
   }
 
   @Test(
-    "has the kinds of credentials that clients have",
+    "lists the security schemes of the clients' credentials",
     arguments: [
       ("", true, []), ("{ id: 'a', origins: ['https://a.example'] }", true, []),
       ("{ id: 'a', apiKey: { sha256: '\(key)' } }", false, ["bearer", "apiKey"]),
       ("{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://a.example/' } }", false, ["bearer"]),
     ] as [(String, Bool, [String])])
   func security(_ client: String, _ isOpen: Bool, _ schemes: [String]) throws {
-    // Without a client, callers without credentials are served.
+    // Without a client, the settings must allow anonymous callers.
     let environment = ["ACCESS_CLIENTS": "[\(client)]", "ACCESS_ANONYMOUS": "{ token: true }"]
     let settings = try SettingsFixture().load(environment).settings
     var access = settings.access
@@ -117,7 +117,7 @@ struct OpenAPITests {
     #expect(alternatives.contains(.object([])) == isOpen)
   }
 
-  @Test("tells of 421 where hosts are checked")
+  @Test("describes 421 only if the server checks host names")
   func hosts() throws {
     func has421(_ document: JSONValue) -> Bool { document["paths"]?["/token"]?["get"]?["responses"]?["421"] != nil }
     #expect(has421(try Self.document()))

@@ -10,7 +10,7 @@ struct CheckConfigCommandTests {
     CheckConfigCommand(SettingsInput(environment: settings, host: SettingsFixture.host)).run()
   }
 
-  @Test("says in a line what is good")
+  @Test("prints a summary of a valid configuration")
   func good() throws {
     let key = try KeyFixture()
     let result = Self.run([
@@ -29,7 +29,7 @@ struct CheckConfigCommandTests {
 
   private static let digest = String(repeating: "0123456789abcdef", count: 4)
 
-  /// The lines behind the first for a list of clients, with the catalog as `settings` have it.
+  /// The output lines after the first one, for a list of clients and additional settings.
   private static func grants(_ clients: String, _ settings: [String: String] = [:]) throws -> [String] {
     let key = try KeyFixture()
     let own = ["MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_CLIENTS": clients]
@@ -39,7 +39,7 @@ struct CheckConfigCommandTests {
     return Array(result.output.dropFirst())
   }
 
-  @Test("says who gets what")
+  @Test("lists the grants of each client")
   func grants() throws {
     let clients = """
       [ { id: "android", apiKey: { sha256: "\(Self.digest)" }, ttl: "90m", catalog: true, storefronts: ["us", "gb"],
@@ -64,7 +64,7 @@ struct CheckConfigCommandTests {
         == ["a (origin): tokens of 12h for https://a.example; no rate limit"])
   }
 
-  @Test("says of twenty who gets what, of anonymous in any case, and how many more there are")
+  @Test("lists the grants of at most twenty clients and of anonymous, and counts the other clients")
   func manyGrants() throws {
     func clients(_ count: Int) -> String {
       "[" + (0..<count).map { "{ id: 'c\($0)', origins: ['https://c\($0).example'] }" }.joined(separator: ",") + "]"
@@ -80,7 +80,7 @@ struct CheckConfigCommandTests {
   }
 
   @Test(
-    "warns when grants and refusals are recorded nowhere",
+    "warns if no log records grants and refusals",
     arguments: [("warning", "", true), ("notice", "", true), ("info", "", false), ("error", "/tmp/audit.log", false)])
   func noRecord(_ level: String, _ file: String, _ isWarned: Bool) throws {
     let key = try KeyFixture()
@@ -99,7 +99,7 @@ struct CheckConfigCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("looks at the files of a client that has another error, too")
+  @Test("checks the files of a client that has another error")
   func filesOfFaultyClients() throws {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
@@ -116,7 +116,7 @@ struct CheckConfigCommandTests {
     }
   }
 
-  @Test("says of a key set's file what is in it instead")
+  @Test("names the actual content of a file that is not a key set")
   func keySetFile() throws {
     let key = try KeyFixture()
     let page = try SettingsFixture("\n<!DOCTYPE html>")
@@ -132,7 +132,7 @@ struct CheckConfigCommandTests {
     withExtendedLifetime((key, page)) {}
   }
 
-  @Test("reports the errors of the settings and those of the files that they name, each in a line")
+  @Test("reports the errors of the settings and of the named files, one per line")
   func errors() {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
@@ -145,20 +145,20 @@ struct CheckConfigCommandTests {
     #expect(result.diagnostics.allSatisfy { !$0.contains("\n") })
   }
 
-  @Test("lists one hundred errors at most, and says how many more there are")
+  @Test("lists at most one hundred errors and counts the others")
   func manyFaults() throws {
     let members = (0..<500).map { "sever\($0): 1" }.joined(separator: ", ")
     let fixture = try SettingsFixture("{ \(SettingsFixture.minimal), \(members) }")
     let result = CheckConfigCommand(fixture.input()).run()
     #expect(result.status == .configuration)
-    // The key's file is not there either.
+    // The missing key file is one more error.
     #expect(result.diagnostics.count == 101)
     #expect(result.diagnostics.last == "There are 401 more errors.")
     #expect(result.diagnostics.count { $0.contains("the nearest is server") } == 20)
     withExtendedLifetime(fixture) {}
   }
 
-  @Test("looks at the files of TLS")
+  @Test("checks the TLS files")
   func tls() {
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
@@ -173,7 +173,7 @@ struct CheckConfigCommandTests {
   }
 
   @Test(
-    "looks at the file of the client authorities, even if another one is bad",
+    "checks the client CA file even if another file is bad",
     arguments: [
       ("/nonexistent/ca", "server.tls.clientCAFile: the file \"/nonexistent/ca\" does not exist; write the path of a"),
       (
@@ -190,7 +190,7 @@ struct CheckConfigCommandTests {
     #expect(result.diagnostics.contains { $0.hasPrefix("server.tls.certificateFile: ") })
   }
 
-  @Test("warns of client authorities that have expired")
+  @Test("warns of an expired client CA certificate")
   func expiredClientCA() throws {
     let key = try KeyFixture()
     let directory = try TemporaryDirectory()
@@ -209,7 +209,7 @@ struct CheckConfigCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("never shows the key that a variable holds")
+  @Test("never shows the key of a variable")
   func secret() throws {
     let key = try KeyFixture()
     let pem = String(decoding: try SmallFile.read(key.path, atMost: 4096), as: UTF8.self)

@@ -7,13 +7,13 @@ import Testing
 
 @Suite("healthcheck")
 struct HealthCheckCommandTests {
-  /// A server that gives one request these bytes for a response.
+  /// A server that answers one request with these bytes.
   static func server(_ response: String) throws -> ScriptedPeer {
     let peer = try ScriptedPeer()
     DispatchQueue(label: "one response").async {
       do {
         let connection = try peer.accept()
-        // A client takes nothing for a response that comes before its request.
+        // A client ignores a response that arrives before its request.
         _ = try connection.request()
         connection.send(response)
         connection.end()
@@ -32,7 +32,7 @@ struct HealthCheckCommandTests {
   }
 
   @Test(
-    "is good for 200 alone",
+    "succeeds only for status 200",
     arguments: [
       ("HTTP/1.1 200 OK\r\n\r\n", CommandResult.Status.good), ("HTTP/1.0 200\r\n\r\n", .good),
       ("HTTP/1.1 503 Service Unavailable\r\n\r\n", .failed), ("HTTP/1.1 2000 \r\n", .failed), ("SSH-2.0\r\n", .failed),
@@ -44,14 +44,14 @@ struct HealthCheckCommandTests {
     withExtendedLifetime(server) {}
   }
 
-  @Test("asks the admin listener of the settings")
+  @Test("requests the admin listener of the settings")
   func admin() throws {
     let server = try Self.server("HTTP/1.1 200 OK\r\n\r\n")
     #expect(Self.run(nil, ["ADMIN_PORT": "\(server.port)", "ADMIN_HOST": "*"]) == CommandResult(.good))
     withExtendedLifetime(server) {}
   }
 
-  @Test("gives up at its deadline")
+  @Test("fails at its deadline")
   func deadline() throws {
     let server = try ScriptedPeer()
     let result = Self.run("http://127.0.0.1:\(server.port)/", timeout: .milliseconds(1))
@@ -62,7 +62,7 @@ struct HealthCheckCommandTests {
   }
 
   @Test(
-    "says why it cannot ask",
+    "explains why no request is possible",
     arguments: [
       ("https://127.0.0.1/", [:], CommandResult.Status.usage, "plain HTTP only"),
       ("ftp://x", [:], .usage, "no http://"),
@@ -79,7 +79,7 @@ struct HealthCheckCommandTests {
   }
 
   @Test(
-    "takes a URL apart",
+    "parses a URL into host, port and target",
     arguments: [
       ("http://localhost", "localhost", 80, "/"),
       ("http://127.0.0.1:81/healthz?x#y", "127.0.0.1", 81, "/healthz?x"),

@@ -1,11 +1,11 @@
 import Glibc
 import Testing
 
-/// A folder with a fresh P-256 key, made by the `openssl` command and gone with this.
+/// A folder with a fresh P-256 key from the `openssl` command. `deinit` removes the folder.
 final class KeyFixture {
   let folder: String
   var path: String { "\(folder)/AuthKey_ABC1234567.p8" }
-  /// The same key under a name that does not tell its ID.
+  /// The same key in a file whose name does not contain the key ID.
   var plainPath: String { "\(folder)/key.pem" }
 
   init() throws {

@@ -21,7 +21,7 @@ struct MintCommandTests {
     InspectCommand(token: token, keyFile: keyFile, origin: origin, isJSON: isJSON).run(input: input, now: now)
   }
 
-  @Test("mint prints a token that inspect takes, and nothing else")
+  @Test("mint prints only a token, and inspect accepts this token")
   func roundTrip() throws {
     let key = try KeyFixture()
     let minted = Self.mint(key.path, ttl: "30d", origins: ["https://App.example.com:443/"])
@@ -37,7 +37,7 @@ struct MintCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("inspect takes a public key as well, and says what it verified")
+  @Test("inspect accepts a public key and says whether the signature was verified")
   func publicKey() throws {
     let key = try KeyFixture()
     let token = try #require(Self.mint(key.path).output.first)
@@ -67,7 +67,7 @@ struct MintCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("inspect says no with status 1")
+  @Test("inspect fails with status 1 for a refused token")
   func refused() throws {
     let key = try KeyFixture()
     let other = try KeyFixture()
@@ -79,7 +79,7 @@ struct MintCommandTests {
     withExtendedLifetime((key, other)) {}
   }
 
-  @Test("inspect reads standard input, and not without end")
+  @Test("inspect reads standard input and refuses an endless input")
   func standardInput() throws {
     let key = try KeyFixture()
     let token = try #require(Self.mint(key.path).output.first)
@@ -95,7 +95,7 @@ struct MintCommandTests {
         == CommandResult(.usage, diagnostics: ["The token on standard input is too large."]))
   }
 
-  @Test("--json is the document of GET /token, and a report of every check")
+  @Test("mint --json prints the document of GET /token, and inspect --json prints a report")
   func json() throws {
     let key = try KeyFixture()
     let document = try #require(Self.mint(key.path, origins: ["https://b.example"], isJSON: true).output.first)
@@ -116,7 +116,7 @@ struct MintCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("what is asked for wrongly is usage, what the key is wrong in is configuration")
+  @Test("a wrong argument has the status usage, and a wrong key has the status configuration")
   func statuses() throws {
     let key = try KeyFixture()
     #expect(Self.mint(key.path, team: "x").status == .usage)
@@ -138,7 +138,7 @@ struct MintCommandTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("foreign text in a token reaches no terminal as it is")
+  @Test("JSON text escapes control characters and non-ASCII characters")
   func controlCharacters() {
     #expect(JSONText.string("a\u{1B}[2J\"\\\u{9B}é🎵") == #""a\u001b[2J\"\\\u009b\u00e9\ud83c\udfb5""#)
   }

@@ -5,7 +5,7 @@ import Glibc
 
 /// The Markdown documents of the repository.
 enum Document {
-  /// The repository, three folders above this source's.
+  /// The root of the repository, three folders above the folder of this source file.
   static let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(4).joined(separator: "/")
 
   static let all = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"] + guides
@@ -28,6 +28,6 @@ enum Document {
     String(decoding: try SmallFile.read("\(root)/\(path)", atMost: 1 << 20), as: UTF8.self)
   }
 
-  /// Whether there is a file or a folder at this path.
+  /// Whether a file or a folder exists at this path.
   static func exists(_ path: String) -> Bool { unsafe access("\(root)/\(path)", F_OK) == 0 }
 }

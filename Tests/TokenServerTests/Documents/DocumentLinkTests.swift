@@ -2,7 +2,7 @@ import Testing
 
 @Suite("Links in the documents")
 struct DocumentLinkTests {
-  @Test("lead to files and headings that exist", arguments: Document.all)
+  @Test("lead to existing files and headings", arguments: Document.all)
   func targets(_ page: String) throws {
     for link in Self.links(in: try Document.text(page)) where !Self.isAbsolute(link) {
       let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
@@ -29,7 +29,7 @@ struct DocumentLinkTests {
     #expect(try !Document.text(page).contains("<doc:"))
   }
 
-  @Test("find headings as GitHub names them")
+  @Test("use the anchors that GitHub makes from headings")
   func headings() {
     let text = """
       # A `server.tls` & B_c
@@ -47,7 +47,7 @@ struct DocumentLinkTests {
     #expect(Self.path("../a/b.md", from: "docs/c.md") == "a/b.md")
   }
 
-  /// Each target of a link or an image, outside of code.
+  /// Every target of a link or an image outside code.
   private static func links(in text: String) -> [String] {
     let prose = prose(of: text).joined(separator: "\n").replacing(/`[^`\n]*`/, with: "")
     return prose.matches(of: /\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"/).compactMap { match in
@@ -55,7 +55,8 @@ struct DocumentLinkTests {
     }
   }
 
-  /// What GitHub makes of the headings: letters, digits, `-` and `_` in lower case, spaces as `-`, repetitions numbered.
+  /// The anchors that GitHub makes from headings: letters, digits, `-` and `_` in lower case, each space as `-`,
+  /// duplicates numbered.
   private static func anchors(in text: String) -> Set<String> {
     var count: [String: Int] = [:]
     var anchors: Set<String> = []
@@ -71,7 +72,7 @@ struct DocumentLinkTests {
     return anchors
   }
 
-  /// The lines outside of fenced code.
+  /// The lines outside fenced code.
   private static func prose(of text: String) -> [Substring] {
     var isCode = false
     return text.split(separator: "\n", omittingEmptySubsequences: false).filter { line in

@@ -2,7 +2,7 @@ import Testing
 
 @Suite("The documents")
 struct DocumentTests {
-  @Test("name only files that exist", arguments: Document.all)
+  @Test("name only existing files", arguments: Document.all)
   func files(_ page: String) throws {
     let paths = /`((Sources|Tests|Fuzz|Benchmarks|config|deploy|docs)\/[^`<\s]+)`/
     for match in try Document.text(page).matches(of: paths) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("The metrics of access")
+@Suite("The access metrics")
 struct AccessTallyTests {
   private static func samples(_ tally: AccessTally) -> [Substring] {
     var text = MetricsText()
@@ -12,7 +12,7 @@ struct AccessTallyTests {
     return String(decoding: text.bytes, as: UTF8.self).split(separator: "\n").filter { !$0.hasPrefix("#") }
   }
 
-  @Test("are decisions by client, outcome and reason")
+  @Test("count decisions by client, outcome and reason")
   func decisions() {
     let tally = AccessTally()
     for _ in 0..<3 { tally.count(client: "web", .granted, reason: nil) }
@@ -34,7 +34,7 @@ struct AccessTallyTests {
       ])
   }
 
-  @Test("are bounded, however often the clients are renamed, and lose no decision")
+  @Test("have a bounded number of clients and still count every decision")
   func bounded() {
     let tally = AccessTally()
     for number in 0..<AccessTally.clientLimit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
@@ -45,7 +45,7 @@ struct AccessTallyTests {
     #expect(samples.contains(#"musickit_access_decisions_total{client="0",outcome="granted",reason="-"} 2"#))
   }
 
-  @Test("lose nothing while they are read")
+  @Test("lose no count during a scrape")
   func scrapes() {
     let tally = AccessTally()
     DispatchQueue.concurrentPerform(iterations: 4) { index in

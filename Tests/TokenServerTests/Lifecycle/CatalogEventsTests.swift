@@ -6,9 +6,9 @@ import Testing
 @testable import TokenServer
 @testable import UpstreamAdmission
 
-@Suite("The log of what happens with the upstream")
+@Suite("The log of upstream events")
 struct CatalogEventsTests {
-  /// Keeps the messages.
+  /// A log handler that keeps the messages.
   private struct Lines: LogHandler {
     private let written = Locked<[String]>([])
     var metadata: Logger.Metadata = [:]
@@ -26,7 +26,7 @@ struct CatalogEventsTests {
     }
   }
 
-  @Test("has a line or two in ten seconds for a state that flaps, and the last one is true")
+  @Test("has two lines for a rapidly flapping state, and the second reports the recovery")
   func flapping() {
     let lines = Lines()
     let events = CatalogEvents(logger: Logger(label: "test") { _ in lines })

@@ -4,7 +4,7 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("A TLS session that failed")
+@Suite("A failed TLS handshake")
 struct FailedHandshakesTests {
   private let log = FailedHandshakes()
   private let start = Deadline(nanoseconds: 1_000_000_000_000)
@@ -20,7 +20,7 @@ struct FailedHandshakesTests {
     #expect(log.admit(.untrustedCertificate, of: nil, at: start) == nil)
   }
 
-  @Test("is logged again after the pause, with how many were held back")
+  @Test("is logged again after the pause, with the number of suppressed lines")
   func again() {
     for suppressed in [0, nil, nil] as [Int?] { #expect(log.admit(.closed, of: peer, at: start) == suppressed) }
     let end = start.advanced(by: FailedHandshakes.pause)
@@ -28,7 +28,7 @@ struct FailedHandshakesTests {
     #expect(log.admit(.closed, of: peer, at: end) == nil)
   }
 
-  @Test("of one of very many peers is logged for its cause alone, until others are forgotten")
+  @Test("is logged only once per cause while the table of peers is full")
   func bounded() {
     for number in 0..<FailedHandshakes.maximum {
       #expect(log.admit(.notTLS, of: IPAddress(v4: UInt32(number)), at: start) == 0)

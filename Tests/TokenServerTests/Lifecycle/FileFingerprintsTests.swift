@@ -4,13 +4,13 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("Watched files")
+@Suite("The watched files")
 struct FileFingerprintsTests {
   let directory: TemporaryDirectory
 
   init() throws { directory = try TemporaryDirectory() }
 
-  @Test("have changed if one is written, removed, made, or has another mode")
+  @Test("have changed after a write, a removal, a creation or a change of mode")
   func changes() throws {
     let file = try directory.write("a", to: "file")
     var files = FileFingerprints([file, directory.path(of: "missing")])
@@ -26,7 +26,7 @@ struct FileFingerprintsTests {
     }
   }
 
-  @Test("keep the state from before they were read when more files are named")
+  @Test("keep their earlier fingerprints when the list of files grows")
   func changeWhileReading() throws {
     let file = try directory.write("a", to: "file")
     let other = try directory.write("b", to: "other")

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Counts how often each file of a directory is opened, by inotify(7).
+/// Counts with inotify(7) how often each file of a directory is opened.
 final class FileOpens {
   private let descriptor: Int32
 
@@ -14,7 +14,7 @@ final class FileOpens {
 
   deinit { close(descriptor) }
 
-  /// How often each file was opened since the last call, by its name.
+  /// The number of opens since the last call, by file name.
   func take() -> [String: Int] {
     var counts: [String: Int] = [:]
     var buffer = [UInt8](repeating: 0, count: 65_536)

@@ -8,9 +8,9 @@ import Telemetry
 @testable import ServerSettings
 @testable import TokenServer
 
-/// What a server makes of its settings, without listeners and loops.
+/// Makes a runtime snapshot from settings, without listeners and loops.
 enum GenerationFixture {
-  /// - Parameter environment: Settings beside the least that loads.
+  /// - Parameter environment: Settings in addition to the minimal ones.
   static func make(_ environment: [String: String] = [:], unsafeAllow: Bool = false) throws -> RuntimeSnapshot {
     let loaded = try SettingsFixture().load(environment, unsafeAllow: unsafeAllow)
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
@@ -18,7 +18,7 @@ enum GenerationFixture {
       RuntimeSnapshot.Source(settings: loaded.settings, key: key, warnings: [], proxies: loaded.proxies))
   }
 
-  /// The same of a source, as a reload does if there is a previous one.
+  /// Makes a snapshot from a source. With a previous snapshot this is what a reload does.
   static func make(
     _ source: RuntimeSnapshot.Source, replacing previous: RuntimeSnapshot? = nil
   ) throws -> RuntimeSnapshot {

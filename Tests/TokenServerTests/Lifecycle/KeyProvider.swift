@@ -5,7 +5,7 @@ import JSON
 import TestSupport
 import Testing
 
-/// `jwks_provider.py`: an identity provider with HTTPS and tokens that PyJWT makes.
+/// `jwks_provider.py`: an identity provider with HTTPS. PyJWT makes its tokens.
 final class KeyProvider {
   let directory: TemporaryDirectory
   /// `https://127.0.0.1:PORT`.
@@ -13,7 +13,7 @@ final class KeyProvider {
   private let adminURL: String
   private let process: ChildProcess
 
-  /// Its key set, with its certificate to be trusted.
+  /// The provider's key set, with the provider's certificate as trust anchor.
   var source: KeySetSource { .url("\(url)/jwks.json", caFile: directory.path(of: "tls.crt")) }
 
   init() throws {
@@ -30,24 +30,24 @@ final class KeyProvider {
     adminURL = String(second.dropFirst("Admin on ".count))
   }
 
-  // MARK: What it does
+  // MARK: Control of the provider
 
-  /// What it does with a request from now on.
+  /// Sets the provider's behaviour for all later requests.
   func behave(_ behaviour: String) throws { _ = try ask("PUT", "/?do=\(behaviour)") }
 
-  /// Gives it new keys.
+  /// Rotates the provider's keys.
   func rotate(keepingOld: Bool = false) throws { _ = try ask("POST", "/rotate\(keepingOld ? "?keep=1" : "")") }
 
-  /// Lets it answer what it holds.
+  /// Lets the provider answer the requests in flight.
   func release() throws { _ = try ask("POST", "/release") }
 
-  /// A token by its keys.
+  /// A token signed with a key of the provider.
   func mint(_ query: String = "") throws -> String { try ask("POST", "/mint?\(query)") }
 
-  /// How often its key set was asked for.
+  /// The number of requests for the key set.
   func requests() throws -> Int { Int(try state("requests")) ?? 0 }
 
-  /// A number or a text that it tells of itself.
+  /// A number or a text from the provider's own status.
   func state(_ name: String) throws -> String {
     switch JSONReader.read(Array(try ask("GET", "/").utf8))?[name] {
     case .number(let text): text
@@ -56,12 +56,12 @@ final class KeyProvider {
     }
   }
 
-  /// Waits until it holds so many requests.
+  /// Waits until the provider holds this number of requests.
   func waitUntilHolding(_ count: Int) throws {
     try wait(for: "\(count) requests that the provider holds") { try state("held") == "\(count)" }
   }
 
-  /// Whether it comes to hold a request, while other tasks have their turns between the looks.
+  /// Whether the provider holds a request within 2000 checks. Other tasks run between the checks.
   func comesToHold() async throws -> Bool {
     for _ in 0..<2000 {
       if try state("held") == "1" { return true }
@@ -76,7 +76,7 @@ final class KeyProvider {
     return result.stdout
   }
 
-  /// The path of a script of ours.
+  /// The path of a script in `Tests/Python`.
   static func script(_ name: String) -> String {
     String("\(#filePath)".split(separator: "/").dropLast(3).map { "/" + $0 }.joined()) + "/Python/\(name)"
   }

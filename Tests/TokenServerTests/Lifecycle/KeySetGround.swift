@@ -7,14 +7,14 @@ import Logging
 @testable import ServerSettings
 @testable import TokenServer
 
-/// Key sets with a clock that the test moves and a log that it reads.
+/// Key sets with a clock that the test advances and a log that the test reads.
 final class KeySetGround: Sendable {
   let keySets: KeySets
   let log = Notes()
   private let clock = Clock()
   private let loop: IOLoop
 
-  /// - Parameter timeouts: How long a fetch may take.
+  /// - Parameter timeouts: The limits for a fetch.
   init(timeouts: UpstreamTimeouts = KeySetFetch.timeouts) throws {
     loop = try IOLoop.start(label: "test")
     var context = KeySetContext(logger: Logger(label: "test") { [log] _ in NotingHandler(notes: log) })
@@ -28,13 +28,13 @@ final class KeySetGround: Sendable {
     loop.stop()
   }
 
-  /// Has these sources and begins.
+  /// Configures these sources and starts the fetches.
   func begin(_ sources: Set<KeySetSource>, environment: [String: String] = [:]) throws {
     try use(sources, environment: environment)
     keySets.begin()
   }
 
-  /// The same with one source whose keys have come: one fetch, whatever is quick and slow.
+  /// Starts with one source whose keys are already present, so that exactly one fetch happens regardless of timing.
   func begin(having source: KeySetSource) async throws -> JSONWebKeySet? {
     try use([source])
     let keys = await keySets.table.fresh(source)
@@ -48,7 +48,7 @@ final class KeySetGround: Sendable {
       keySets.table(of: try NamedKeySets(sources, files: files, proxies: ProxyEnvironment(environment))))
   }
 
-  /// Lets time pass, without more: what is due is fetched at `keySets.refreshDue()`.
+  /// Advances the clock only. `keySets.refreshDue()` starts the fetches that are due.
   func pass(_ seconds: Int) { clock.pass(seconds) }
 
   private final class Clock: Sendable {
@@ -62,7 +62,7 @@ final class KeySetGround: Sendable {
   final class Notes: Sendable {
     private let noted = Locked<[String]>([])
 
-    /// What was logged as a warning or worse.
+    /// The messages at level warning or above.
     var warnings: [String] { noted.withLock { $0 } }
 
     func note(_ event: LogEvent) {
@@ -88,7 +88,7 @@ final class KeySetGround: Sendable {
 }
 
 extension FileLoader {
-  /// What a start reads of the files of key sets.
+  /// Reads the files of key sets as a start does.
   init(reading sources: Set<KeySetSource>) {
     self.init()
     for source in sources {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("Key sets of providers")
+@Suite("The key sets of providers")
 struct KeySetsTests {
   let provider: KeyProvider
 
@@ -15,7 +15,7 @@ struct KeySetsTests {
 
   private static let rules = JWTRules(issuer: "https://id.example.com/", audiences: ["music"])
 
-  /// Why a token is refused; nil if it is not.
+  /// The refusal of a token, or nil if the token is valid.
   private func refusal(_ token: String, _ keys: JSONWebKeySet?) -> JWTRefusal? {
     guard let keys else { return .unknownKey }
     do throws(JWTRefusal) {
@@ -28,7 +28,7 @@ struct KeySetsTests {
 
   // MARK: Fetching
 
-  @Test("are fetched when the server has begun, not before, and verify what the provider signs")
+  @Test("are fetched only after the start and verify the provider's tokens")
   func fetched() async throws {
     let ground = try KeySetGround()
     try ground.use([provider.source])
@@ -36,7 +36,7 @@ struct KeySetsTests {
     #expect(ground.keySets.table.present(provider.source) == nil)
     #expect(ground.keySets.counts == KeySetCounts(missing: 1))
     ground.keySets.begin()
-    // Nobody needs them: they come all the same.
+    // The fetch happens without any request for the keys.
     while ground.keySets.table.present(provider.source) == nil { await Task.yield() }
     let keys = ground.keySets.table.present(provider.source)
     #expect(keys?.count == 4)
@@ -54,14 +54,14 @@ struct KeySetsTests {
     #expect(ground.log.warnings.isEmpty)
   }
 
-  @Test("are fetched on need if the server has not begun")
+  @Test("are fetched on demand before the start")
   func firstNeed() async throws {
     let ground = try KeySetGround()
     try ground.use([provider.source])
     #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
-  @Test("are fetched once for all who wait for them")
+  @Test("share a fetch between concurrent callers")
   func shared() async throws {
     try provider.behave("hold")
     let ground = try KeySetGround()
@@ -74,17 +74,17 @@ struct KeySetsTests {
       return try await group.reduce(into: []) { $0.append($1) }
     }
     #expect(counts == [Int?](repeating: 4, count: 50))
-    // Those who came after the first one had ended had another, for a key that is unknown; no more.
+    // Callers that come after the end of the first fetch share a second fetch, as for an unknown key.
     #expect(try provider.requests() <= 2)
   }
 
-  @Test("of several providers are fetched at the same time for one request")
+  @Test("of several providers are fetched concurrently for one request")
   func concurrently() async throws {
     let second = try KeyProvider()
     let third = try KeyProvider()
     let providers = [provider, second, third]
     for provider in providers { try provider.behave("hold") }
-    // Longer than the test waits: one after the other, the second would not be asked meanwhile.
+    // Longer than the test waits: with sequential fetches the second provider would get no request in this time.
     let ground = try KeySetGround(
       timeouts: UpstreamTimeouts(connect: .seconds(600), firstByte: .seconds(600), whole: .seconds(600)))
     let sources = providers.map(\.source)
@@ -97,7 +97,7 @@ struct KeySetsTests {
     #expect(sources.allSatisfy { table.present($0)?.count == 4 })
   }
 
-  @Test("do not hold up what can be answered by the present keys while a fetch is under way")
+  @Test("stay available during a fetch")
   func presentMeanwhile() async throws {
     let ground = try KeySetGround()
     _ = try await ground.begin(having: provider.source)
@@ -111,7 +111,7 @@ struct KeySetsTests {
 
   // MARK: Rotation
 
-  @Test("are fetched again for a key that is unknown, at most every 30 seconds")
+  @Test("are fetched again for an unknown key, at most every 30 seconds")
   func rotated() async throws {
     let ground = try KeySetGround()
     let keys = try await ground.begin(having: provider.source)
@@ -133,7 +133,7 @@ struct KeySetsTests {
     #expect(try provider.requests() == requests + 1)
   }
 
-  @Test("are fetched again in time, as the provider has it, and so forget keys that were withdrawn")
+  @Test("are fetched again after the provider's max-age, and withdrawn keys are dropped")
   func age() async throws {
     try provider.behave("max-age-600")
     let ground = try KeySetGround()
@@ -158,7 +158,7 @@ struct KeySetsTests {
 
   // MARK: Failures
 
-  /// What a provider does, and words of the sentence in the log.
+  /// A behaviour of the provider, and words of the log message.
   static let failures = [
     ("down", "refused"), ("close", "closed the connection"), ("status-500", "status 500"), ("status-404", "status 404"),
     ("status-203", "status 203"), ("redirect", "write the address that it leads to"), ("rubbish", "is a web page"),
@@ -166,7 +166,7 @@ struct KeySetsTests {
     ("drip", "did not go on in time"), ("hold", "127.0.0.1"),
   ]
 
-  @Test("stay in use whatever the provider answers, and the log says why", arguments: failures)
+  @Test("stay in use after a failed fetch, and the log gives the cause", arguments: failures)
   func kept(_ behaviour: String, _ words: String) async throws {
     let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .milliseconds(500), whole: .seconds(1))
     let ground = try KeySetGround(timeouts: timeouts)
@@ -191,7 +191,7 @@ struct KeySetsTests {
     #expect(ground.log.warnings.count == 1)
   }
 
-  @Test("come when the provider does, if it was down at the start")
+  @Test("are fetched after the provider's recovery if the first fetch failed")
   func downAtStart() async throws {
     try provider.behave("down")
     let ground = try KeySetGround()
@@ -205,7 +205,7 @@ struct KeySetsTests {
     #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
-  @Test("are not taken from a provider whose certificate nobody vouches for")
+  @Test("are not accepted from a provider with an untrusted certificate")
   func untrusted() async throws {
     let ground = try KeySetGround()
     let source = KeySetSource.url("\(provider.url)/jwks.json", caFile: nil)
@@ -217,7 +217,7 @@ struct KeySetsTests {
     #expect(!warning.contains("catalog.caFile"), "\(warning)")
   }
 
-  @Test("do not hold up the end")
+  @Test("do not delay the shutdown")
   func closed() async throws {
     try provider.behave("hold")
     let ground = try KeySetGround()
@@ -231,7 +231,7 @@ struct KeySetsTests {
     #expect(ground.log.warnings.isEmpty)
   }
 
-  @Test("are fetched through the proxy that HTTPS_PROXY names")
+  @Test("are fetched through the proxy of HTTPS_PROXY")
   func tunnel() async throws {
     let process = try ChildProcess("python3", [KeyProvider.script("connect_proxy.py")])
     let proxy = try #require(try process.line()).dropFirst("Listening on ".count)
@@ -243,7 +243,7 @@ struct KeySetsTests {
 
   // MARK: Reload
 
-  @Test("stay over a reload, and go when nobody names them any more")
+  @Test("survive a reload, and are dropped when no setting names them")
   func reloaded() async throws {
     let ground = try KeySetGround()
     _ = try await ground.begin(having: provider.source)
@@ -260,7 +260,7 @@ struct KeySetsTests {
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, oldestAge: 0))
   }
 
-  @Test("that comes with another status than 200 is explained by it")
+  @Test("have an error message for each unexpected status")
   func statuses() {
     #expect(KeySetFetch.sentence(of: .movedPermanently).contains("write the address"))
     #expect(KeySetFetch.sentence(of: .notModified).contains("had no condition"))
@@ -268,7 +268,7 @@ struct KeySetsTests {
     #expect(KeySetFetch.sentence(of: .multipleChoices) == "The response has status 300.")
   }
 
-  @Test("may be used for as long as Cache-Control says, less what caches have used up")
+  @Test("have a lifetime of max-age minus Age")
   func lifetimes() {
     for (cacheControl, age, expected) in [
       ("max-age=600", nil, 600), ("public, Max-Age=600, must-revalidate", nil, 600), ("max-age=\"600\"", nil, 600),

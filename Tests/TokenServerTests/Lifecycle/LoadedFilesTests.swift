@@ -6,7 +6,7 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("The files that settings name")
+@Suite("The files in the settings")
 struct LoadedFilesTests {
   private let directory: TemporaryDirectory
   private let input: SettingsInput
@@ -45,7 +45,7 @@ struct LoadedFilesTests {
     withExtendedLifetime(key) {}
   }
 
-  @Test("are opened once by check-config")
+  @Test("are each opened once by check-config")
   func check() throws {
     let opens = try FileOpens(in: directory)
     let result = CheckConfigCommand(input).run()
@@ -53,7 +53,7 @@ struct LoadedFilesTests {
     #expect(opens.take() == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
   }
 
-  @Test("of TLS are never left out, which would be plain HTTP instead of HTTPS")
+  @Test("of server.tls are required: a snapshot without their contents is an error")
   func tls() throws {
     let loaded = try Settings.load(input)
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
@@ -63,7 +63,7 @@ struct LoadedFilesTests {
     #expect(error?.description == "The files of server.tls were not read.")
   }
 
-  @Test("are opened once by a start, and once by a reload, which leaves out what it cannot change")
+  @Test("are each opened once by a start and once by a reload, except the upstream CA file in a reload")
   func startAndReload() throws {
     let opens = try FileOpens(in: directory)
     let first = try GenerationFixture.make(RuntimeSnapshot.Source(Settings.load(input)))

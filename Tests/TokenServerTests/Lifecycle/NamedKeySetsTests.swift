@@ -6,7 +6,7 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("Key sets that settings name")
+@Suite("The key sets in the settings")
 struct NamedKeySetsTests {
   private let directory: TemporaryDirectory
 
@@ -17,14 +17,14 @@ struct NamedKeySetsTests {
     #"{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","#
     + #""y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","use":"sig","kid":"1"}"#
 
-  /// A key set of one key.
+  /// A key set with one key.
   static let keySet = #"{"keys":[\#(key)]}"#
 
   private func file(_ text: String, _ name: String = "jwks.json") throws -> KeySetSource {
     .file(try directory.write(text, to: name))
   }
 
-  @Test("in files are read, with findings that name the file")
+  @Test("are read from files, and each warning names the file")
   func files() async throws {
     let source = try file(#"{"keys":[\#(Self.key),{"kty":"oct","k":"AQ"}]}"#)
     let loader = FileLoader(reading: [source])
@@ -39,7 +39,7 @@ struct NamedKeySetsTests {
     #expect(ground.keySets.counts == KeySetCounts())
   }
 
-  @Test("in files are read anew at each reload")
+  @Test("are read from files again at each reload")
   func reloaded() throws {
     let source = try file(#"{"keys":[\#(Self.key)]}"#)
     let ground = try KeySetGround()
@@ -51,7 +51,7 @@ struct NamedKeySetsTests {
     #expect(ground.keySets.table.present(source)?.count == 2)
   }
 
-  @Test("and are faulty are all told of at once")
+  @Test("report all their errors together")
   func faults() throws {
     let sources: Set<KeySetSource> = [
       .file(directory.path(of: "missing.json")), try file("-----BEGIN PUBLIC KEY-----", "pem.json"),
@@ -77,7 +77,7 @@ struct NamedKeySetsTests {
     }
   }
 
-  @Test("behind a proxy that HTTPS_PROXY does not name properly are a fault")
+  @Test("are an error behind a proxy whose HTTPS_PROXY value is invalid")
   func proxy() throws {
     let source = KeySetSource.url("https://id.example.com/", caFile: nil)
     #expect(throws: StartError.self) {
@@ -101,7 +101,7 @@ struct NamedKeySetsTests {
     ("https://*.example.com/", nil), ("https://id.example.com/" + String(repeating: "x", count: 2048), nil),
   ]
 
-  @Test("are at https addresses", arguments: addresses)
+  @Test("have https URLs", arguments: addresses)
   func address(_ example: (text: String, address: String?)) {
     #expect((try? KeySetURL(example.text)).map { "\($0.origin)\($0.target)" } == example.address)
   }

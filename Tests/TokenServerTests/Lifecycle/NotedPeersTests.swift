@@ -3,9 +3,9 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("Peers that were noted")
+@Suite("The table of warned peers")
 struct NotedPeersTests {
-  @Test("are new once")
+  @Test("reports each peer as new only once")
   func once() {
     let peers = WarnedPeers()
     #expect(peers.note(IPAddress("192.0.2.1")) == .new)
@@ -15,7 +15,7 @@ struct NotedPeersTests {
     #expect(peers.note(nil) == .known)
   }
 
-  @Test("are bounded in number, and those that were noted stay so")
+  @Test("has a bounded size and keeps its entries")
   func bound() {
     let peers = WarnedPeers()
     let addresses = (0..<WarnedPeers.maximum).map { IPAddress(v4: UInt32($0)) }

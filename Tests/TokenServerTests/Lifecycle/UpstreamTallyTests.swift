@@ -12,7 +12,7 @@ import Testing
     return String(decoding: text.bytes, as: UTF8.self)
   }
 
-  @Test("has each cause from the start")
+  @Test("the tally reports every cause from the start")
   func empty() {
     let text = text(UpstreamTally())
     for cause in UpstreamTally.Cause.allCases {
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(
-    "counts a failure by its cause",
+    "the tally counts a failure by its cause",
     arguments: [
       (.dnsError, "dns"), (.dnsTimeout, "dns"), (.connectionRefused, "connect"), (.connectionTimeout, "connect"),
       (.tlsCertificateError, "tls"), (.connectionReadTimeout, "timeout"), (.responseTimeout, "timeout"),
@@ -35,7 +35,7 @@ import Testing
     #expect(text(tally).split(separator: "\n").filter { $0.hasSuffix(" 1") }.count == 1)
   }
 
-  @Test("counts 5xx, and how long responses took to begin")
+  @Test("the tally counts 5xx responses and the time to the first byte")
   func responses() {
     let tally = UpstreamTally()
     tally.count(.upstreamStatus(503))

@@ -4,7 +4,7 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("The policy for callers without credentials")
+@Suite("The policy for anonymous callers")
 struct AnonymousPolicyTests {
   private static let musickit = #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }"#
   private static let client = "clients: [{ id: 'web', origins: ['https://app.example.com'] }]"
@@ -28,7 +28,7 @@ struct AnonymousPolicyTests {
   }
 
   @Test(
-    "gives tokens only where token: true or an empty object is written",
+    "grants tokens only for token: true or for an empty object",
     arguments: [
       Row(access: "anonymous: {}", grants: [true, false, false]),
       Row(access: "anonymous: { token: true }", grants: [true, false, false]),
@@ -46,7 +46,7 @@ struct AnonymousPolicyTests {
       Row(
         access: client, environment: ["ACCESS_ANONYMOUS": "{}", "ACCESS_ANONYMOUS_CATALOG": "true"],
         grants: [true, true, false]),
-      // The variable's object takes the place of the file's.
+      // The object of the variable replaces the object of the file.
       Row(
         access: "anonymous: { token: true }", environment: ["ACCESS_ANONYMOUS": "{ catalog: true }"],
         grants: [false, true, false]),
@@ -59,7 +59,7 @@ struct AnonymousPolicyTests {
     #expect([anonymous.token, anonymous.catalog, anonymous.me] == row.grants)
   }
 
-  @Test("is not made by a variable or a flag for one of its settings, whatever that says", arguments: [client, ""])
+  @Test("is not created by a variable or a flag for one of its members", arguments: [client, ""])
   func variables(_ access: String) throws {
     let values = [
       "token": "false", "catalog": "false", "me": "false", "ttl": "1h", "origins": "['https://a.example']",
@@ -97,7 +97,7 @@ struct AnonymousPolicyTests {
   }
 
   @Test(
-    "has no empty list, which would lift a restriction",
+    "rejects an empty list, because that would lift a restriction",
     arguments: ["origins", "storefronts"])
   func emptyLists(_ name: String) throws {
     let access = "anonymous: { token: true, origins: ['https://a.example'], storefronts: ['us'] }"
@@ -105,7 +105,7 @@ struct AnonymousPolicyTests {
     #expect(errors.count == 1 && errors[0].contains(": is empty; name some, or leave it out for all"), "\(errors)")
   }
 
-  @Test("is warned of if it is an empty object")
+  @Test("causes a warning if it is an empty object")
   func warning() throws {
     #expect(try Self.load("anonymous: {}").warnings.first?.hasPrefix("access.anonymous is an empty object:") == true)
     #expect(try Self.load("anonymous: { token: true }").warnings.isEmpty)
@@ -113,7 +113,7 @@ struct AnonymousPolicyTests {
     #expect(try Self.load(Self.client).warnings.isEmpty)
   }
 
-  @Test("on every address is warned of unless it has a rate limit")
+  @Test("causes a warning on a wildcard address without a rate limit")
   func exposure() throws {
     let open = "anonymous: { token: true }"
     for host in ["*", "0.0.0.0", "::"] {

@@ -160,7 +160,7 @@ struct ClientErrorTests {
       error: "access.clients[1].jwt: takes tokens that access.clients[0] takes, too;"),
   ]
 
-  @Test("is named by its path, with what is wrong and what would be right", arguments: cases)
+  @Test("gives the path, the problem and the remedy", arguments: cases)
   func errors(_ `case`: Case) throws {
     let errors = try Self.errors(`case`.clients, `case`.others)
     #expect(errors.contains { $0.contains(`case`.error) }, "\(errors)")
@@ -168,7 +168,7 @@ struct ClientErrorTests {
     #expect(errors.count == 1, "\(errors)")
   }
 
-  @Test("does not hide the others")
+  @Test("does not hide other errors")
   func all() throws {
     let errors = try Self.errors(
       """
@@ -184,7 +184,7 @@ struct ClientErrorTests {
     for place in places { #expect(errors.contains { $0.contains("access.clients\(place)") }, "\(place): \(errors)") }
   }
 
-  @Test("is not hidden by another one of the same client")
+  @Test("does not hide a conflict between clients")
   func clashes() throws {
     let errors = try Self.errors(
       """
@@ -207,7 +207,7 @@ struct ClientErrorTests {
     }
   }
 
-  @Test("never comes of claims that could not be read: two providers' tokens may well differ in them")
+  @Test("is not reported as a conflict between clients if the required claims are unreadable")
   func unreadClaims() throws {
     let provider = "issuer: 'i', audience: 'a', jwksFile: 'f'"
     let errors = try Self.errors(
@@ -218,7 +218,7 @@ struct ClientErrorTests {
     #expect(errors.count == 1 && errors[0].contains("access.clients[0].jwt.requiredClaims.scope"), "\(errors)")
   }
 
-  /// An API key wherever a client could have one by mistake.
+  /// Clients with an API key in each place where a key could stand by mistake.
   static let misplacedKeys: [String] = [
     "[{ id: 'KEY', origins: ['https://a.example'] }]", "[{ id: 'a', KEY: true }]", "[{ id: 'a', 'Bearer KEY': true }]",
     "[{ id: 'a', apiKey: 'KEY' }]", "[{ id: 'a', apiKey: { KEY: '' } }]", "[{ id: 'a', apiKey: { sha256: 'KEY' } }]",
@@ -238,9 +238,9 @@ struct ClientErrorTests {
     "[{ id: 'a', origins: ['https://KEY.x'] }, { id: 'b', origins: ['https://KEY.x'] }]", "['KEY']", "'KEY'",
   ]
 
-  @Test("never quotes an API key, wherever it stands", arguments: misplacedKeys)
+  @Test("never quotes a misplaced API key", arguments: misplacedKeys)
   func misplacedKey(_ clients: String) throws {
-    // Whole, and cut off.
+    // A complete key and a truncated key.
     for key in ["mkts_0123456789SECRETSECRETSECRET0123456789SECRETSECRET", "mkts_SECRETSECRETSECRET"] {
       let text = clients.replacing("KEY", with: key)
       let fixture = try SettingsFixture(
@@ -254,7 +254,7 @@ struct ClientErrorTests {
     }
   }
 
-  @Test("is an id that is an API key, whatever else it could be")
+  @Test("asks for a fresh key if an id contains an API key")
   func keyAsID() throws {
     for id in ["mkts_a", "my-mkts_0123456789abcdefghij"] {
       let errors = try Self.errors("[{ id: '\(id)', origins: ['https://a.example'] }]")
@@ -266,7 +266,7 @@ struct ClientErrorTests {
     }
   }
 
-  @Test("never quotes what may be an API key")
+  @Test("never quotes a value that may be an API key")
   func secrecy() throws {
     for value in ["hunter2-hunter2", "mkts_SECRETSECRETSECRET", String(repeating: "SECRET", count: 20)] {
       let errors = try Self.errors("[{ id: 'a', apiKey: { sha256: '\(value)' } }]")
@@ -274,7 +274,7 @@ struct ClientErrorTests {
     }
   }
 
-  @Test("is not there in the contract's example, which comes from the environment as well")
+  @Test("does not occur for the documented example, in a file or in a variable")
   func example() throws {
     let clients = """
       [ { id: "android",  apiKey: { sha256: "\(Self.digest)" }, ttl: "12h", catalog: true },

@@ -5,16 +5,16 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("The configuration that comes along")
+@Suite("A configuration file of the distribution")
 struct ExampleConfigTests {
-  /// A file of `config/`, which stands three folders above this source.
+  /// A file of `config/` in the root of the repository, three folders above the folder of this source file.
   static func text(_ name: String) throws -> String {
     let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(4).joined(separator: "/")
     return String(decoding: try SmallFile.read("\(root)/config/\(name)", atMost: 1 << 20), as: UTF8.self)
   }
 
-  /// The example with every `// name: value,` that stands alone on its line taken at its word, and every object between
-  /// `// name: {` and `// },` whole.
+  /// The example with all its commented settings enabled: every `// name: value,` alone on its line, and every object
+  /// between `// name: {` and `// },`.
   static func everything() throws -> String {
     var isInObject = false
     let lines = try text("example.json5").split(separator: "\n").map { line in
@@ -27,7 +27,7 @@ struct ExampleConfigTests {
     return lines.joined(separator: "\n")
   }
 
-  /// The paths of what a file sets.
+  /// The paths that a file sets.
   private static func pathsSet(by text: String) throws -> [String] {
     let fixture = try SettingsFixture(text)
     let layers = withExtendedLifetime(fixture) { SettingsLayers(fixture.input(), schema: Settings.schema) }
@@ -35,10 +35,10 @@ struct ExampleConfigTests {
     return layers.values.keys.sorted()
   }
 
-  /// What a copy has to change.
+  /// The settings that every copy must change.
   private static let own = ["access.clients", "musickit.keyFile", "musickit.teamID"]
 
-  @Test("loads as it is, to the defaults", arguments: ["minimal.json5", "example.json5"])
+  @Test("loads unchanged and keeps the defaults", arguments: ["minimal.json5", "example.json5"])
   func loads(_ name: String) throws {
     let settings = try SettingsFixture(Self.text(name)).load().settings
     let defaults = try SettingsFixture().load().settings
@@ -48,12 +48,12 @@ struct ExampleConfigTests {
     #expect(settings.log == defaults.log)
   }
 
-  @Test("sets three things and no others", arguments: ["minimal.json5", "example.json5"])
+  @Test("sets exactly three settings", arguments: ["minimal.json5", "example.json5"])
   func minimal(_ name: String) throws {
     #expect(try Self.pathsSet(by: Self.text(name)) == Self.own)
   }
 
-  @Test("lets one web page in, and nobody without a credential", arguments: ["minimal.json5", "example.json5"])
+  @Test("grants access to one web page and has no anonymous policy", arguments: ["minimal.json5", "example.json5"])
   func access(_ name: String) throws {
     let access = try SettingsFixture(Self.text(name)).load().settings.access
     #expect(access.clients.map(\.id) == ["web"])
@@ -61,7 +61,7 @@ struct ExampleConfigTests {
     #expect(access.anonymous == nil)
   }
 
-  @Test("shows every setting with its true default", arguments: Settings.known.map(\.path))
+  @Test("shows every setting with its actual default", arguments: Settings.known.map(\.path))
   func example(_ path: String) throws {
     let setting = try #require(Settings.schema.settings[path])
     var value = try JSON5Parser.parse(Self.everything())
@@ -73,7 +73,7 @@ struct ExampleConfigTests {
     if let fallback = setting.defaultText, !Self.own.contains(path) { #expect(canonical == fallback) }
   }
 
-  @Test("shows nothing that is no setting")
+  @Test("shows only known settings")
   func unknown() throws {
     #expect(try Self.pathsSet(by: Self.everything()) == Settings.known.map(\.path).sorted())
   }

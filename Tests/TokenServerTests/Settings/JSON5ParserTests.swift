@@ -3,10 +3,10 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("JSON5")
+@Suite("The JSON5 parser")
 struct JSON5ParserTests {
   @Test(
-    "values of every kind are read",
+    "reads values of every kind",
     arguments: [
       ("null", JSON5Value.null), ("true", .bool(true)), (" false ", .bool(false)), ("0", .integer(0)),
       ("-12", .integer(-12)), ("+12", .integer(12)), ("0x1F", .integer(31)), ("-0xf", .integer(-15)),
@@ -25,7 +25,7 @@ struct JSON5ParserTests {
   }
 
   @Test(
-    "what is none is refused with its place",
+    "rejects malformed text and gives the position",
     arguments: [
       ("", "line 1, column 1: the text ends"), ("// only", "line 1, column 8: the text ends"),
       ("{\n  a: 1\n  b: 2\n}", "line 3, column 3: a \",\" or \"}\" is missing"), ("{a 1}", "line 1, column 4: a \":\""),
@@ -47,12 +47,12 @@ struct JSON5ParserTests {
     #expect(failure?.description.contains(description) == true, "\(failure?.description ?? "")")
   }
 
-  @Test("bytes that are no UTF-8 are refused")
+  @Test("rejects invalid UTF-8")
   func invalidUTF8() {
     #expect(throws: JSON5Failure.self) { try JSON5Parser.parse([0x22, 0xFF, 0x22]) }
   }
 
-  @Test("no prefix of a document brings the parser down")
+  @Test("does not crash on any prefix of a document")
   func prefixes() {
     let document = #"{ a: [1, .5, 'x\u00e9\ud83c\udfb5\x41', "y"], /* c */ b: { "c": true }, // d"# + "\n e: 0x1F, }"
     let text = Array(document.utf8)

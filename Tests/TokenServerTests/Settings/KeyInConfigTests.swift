@@ -4,7 +4,7 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("A configuration file that holds the key")
+@Suite("A configuration file with the private key")
 struct KeyInConfigTests {
   private static func run(_ file: String, mode: mode_t) throws -> CommandResult {
     let fixture = try SettingsFixture(file)
@@ -21,7 +21,7 @@ struct KeyInConfigTests {
       "{ musickit: { teamID: 'TEAM123456', keyID: 'KEY1234567', key: '\(text)' }, access: { anonymous: { token: true } } }"
   }
 
-  @Test("is refused if others can write it", arguments: [mode_t(0o620), 0o602, 0o666])
+  @Test("is rejected if others can write the file", arguments: [mode_t(0o620), 0o602, 0o666])
   func writable(_ mode: mode_t) throws {
     let result = try Self.run(try Self.withKey(), mode: mode)
     #expect(result.status == .configuration)
@@ -30,7 +30,7 @@ struct KeyInConfigTests {
     #expect(result.diagnostics.first?.contains("0" + String(mode, radix: 8)) == true)
   }
 
-  @Test("is warned of if others can read it", arguments: [mode_t(0o644), 0o640, 0o604])
+  @Test("causes a warning if others can read the file", arguments: [mode_t(0o644), 0o640, 0o604])
   func readable(_ mode: mode_t) throws {
     let result = try Self.run(try Self.withKey(), mode: mode)
     #expect(result.status == .good)
@@ -38,7 +38,7 @@ struct KeyInConfigTests {
     #expect(result.diagnostics.first?.hasPrefix("Warning: The configuration file, which holds the key,") == true)
   }
 
-  @Test("is good if it is the owner's alone, and without a key may have any mode")
+  @Test("is accepted if only the owner has access, and a file without a key may have any mode")
   func good() throws {
     #expect(try Self.run(try Self.withKey(), mode: 0o600) == Self.run(try Self.withKey(), mode: 0o400))
     #expect(try Self.run(try Self.withKey(), mode: 0o600).diagnostics.isEmpty)
@@ -51,7 +51,7 @@ struct KeyInConfigTests {
     unsafe bytes.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
   }
 
-  @Test("is wiped where it was read to, once it is parsed")
+  @Test("is wiped from its read buffer after parsing")
   func wipe() throws {
     let fixture = try SettingsFixture("{ a: 'secret' }")
     var bytes = try SmallFile.read(fixture.path, atMost: 4096)
@@ -62,7 +62,7 @@ struct KeyInConfigTests {
     #expect(bytes == Array(repeating: 0, count: 15))
   }
 
-  @Test("is refused as too large by one byte, and not before")
+  @Test("has an exact size limit")
   func limit() throws {
     let fixture = try SettingsFixture("12345678")
     #expect(try SmallFile.read(fixture.path, atMost: 8).count == 8)

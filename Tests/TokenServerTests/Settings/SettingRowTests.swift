@@ -2,9 +2,11 @@ import Testing
 
 @testable import ServerSettings
 
-@Suite("The rows of the settings")
+@Suite("The table of settings")
 struct SettingRowTests {
-  @Test("are all read, so that a wrong value is an error at its path", arguments: Settings.known.map(\.path))
+  @Test(
+    "contains only settings that the server reads, with an error path for a wrong value",
+    arguments: Settings.known.map(\.path))
   func read(_ path: String) throws {
     let file = path.split(separator: ".").reversed().reduce("null") { "{ \($1): \($0) }" }
     let fixture = try SettingsFixture(file)
@@ -12,13 +14,14 @@ struct SettingRowTests {
     #expect(error?.errors.contains { $0.path == path && $0.source == .file(fixture.path) } == true)
   }
 
-  @Test("have each a path and a variable of their own")
+  @Test("has unique paths and unique variables")
   func unique() {
     #expect(Set(Settings.known.map(\.path)).count == Settings.known.count)
     #expect(Set(Settings.known.map(\.variable)).count == Settings.known.count)
   }
 
-  @Test("have each sentences for the documents, and a default or an example", arguments: Settings.known.map(\.path))
+  @Test(
+    "has a documentation text and a valid default or example for each setting", arguments: Settings.known.map(\.path))
   func text(_ path: String) throws {
     let row = try #require(Settings.schema.settings[path])
     #expect(row.text.hasSuffix(".") && !row.text.contains("\n") && !row.text.contains("|"))
@@ -28,12 +31,12 @@ struct SettingRowTests {
   }
 }
 
-@Suite("The rows of a client's members")
+@Suite("The table of a client's members")
 struct ClientRowTests {
   private static let rows = Settings.Access.clients.descendants
   static let paths = rows.map(\.path)
 
-  /// The paths of the errors, at `path` or below, of a client that has `value` there.
+  /// The paths of the errors at or below `path`, for a client with `value` at `path`.
   private static func errors(_ path: String, _ value: String) throws -> [String] {
     let client = path.split(separator: ".").reversed().reduce(value) { "{ \($1): \($0) }" }
     let tls = "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }"
@@ -44,12 +47,12 @@ struct ClientRowTests {
       .filter { $0 == place || $0.hasPrefix("\(place).") || $0.hasPrefix("\(place)[") }
   }
 
-  @Test("are all read, so that a wrong value is an error at its path", arguments: paths)
+  @Test("contains only members that the server reads, with an error path for a wrong value", arguments: paths)
   func read(_ path: String) throws {
     #expect(try Self.errors(path, "null") == ["access.clients[0].\(path)"])
   }
 
-  @Test("have each sentences, and a default or an example that can be used", arguments: paths)
+  @Test("has a documentation text and a valid default or example for each member", arguments: paths)
   func text(_ path: String) throws {
     let row = try #require(Self.rows.first { $0.path == path }).row
     #expect(row.text.hasSuffix(".") && !row.text.contains("\n") && !row.text.contains("|"))
@@ -57,7 +60,7 @@ struct ClientRowTests {
     #expect(errors.isEmpty, "\(errors)")
   }
 
-  @Test("are those of every object that a client can have")
+  @Test("contains the members of all nested objects of a client")
   func objects() {
     #expect(Set(Self.paths).count == Self.paths.count)
     for path in ["id", "apiKey.sha256", "jwt.requiredClaims", "clientCertificate.san", "rateLimit.total.burst"] {

@@ -7,9 +7,9 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("Without a word about it,")
+@Suite("The defaults")
 struct SettingsDefaultTests {
-  @Test("every setting has the default that the contract names")
+  @Test("of all settings are the documented ones")
   func defaults() throws {
     let settings = try SettingsFixture().load().settings
     guard case .file("AuthKey_KEY1234567.p8", keyID: nil) = settings.musickit.key else {
@@ -33,14 +33,14 @@ struct SettingsDefaultTests {
     #expect(settings.log == .init(level: .info, format: .json))
   }
 
-  @Test("the maximum life is the ordinary one if that is longer")
+  @Test("include a maximum lifetime that is at least the default lifetime")
   func maximum() throws {
     let loaded = try SettingsFixture().load(["TOKEN_TTL": "30d"])
     #expect(loaded.settings.token.maxTTL == .seconds(30 * 86_400))
   }
 
   @Test(
-    "connections of callers and to the upstream stay below the descriptor limit",
+    "keep client and upstream connections below the descriptor limit",
     arguments: [
       (1024, 1, 691, 230), (1024, 8, 656, 27), (512, 40, 96, 1), (256, 2, 110, 18), (1_048_576, 64, 10_000, 256),
       (56, 1, 7, 2),
@@ -54,7 +54,7 @@ struct SettingsDefaultTests {
     #expect(settings.log.format == .text)
   }
 
-  @Test("no more loops are taken by default than there are descriptors for, and none beyond are allowed")
+  @Test("include as many loops as the descriptors allow, and more loops are an error")
   func loops() throws {
     let host = HostFacts(openFiles: 256, cores: 128, logsToTerminal: true)
     let settings = try SettingsFixture().load(host: host).settings
@@ -66,7 +66,7 @@ struct SettingsDefaultTests {
     #expect(error?.errors.map(\.path) == ["server.loops"])
   }
 
-  @Test("a process with too few descriptors for one loop is an error, also where no setting is written")
+  @Test("are an error if the process has too few descriptors for one loop")
   func tooFewDescriptors() throws {
     let host = HostFacts(openFiles: 55, cores: 4, logsToTerminal: true)
     let error = #expect(throws: InvalidSettings.self) { try SettingsFixture().load(host: host) }
@@ -76,7 +76,7 @@ struct SettingsDefaultTests {
         + "(ulimit -n, LimitNOFILE).")
   }
 
-  @Test("the budget of memory is half of what the control group allows")
+  @Test("include a memory budget of half the cgroup limit")
   func memory() throws {
     let host = HostFacts(openFiles: 1024, cores: 1, memory: 256 << 20, logsToTerminal: false)
     let loaded = try SettingsFixture().load(host: host)
@@ -85,7 +85,7 @@ struct SettingsDefaultTests {
   }
 
   @Test(
-    "a budget that exceeds the control group's limit together with the cache is warned of",
+    "cause a warning if the memory budget and the cache together exceed the cgroup limit",
     arguments: [("SERVER_LIMITS_MEMORY", "180MB"), ("CATALOG_CACHE_MAX_BYTES", "128MB")])
   func memoryWarning(_ variable: String, _ value: String) throws {
     let host = HostFacts(openFiles: 1024, cores: 1, memory: 256 << 20, logsToTerminal: false)
@@ -95,12 +95,12 @@ struct SettingsDefaultTests {
     #expect(try SettingsFixture().load([variable: value]).warnings.isEmpty)
   }
 
-  @Test("the admin listener can be off")
+  @Test("allow a disabled admin listener")
   func admin() throws {
     #expect(try SettingsFixture().load(["ADMIN_ENABLED": "false"]).settings.admin == nil)
   }
 
-  @Test("--unsafe-allow-anonymous gives everybody any origin, and a warning")
+  @Test("with --unsafe-allow-anonymous grant everything to anonymous callers and cause a warning")
   func unsafeAnonymous() throws {
     let fixture = try SettingsFixture("{ musickit: { teamID: 'TEAM123456', keyFile: 'k' } }")
     let loaded = try fixture.load(unsafeAllow: true)
@@ -109,7 +109,7 @@ struct SettingsDefaultTests {
     #expect(loaded.warnings.count == 1)
   }
 
-  @Test("a health check needs no key to find the admin listener")
+  @Test("suffice for a health check without a key")
   func healthCheck() throws {
     let input = SettingsInput(environment: ["ADMIN_PORT": "9", "SERVER_PORT": "x"], host: SettingsFixture.host)
     #expect(try Settings.loadAdmin(input) == .init(host: .address("127.0.0.1"), port: 9))

@@ -3,7 +3,7 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("An error of the settings")
+@Suite("An error in the settings")
 struct SettingsErrorTests {
   struct Case: Sendable, CustomTestStringConvertible {
     let testDescription: String
@@ -191,7 +191,7 @@ struct SettingsErrorTests {
     Case("not JSON5", "server: { port: 1 ", error: "FILE: line 1, column"),
   ]
 
-  @Test("names its path, what is wrong and what would be right", arguments: cases)
+  @Test("gives the path, the problem and the remedy", arguments: cases)
   func errors(_ `case`: Case) throws {
     let replaced = ["musickit", "access"].filter { `case`.file.hasPrefix($0) }
     var sections = [
@@ -206,7 +206,7 @@ struct SettingsErrorTests {
     if !`case`.testDescription.hasPrefix("not JSON5") { #expect(errors.count == 1, "\(errors)") }
   }
 
-  @Test("does not hide another one")
+  @Test("does not hide other errors")
   func all() throws {
     let errors = try SettingsFixture.errors(
       "{ musickit: { teamID: 5 }, server: { port: -1, limits: { idle: 1 } }, lgo: {}, log: { level: 'x' } }",
@@ -220,7 +220,7 @@ struct SettingsErrorTests {
   }
 
   @Test(
-    "never quotes key material, wherever it was pasted",
+    "never quotes key material, in whichever setting it was pasted",
     arguments: [
       "musickit.key", "musickit.keyFile",
       "musickit.keyID", "musickit.teamID", "server.host", "token.ttl", "log.level", "server.trustedProxies",
@@ -241,7 +241,7 @@ struct SettingsErrorTests {
   }
 
   @Test(
-    "says when the file is not there, or is a directory",
+    "says whether the configuration file is missing or a directory",
     arguments: [
       ("/nonexistent/x.json5", "does not exist"), ("/tmp", "is a directory"),
     ])

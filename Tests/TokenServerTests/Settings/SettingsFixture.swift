@@ -4,10 +4,10 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-/// Input for settings, from a file that lives as long as this does.
+/// Input for settings from a temporary file, which `deinit` removes.
 final class SettingsFixture {
   static let host = HostFacts(openFiles: 100_000, cores: 3, logsToTerminal: false)
-  /// The least that loads.
+  /// The smallest valid configuration.
   static let minimal =
     #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: { token: true } }"#
 
@@ -36,7 +36,7 @@ final class SettingsFixture {
       allowsAnonymous: unsafeAllow, host: host)
   }
 
-  /// Loads them while the file is there.
+  /// Loads the settings while the file exists.
   func load(
     _ environment: [String: String] = [:], flags: [String: String] = [:], unsafeAllow: Bool = false,
     host: HostFacts = SettingsFixture.host
@@ -45,7 +45,7 @@ final class SettingsFixture {
     return try Settings.load(input(environment, flags: flags, unsafeAllow: unsafeAllow, host: host))
   }
 
-  /// Every error of `file` and `environment`, as sentences without the file's name.
+  /// Every error of `file` and `environment`, as sentences without the name of the file.
   static func errors(
     _ file: String, _ environment: [String: String] = [:], flags: [String: String] = [:],
     host: HostFacts = SettingsFixture.host

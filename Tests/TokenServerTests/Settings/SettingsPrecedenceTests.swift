@@ -7,9 +7,9 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("Of a setting's places")
+@Suite("The precedence of settings")
 struct SettingsPrecedenceTests {
-  /// Three values of each setting, as one writes them in JSON5.
+  /// Three values of each setting, in JSON5.
   static let values: [String: [String]] = {
     var values = [
       "musickit.teamID": ["\"AAAAAAAAAA\"", "\"BBBBBBBBBB\"", "\"CCCCCCCCCC\""],
@@ -81,7 +81,7 @@ struct SettingsPrecedenceTests {
 
   static let settings = Settings.known.filter { !$0.isSecret }.map(\.path)
 
-  @Test("the environment beats the file, and a flag beats both", arguments: settings)
+  @Test("a variable overrides the file, and a flag overrides both", arguments: settings)
   func precedence(_ path: String) throws {
     let setting = try #require(Settings.schema.settings[path])
     let values = try #require(Self.values[path], "a new setting needs its values here")
@@ -100,13 +100,13 @@ struct SettingsPrecedenceTests {
     }
   }
 
-  @Test("an empty variable counts as none")
+  @Test("an empty variable counts as unset")
   func empty() throws {
     let loaded = try SettingsFixture().load(["SERVER_PORT": "", "MUSICKIT_CONFIG": ""])
     #expect(loaded.settings.server.address == .tcp(.address("127.0.0.1"), port: 8080))
   }
 
-  @Test("a section's variable replaces the section, and a setting's own variable counts above it")
+  @Test("a section's variable replaces the section, and a member's variable overrides the section's variable")
   func objects() throws {
     let fixture = try SettingsFixture(
       "{ musickit: { teamID: 'TEAM123456', keyFile: 'k' }, access: { anonymous: { catalog: true, ttl: '1h' } } }")
@@ -118,7 +118,7 @@ struct SettingsPrecedenceTests {
     #expect(both == Client(id: "anonymous", credential: .anonymous, ttl: 360))
   }
 
-  @Test("the environment alone is enough")
+  @Test("environment variables alone suffice for a valid configuration")
   func environmentAlone() throws {
     let environment = [
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "k", "ACCESS_ANONYMOUS": "{ token: true }",
@@ -133,7 +133,7 @@ struct SettingsPrecedenceTests {
     #expect(settings.log.format == .text)
   }
 
-  @Test("MUSICKIT_CONFIG names the file, and --config another one")
+  @Test("MUSICKIT_CONFIG names the file, and --config overrides MUSICKIT_CONFIG")
   func configFile() throws {
     let input = SettingsInput(environment: ["MUSICKIT_CONFIG": "/nonexistent/env"], host: SettingsFixture.host)
     let fromEnvironment = #expect(throws: InvalidSettings.self) { try Settings.load(input) }
@@ -144,7 +144,7 @@ struct SettingsPrecedenceTests {
   }
 
   @Test(
-    "a path's variable is its words in capitals",
+    "a setting's variable is its path in upper case with underscores",
     arguments: [
       ("musickit.teamID", "MUSICKIT_TEAM_ID"), ("token.maxTTL", "TOKEN_MAX_TTL"), ("server.port", "SERVER_PORT"),
       ("server.tls.certificateFile", "SERVER_TLS_CERTIFICATE_FILE"),
@@ -156,7 +156,7 @@ struct SettingsPrecedenceTests {
     #expect(variableName(of: path) == name)
   }
 
-  @Test("an unknown variable that begins like ours is a warning, unless Kubernetes set it")
+  @Test("an unknown variable with a known prefix causes a warning, unless Kubernetes set the variable")
   func unknownVariables() throws {
     let loaded = try SettingsFixture().load([
       "TOKEN_TLL": "1h", "PATH": "/bin", "MUSICKIT_TOKEN_SERVER_PORT": "tcp://10.0.0.1:8080",

@@ -4,10 +4,10 @@ import Testing
 @testable import ServerSettings
 @testable import TokenServer
 
-@Suite("A setting's value")
+@Suite("The parser of setting values")
 struct SettingsValueTests {
   @Test(
-    "is an address range that contains its addresses and no others",
+    "reads an address range that contains exactly its addresses",
     arguments: [
       ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.1", false), ("10.0.0.1", "10.0.0.1", true),
       ("10.0.0.1", "10.0.0.2", false), ("0.0.0.0/0", "203.0.113.7", true), ("0.0.0.0/0", "2001:db8::1", false),
@@ -20,7 +20,7 @@ struct SettingsValueTests {
   }
 
   @Test(
-    "is no address range",
+    "rejects a malformed address range",
     arguments: [
       "", "/", "10.0.0.0/", "10.0.0.0/33", "::/129", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8", "10.0.0.1/8",
       "10.0/8",
@@ -31,7 +31,7 @@ struct SettingsValueTests {
   }
 
   @Test(
-    "is a quota of cores, rounded up",
+    "rounds a CPU quota up to whole cores",
     arguments: [
       ("max 100000\n", nil), ("100000 100000\n", 1), ("150000 100000", 2), ("50000 100000", 1), ("400000 100000", 4),
       ("", nil), ("x y", nil), ("100000 0", nil), ("-1 100000", nil), ("9223372036854775807 1", Int.max),
@@ -40,7 +40,7 @@ struct SettingsValueTests {
     #expect(CPUQuota.cores(inCPUMax: text) == cores)
   }
 
-  @Test("counts the quotas of every cgroup above")
+  @Test("finds the CPU quota files of all parent cgroups")
   func cgroups() {
     #expect(
       CPUQuota.files(membership: "1:cpu:/old\n0::/system.slice/token.service\n") == [
@@ -51,7 +51,7 @@ struct SettingsValueTests {
   }
 
   @Test(
-    "is a limit of memory",
+    "reads a memory limit",
     arguments: [
       ("268435456\n", 268_435_456), ("max\n", nil), ("9223372036854771712\n", nil), ("", nil), ("0", nil), ("x", nil),
     ])
@@ -66,7 +66,7 @@ struct SettingsValueTests {
     """
 
   @Test(
-    "counts the limits of memory of every cgroup above",
+    "finds the memory limit files of all parent cgroups",
     arguments: [
       (
         "5:cpu:/a\n4:memory:/a/b\n", mounts,
@@ -85,7 +85,7 @@ struct SettingsValueTests {
   }
 
   @Test(
-    "counts the cores that the affinity allows",
+    "counts the cores of the CPU affinity mask",
     arguments: [
       ("Name:\tx\nCpus_allowed:\tff,0000000f\nCpus_allowed_list:\t0-3\n", 12), ("Cpus_allowed:\t3\n", 2),
       ("Cpus_allowed:\t0\n", nil), ("", nil),
@@ -95,7 +95,7 @@ struct SettingsValueTests {
   }
 
   @Test(
-    "counts a swapped pair of letters as one slip",
+    "counts a transposition of two letters as one edit",
     arguments: [
       ("ttl", "tll", 1), ("port", "prot", 1), ("", "abc", 3), ("abc", "", 3), ("idle", "idle", 0),
       ("kitten", "sitting", 3),
@@ -105,7 +105,7 @@ struct SettingsValueTests {
   }
 
   @Test(
-    "is reached at an address of this machine",
+    "maps a listen host to an address of this machine",
     arguments: [
       ("*", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("localhost", "localhost"),
       ("2001:db8::1", "[2001:db8::1]"), ("192.0.2.1", "192.0.2.1"),

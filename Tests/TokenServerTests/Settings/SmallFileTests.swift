@@ -8,7 +8,7 @@ import Testing
 
 @Suite("A small file")
 struct SmallFileTests {
-  /// A pipe whose reading end does not block, as that of a shell's `<(…)` when it is opened again.
+  /// A pipe whose read end is non-blocking, like the read end of a shell's `<(…)` after a second open.
   private static func pipe() throws -> (reading: Int32, writing: Int32) {
     var ends: [Int32] = [-1, -1]
     let result = unsafe Glibc.pipe(&ends)
@@ -18,7 +18,7 @@ struct SmallFileTests {
     return (ends[0], ends[1])
   }
 
-  @Test("that is a pipe is read to its end, although its bytes come late")
+  @Test("can be a pipe whose bytes arrive late")
   func late() throws {
     let (reading, writing) = try Self.pipe()
     defer { close(reading) }
@@ -31,7 +31,7 @@ struct SmallFileTests {
       }
       close(writing)
     }
-    // There is nothing yet: without a wait this is an error.
+    // The pipe is still empty: without a wait this is an error.
     var byte: UInt8 = 0
     let count = unsafe read(reading, &byte, 1)
     let error = errno
@@ -40,7 +40,7 @@ struct SmallFileTests {
     #expect(try SmallFile.read(reading, atMost: 4, within: .seconds(60)) == Array("late".utf8))
   }
 
-  @Test("that never ends is given up, and the error says so")
+  @Test("has a time limit, and the error gives this limit")
   func unfinished() throws {
     let (reading, writing) = try Self.pipe()
     defer {
@@ -54,7 +54,7 @@ struct SmallFileTests {
     #expect("\(SmallFile.Failure.unfinished(seconds: 30))" == "has not come to its end within 30 s")
   }
 
-  @Test("that holds more than is allowed is refused before its end")
+  @Test("is rejected before its end if it is too large")
   func tooLarge() throws {
     let (reading, writing) = try Self.pipe()
     defer {
@@ -65,7 +65,7 @@ struct SmallFileTests {
     #expect(throws: SmallFile.Failure.tooLarge) { try SmallFile.read(reading, atMost: 4, within: .seconds(60)) }
   }
 
-  @Test("that is a pipe is not watched for changes")
+  @Test("is not watched for changes if it is a pipe")
   func fingerprint() throws {
     let (reading, writing) = try Self.pipe()
     defer { close(reading) }
