@@ -2,9 +2,9 @@ import Testing
 
 @testable import Bytes
 
-@Suite("Text from outside")
+@Suite("A byte string")
 struct ByteStringTests {
-  @Test("is compared by bytes, so that canonically equivalent texts differ")
+  @Test("compares by bytes, so canonically equivalent texts differ")
   func equivalence() {
     let (composed, decomposed) = ("\u{E9}", "e\u{301}")
     #expect(composed == decomposed)
@@ -14,17 +14,17 @@ struct ByteStringTests {
     #expect(ByteString(composed).hashValue == ByteString(Array(composed.utf8)).hashValue)
   }
 
-  @Test("is sorted by bytes")
+  @Test("sorts by bytes")
   func order() {
     #expect([ByteString("b"), "a", "", "\u{E9}", "e\u{301}"].sorted() == ["", "a", "b", "e\u{301}", "\u{E9}"])
   }
 
-  @Test("has its ASCII letters in lower case, and nothing else changed")
+  @Test("lowercases only ASCII letters")
   func lowercase() {
     #expect(ByteString("AZ@[\u{C9}9").lowercasedASCII == "az@[\u{C9}9")
   }
 
-  @Test("may be matched by literals")
+  @Test("matches literal patterns, knows whether its bytes are ASCII and describes itself as text")
   func patterns() {
     switch ByteString("iss") {
     case "iss": break

@@ -11,7 +11,7 @@ struct TextTests {
   }
 
   @Test(
-    "writes numbers in decimal",
+    "writes integers in decimal, padded to the minimum width",
     arguments: [
       (0, 1, ">0"), (7, 1, ">7"), (10, 1, ">10"), (1_795_252_938, 1, ">1795252938"), (7, 2, ">07"), (123, 2, ">123"),
       (-5, 1, ">-5"), (-5, 3, ">-005"), (.max, 1, ">9223372036854775807"), (.min, 1, ">-9223372036854775808"),
@@ -22,7 +22,7 @@ struct TextTests {
   }
 
   @Test(
-    "writes numbers in sixteen hexadecimal digits",
+    "writes integers as sixteen hexadecimal digits",
     arguments: [
       (UInt64(0), ">0000000000000000"), (.max, ">ffffffffffffffff"), (0x0123_4567_89ab_cdef, ">0123456789abcdef"),
     ])
@@ -31,7 +31,7 @@ struct TextTests {
   }
 
   @Test(
-    "writes JSON strings",
+    "writes JSON strings with escapes",
     arguments: [
       ("", #">"""#), (#"a"b\c"#, #">"a\"b\\c""#), ("\n\u{0}\u{1f}\u{7f}", #">"\u000a\u0000\u001f\u007f""#),
       ("é🎵", #">"é🎵""#),
@@ -40,7 +40,7 @@ struct TextTests {
     #expect(text { $0.append(jsonString: string) } == expected)
   }
 
-  @Test("appends literals and spans behind what is there")
+  @Test("adds literals and spans after the existing bytes")
   func literals() {
     let bytes: [UInt8] = [0x62, 0x63]
     #expect(text { $0.append("a") } == ">a")
