@@ -26,11 +26,11 @@ struct JSONReaderTests {
     ),
   ]
 
-  @Test("reads what RFC 8259 has", arguments: values)
+  @Test("reads every kind of value of RFC 8259", arguments: values)
   func reads(text: String, value: JSONValue) { #expect(JSONReader.read(Array(text.utf8)) == value) }
 
   @Test(
-    "reads nothing else",
+    "refuses text that is not valid JSON, and nesting deeper than 16 levels",
     arguments: [
       "", " ", "nul", "True", "NaN", "1 2", "01", "-", "+1", ".5", "1.", "1e", "1e+", "0x1", "'a'", "\"", "\"\\\"",
       "\"\\x\"",
@@ -43,11 +43,11 @@ struct JSONReaderTests {
   func refuses(text: String) { #expect(JSONReader.read(Array(text.utf8)) == nil) }
 
   @Test(
-    "reads no text that is not UTF-8",
+    "refuses text that is not UTF-8",
     arguments: [[0x22, 0xFF, 0x22], [0x22, 0xC3, 0x22], [0x22, 0xED, 0xA0, 0x80, 0x22]])
   func notUTF8(bytes: [UInt8]) { #expect(JSONReader.read(bytes) == nil) }
 
-  @Test("tells names apart by their bytes")
+  @Test("compares member names by their bytes and reports repeated names")
   func names() throws {
     let object = try #require(JSONReader.read(Array("{\"\u{E9}\":1,\"e\u{301}\":2,\"b\":3,\"a\":4}".utf8)))
     #expect(object.repeatedNames.isEmpty)
@@ -56,14 +56,14 @@ struct JSONReaderTests {
     #expect(repeated?.repeatedNames == ["a", "b"])
   }
 
-  @Test("reads as many values as it is told, nested ones included")
+  @Test("reads no more values than the limit, nested values included")
   func limit() {
     let text = Array("{\"a\":[1,2]}".utf8)
     #expect(JSONReader.read(text, values: 4) != nil)
     #expect(JSONReader.read(text, values: 3) == nil)
   }
 
-  @Test("reads no prefix of an object")
+  @Test("refuses every proper prefix of an object")
   func everyPrefix() {
     let text = Array(#"{"a":[1,true,null,"\u00e9\n"],"b":{"c":-1.5e3}}"#.utf8)
     #expect(JSONReader.read(text) != nil)
