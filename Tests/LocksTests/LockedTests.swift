@@ -5,7 +5,7 @@ import Testing
 struct LockedTests {
   private struct Refused: Error, Equatable {}
 
-  @Test("loses no change that several threads make")
+  @Test("keeps every change that concurrent threads make")
   func threads() throws {
     let sum = Locked(0)
     let threads = try (0..<4).map { _ in
@@ -17,7 +17,7 @@ struct LockedTests {
     #expect(sum.withLock { $0 } == 40_000)
   }
 
-  @Test("is unlocked by an error, which keeps its type, and keeps the changes before it")
+  @Test("is unlocked after an error, which keeps its type, and keeps the changes made before the error")
   func errors() {
     let state = Locked([1])
     do throws(Refused) {
@@ -32,7 +32,7 @@ struct LockedTests {
     #expect(state.withLock { $0 } == [1, 2])
   }
 
-  @Test("is changed in its place, so that an array is not copied")
+  @Test("changes in place, so an array is not copied")
   func noCopy() {
     let state = Locked([UInt8](repeating: 0, count: 100_000))
     let before = state.withLock { unsafe $0.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) } }
@@ -43,7 +43,7 @@ struct LockedTests {
     #expect(before == after)
   }
 
-  @Test("takes over state that only one thread may have")
+  @Test("protects a value that is not Sendable")
   func notSendable() {
     final class Box { var number = 1 }
     let state = Locked(Box())
