@@ -4,12 +4,12 @@ import Testing
 
 @Suite("A memory budget")
 struct MemoryBudgetTests {
-  /// More than a small charge, ten times.
+  /// Ten times this is more than a small charge.
   private static let unit = 10_000
   private static let greedy: MemoryBudget.Holder = 1
   private static let modest: MemoryBudget.Holder = 2
 
-  @Test("grants until it is used up, and again what was released")
+  @Test("grants charges up to its limit and grants released bytes again")
   func bound() {
     let budget = MemoryBudget(limit: 800 * Self.unit)
     #expect(budget.charge(700 * Self.unit, to: nil, for: .response))
@@ -20,17 +20,17 @@ struct MemoryBudgetTests {
     #expect(budget.refusals(for: .response) == 1)
   }
 
-  @Test("refuses the holder of most of it first")
+  @Test("refuses the largest holder first")
   func greediest() {
     let budget = MemoryBudget(limit: 8000 * Self.unit)
     while budget.charge(10 * Self.unit, to: Self.greedy, for: .request) {}
-    // Two thirds of what is not reserved.
+    // Two thirds of the memory that is not reserved.
     #expect((4600...4670).contains(budget.held(by: Self.greedy) / Self.unit))
     #expect(budget.charge(1000 * Self.unit, to: Self.modest, for: .request))
     #expect(!budget.charge(10 * Self.unit, to: Self.greedy, for: .response))
   }
 
-  @Test("keeps a reserve for those who hold little, which the greedy do not get")
+  @Test("keeps a reserve for small holders and refuses the reserve to a large holder")
   func reserve() {
     let budget = MemoryBudget(limit: 8000 * Self.unit)
     while budget.charge(10 * Self.unit, to: Self.greedy, for: .request) {}
@@ -46,10 +46,10 @@ struct MemoryBudgetTests {
     #expect(!budget.charge(1000, to: Self.modest, for: .connection))
   }
 
-  @Test("serves one who holds little beside a hundred greedy ones", arguments: [1, 4, 6, 20, 100])
+  @Test("serves a small holder beside up to a hundred large holders", arguments: [1, 4, 6, 20, 100])
   func manyGreedy(_ count: Int) {
     let budget = MemoryBudget(limit: 64 << 20)
-    // In any order, with connections and waiting callers, until all of them are refused.
+    // Random charges for connections and waiting callers, until every large holder is refused.
     var random = SplitMix(seed: UInt64(count))
     var refusals = 0
     while refusals < 20 * count {
@@ -59,11 +59,11 @@ struct MemoryBudgetTests {
       refusals = budget.charge(bytes, to: holder, for: purpose) ? 0 : refusals + 1
     }
     #expect(budget.used > budget.limit / 2)
-    // A few TLS handshakes.
+    // The size of a few TLS handshakes.
     for _ in 0..<4 { #expect(budget.charge(49_152, to: Self.modest, for: .connection)) }
   }
 
-  @Test("charges an array that several hold once, until the last has released it")
+  @Test("charges a shared array once, until its last holder releases the array")
   func shared() {
     let budget = MemoryBudget(limit: 80_000)
     let array = [UInt8](repeating: 1, count: 30_000)
@@ -77,7 +77,7 @@ struct MemoryBudgetTests {
     #expect(!budget.charge(shared: [UInt8](repeating: 1, count: 70_001), to: Self.greedy))
   }
 
-  @Test("gets back what an owner held when the owner goes")
+  @Test("regains the bytes of a hold when the hold is released")
   func hold() {
     let budget = MemoryBudget(limit: 8000)
     do {
@@ -93,7 +93,7 @@ struct MemoryBudgetTests {
     #expect(budget.used == 0)
   }
 
-  @Test("tells when its use has fallen below half of the peak, once for each fall")
+  @Test("reports each fall of its use below half of the peak once")
   func fall() {
     nonisolated(unsafe) var falls = 0
     let budget = MemoryBudget(limit: 1 << 30) { unsafe falls += 1 }
@@ -101,7 +101,7 @@ struct MemoryBudgetTests {
       #expect(budget.charge(100 << 20, to: nil, for: .response))
       for _ in 0..<100 { budget.release(1 << 20, of: nil) }
     }
-    // From 100 MB at 50, 25, 12 and 4 MB; below that a fall is too small to count.
+    // From 100 MB, falls are reported at 50, 25, 12 and 4 MB; below that a fall is too small to count.
     #expect(unsafe falls == 12)
     #expect(budget.charge(1 << 20, to: nil, for: .response))
     budget.release(1 << 20, of: nil)
