@@ -8,9 +8,9 @@ import Testing
 @testable import HTTPCache
 @testable import UpstreamAdmission
 
-@Suite("A request that is given up")
+@Suite("A request that ends early")
 struct GivenUpTests {
-  /// Fails every request as cancelled, as an upstream does whose client is closed.
+  /// Fails every request as cancelled, as an upstream does after its client was closed.
   private struct ClosedUpstream: Upstream {
     func send(
       _ request: UpstreamRequest, limits: UpstreamTimeouts
@@ -30,7 +30,7 @@ struct GivenUpTests {
   }
 
   private func respond() async throws -> CatalogReply {
-    // A clock that stands still: the threads that tasks share may be busy for long.
+    // The clock stands still, because the threads that tasks share may be busy for long.
     let clock = CatalogClock { CacheTime(monotonic: 1_000_000_000, wall: 1_795_000_000) }
     let proxy = CatalogGateway(
       .init(upstream: "https://a.example", nextHop: "a.example"), observer: Silent(), clock: clock)
@@ -42,7 +42,7 @@ struct GivenUpTests {
     return await proxy.respond(call, by: UpstreamRoute(ClosedUpstream(), executor: globalConcurrentExecutor))
   }
 
-  @Test("by the server is an error for its caller, who is still there")
+  @Test("a request that the server cancels ends with an error for its caller")
   func byTheServer() async throws {
     guard case .failure(let failure) = try await respond() else {
       Issue.record("The caller is told nothing.")
@@ -52,7 +52,7 @@ struct GivenUpTests {
     #expect(failure.fields[.proxyStatus]?.contains("error=proxy_internal_error;") == true)
   }
 
-  @Test("by its caller, who has gone, has no outcome")
+  @Test("a request whose caller has gone has no outcome")
   func byTheCaller() async throws {
     let task = Task { () -> Bool in
       while !Task.isCancelled { await Task.yield() }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("The developer token for the upstream")
 struct ProxyTokenTests {
-  /// Counts what it makes. Each takes long enough for every other thread to miss it, too.
+  /// Counts the tokens that it mints. Each mint takes long enough for every other thread to miss the token as well.
   private final class Source: TokenSource {
     private let made = Locked(0)
 
@@ -36,7 +36,7 @@ struct ProxyTokenTests {
     proxy.use(source)
   }
 
-  @Test("is made once at the start, and once after a 401, however many threads miss it")
+  @Test("is minted once at the start and once after each 401, however many threads need the token")
   func once() {
     for round in 1...50 {
       DispatchQueue.concurrentPerform(iterations: 8) { _ in
@@ -50,7 +50,7 @@ struct ProxyTokenTests {
     }
   }
 
-  @Test("is another one once there is another key")
+  @Test("changes when the key changes")
   func otherKey() {
     #expect(proxy.currentToken()?.text == "token-1")
     #expect(proxy.currentToken()?.text == "token-1")

@@ -4,7 +4,7 @@ import TestSupport
 @testable import CatalogProxy
 @testable import HTTPCache
 
-/// Clocks that stand still until a test moves them, and pauses that end when they have moved far enough.
+/// Clocks that stand still until a test moves them, and pauses that end when the clock reaches their end.
 final class ManualTime: Sendable {
   private struct State {
     var now = Sample.time(0)
@@ -15,13 +15,12 @@ final class ManualTime: Sendable {
 
   private let state = Locked(State())
 
-  /// The clock for a proxy.
   var clock: CatalogClock { CatalogClock { self.state.withLock { $0.now } } }
 
-  /// How many pauses are under way.
+  /// The number of pauses in progress.
   var pauses: Int { state.withLock { $0.sleepers.count } }
 
-  /// Lets time pass on both clocks.
+  /// Advances both clocks.
   func advance(by duration: Duration) {
     let nanoseconds = Int(duration / .nanoseconds(1))
     let due = state.withLock { state in
@@ -34,12 +33,12 @@ final class ManualTime: Sendable {
     for continuation in due { continuation.resume(returning: true) }
   }
 
-  /// Sets the wall clock, as an operator or NTP does.
+  /// Changes the wall clock only, as an operator or NTP does.
   func setWallClock(by seconds: Int) {
     state.withLock { $0.now.wall += seconds }
   }
 
-  /// Pauses until the clock has been moved so far. Throws when the task is cancelled first.
+  /// Pauses until the clock has advanced by `duration`. Throws if the task is cancelled first.
   func pause(for duration: Duration) async throws(CancellationError) {
     let id = state.withLock { state in
       state.lastID += 1
@@ -68,7 +67,7 @@ final class ManualTime: Sendable {
   }
 }
 
-/// Waits until it is so, which other tasks bring about. What never comes is a failure.
+/// Waits until `condition` holds, which other tasks bring about. Throws after 60 s.
 func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
   let end = ContinuousClock.now + .seconds(60)
   while try await !condition() {
@@ -77,18 +76,18 @@ func eventually(_ what: String, _ condition: () async throws -> Bool) async thro
   }
 }
 
-/// The moment at which the tests begin, and directives to send.
+/// The start time of the tests, and directives to send.
 enum Sample {
   /// 2027-01-15 08:00:00 UTC, a Friday.
   static let start = 1_800_000_000
   static let date = "Fri, 15 Jan 2027 08:00:00 GMT"
 
-  /// So many seconds after the start, on both clocks.
+  /// The time `seconds` after the start, on both clocks.
   static func time(_ seconds: Int) -> CacheTime {
     CacheTime(monotonic: 5_000_000_000 + seconds * 1_000_000_000, wall: start + seconds)
   }
 
-  /// The directives of one line.
+  /// The request directives of one Cache-Control line.
   static func request(_ line: String) -> RequestDirectives {
     var directives = RequestDirectives()
     directives.add(cacheControl: Array(line.utf8).span)

@@ -7,7 +7,8 @@ import Locks
 @testable import HTTPCache
 @testable import UpstreamAdmission
 
-/// A proxy between callers that a test makes up and an upstream that it scripts, by clocks that it moves.
+/// A proxy between callers that a test creates and an upstream that the test scripts, with clocks that the test
+/// moves.
 final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   // Sendable: `proxy` is set once, before the first request.
   let time = ManualTime()
@@ -28,7 +29,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
 
   var route: UpstreamRoute { UpstreamRoute(upstream, executor: globalConcurrentExecutor) }
 
-  // MARK: What the proxy says
+  // MARK: Notices of the proxy
 
   var notices: [CatalogNotice] { heard.withLock { $0 } }
 
@@ -37,7 +38,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     heard.withLock { $0.append(notice) }
   }
 
-  // MARK: Tokens: the number of the token and the second in which it was made
+  // MARK: Tokens, whose text is the number of the token and the second in which it was minted
 
   func mint(now: Int) throws -> ProxyToken {
     let number = minted.withLock { minted in
@@ -49,7 +50,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
 
   // MARK: Callers
 
-  /// A call of a client's, with a music user token if it has one.
+  /// A call from a client, with a music user token if `user` is given.
   func call(
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get
@@ -63,7 +64,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)))
   }
 
-  /// What a call gets, its content read to the end.
+  /// The reply to a call, after its content is read to the end.
   func respond(_ call: CatalogCall) async -> CatalogReply {
     let reply = await proxy.respond(call, by: route)
     guard case .response(let response) = reply, let stream = response.stream else { return reply }
@@ -71,7 +72,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     return reply
   }
 
-  /// What a call gets.
+  /// The reply to a new call.
   func ask(
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives()
@@ -81,12 +82,12 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
 }
 
 extension UpstreamRequest {
-  /// The second in which the developer token was made that it bears.
+  /// The second in which the request's developer token was minted.
   var tokenTime: Int { fields[.authorization]?.split(separator: ".").last.flatMap { Int($0) } ?? 0 }
 }
 
 extension CatalogReply {
-  /// The status that the caller gets.
+  /// The status of the reply.
   var status: Int? {
     switch self {
     case .response(let response): response.status.code

@@ -6,12 +6,12 @@ import Testing
 @testable import CatalogProxy
 @testable import UpstreamAdmission
 
-@Suite("A 429 of Apple's")
+@Suite("A 429 from Apple")
 struct RefusalTests {
   private static let song = "/v1/catalog/us/songs/1"
 
   @Test(
-    "names a pause by seconds or by an HTTP-date; anything else names none",
+    "Retry-After is read as seconds or as an HTTP-date, and any other value is ignored",
     arguments: [
       ("0", 0), ("7", 7), ("99999999999999999999999", 86_400), ("Sun, 06 Nov 1994 08:49:40 GMT", 3),
       ("Sun, 06 Nov 1994 08:49:30 GMT", 0), ("Sunday, 06-Nov-94 08:49:40 GMT", 3), ("", nil), ("-1", nil), ("1.5", nil),
@@ -22,7 +22,7 @@ struct RefusalTests {
     #expect(Duration(retryAfter: text, now: 784_111_777) == seconds.map { .seconds($0) })
   }
 
-  @Test("is counted for the client that asked, and for no other")
+  @Test("a 429 from Apple is counted only for the client that sent the request")
   func counts() async throws {
     let ground = ProxyGround { $0.target == Self.song ? .scripted(.tooManyRequests, [.retryAfter: "90"]) : .scripted() }
     _ = try await ground.ask("/v1/catalog/us/songs/2", by: "modest")
@@ -33,7 +33,7 @@ struct RefusalTests {
     #expect(status.counts.limited == 1 && status.recentRefusals == 1)
   }
 
-  @Test("to /v1/test counts against the rate as well")
+  @Test("a 429 to /v1/test pauses requests and is counted like any other")
   func test() async throws {
     let ground = ProxyGround {
       $0.target == "/v1/test" ? .scripted(.tooManyRequests, [.retryAfter: "5"]) : .scripted(.unauthorized)
@@ -48,7 +48,7 @@ struct RefusalTests {
     #expect(!ground.proxy.status.isPaused)
   }
 
-  @Test("puts its request in front of other clients' that wait")
+  @Test("a request that is retried after a 429 goes before the waiting requests of other clients")
   func headOfQueue() throws {
     var limit = ConcurrencyLimit<Int>()
     func request(_ client: String, isRetry: Bool = false) -> ConcurrencyLimit<Int>.Request {
@@ -57,7 +57,7 @@ struct RefusalTests {
       request.isRetry = isRetry
       return request
     }
-    // The second 429 comes when a rate is known already, right after the modest client had its turn.
+    // The second 429 arrives when a rate is known already, right after the modest client had its turn.
     for now in [Duration.zero, .seconds(2)] {
       guard case .granted(let permit) = limit.acquire(request("modest"), waiter: 0, now: now) else {
         Issue.record("not granted")
@@ -74,7 +74,7 @@ struct RefusalTests {
     var served: [Int] = []
     for _ in 0..<10 {
       guard let opening = limit.opening else { break }
-      // A duration has whole nanoseconds.
+      // The opening is a whole number of nanoseconds, so one millisecond is added.
       let now = opening + .milliseconds(1)
       for grant in limit.advance(now: now) {
         served.append(grant.waiter)

@@ -8,7 +8,7 @@ import Testing
 @Suite("A request that reaches Apple")
 struct RequestCostTests {
   @Test(
-    "costs one turn, however it bypasses the cache",
+    "costs one turn, however the request bypasses the cache",
     arguments: [
       ("/v1/catalog/us/songs/", "no-cache", nil), ("/v1/catalog/us/songs/", "max-age=0", nil),
       ("/v1/catalog/us/songs/", "no-store", nil), ("/v1/catalog/us/songs?x=", "", nil), ("/v1/test?x=", "", nil),
@@ -38,7 +38,7 @@ struct RequestCostTests {
     }
     gate.isShut = false
     for task in tasks { #expect(await task.value.status == 200) }
-    // They take turns one by one, so neither pays more than the other.
+    // The clients take turns one by one, so neither pays more than the other.
     let isPlain = ground.upstream.targets.dropFirst(before).map { $0.contains("/albums/") }
     #expect(isPlain == [false, true, false, true, false, true, false, true], "\(ground.upstream.targets)")
   }

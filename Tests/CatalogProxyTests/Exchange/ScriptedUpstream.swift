@@ -4,9 +4,9 @@ import Locks
 
 @testable import CatalogProxy
 
-/// An upstream that answers as a test has written down.
+/// An upstream that responds as a test has scripted.
 final class ScriptedUpstream: Upstream {
-  /// What it does with a request.
+  /// The response to a request.
   typealias Script = @Sendable (UpstreamRequest) async throws(UpstreamError) -> UpstreamResponse
 
   private struct State {
@@ -22,13 +22,13 @@ final class ScriptedUpstream: Upstream {
     state = Locked(State(script: script))
   }
 
-  /// The requests that have reached it.
+  /// The requests that have reached the upstream.
   var requests: [UpstreamRequest] { state.withLock { $0.seen } }
 
-  /// Their targets.
+  /// The targets of the requests that have reached the upstream.
   var targets: [String] { requests.map(\.target) }
 
-  /// From now on it does this.
+  /// Replaces the script.
   func respond(_ script: @escaping Script) {
     state.withLock { $0.script = script }
   }
@@ -47,7 +47,7 @@ final class ScriptedUpstream: Upstream {
 }
 
 extension UpstreamResponse {
-  /// A whole response.
+  /// A complete response.
   static func scripted(
     _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], _ text: String = "{}"
   ) -> UpstreamResponse {
@@ -56,7 +56,7 @@ extension UpstreamResponse {
   }
 }
 
-/// Content that is there at once.
+/// Content that is available immediately.
 final class ScriptedContent: ContentReader {
   private let bytes: Locked<[UInt8]?>
 
@@ -85,7 +85,7 @@ final class Gate: Sendable {
     set { value.withLock { $0 = newValue } }
   }
 
-  /// Returns once it is open, or the task is cancelled.
+  /// Returns once the gate is open or the task is cancelled.
   func pass() async {
     while isShut, !Task.isCancelled { await Task.yield() }
   }

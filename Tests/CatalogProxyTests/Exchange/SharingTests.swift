@@ -5,7 +5,7 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("A response to many who asked at once")
+@Suite("A response to many simultaneous requests")
 struct SharingTests {
   private static let song = "/v1/catalog/us/songs/1"
 
@@ -14,7 +14,7 @@ struct SharingTests {
     return HTTPFields([HTTPField(name: HTTPField.Name(parts[0]) ?? .via, value: parts[1])])
   }
 
-  /// Asks so often for the same, and waits until all wait for one request.
+  /// Sends `count` equal requests, and waits until all of them wait for one upstream request.
   private func herd(_ count: Int, _ ground: ProxyGround, _ gate: Gate) async throws -> [Task<CatalogReply, Never>] {
     let before = (ground.upstream.requests.count, ground.proxy.status.counts.collapsed)
     gate.isShut = true
@@ -27,7 +27,7 @@ struct SharingTests {
   }
 
   @Test(
-    "goes to one alone if it is for one, and the others' requests go one by one",
+    "a response that may not be shared answers one request, and every other request goes upstream by itself",
     arguments: ["Cache-Control: private", "Cache-Control: no-store", "Vary: *", "Set-Cookie: a=b"])
   func forOne(_ line: String) async throws {
     let gate = Gate()
@@ -50,7 +50,7 @@ struct SharingTests {
   }
 
   @Test(
-    "goes to all if it may be shared, stored or not",
+    "a response that may be shared answers all coalesced requests, whether stored or not",
     arguments: ["Cache-Control: max-age=60", "Cache-Control: max-age=0"])
   func forAll(_ line: String) async throws {
     let gate = Gate()
@@ -65,7 +65,7 @@ struct SharingTests {
     #expect(ground.upstream.requests.count == 1)
   }
 
-  @Test("that is for one keeps later requests from waiting for each other, until one may be shared, or for 30 s")
+  @Test("a response that may not be shared stops coalescing for its target, for 30 s or until a response may be shared")
   func later() async throws {
     let gate = Gate()
     let ground = ProxyGround { _ in
@@ -99,7 +99,7 @@ struct SharingTests {
     #expect(count == 11 + 5 + 1 + 1)
   }
 
-  @Test("goes to the next one if the first has gone away")
+  @Test("the next request goes upstream if the first caller has gone")
   func leaderLeft() async throws {
     let gate = Gate()
     let ground = ProxyGround { _ in
@@ -114,7 +114,7 @@ struct SharingTests {
     #expect(ground.upstream.requests.count == 2)
   }
 
-  @Test("known targets are bounded, and the oldest is forgotten")
+  @Test("the list of targets that are not shared is bounded and forgets the oldest first")
   func bound() {
     var targets = UnsharedTargets()
     for index in 0..<1000 { targets.note(CacheKey("/\(index)"), isShareable: false, now: .milliseconds(index)) }
@@ -126,7 +126,7 @@ struct SharingTests {
     #expect(!targets.contains(CacheKey("/998"), now: .seconds(31)))
   }
 
-  @Test("that is validated counts as one use, so a second request does not make it outlive others")
+  @Test("a revalidation counts as one use of a stored response, so the response does not outlive others")
   func oneUse() async throws {
     let ground = ProxyGround({ $0.cache.maxBytes = 400_000 }) { request in
       .scripted(.ok, Self.fields("Cache-Control: max-age=10"), String(repeating: "x", count: 1000))
@@ -137,7 +137,8 @@ struct SharingTests {
     }
     try await request(Self.song)
     ground.time.advance(by: .seconds(3600))
-    // Validated upstream: the server looks into the cache before it goes there, and again when it has the turn.
+    // The revalidation looks into the cache before the request goes upstream, and again when the request has its
+    // turn.
     try await request(Self.song)
     #expect(ground.upstream.requests.count == 2)
     for other in 2..<600 { try await request("/v1/catalog/us/songs/\(other)") }

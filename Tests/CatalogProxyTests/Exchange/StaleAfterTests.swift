@@ -9,7 +9,7 @@ import Testing
 struct StaleAfterTests {
   private static let song = "/v1/catalog/us/songs/1"
 
-  /// A ground with a stored response that is stale by now, whose upstream waits for the gate.
+  /// A proxy with a stored response that is stale by now, whose upstream waits for the gate.
   private func staleGround(_ gate: Gate, control: String = "max-age=10") async throws -> ProxyGround {
     let ground = ProxyGround { _ in
       await gate.pass()
@@ -30,7 +30,7 @@ struct StaleAfterTests {
     return String(decoding: response.body, as: UTF8.self)
   }
 
-  @Test("a caller gets the stale response after 500 ms, marked, and the fetch goes on and is stored")
+  @Test("a caller gets the stale response after 500 ms, marked in Cache-Status, and the fetch continues and is stored")
   func stale() async throws {
     let gate = Gate()
     let ground = try await staleGround(gate)
@@ -49,7 +49,7 @@ struct StaleAfterTests {
       #expect(response.fields[.age] == "60" && response.fields[.proxyStatus] == nil)
     }
 
-    // The next caller does not wait again, and does not ask again.
+    // The next caller does not wait for 500 ms and starts no second fetch.
     let second = await ground.respond(call)
     #expect(body(second) == "{\"old\":1}")
     #expect(ground.upstream.requests.count == 2)
@@ -63,7 +63,7 @@ struct StaleAfterTests {
     #expect(ground.upstream.requests.count == 2)
   }
 
-  @Test("a caller gets Apple's response if that comes in time")
+  @Test("a caller gets Apple's response if that arrives before 500 ms")
   func inTime() async throws {
     let gate = Gate()
     let ground = try await staleGround(gate)
@@ -77,7 +77,7 @@ struct StaleAfterTests {
   }
 
   @Test(
-    "a caller waits for Apple if it wants no stale response, or the stale one may not be used",
+    "a caller waits for Apple if the request or the stored response forbids a stale response",
     arguments: [
       ("no-cache", "max-age=10"), ("max-age=0", "max-age=10"), ("min-fresh=1", "max-age=10"),
       ("stale-if-error=1", "max-age=10"), ("", "max-age=10, must-revalidate"), ("", "s-maxage=10"),
@@ -94,7 +94,7 @@ struct StaleAfterTests {
     #expect(body(await task.value) == "{\"new\":1}")
   }
 
-  @Test("a fetch that goes on without callers ends with a failure that no caller sees, and is made again")
+  @Test("a caller gets a response after a fetch without callers has failed")
   func failure() async throws {
     let gate = Gate()
     let ground = try await staleGround(gate)
@@ -109,7 +109,7 @@ struct StaleAfterTests {
     #expect(body(reply) != nil)
   }
 
-  @Test("a fetch behind a caller's back is made once, however long it takes")
+  @Test("a background revalidation runs once, however long it takes")
   func background() async throws {
     let gate = Gate()
     let ground = try await staleGround(gate, control: "max-age=10, stale-while-revalidate=600")
@@ -129,7 +129,7 @@ struct StaleAfterTests {
     #expect(ground.upstream.requests.count == 2)
   }
 
-  @Test("an unsolicited 206 or 304 becomes 502, is never stored, and a stale response stands in")
+  @Test("an unsolicited 206 or 304 becomes a 502, is never stored, and a stale response replaces it")
   func unsolicited() async throws {
     let ground = ProxyGround { _ in .scripted(.ok, [.cacheControl: "max-age=10"], "{\"old\":1}") }
     _ = try await ground.ask(Self.song)

@@ -5,17 +5,19 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("A 401 of Apple's")
+@Suite("A 401 from Apple")
 struct TokenDoubtTests {
   private static let song = "/v1/catalog/us/songs/1"
 
-  /// Apple refuses a user token, whatever the developer token is worth.
+  /// Apple refuses every user token, whether the developer token is valid or not.
   private static func refusesUsers(_ request: UpstreamRequest) -> UpstreamResponse {
     let hasUserToken = request.fields.contains { $0.name.canonicalName == "music-user-token" }
     return .scripted(hasUserToken ? .unauthorized : .ok)
   }
 
-  @Test("to an invalid user token is the user's", arguments: ["/v1/me/library/songs", "\(song)?relate=library"])
+  @Test(
+    "a 401 to an invalid music user token does not reject the developer token",
+    arguments: ["/v1/me/library/songs", "\(song)?relate=library"])
   func users(_ target: String) async throws {
     let ground = ProxyGround { Self.refusesUsers($0) }
     for _ in 0..<3 {
@@ -27,7 +29,7 @@ struct TokenDoubtTests {
     #expect(ground.notices.isEmpty)
   }
 
-  @Test("counts no more once Apple has accepted the same token")
+  @Test("an accepted developer token is rejected no longer")
   func cleared() async throws {
     let ground = ProxyGround { _ in .scripted(.unauthorized) }
     #expect(try await ground.ask(Self.song).failure?.code == .developerTokenRejected)
@@ -38,7 +40,7 @@ struct TokenDoubtTests {
     for _ in 0..<2 { #expect(try await ground.ask("/v1/me/library/songs", user: "invalid").status == 401) }
   }
 
-  @Test("to one path or one set of parameters says nothing about the token, if /v1/test accepts that")
+  @Test("a 401 to one path or query does not reject the token if /v1/test accepts it")
   func path() async throws {
     let ground = ProxyGround { .scripted($0.target.hasPrefix(Self.song) ? .unauthorized : .ok) }
     for index in 0..<50 {
@@ -53,7 +55,7 @@ struct TokenDoubtTests {
   }
 
   @Test(
-    "is not made up for by a response that may come before the token is looked at",
+    "a response that Apple may send before it checks the token does not clear the rejection",
     arguments: [400, 413, 414, 429, 431, 500, 503])
   func early(_ status: Int) async throws {
     let ground = ProxyGround { _ in .scripted(.unauthorized) }
@@ -65,7 +67,7 @@ struct TokenDoubtTests {
     #expect(ground.proxy.status.isTokenRejected)
   }
 
-  @Test("is asked about at /v1/test by one of many requests, and its cancellation settles nothing")
+  @Test("many requests share one check at /v1/test, and a cancelled check decides nothing")
   func shared() async throws {
     let ground = ProxyGround { request async throws(UpstreamError) in
       guard request.target == "/v1/test" else { return .scripted(.unauthorized) }
@@ -93,7 +95,7 @@ struct TokenDoubtTests {
     #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 2)
   }
 
-  @Test("to tokens of a wrong clock ends with the first request after that is set", arguments: [400, -4000])
+  @Test("the first request after a wrong clock is corrected succeeds", arguments: [400, -4000])
   func clock(_ seconds: Int) async throws {
     let ground = ProxyGround { request in
       let date = Sample.date
@@ -110,7 +112,7 @@ struct TokenDoubtTests {
     #expect(!ground.proxy.status.isTokenRejected)
   }
 
-  @Test("that was under way while the clock was set is not blamed on key and team")
+  @Test("a 401 during a correction of the clock is not blamed on the key and team")
   func clockSetMeanwhile() async throws {
     let ground = ProxyGround { _ in .scripted(.unauthorized) }
     ground.upstream.respond { [time = ground.time] request in

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct CacheKeyTests {
   @Test(
-    "targets that cannot but mean the same have one key",
+    "targets that certainly mean the same have one cache key",
     arguments: [
       ("/v1/catalog/us/search?term=a&types=albums", "/v1/catalog/us/search?types=albums&term=a"),
       ("/v1/catalog/us?ids[songs]=1&ids[albums]=2", "/v1/catalog/us?ids%5balbums%5D=2&ids%5Bsongs]=1"),
@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test(
-    "targets that might mean different things have different keys",
+    "targets that could differ in meaning have different cache keys",
     arguments: [
       ("?a=1&a=2", "?a=2&a=1"), ("?a=1,2", "?a=2,1"), ("?a=1,2", "?a=1%2C2"), ("?term=a+b", "?term=a%20b"),
       ("?term=a%2Bb", "?term=a+b"), ("?a", "?a="), ("?", ""), ("?a=1", "?a=1&"), ("?a=1", "?A=1"), ("?a=b", "?a=B"),
@@ -33,13 +33,13 @@ import Testing
     #expect(try CatalogTarget(path + left).cacheKey != CatalogTarget(path + right).cacheKey)
   }
 
-  @Test("a key is sorted by name and keeps what it does not understand")
+  @Test("a cache key is sorted by parameter name and keeps unknown parameters")
   func normalForm() throws {
     let target = try CatalogTarget("/v1/catalog/us/search?types=albums,songs&term=a+b%2f&limit=5&filter[x]=%6a")
     #expect(target.keyText == "/v1/catalog/us/search?filter%5Bx%5D=j&limit=5&term=a+b%2F&types=albums,songs")
   }
 
-  @Test("every order of parameters has one key, and a key is its own key")
+  @Test("every order of parameters has one cache key, and the key of a cache key is itself")
   func orders() throws {
     var random = SplitMix(seed: 1)
     let parameters = ["term=a+b", "types=songs", "l=de-DE", "ids[songs]=1,2", "limit=5", "with=x", "offset=10"]

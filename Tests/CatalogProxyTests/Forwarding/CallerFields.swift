@@ -1,6 +1,6 @@
 import CatalogProxy
 
-/// A caller's request fields, and which of them were asked for.
+/// The request fields of a caller, and the names that were looked up.
 final class CallerFields: RequestFields {
   private let lines: [(name: String, value: String)]
   private(set) var asked: Set<String> = []

@@ -1,12 +1,12 @@
 @testable import CatalogProxy
 
 extension CatalogTarget {
-  /// Judges a target that is given as text, in origin form.
+  /// Parses a target in origin form, given as text.
   init(_ target: String, allowsMe: Bool = true, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
     try self.init(Array(target.utf8), allowsMe: allowsMe, limits: limits)
   }
 
-  /// Judges a target that is given as bytes, in origin form.
+  /// Parses a target in origin form, given as bytes.
   init(_ target: [UInt8], allowsMe: Bool = true, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
     let mark = target.firstIndex(of: UInt8(ascii: "?"))
     let path = Array(target[..<(mark ?? target.count)])

@@ -5,12 +5,12 @@ import Testing
 @testable import CatalogProxy
 
 @Suite struct CatalogTargetTests {
-  @Test("a target that two parsers could read in two ways is refused", arguments: RefusedTarget.all)
+  @Test("a target that two parsers could read differently is refused", arguments: RefusedTarget.all)
   func refused(_ target: RefusedTarget) {
     #expect(throws: target.reason) { try CatalogTarget(target.bytes) }
   }
 
-  @Test("every reason has a sentence of its own, and a status and code that belong together")
+  @Test("every refusal has its own sentence and the status and code of its kind")
   func reasons() {
     let reasons = TargetRefusal.allCases
     #expect(Set(reasons.map(\.detail)).count == reasons.count)
@@ -24,7 +24,7 @@ import Testing
     #expect(provoked == Set(reasons))
   }
 
-  @Test("bytes that are as long as the limits allow are taken")
+  @Test("a target at the length limits is accepted")
   func limits() throws {
     #expect(throws: Never.self) { try CatalogTarget("/v1/catalog/us/" + String(repeating: "a", count: 256)) }
     #expect(throws: Never.self) { try CatalogTarget("/v1/catalog/us" + String(repeating: "/a", count: 13)) }
@@ -65,7 +65,7 @@ import Testing
     #expect(target.target == path)
   }
 
-  @Test("the storefront is told where the path has one")
+  @Test("a target has the storefront of its path")
   func storefront() throws {
     #expect(try CatalogTarget("/v1/catalog/us/albums/1").storefront == "us")
     #expect(try CatalogTarget("/v1/language/jp/tag").storefront == "jp")
@@ -73,7 +73,7 @@ import Testing
   }
 
   @Test(
-    "what is sent is what was judged: escapes that mean nothing are undone in the path, the query stays as it is",
+    "the server decodes unreserved escapes in the path it sends and leaves the query unchanged",
     arguments: [
       ("/v1/c%61talog/%75s/albums/1%32", "/v1/catalog/us/albums/12"),
       ("/v1/%6D%65/library", "/v1/me/library"),
@@ -89,14 +89,14 @@ import Testing
     #expect(try CatalogTarget(sent).target == sent)
   }
 
-  @Test("nothing under /v1/me is served unless it is forwarded, however it is spelled")
+  @Test("every spelling of a path under /v1/me is refused unless /v1/me is forwarded")
   func disabled() {
     for path in ["/v1/me/library", "/v1/%6de/library", "/v1/m%65/storefront?x=1"] {
       #expect(throws: TargetRefusal.meDisabled) { try CatalogTarget(path, allowsMe: false) }
     }
   }
 
-  @Test("only below /v1/me may anything be changed")
+  @Test("only paths below /v1/me allow methods that change something")
   func methods() throws {
     let (catalog, me) = (try CatalogTarget("/v1/catalog/us/albums/1"), try CatalogTarget("/v1/me/library"))
     for method in [HTTPRequest.Method.get, .head] {
@@ -112,7 +112,7 @@ import Testing
     #expect(me.allow.description == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
   }
 
-  @Test("answers of the catalog and about storefronts may be stored, and no others")
+  @Test("only responses about the catalog and storefronts without user data may be stored")
   func storable() throws {
     #expect(try CatalogTarget("/v1/catalog/us/albums/1").isStorable)
     #expect(try CatalogTarget("/v1/storefronts").isStorable)
@@ -122,7 +122,7 @@ import Testing
     #expect(try !CatalogTarget("/v1/catalog/us/songs/1?relate=library").isStorable)
   }
 
-  @Test("each template that is described leads to itself", arguments: CatalogTarget.templates)
+  @Test("each template in the description matches itself", arguments: CatalogTarget.templates)
   func templates(_ template: String) throws {
     let path = Array(Self.filled(template).utf8)
     let target = try CatalogTarget(path: path.span, query: nil, allowsMe: false)
@@ -130,7 +130,7 @@ import Testing
     #expect(target.kind != .me)
   }
 
-  @Test("each template of a user's leads to a user's, if that is forwarded", arguments: CatalogTarget.userTemplates)
+  @Test("each user template matches a /v1/me resource if /v1/me is forwarded", arguments: CatalogTarget.userTemplates)
   func userTemplates(_ template: String) throws {
     let path = Array(Self.filled(template).utf8)
     let target = try CatalogTarget(path: path.span, query: nil, allowsMe: true)

@@ -1,7 +1,7 @@
 import CatalogProxy
 import Testing
 
-/// Request fields that keep a request with content from `/v1/me`, and why.
+/// Request fields for which a request with content to `/v1/me` is refused, and the reason.
 struct RefusedFields: CustomTestStringConvertible, Sendable {
   let testDescription: String
   let lines: KeyValuePairs<String, String>

@@ -1,7 +1,7 @@
 import CatalogProxy
 import Testing
 
-/// A request target that must not go upstream, and why.
+/// A request target that must not be forwarded, and the reason.
 struct RefusedTarget: CustomTestStringConvertible, Sendable {
   let testDescription: String
   let bytes: [UInt8]

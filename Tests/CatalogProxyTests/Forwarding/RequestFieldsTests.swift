@@ -31,7 +31,7 @@ import Testing
   ]
 
   @Test(
-    "nothing that the caller sends goes along with a request whose response others may get",
+    "no field of the caller is forwarded with a request whose response may be shared",
     arguments: ["/v1/catalog/us/albums/1", "/v1/storefronts", "/v1/language/us/tag", "/v1/test"])
   func shared(target: String) throws {
     #expect(try fields(target, everything) == own)
@@ -40,7 +40,7 @@ import Testing
     #expect(caller.asked.isEmpty, "not even looked at")
   }
 
-  @Test("the music user token goes with what wants it, and with nothing else of the caller's")
+  @Test("the music user token is forwarded only with requests for personal data")
   func userToken() throws {
     let personal = "/v1/catalog/us/songs/1?relate=library"
     #expect(try fields(personal, everything) == own.merging(["music-user-token": "user"]) { $1 })
@@ -48,7 +48,7 @@ import Testing
     #expect(try fields(personal, [:]) == own)
   }
 
-  @Test("below /v1/me go preconditions, and with content what describes it")
+  @Test("below /v1/me, preconditions are forwarded, and with content the fields that describe the content")
   func me() throws {
     let preconditions = [
       "if-none-match": "\"a\"", "if-match": "\"b\"", "if-modified-since": "Sun, 06 Nov 1994 08:49:37 GMT",
@@ -60,20 +60,20 @@ import Testing
   }
 
   @Test(
-    "what Connection names is for this hop and goes no further",
+    "a field that Connection names is not forwarded",
     arguments: ["music-user-token", "Music-User-Token", "close, \tMUSIC-USER-TOKEN ,x", ",music-user-token"])
   func connection(options: String) throws {
     #expect(try fields("/v1/me/library", ["Connection": options, "Music-User-Token": "user"]) == own)
   }
 
-  @Test("another name in Connection changes nothing")
+  @Test("any other name in Connection changes nothing")
   func otherOptions() throws {
     let lines: KeyValuePairs = ["Connection": "keep-alive, x-music-user-token", "Music-User-Token": "user"]
     #expect(try fields("/v1/me/library", lines)["music-user-token"] == "user")
   }
 
   @Test(
-    "a field that could be read in two ways refuses the request",
+    "a request with an ambiguous field is refused",
     arguments: RefusedFields.all)
   func refused(_ refused: RefusedFields) throws {
     let reason = refused.reason
@@ -82,13 +82,13 @@ import Testing
     #expect(!reason.detail.contains("bytes 0-1/2"))
   }
 
-  @Test("the longest music user token goes along")
+  @Test("the longest music user token is forwarded")
   func longest() throws {
     let token = String(repeating: "a", count: HeaderPolicy.longestUserToken)
     #expect(try fields("/v1/me/library", ["Music-User-Token": token])["music-user-token"] == token)
   }
 
-  @Test("the credential is the last field, there is one, and no compression table keeps it or the user's")
+  @Test("the request has one Authorization field, the last, and no compression table stores either token")
   func credential() throws {
     let target = try CatalogTarget("/v1/me/library")
     var fields = try policy.requestFields(for: target, from: CallerFields(everything), hasContent: true)
@@ -101,7 +101,7 @@ import Testing
     }
   }
 
-  @Test("a response is asked for plain where a compressed one is of no use")
+  @Test("the proxy requests an uncompressed response if gzip is not accepted")
   func identity() throws {
     let target = try CatalogTarget("/v1/storefronts")
     let fields = try policy.requestFields(for: target, from: CallerFields([:]), acceptsGzip: false)

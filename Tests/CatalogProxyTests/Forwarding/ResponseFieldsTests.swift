@@ -16,7 +16,7 @@ import Testing
     return Dictionary(fields.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { "\($0), \($1)" })
   }
 
-  @Test("what describes the representation and what Apple's support asks for is handed on, and nothing else")
+  @Test("only fields that describe the representation or that Apple's support needs are forwarded")
   func allowList() throws {
     let fields = try passed([
       "Content-Type": "application/json", "Content-Encoding": "gzip", "Content-Language": "en", "ETag": "\"a\"",
@@ -38,7 +38,7 @@ import Testing
       ])
   }
 
-  @Test("what Connection names is not handed on, even if it otherwise would be")
+  @Test("a response field that Connection names is not forwarded")
   func connection() throws {
     #expect(
       try passed(["Connection": "close, ETag", "ETag": "\"a\"", "Allow": "GET"]) == [
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test(
-    "a redirect within the upstream comes back to this server",
+    "a redirect within the upstream points to this server",
     arguments: [
       ("https://api.music.apple.com/v1/catalog/us?a=b#c", "/v1/catalog/us?a=b#c"),
       ("HTTPS://API.Music.Apple.com:443/v1/test", "/v1/test"), ("//api.music.apple.com/v1/test", "/v1/test"),
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(
-    "any other redirect is handed on as it is",
+    "any other redirect is forwarded unchanged",
     arguments: [
       "/v1/test", "test", "?a", "", "//evil.example/v1/test", "https://evil.example/https://api.music.apple.com/",
       "https://api.music.apple.com@evil.example/", "https://api.music.apple.com.evil.example/",
@@ -79,7 +79,7 @@ import Testing
   }
 
   @Test(
-    "a redirect that is no URI is dropped",
+    "a redirect that is not a valid URI is dropped",
     arguments: [
       "/v1/a b", "/v1/\u{7F}a", "/v1/\u{80}", "/v1/\u{E9}", "/v1/\u{1}a", "https://api.music.apple.com/\u{301}",
       "/\t/evil.example",
@@ -93,7 +93,7 @@ import Testing
     #expect(policy.responseFields(upstream)[.location] == nil, "two are none")
   }
 
-  @Test("an upstream on another port is known by it")
+  @Test("the port of the upstream is part of its origin")
   func port() {
     let origin = UpstreamOrigin("http://127.0.0.1:9000")
     #expect(origin.localized("http://127.0.0.1:9000/v1") == "/v1")

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct UpstreamFailureTests {
   @Test(
-    "each cause has its code",
+    "each cause of failure has its error code",
     arguments: [
       (.dnsError, .upstreamError), (.dnsTimeout, .upstreamTimeout), (.destinationUnavailable, .upstreamError),
       (.destinationIPUnroutable, .upstreamError), (.connectionRefused, .upstreamError),
@@ -32,7 +32,7 @@ import Testing
         == #"musickit-token-server; error=\#(type); next-hop="api.music.apple.com""#)
   }
 
-  @Test("when to come back is told in whole seconds, never zero")
+  @Test("Retry-After is a whole number of seconds, never zero")
   func retryAfter() {
     let host = "a.example"
     let pause = UpstreamCircuit.Refusal(retryAfter: .milliseconds(20), isOfResource: false)
@@ -41,7 +41,7 @@ import Testing
     #expect(UpstreamFailure.overloaded(retryAfter: .seconds(-3)).retryAfter == 1)
   }
 
-  @Test("what the upstream itself answered is told by its status")
+  @Test("Proxy-Status names the status that the upstream sent")
   func received() {
     let failure = UpstreamFailure.status(.serviceUnavailable, nextHop: "a.example")
     #expect(failure.code == .upstreamError)
@@ -52,7 +52,7 @@ import Testing
     #expect(rejected.proxyStatus.receivedStatus == 401 && rejected.detail == rejection.description)
   }
 
-  @Test("a host cannot end the string that it is written in")
+  @Test("a host cannot end the quoted string that contains it")
   func escaping() {
     let status = ProxyStatus(nextHop: "a\"b\\c\r\nd\u{e9}")
     #expect(status.fieldValue == #"musickit-token-server; next-hop="a\"b\\cd""#)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct UserTokenTests {
   @Test(
-    "a catalog request that asks about a user wants the music user token",
+    "a catalog request for user data needs the music user token",
     arguments: [
       "relate=library", "include=artists&relate=library", "relate=albums&relate=library", "relate=albums,library",
       "relate=albums%2Clibrary", "relate=albums,%20library", "%72elate=library", "relate=%6Cibrary",
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(
-    "a catalog request that only looks so does not",
+    "a catalog request that only resembles a request for user data does not need the music user token",
     arguments: [
       "relate", "relate=", "relate=albums", "related=library", "relate=libraryx", "term=relate=library",
       "term=a%26relate=library", "x;relate=library", "Relate=library", "relate%3Dlibrary", "%2572elate=library",
@@ -33,14 +33,14 @@ import Testing
     #expect(!target.wantsUserToken && !target.forwardsUserToken && target.isStorable)
   }
 
-  @Test("everything below /v1/me wants it, and nothing about storefronts does")
+  @Test("requests below /v1/me forward the music user token, and storefront and test requests do not")
   func kinds() throws {
     #expect(try CatalogTarget("/v1/me/storefront").forwardsUserToken)
     #expect(try !CatalogTarget("/v1/storefronts?relate=library").forwardsUserToken)
     #expect(try !CatalogTarget("/v1/test?relate=library").forwardsUserToken)
   }
 
-  @Test("for the circuit, a resource that depends on a user belongs to that user and method alone")
+  @Test("in the circuit, a personal resource is separate for each user, client and method")
   func circuitSubject() throws {
     let ground = ProxyGround { _ in .scripted() }
     let song = "/v1/catalog/us/songs/1"
