@@ -2,7 +2,7 @@ import Cryptography
 
 @testable import DeveloperToken
 
-// The testing macros cannot capture a span, so the tests say the same with arrays.
+// The testing macros cannot capture a span, so the tests use these overloads for arrays.
 
 extension ECDSASignature {
   init?(der: [UInt8]) { self.init(der: der.span) }

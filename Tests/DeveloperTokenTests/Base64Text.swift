@@ -2,7 +2,7 @@ import Bytes
 
 @testable import DeveloperToken
 
-/// Plain arrays out of base64, where a test takes things apart.
+/// Base64 to and from arrays, for tests that take tokens and keys apart.
 enum Base64Text {
   static func decode(_ text: String) -> [UInt8] {
     let compact = Array(text.utf8.filter { $0 > 0x20 })

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The claims of a token")
 struct ClaimsTests {
-  @Test("are written exactly so")
+  @Test("have one exact JSON form")
   func json() throws {
     let bare = Claims(issuer: try Samples.team(), issuedAt: 1, expiresAt: 2, origins: [])
     #expect(String(decoding: bare.json, as: UTF8.self) == #"{"iss":"TEAM123456","iat":1,"exp":2}"#)
@@ -17,7 +17,7 @@ struct ClaimsTests {
         == #"{"iss":"TEAM123456","iat":1,"exp":2,"origin":["https://a.example","http://[::1]:8080"]}"#)
   }
 
-  @Test("stand under a header with alg, kid and typ")
+  @Test("the header of a token has alg, kid and typ")
   func header() throws {
     let header = Claims.header(keyID: try Samples.keyID())
     #expect(String(decoding: header, as: UTF8.self) == #"{"alg":"ES256","kid":"ABC123DEFG","typ":"JWT"}"#)
@@ -31,7 +31,7 @@ struct Base64Tests {
     ("foobar", "Zm9vYmFy"),
   ]
 
-  @Test("agrees with RFC 4648 §10, without padding", arguments: vectors)
+  @Test("follows RFC 4648 §10, without padding", arguments: vectors)
   func agrees(bytes: String, text: String) {
     #expect(Base64Text.encodeURL(Array(bytes.utf8)) == text)
     let input = Array(text.utf8)
@@ -39,7 +39,7 @@ struct Base64Tests {
     #expect(Base64.encodedCount(bytes.utf8.count) == text.utf8.count)
   }
 
-  @Test("gives every byte back")
+  @Test("decodes to the encoded bytes")
   func roundTrip() {
     for count in 0..<40 {
       let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 67 &+ count &* 31) }
@@ -49,7 +49,7 @@ struct Base64Tests {
   }
 
   @Test(
-    "is read in its one spelling only",
+    "accepts only the canonical encoding",
     arguments: ["Z", "Zg==", "Zg=", "Zh", "Zm9", "Zm+v", "Zm/v", "Zm 9v", "Zm9v\n", "Zm9vY", "Zmé"])
   func refused(text: String) {
     let input = Array(text.utf8)

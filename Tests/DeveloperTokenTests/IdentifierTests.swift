@@ -2,9 +2,9 @@ import Testing
 
 @testable import DeveloperToken
 
-@Suite("An identifier of Apple's")
+@Suite("An identifier from Apple")
 struct IdentifierTests {
-  @Test("is ten characters of A–Z and 0–9", arguments: ["ABC123DEFG", "0000000000", "ZZZZZZZZZZ"])
+  @Test("has ten characters of A–Z and 0–9", arguments: ["ABC123DEFG", "0000000000", "ZZZZZZZZZZ"])
   func accepted(text: String) throws {
     #expect(try KeyID(text).description == text)
     #expect(try TeamID(text).description == text)
@@ -16,7 +16,7 @@ struct IdentifierTests {
     ("ÀBC123DEFG", "has 11"),
   ]
 
-  @Test("is nothing else, and the sentence says why", arguments: refused)
+  @Test("is refused in any other form, with the reason", arguments: refused)
   func refusal(text: String, says: String) throws {
     #expect("\(try #require(throws: IdentifierError.self) { try KeyID(text) })".contains(says))
     #expect("\(try #require(throws: IdentifierError.self) { try TeamID(text) })".contains("team ID"))

@@ -14,7 +14,7 @@ struct IndependentVerificationTests {
     String("\(#filePath)".split(separator: "/").dropLast(2).map { "/" + $0 }.joined())
     + "/Python/verify_tokens.py"
 
-  @Test("are verified by OpenSSL's library from Python and by PyJWT, some with a short r and some with a short s")
+  @Test("are verified by OpenSSL and PyJWT from Python, some with a short r and some with a short s")
   func verified() throws {
     let directory = try TemporaryDirectory()
     let minter = try Samples.minter()

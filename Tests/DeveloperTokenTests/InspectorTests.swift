@@ -19,7 +19,7 @@ struct InspectorTests {
     return "{" + members.joined(separator: ",") + more + "}"
   }
 
-  /// A token with any header and claims, properly signed.
+  /// A token with any header and claims and a valid signature.
   private static func token(_ header: String, _ claims: String, _ key: SigningKey) throws -> String {
     let input = Base64Text.encodeURL(Array(header.utf8)) + "." + Base64Text.encodeURL(Array(claims.utf8))
     return try input + "." + Base64Text.encodeURL(key.makeSigner().signature(of: Array(input.utf8)).bytes)
@@ -97,7 +97,7 @@ struct InspectorTests {
     #expect(check.explanation.contains(says))
   }
 
-  @Test("finds nothing wrong at the very limits")
+  @Test("accepts a token at the limits without a warning")
   func limits() throws {
     let key = try Samples.key()
     for claims in [
@@ -110,7 +110,7 @@ struct InspectorTests {
     }
   }
 
-  @Test("tells what a token says")
+  @Test("reports the header and claims of a token")
   func facts() throws {
     let key = try Samples.key()
     let token = try Self.token(Self.header, Self.claims(more: #","origin":["https:\/\/\u0061.example"]"#), key)
@@ -126,14 +126,14 @@ struct InspectorTests {
     ("unlisted claims", header, claims(more: #","jti":"\u001b[31m""#), "claims.unknown"),
   ]
 
-  @Test("warns of what Apple takes all the same", arguments: oddities)
+  @Test("warns about oddities that Apple accepts", arguments: oddities)
   func warns(label: String, header: String, claims: String, rule: String) throws {
     let key = try Samples.key()
     let inspection = Inspector(key: key.verificationKey, now: Self.now).inspect(try Self.token(header, claims, key))
     #expect(inspection.isAcceptable && rules(inspection, .warning) == [rule])
   }
 
-  @Test("asks for no typ")
+  @Test("does not require typ")
   func noType() throws {
     let key = try Samples.key()
     let token = try Self.token(#"{"alg":"ES256","kid":"ABC123DEFG"}"#, Self.claims(), key)
@@ -145,7 +145,7 @@ struct InspectorTests {
     ("spaces", "  ", " "), ("a quoted header value", "\"Bearer ", "\"\r\n"), ("lines before", "\n\n", "\n"),
   ]
 
-  @Test("takes wrapping off with a remark", arguments: wrappings)
+  @Test("removes text around the token with a warning", arguments: wrappings)
   func wrapping(label: String, before: String, after: String) throws {
     let key = try Samples.key()
     let token = before + (try Self.token(Self.header, Self.claims(), key)) + after
@@ -153,7 +153,7 @@ struct InspectorTests {
     #expect(inspection.isAcceptable && rules(inspection, .warning) == ["form.wrapping"])
   }
 
-  @Test("has no remark for a line end")
+  @Test("ignores a line end after the token without a warning")
   func lineEnd() throws {
     let token = try Self.token(Self.header, Self.claims(), Samples.key()) + "\n"
     #expect(rules(Inspector(now: Self.now).inspect(token), .warning).isEmpty)
@@ -168,14 +168,14 @@ struct InspectorTests {
     (String(repeating: "a", count: 16_385), "longer than"), ("..", "not a JSON object"),
   ]
 
-  @Test("says why a text is no token", arguments: malformed)
+  @Test("explains why a text is not a token", arguments: malformed)
   func refuses(text: String, says: String) {
     let inspection = Inspector(now: Self.now).inspect(text)
     #expect(!inspection.isAcceptable)
     #expect(inspection.checks.contains { $0.verdict == .fail && $0.explanation.contains(says) })
   }
 
-  @Test("tells a DER signature from a wrong one")
+  @Test("distinguishes a DER signature from an invalid signature")
   func derSignature() throws {
     let key = try Samples.key()
     let token = try Self.token(Self.header, Self.claims(), key)
@@ -189,7 +189,7 @@ struct InspectorTests {
     #expect(short.checks.contains { $0.explanation.contains("3 bytes") })
   }
 
-  @Test("tells another key's signature, and changed claims")
+  @Test("refuses the signature of another key, and changed claims")
   func wrongSignature() throws {
     let (key, other) = try (Samples.key(), Samples.key())
     let token = try Self.token(Self.header, Self.claims(), key)
@@ -199,7 +199,7 @@ struct InspectorTests {
     #expect(rules(Inspector(key: key.verificationKey, now: Self.now).inspect(String(mixed)), .fail) == ["signature"])
   }
 
-  @Test("finds each prefix of a token wanting, and repeats nothing that harms a terminal")
+  @Test("refuses each proper prefix of a token and prints no control characters")
   func everyPrefix() throws {
     let key = try Samples.key()
     let claims = Self.claims(iss: #""\u001b[2J\u0007""#, more: #","origin":["\u001b"],"\n":1"#)

@@ -16,7 +16,7 @@ struct KeyFileTests {
     return try #require(throws: SigningKeyError.self) { try SigningKey.load(file: path, keyID: keyID) }
   }
 
-  @Test("gives the key ID by its name")
+  @Test("takes the key ID from its name")
   func nameGivesKeyID() throws {
     let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     let key = try SigningKey.load(file: path, keyID: nil)
@@ -24,13 +24,13 @@ struct KeyFileTests {
     #expect(key.findings.isEmpty)
   }
 
-  @Test("may have any name if the key ID is given", arguments: ["key.p8", "AuthKey_production.p8", "music"])
+  @Test("has any name if the key ID is given", arguments: ["key.p8", "AuthKey_production.p8", "music"])
   func ownName(name: String) throws {
     let path = try directory.write(Samples.p8, to: name)
     #expect(try SigningKey.load(file: path, keyID: Samples.keyID()).keyID == Samples.keyID())
   }
 
-  @Test("without a key ID in its name needs one given")
+  @Test("without a key ID in its name is refused unless the key ID is given")
   func noKeyID() throws {
     #expect(try error(directory.write(Samples.p8, to: "music.p8"), keyID: nil).reason == .noKeyID)
     let bad = try error(directory.write(Samples.p8, to: "AuthKey_short.p8"), keyID: nil)
@@ -38,13 +38,13 @@ struct KeyFileTests {
     #expect("\(bad)".contains("“short”"))
   }
 
-  @Test("with another key ID in its name than the given one is refused, and both are named")
+  @Test("with a key ID in its name that differs from the given key ID is refused, with both IDs in the error")
   func mismatch() throws {
     let error = try error(directory.write(Samples.p8, to: "AuthKey_ZZZ999ZZZ9.p8"))
     #expect("\(error)".contains("ZZZ999ZZZ9") && "\(error)".contains("ABC123DEFG"))
   }
 
-  @Test("is followed through symbolic links, as Kubernetes mounts secrets")
+  @Test("may be a symbolic link, as Kubernetes mounts secrets")
   func symbolicLink() throws {
     let target = try directory.write(Samples.p8, to: "data")
     let link = directory.path + "/AuthKey_ABC123DEFG.p8"
@@ -65,7 +65,7 @@ struct KeyFileTests {
     #expect(key.findings.map(\.id) == ["key.readable_by_others"])
   }
 
-  @Test("is warned of by its mode, its owner and its mount")
+  @Test("gets findings for its mode and owner, unless its mount is read-only")
   func warnings() {
     func findings(_ mode: mode_t, owner: uid_t, isReadOnly: Bool = false) -> [String] {
       var status = stat()
@@ -81,11 +81,11 @@ struct KeyFileTests {
     #expect(findings(0o640, owner: another) == ["key.owned_by_another"], "the group is how this process reads it")
     #expect(findings(0o644, owner: another) == ["key.owned_by_another", "key.readable_by_others"])
     #expect(findings(0o644, owner: another, isReadOnly: true) == [], "a mounted secret has the platform's owner")
-    // Root may write anything anyway.
+    // Root can write any file anyway.
     #expect(findings(0o400, owner: 0) == [])
   }
 
-  @Test("is named from the root, and a path for a shell to expand is refused")
+  @Test("has an absolute path in errors, and a path that starts with ~ is refused")
   func paths() throws {
     let folder = unsafe String(cString: try #require(unsafe getcwd(nil, 0)))
     #expect(
@@ -94,7 +94,7 @@ struct KeyFileTests {
     #expect(try error("~/AuthKey_ABC123DEFG.p8").reason == .unexpandedHome)
   }
 
-  @Test("that is no file is named")
+  @Test("that is not a readable regular file is refused with the reason")
   func notAFile() throws {
     let fifo = directory.path + "/fifo"
     unsafe mkfifo(fifo, 0o600)
@@ -113,7 +113,7 @@ struct KeyFileTests {
     #expect("\(SigningKeyError(.unreadable(EACCES), path: "/key"))".contains("not readable"))
   }
 
-  @Test("is read up to 16 KiB")
+  @Test("may have up to 16 KiB")
   func bounded() throws {
     let padding = String(repeating: "\n", count: 16_384 - Samples.p8.utf8.count)
     _ = try SigningKey.load(file: directory.write(Samples.p8 + padding, to: "full"), keyID: Samples.keyID())

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A pasted key")
 struct KeyFormTests {
-  /// A way in which a key's text gets changed on its way.
+  /// A change that copying makes to the text of a key.
   struct Form: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let change: @Sendable (String) -> String
@@ -80,7 +80,7 @@ struct KeyFormTests {
     Form("with continued lines") { replacing($0, "\n", "\\\n") },
   ]
 
-  @Test("is read in every form in every wrapping", arguments: inner, outer)
+  @Test("is accepted in every form and every wrapping", arguments: inner, outer)
   func everyForm(inner: Form, outer: Form) throws {
     let plain = try SigningKey(parsing: Samples.secret(Samples.p8), keyID: Samples.keyID())
     let pasted = outer.change(inner.change(Samples.p8))
@@ -96,7 +96,7 @@ struct KeyFormTests {
     #expect(key.publicKeyPEM == Samples.openssl("pkey -in \(path) -pubout"))
   }
 
-  @Test("is read with text around the PEM block, which RFC 7468 has readers ignore")
+  @Test("is accepted with text around the PEM block, which RFC 7468 tells readers to ignore")
   func textAround() throws {
     let pasted = "Bag Attributes\n    friendlyName: music\n" + Samples.p8 + "thanks\n"
     let key = try SigningKey(parsing: Samples.secret(pasted), keyID: Samples.keyID())
@@ -104,11 +104,11 @@ struct KeyFormTests {
     #expect(key.publicKeyPEM == plain.publicKeyPEM)
   }
 
-  @Test("that is cut short anywhere never passes, and is mostly called truncated")
+  @Test("that is truncated anywhere is refused, mostly as truncated")
   func everyPrefix() throws {
     let keyID = try Samples.keyID()
     let text = Array(Samples.p8.utf8)
-    // The last line end, and the dashes of the last line but one, are no loss.
+    // Without the last line end and the dashes of the last line, the key is still complete.
     var truncated = 0
     for count in 0..<(text.count - 30) {
       let error = #expect(throws: SigningKeyError.self) {
@@ -119,7 +119,7 @@ struct KeyFormTests {
     #expect(truncated > text.count * 3 / 4)
   }
 
-  @Test("whose bare body is cut short is called truncated", arguments: [20, 64, 100, 101, 102, 103, 150])
+  @Test("whose bare body is truncated is refused as truncated", arguments: [20, 64, 100, 101, 102, 103, 150])
   func bareBodyCut(count: Int) throws {
     let body = Self.replacing(Self.body(Samples.p8), "\n", "")
     let error = #expect(throws: SigningKeyError.self) {

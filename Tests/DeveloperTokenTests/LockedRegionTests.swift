@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Locked memory")
 struct LockedRegionTests {
-  @Test("is used for what OpenSSL allocates while a key is in use, and not otherwise")
+  @Test("holds what OpenSSL allocates only while a key is in use")
   func onlyWhileInUse() async {
     await #expect(processExitsWith: .success) {
       precondition(locked_memory_prepare() != locked_memory_absent)
@@ -20,7 +20,7 @@ struct LockedRegionTests {
     }
   }
 
-  @Test("that is full says so each time, work goes on, and room comes back when secrets are freed")
+  @Test("that is full is reported, work continues, and freed secrets make room again")
   func overflow() async {
     await #expect(processExitsWith: .success) {
       let notices = Notices()
@@ -37,18 +37,18 @@ struct LockedRegionTests {
     }
   }
 
-  @Test("is wiped when it is freed, also when it grows")
+  @Test("is wiped when it is freed or moved")
   func wiped() async {
     await #expect(processExitsWith: .success) {
       let size = 1000
       guard let memory = unsafe locked_memory_allocate(size) else { preconditionFailure() }
       unsafe memset(memory, 7, size)
-      // Behind it, so that what is freed stays a block of its own.
+      // Allocated after `memory`, so that the freed block stays a separate block.
       let next = unsafe locked_memory_allocate(size)
       guard let larger = unsafe locked_memory_openssl_realloc(memory, 2 * size, nil, 0) else { preconditionFailure() }
       let old = unsafe UnsafeRawBufferPointer(start: memory, count: size)
       let new = unsafe UnsafeRawBufferPointer(start: larger, count: size)
-      // The first bytes of a free block link it to others.
+      // The first bytes of a free block link the block to others.
       precondition(unsafe old.dropFirst(16).allSatisfy { $0 == 0 })
       precondition(unsafe new.allSatisfy { $0 == 7 })
       unsafe locked_memory_free(larger, 2 * size)
@@ -57,7 +57,7 @@ struct LockedRegionTests {
     }
   }
 
-  @Test("serves many threads that sign at once")
+  @Test("serves many threads that sign at the same time")
   func threads() throws {
     let key = try Samples.key()
     let verified = try Threads.run(8) { _ in
@@ -70,7 +70,7 @@ struct LockedRegionTests {
     #expect(verified == [Bool](repeating: true, count: 8))
   }
 
-  /// Counts in a callback.
+  /// A counter for a callback.
   private final class Notices: @unchecked Sendable {
     // Sendable: used on one thread.
     var count = 0

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Without memory for OpenSSL")
 struct MemoryFailureTests {
-  @Test("the key is not blamed, and signs again once there is memory")
+  @Test("the error does not blame the key, and the key signs again once there is memory")
   func keyIsNotBlamed() async {
     await #expect(processExitsWith: .success) {
       precondition(!SecureMemory.protect().map(\.id).contains("memory.no_secure_heap"))

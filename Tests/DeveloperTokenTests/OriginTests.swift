@@ -32,7 +32,7 @@ struct OriginTests {
     ("https://x:65535", "https://x:65535"),
   ]
 
-  @Test("is serialized as RFC 6454 has it", arguments: normalised)
+  @Test("is serialized as RFC 6454 says", arguments: normalised)
   func serialization(text: String, origin: String) throws {
     let parsed = try Origin(text)
     #expect(parsed.description == origin)
@@ -117,7 +117,7 @@ struct OriginTests {
     ("http://[::2]", "[::2]", false),
   ]
 
-  @Test("tells its host, and whether that is this machine", arguments: hosts)
+  @Test("knows its host and whether the host is loopback", arguments: hosts)
   func host(text: String, host: String, isLoopback: Bool) throws {
     let origin = try Origin(text)
     #expect(origin.host == host)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DeveloperToken
 
-/// What the tests share: identifiers, times, and keys made afresh by the openssl command in every run.
+/// Shared by the tests: identifiers, times, and keys that the openssl command generates in every run.
 enum Samples {
   static let keyIDText = "ABC123DEFG"
   static let now = 1_795_000_000
@@ -19,10 +19,10 @@ enum Samples {
 
   static func secret(_ text: String) -> SecretBytes { SecretBytes(copying: Array(text.utf8).span) }
 
-  /// A fresh P-256 key as Apple has them for download.
+  /// A new P-256 key in the form in which Apple offers keys for download.
   static let p8 = openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
 
-  /// What `openssl` prints, piped through further commands if there are any.
+  /// The output of `openssl`, piped through further commands if there are any.
   static func openssl(_ arguments: String) -> String {
     do {
       let result = try run("sh", ["-c", "openssl \(arguments)"])

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A secret")
 struct SecretTests {
-  @Test("never shows in descriptions, dumps, mirrors or errors of a key")
+  @Test("never appears in descriptions, dumps, mirrors or errors of a key")
   func nothingShows() throws {
     let key = try SigningKey(parsing: Samples.secret(Samples.p8), keyID: Samples.keyID())
     var shown = "\(key) \(String(reflecting: key)) \(Mirror(reflecting: key).children.map { "\($0)" })"
@@ -19,7 +19,7 @@ struct SecretTests {
     for window in fragments(of: Samples.p8) { #expect(!shown.contains(window)) }
   }
 
-  /// The key, damaged in ways that reach different errors.
+  /// The key, damaged in ways that cause different errors.
   private func brokenForms() -> [String] {
     let body = KeyFormTests.replacing(KeyFormTests.body(Samples.p8), "\n", "")
     return [
@@ -38,13 +38,13 @@ struct SecretTests {
     return dumped
   }
 
-  /// Every eight characters in a row of the part of the body that differs from key to key.
+  /// Every eight consecutive characters of the part of the body that differs from key to key.
   private func fragments(of pem: String) -> [String] {
     let body = Array(KeyFormTests.replacing(KeyFormTests.body(pem), "\n", "").dropFirst(48))
     return (0...(body.count - 8)).map { String(body[$0..<($0 + 8)]) }
   }
 
-  @Test("pasted where an ID belongs is not repeated")
+  @Test("pasted as an identifier does not appear in the error")
   func pastedAsIdentifier() throws {
     for text in [Samples.p8, KeyFormTests.replacing(KeyFormTests.body(Samples.p8), "\n", "")] {
       let error = try #require(throws: IdentifierError.self) { try KeyID(text) }
@@ -63,7 +63,7 @@ struct SecretTests {
     #expect(SecretBytes.take(environmentVariable: "DEVELOPER_TOKEN_TESTS") == nil)
   }
 
-  @Test("is given back and wiped when making it fails")
+  @Test("whose initialization fails throws the error of the initialization")
   func failedInitialization() {
     struct Failure: Error {}
     #expect(throws: Failure.self) {
@@ -77,9 +77,9 @@ struct SecretTests {
   @Test("may be empty")
   func empty() { #expect(Samples.secret("").count == 0) }
 
-  @Test("is kept in locked, undumpable memory, as far as the system lets us, and saying so twice changes nothing")
+  @Test("is kept in locked memory without core files where the system allows it, and repeated protection is harmless")
   func protection() async {
-    // In a process of its own, as the program does it: first thing and with one thread.
+    // In its own process, because the program protects memory first, while it has one thread.
     await #expect(processExitsWith: .success) {
       let findings = SecureMemory.protect()
       var limit = rlimit()
@@ -88,7 +88,7 @@ struct SecretTests {
       precondition(SecureMemory.protect() == findings)
       precondition(limit.rlim_cur == 0 || ids.contains("memory.core_files"))
       precondition(!ids.contains("memory.no_secure_heap"))
-      // More than the locked memory holds is kept all the same.
+      // More secrets than the locked memory holds are kept as well.
       let secrets = (0..<100).map { _ in SecretBytes(copying: [UInt8](repeating: 7, count: 1000)[...]) }
       precondition(secrets.allSatisfy { $0.count == 1000 })
     }

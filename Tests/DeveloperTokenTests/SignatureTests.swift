@@ -49,16 +49,16 @@ struct SignatureTests {
     ("an integer that runs over the end", [0x30, 0x06, 0x02, 0x7F, 0x01, 0x02, 0x01, 0x01]),
   ]
 
-  @Test("in any other encoding than DER's only one is refused", arguments: malformed)
+  @Test("in any encoding other than DER is refused", arguments: malformed)
   func refused(label: String, der: [UInt8]) { #expect(ECDSASignature(der: der) == nil) }
 
-  @Test("cut short anywhere is refused")
+  @Test("that is truncated anywhere is refused")
   func everyPrefix() {
     let der = Self.der(Self.high, Self.high)
     for count in 0..<der.count { #expect(ECDSASignature(der: Array(der[..<count])) == nil) }
   }
 
-  @Test("with a short r or s verifies, as they come up while signing")
+  @Test("with a short r or s verifies")
   func shortOnesVerify() throws {
     let key = try Samples.key()
     let signer = try key.makeSigner()
@@ -73,7 +73,7 @@ struct SignatureTests {
     #expect(shortR > 0 && shortS > 0)
   }
 
-  @Test("is appended to what is there")
+  @Test("is appended to the existing bytes")
   func appends() throws {
     let key = try Samples.key()
     let input: [UInt8] = [7]
@@ -85,7 +85,7 @@ struct SignatureTests {
     #expect(!key.verificationKey.verifies(signature, of: [8]))
   }
 
-  @Test("of RFC 7515 appendix A.3 verifies, and with one bit changed anywhere it does not")
+  @Test("of RFC 7515 appendix A.3 verifies, and does not verify with one bit of any byte changed")
   func publishedVector() throws {
     let x = Base64Text.decode("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU")
     let y = Base64Text.decode("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0")
@@ -103,7 +103,7 @@ struct SignatureTests {
     }
   }
 
-  @Test("is not verified with coordinates that are no point of the curve")
+  @Test("needs a key whose coordinates are a point of the curve")
   func noPoint() {
     let bytes = [UInt8](repeating: 1, count: 32)
     #expect(VerificationKey(x: bytes, y: bytes) == nil)

@@ -20,12 +20,14 @@ struct TokenCacheTests {
     ("when the clock is nonsense", .min, .mint),
   ]
 
-  @Test("hands a token out", arguments: decisions)
+  @Test("reuses, renews or mints a token by its age", arguments: decisions)
   func decision(label: String, now: Int, decision: TokenReuse) {
     #expect(TokenReuse.decide(mintedAt: Self.minted, expiresAt: Self.expires, now: now) == decision)
   }
 
-  @Test("hands out a token of any lifetime with at least half of it left", arguments: [60, 61, 3600, 3601, 43_200])
+  @Test(
+    "reuses a token of any lifetime only while at least half of the lifetime is left",
+    arguments: [60, 61, 3600, 3601, 43_200])
   func halfLeft(ttl: Int) {
     for now in 0...ttl where TokenReuse.decide(mintedAt: 0, expiresAt: ttl, now: now) != .mint {
       #expect(2 * (ttl - now) >= ttl)
@@ -39,7 +41,7 @@ struct TokenCacheTests {
 
   private func key(_ ttl: Int) -> TokenCache.Key { TokenCache.Key(ttl: ttl, origins: []) }
 
-  @Test("has one caller sign the first token while the others wait")
+  @Test("lets one caller sign the first token while the others wait")
   func firstToken() throws {
     var cache = TokenCache(capacity: 4)
     guard case .sign(nil) = cache.request(key(1), now: 0) else { return #expect(Bool(false), "the first signs") }
@@ -50,7 +52,7 @@ struct TokenCacheTests {
     #expect(taken.mintedAt == 0)
   }
 
-  @Test("has one caller renew while the others get the present token")
+  @Test("lets one caller renew a token while the others get the present token")
   func renewal() throws {
     var cache = TokenCache(capacity: 4)
     _ = cache.request(key(1), now: 0)
@@ -65,7 +67,7 @@ struct TokenCacheTests {
     #expect(renewed.mintedAt == 1800)
   }
 
-  @Test("lets the next caller try when a signature failed")
+  @Test("lets the next caller sign after a signature failed")
   func failure() throws {
     var cache = TokenCache(capacity: 4)
     _ = cache.request(key(1), now: 0)
@@ -74,7 +76,7 @@ struct TokenCacheTests {
     #expect(cache.count == 0)
   }
 
-  @Test("forgets the least recently used and never holds more than its capacity", arguments: [1, 2, 3, 7])
+  @Test("evicts the least recently used token and never exceeds its capacity", arguments: [1, 2, 3, 7])
   func bounded(capacity: Int) throws {
     var cache = TokenCache(capacity: capacity)
     var recent: [Int] = []

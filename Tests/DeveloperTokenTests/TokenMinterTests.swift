@@ -8,7 +8,7 @@ import Testing
 struct TokenMinterTests {
   private let now = Samples.now
 
-  @Test("mints what Apple takes")
+  @Test("mints tokens that the inspector accepts")
   func sound() throws {
     let minter = try Samples.minter()
     for origins in [[], [try Origin("https://app.example.com")]] {
@@ -21,7 +21,7 @@ struct TokenMinterTests {
     }
   }
 
-  @Test("uses a token again until half of its life has passed")
+  @Test("reuses a token until half of its lifetime has passed")
   func reuse() throws {
     let minter = try Samples.minter()
     let first = try minter.token(now: now)
@@ -31,7 +31,7 @@ struct TokenMinterTests {
     #expect(second.compact != first.compact && minter.signatureCount == 2)
   }
 
-  @Test("takes origins as a set")
+  @Test("treats origins as a set")
   func origins() throws {
     let minter = try Samples.minter()
     let (a, b) = try (Origin("https://a.example"), Origin("https://b.example"))
@@ -44,7 +44,7 @@ struct TokenMinterTests {
     #expect(minter.signatureCount == 4)
   }
 
-  @Test("gives no token from another time after the clock jumped", arguments: [-86_400, -1, 1, 43_200, 31_536_000])
+  @Test("returns a token that is valid now after the clock jumped", arguments: [-86_400, -1, 1, 43_200, 31_536_000])
   func clockJumps(by jump: Int) throws {
     let minter = try Samples.minter()
     _ = try minter.token(now: now)
@@ -56,14 +56,14 @@ struct TokenMinterTests {
     }
   }
 
-  @Test("mints nothing by a clock that was never set, and recovers with it")
+  @Test("refuses to mint while the clock is implausible, and mints again after the clock is set")
   func implausibleClock() throws {
     let minter = try Samples.minter()
     #expect(throws: TokenError.implausibleClock(now: 0)) { try minter.token(now: 0) }
     #expect(try minter.token(now: now).issuedAt == now - 60)
   }
 
-  @Test("refuses lifetimes and numbers of origins out of bounds with a sentence")
+  @Test("refuses lifetimes and numbers of origins out of bounds")
   func bounds() throws {
     let minter = try Samples.minter()
     #expect(throws: TokenError.ttlTooShort(requested: 59, minimum: 60)) { try minter.token(ttl: 59, now: now) }
@@ -75,7 +75,7 @@ struct TokenMinterTests {
     #expect(minter.signatureCount == 0)
   }
 
-  @Test("does not start with one identifier for key and team")
+  @Test("refuses the same identifier for key and team")
   func sameIdentifiers() throws {
     let key = try Samples.key()
     let team = try TeamID(Samples.keyIDText)
@@ -92,7 +92,7 @@ struct TokenMinterTests {
     #expect(minter.signatureCount == 40)
   }
 
-  @Test("signs once for 64 threads at once, and once more when half the life has passed")
+  @Test("signs once for 64 concurrent threads, and once more when half of the lifetime has passed")
   func manyThreads() throws {
     let minter = try Samples.minter()
     for (round, time) in [now, now + 21_600, now + 100_000].enumerated() {
@@ -103,7 +103,7 @@ struct TokenMinterTests {
     }
   }
 
-  @Test("gives many threads with different claims what each asked for")
+  @Test("returns to each of many threads a token with the origin it requested")
   func manyClaims() throws {
     let minter = try Samples.minter(capacity: 8)
     let origins = try (0..<16).map { try Origin("https://\($0).example") }
@@ -117,7 +117,7 @@ struct TokenMinterTests {
     #expect(minter.cachedTokens == 8)
   }
 
-  @Test("names a token by its SHA-256, and shows no more of it")
+  @Test("a token has its SHA-256 for audits and never appears in a description")
   func audit() throws {
     let token = try Samples.minter().token(now: now)
     let directory = try TemporaryDirectory()

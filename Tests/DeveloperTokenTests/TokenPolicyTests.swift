@@ -6,7 +6,7 @@ import Testing
 struct TokenPolicyTests {
   private static let cap = TokenPolicy.maximumLifetime
 
-  @Test("has the contract's defaults")
+  @Test("has the documented defaults")
   func defaults() throws {
     let policy = try TokenPolicy()
     #expect((policy.ttl, policy.maxTTL, policy.backdate) == (43_200, 86_400, 60))
@@ -27,7 +27,7 @@ struct TokenPolicyTests {
     ("a margin of more than a day", 3600, nil, 60, 86_401, "margin"),
   ]
 
-  @Test("that cannot give sound tokens is refused with a sentence", arguments: invalid)
+  @Test("that would make invalid tokens is refused with a sentence", arguments: invalid)
   func refused(label: String, ttl: Int, maxTTL: Int?, backdate: Int, margin: Int, says: String) throws {
     let error = try #require(throws: TokenPolicyError.self) {
       try TokenPolicy(ttl: ttl, maxTTL: maxTTL, backdate: backdate, margin: margin)
@@ -36,7 +36,7 @@ struct TokenPolicyTests {
   }
 
   @Test(
-    "keeps every token under both of Apple's caps and alive, whatever is combined",
+    "keeps every token within both of Apple's limits and valid, for any combination of settings",
     arguments: [60, 3600, 43_200, cap - 301, cap - 300, cap - 60, cap - 1, cap], [0, 1, 60, 300, 301, 3600, 86_400])
   func caps(ttl: Int, backdate: Int) throws {
     for margin in [0, 60, 300, 86_400] {
@@ -53,7 +53,7 @@ struct TokenPolicyTests {
     }
   }
 
-  @Test("mints nothing by a clock that was never set", arguments: [Int.min, -1, 0, 946_684_800, 1_704_067_199, .max])
+  @Test("refuses an implausible clock", arguments: [Int.min, -1, 0, 946_684_800, 1_704_067_199, .max])
   func implausibleClock(now: Int) throws {
     let policy = try TokenPolicy()
     let team = try Samples.team()
@@ -66,7 +66,7 @@ struct TokenPolicyTests {
     (nil, 43_200), (60, 60), (86_400, 86_400), (59, nil), (0, nil), (-1, nil), (86_401, nil), (.max, nil), (.min, nil),
   ]
 
-  @Test("gives requests lifetimes between a minute and maxTTL", arguments: requests)
+  @Test("allows requested lifetimes from one minute to maxTTL", arguments: requests)
   func lifetimes(requested: Int?, lifetime: Int?) throws {
     let policy = try TokenPolicy()
     guard let lifetime else {

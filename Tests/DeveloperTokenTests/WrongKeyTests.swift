@@ -3,7 +3,7 @@ import Testing
 
 @testable import DeveloperToken
 
-@Suite("What is not a MusicKit key")
+@Suite("Text that is not a MusicKit key")
 struct WrongKeyTests {
   struct Case: Sendable, CustomTestStringConvertible {
     let testDescription: String
@@ -101,7 +101,7 @@ struct WrongKeyTests {
     Case("too much", .tooLarge(limit: 16_384), says: "larger than 16 KiB", String(repeating: "A", count: 16_385)),
   ]
 
-  @Test("is refused by its name", arguments: cases)
+  @Test("is refused with the name of its kind", arguments: cases)
   func refused(_ sample: Case) throws {
     let text = sample.text()
     let error = #expect(throws: SigningKeyError.self) {
@@ -126,7 +126,7 @@ struct WrongKeyTests {
     }
   }
 
-  @Test("is refused when its halves do not belong together, which only the probe can tell")
+  @Test("is refused when its private and public halves do not match")
   func mismatchedHalves() throws {
     let other = Samples.openssl("\(Self.p256)")
     let (mine, theirs) = (Base64Text.decode(Self.bare(Samples.p8)), Base64Text.decode(Self.bare(other)))
