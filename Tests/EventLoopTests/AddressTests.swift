@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct AddressTests {
   @Test(
-    "addresses are read as they are written",
+    "an address is read in its textual forms and written in its canonical form",
     arguments: [
       ("192.0.2.1", "192.0.2.1"), ("0.0.0.0", "0.0.0.0"), ("255.255.255.255", "255.255.255.255"),
       ("2001:DB8::1", "2001:db8::1"), ("::", "::"), ("::1", "::1"),
@@ -15,7 +15,7 @@ import Testing
   }
 
   @Test(
-    "what is no address is none",
+    "text that is not an address is refused",
     arguments: [
       "", "localhost", "192.0.2", "192.0.2.256", "192.0.2.1 ", " 192.0.2.1", "192.0.2.1\0", "192.0.2.1:80", "[::1]",
       "::1%lo", "fe80::1%eth0", ":::", "1:2:3:4:5:6:7:8:9", "0x7f.0.0.1", "127.1", "10.0.0.0/8",
@@ -25,14 +25,14 @@ import Testing
     #expect(IPAddress(text) == nil)
   }
 
-  @Test("addresses are made of their bits as well")
+  @Test("an address is created from its bits")
   func bits() {
     #expect(IPAddress(v4: 0xc000_0201) == IPAddress("192.0.2.1"))
     #expect(IPAddress(bits: 0x2001_0db8 << 96 | 1) == IPAddress("2001:db8::1"))
     #expect(IPAddress(bits: 0xffff_c000_0201) == IPAddress("192.0.2.1"))
   }
 
-  @Test("the longest texts there are")
+  @Test("the longest texts of addresses are read")
   func longest() {
     let groups = [String](repeating: "ffff", count: 6).joined(separator: ":")
     #expect(IPAddress("\(groups):255.255.255.255")?.description == "\(groups):ffff:ffff")
@@ -50,7 +50,7 @@ import Testing
   }
 
   @Test(
-    "a rateLimitPrefix is an IPv4 address or the /64 of an IPv6 one",
+    "a rateLimitPrefix is an IPv4 address or the /64 prefix of an IPv6 address",
     arguments: [
       ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
     ])
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(
-    "a range contains what shares its prefix",
+    "a range contains the addresses that share its prefix",
     arguments: [
       ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.0", false), ("10.0.0.0/8", "::ffff:10.1.2.3", true),
       ("192.0.2.7", "192.0.2.7", true), ("192.0.2.7", "192.0.2.6", false), ("0.0.0.0/0", "255.1.2.3", true),
@@ -77,7 +77,7 @@ import Testing
   }
 
   @Test(
-    "what is no range is none",
+    "text that is not a range is refused",
     arguments: [
       "", "/", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8", "10.0.0.0/ 8",
       "10.0.0.0/a", "10.0.0.0/99999999999999999999", "10.0.0.1/8", "2001:db8::/129", "2001:db8::1/32", "a/8",
@@ -86,7 +86,7 @@ import Testing
     #expect(AddressRange(text) == nil)
   }
 
-  @Test("socket addresses and endpoints describe themselves as URLs write them")
+  @Test("socket addresses and endpoints describe themselves as in URLs")
   func descriptions() throws {
     let v4 = try #require(IPAddress("127.0.0.1"))
     let v6 = try #require(IPAddress("::1"))

@@ -5,7 +5,7 @@ import Testing
 @testable import EventLoop
 
 @Suite struct ChannelTests {
-  @Test("a watcher hears once of each watch", arguments: IOLoop.PollerKind.allCases)
+  @Test("a delegate is notified once for each watch", arguments: IOLoop.PollerKind.allCases)
   func once(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
@@ -20,14 +20,14 @@ import Testing
   }
 
   @Test(
-    "a channel closed in the turn that brings news of it hears nothing of them",
+    "a channel that is closed in the same turn as its event gets no event",
     arguments: IOLoop.PollerKind.allCases)
   func closedInSameTurn(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let pairs = try (0..<2).map { _ in try Pair(on: loop) }
     let isReady = Notes<Bool>()
     let reused = Notes<UInt32>()
-    // Whichever comes first closes the other, and has its slot taken by a new tenant.
+    // The first delegate that is notified closes the other channel and opens a new channel in the freed slot.
     let tenant = Listening()
     var ends: [Int32] = [-1, -1]
     #expect(unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
@@ -44,7 +44,7 @@ import Testing
     }
     loop.loop.performAndWait {
       for (pair, delegate) in zip(pairs, delegates) { pair.channel.watch(until: .never, delegate) }
-      // Both are ready before the loop looks again.
+      // Both are ready before the loop polls again.
       for pair in pairs { pair.poke() }
     }
     isReady.wait(for: 1)
@@ -57,7 +57,7 @@ import Testing
     #expect(tenant.notes.wait(for: 1) == [.ready])
   }
 
-  @Test("closing ends the wait of a task, once", arguments: IOLoop.PollerKind.allCases)
+  @Test("closing a channel ends the wait of a task, once", arguments: IOLoop.PollerKind.allCases)
   func closing(_ kind: IOLoop.PollerKind) async throws {
     let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
@@ -79,7 +79,7 @@ import Testing
   }
 
   @Test(
-    "a connection that is busy does not spin the loop, whatever waits in its socket",
+    "a busy connection does not spin the loop, whatever its socket has pending",
     arguments: IOLoop.PollerKind.allCases, ["unread data", "a peer that has gone"])
   func busy(_ kind: IOLoop.PollerKind, trouble: String) throws {
     let loop = try IOLoop.forTest(kind)
@@ -99,7 +99,7 @@ import Testing
     #expect(turns < 20)
   }
 
-  @Test("at most as much is read as was asked for", arguments: IOLoop.PollerKind.allCases)
+  @Test("a read returns at most the requested number of bytes", arguments: IOLoop.PollerKind.allCases)
   func bounded(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)

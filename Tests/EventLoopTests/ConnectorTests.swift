@@ -8,7 +8,7 @@ import Testing
 
 @Suite("A connector", .timeLimit(.minutes(10)))
 struct ConnectorTests {
-  @Test("takes families in turn, each address once, and no more than some")
+  @Test("alternates address families, tries each address once and limits the number of addresses")
   func order() {
     var order = AddressOrder()
     let six = (1...20).map { SocketAddress.ip(IPAddress(bits: 1 << 100 + $0), port: 1, family: .v6) }
@@ -26,13 +26,13 @@ struct ConnectorTests {
     #expect(order.isEmpty)
   }
 
-  @Test("connects to a name, an IPv4 and an IPv6 address", arguments: ["localhost", "127.0.0.1", "::1"])
+  @Test("connects to a name, an IPv4 address and an IPv6 address", arguments: ["localhost", "127.0.0.1", "::1"])
   func connects(host: String) throws {
     let peer = try Peer(host == "::1" ? .v6 : .v4)
     #expect(try Attempt(to: host, port: peer.port).connects())
   }
 
-  @Test("goes on at once when an address refuses, and reports the last refusal")
+  @Test("tries the next address immediately after a refusal, and reports the last refusal")
   func refused() throws {
     let peer = try Peer(.v4)
     let closed = try Peer(.v6)
@@ -46,7 +46,7 @@ struct ConnectorTests {
     #expect(error?.description.contains("\(peer.address): connect: Connection refused") == true)
   }
 
-  @Test("tries another address when one does not answer, and closes the loser")
+  @Test("tries another address when one does not answer, and closes the losing channel")
   func hangs() throws {
     let deaf = try Peer(.v4, isDeaf: true)
     let peer = try Peer(.v6)
@@ -69,7 +69,7 @@ struct ConnectorTests {
     #expect(try attempt.openChannels == 0)
   }
 
-  @Test("says why a name does not resolve")
+  @Test("reports why a name does not resolve")
   func unknown() throws {
     let attempt = try Attempt(to: "a.example") { _, _ throws(ResolutionError) in
       throw ResolutionError(reason: "nobody knows it")
@@ -78,7 +78,7 @@ struct ConnectorTests {
     #expect(error == ConnectError(.unknownHost, "No connection to a.example: nobody knows it."))
   }
 
-  @Test("uses what it remembers while the name is looked up, and learns a new address from that")
+  @Test("uses remembered addresses during a look-up, and learns a new address from the look-up")
   func remembers() throws {
     let (old, new) = (try Peer(.v4), try Peer(.v4))
     let gate = DispatchSemaphore(value: 0)
@@ -100,7 +100,7 @@ struct ConnectorTests {
     #expect(attempt.connects())
   }
 
-  @Test("falls back on an address past its lifetime when the name cannot be looked up", arguments: [true, false])
+  @Test("uses an expired address when the name cannot be looked up", arguments: [true, false])
   func stale(resolverHangs: Bool) throws {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
@@ -118,7 +118,7 @@ struct ConnectorTests {
     gate.signal()
   }
 
-  @Test("shares a look-up that is under way")
+  @Test("shares a look-up in progress")
   func shared() throws {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
@@ -137,7 +137,7 @@ struct ConnectorTests {
     #expect(responses.all.count == 1)
   }
 
-  @Test("reports nothing when it is cancelled")
+  @Test("reports nothing after it is cancelled")
   func cancelled() throws {
     let deaf = try Peer(.v4, isDeaf: true)
     let attempt = try Attempt(to: "127.0.0.1", port: deaf.port)
@@ -148,7 +148,7 @@ struct ConnectorTests {
 }
 
 extension NameResolver {
-  /// Lets what is remembered be so much older.
+  /// Makes remembered addresses older by `duration`.
   fileprivate func age(by duration: Duration) {
     let age = Deadline(nanoseconds: 0).advanced(by: duration).nanoseconds
     memories = memories.mapValues {
@@ -157,9 +157,9 @@ extension NameResolver {
   }
 }
 
-/// One connector on a loop, and what it reported.
+/// One connector on a loop, and the outcomes that it reported.
 final class Attempt: @unchecked Sendable {
-  // Sendable: `connector` and `channel` are touched on the loop only.
+  // Sendable: `connector` and `channel` are used on the loop only.
   let outcomes = Notes<Result<Bool, ConnectError>>()
   private let loop: TestLoop
   private var connector: Connector?
@@ -170,7 +170,7 @@ final class Attempt: @unchecked Sendable {
   ) {
     self.loop = loop
     loop.loop.performAndWait { [self] in
-      // A connection that is made stays as it is for the test to look at.
+      // A connection stays open without a deadline, so that the test can inspect it.
       loop.loop.deadlineCount.isFatal = false
       connector = Connector(
         to: host, port: port, loop: loop.loop, resolver: resolver, until: Deadline.now.advanced(by: patience)
@@ -204,13 +204,13 @@ final class Attempt: @unchecked Sendable {
     loop.loop.performAndWait { self.connector?.cancel() }
   }
 
-  /// How many channels the loop has.
+  /// The number of channels of the loop.
   var openChannels: Int {
     get throws { try loop.get { self.loop.loop.channelCount } }
   }
 }
 
-/// A listening socket of loopback.
+/// A listening socket on loopback.
 final class Peer: Sendable {
   let address: SocketAddress
   private let descriptor: Int32
@@ -218,7 +218,7 @@ final class Peer: Sendable {
 
   var port: UInt16 { address.port ?? 0 }
 
-  /// - Parameter isDeaf: Whether it ignores connection requests: its queue is full.
+  /// - Parameter isDeaf: Whether it ignores connection requests because its queue is full.
   init(_ family: SocketAddress.Family, isDeaf: Bool = false) throws {
     let host = family == .v4 ? "127.0.0.1" : "::1"
     guard let ip = IPAddress(host) else { throw TestFailure("\(host) is no address.") }

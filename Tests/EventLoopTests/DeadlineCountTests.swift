@@ -5,14 +5,14 @@ import Testing
 
 /// Every open connection has an armed deadline when its loop has nothing to do.
 @Suite struct DeadlineCountTests {
-  @Test("a connection without a deadline is counted, one with a deadline is not")
+  @Test("only connections without a deadline are counted")
   func count() throws {
     let loop = try IOLoop.forTest(.platformDefault)
     let pair = try Pair(on: loop, isConnection: true)
     let heard = Listening()
     func count(after action: @escaping @Sendable (Channel) -> Void) -> Int {
       loop.loop.performAndWait { action(pair.channel) }
-      // The count is that of the last turn's end.
+      // The count is taken at the end of the last turn.
       loop.loop.performAndWait {}
       return loop.loop.connectionsWithoutDeadline
     }
@@ -29,7 +29,7 @@ import Testing
     #expect(count { _ in other.channel.close() } == 0)
   }
 
-  @Test("a task that waits keeps its deadline when a delegate is forgotten")
+  @Test("a waiting task keeps its deadline when the delegate is removed")
   func taskKeepsDeadline() async throws {
     let loop = try IOLoop.forTest(.platformDefault)
     let pair = try Pair(on: loop)

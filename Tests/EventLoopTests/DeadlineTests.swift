@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct DeadlineTests {
   @Test(
-    "a deadline is moved by a duration, and never past what can be counted",
+    "a deadline moves by a duration, neither backwards nor past the largest value",
     arguments: [
       (0, Duration.zero, 0), (5, .nanoseconds(1), 6), (5, .seconds(1), 1_000_000_005),
       (5, .milliseconds(1500), 1_500_000_005), (5, .nanoseconds(-1), 5), (5, .seconds(-3), 5),
@@ -23,13 +23,13 @@ import Testing
     #expect(duration == .nanoseconds(nanoseconds))
   }
 
-  @Test("never is later than everything")
+  @Test("the deadline never is later than every moment")
   func never() {
     #expect(Deadline.now < .never)
     #expect(Deadline.now <= Deadline.now)
   }
 
-  @Test("deadlines come once each, in their order, and not early", arguments: IOLoop.PollerKind.allCases)
+  @Test("deadlines expire once each, in order and not early", arguments: IOLoop.PollerKind.allCases)
   func order(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let pairs = try (0..<20).map { _ in try Pair(on: loop) }
@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(
-    "a deadline that is moved comes at its new time only", arguments: IOLoop.PollerKind.allCases,
+    "a deadline that is moved expires only at its new time", arguments: IOLoop.PollerKind.allCases,
     [(50, 5), (5, 50)])
   func moved(_ kind: IOLoop.PollerKind, times: (first: Int, second: Int)) throws {
     let loop = try IOLoop.forTest(kind)
@@ -75,7 +75,7 @@ import Testing
     #expect(new.notes.all == [.timedOut])
   }
 
-  @Test("a deadline that has passed already ends the wait", arguments: IOLoop.PollerKind.allCases)
+  @Test("a deadline in the past ends the wait", arguments: IOLoop.PollerKind.allCases)
   func past(_ kind: IOLoop.PollerKind) async throws {
     let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
@@ -88,7 +88,9 @@ import Testing
     #expect(await waits.value == [.timedOut, .timedOut, .timedOut])
   }
 
-  @Test("the next tenant of a slot does not hear of the last one's deadline", arguments: IOLoop.PollerKind.allCases)
+  @Test(
+    "the deadline of a closed channel does not reach the next channel in its slot",
+    arguments: IOLoop.PollerKind.allCases)
   func slotReuse(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let first = try Pair(on: loop)
@@ -111,7 +113,7 @@ import Testing
     #expect(quiet.notes.all.isEmpty)
   }
 
-  @Test("deadlines of channels that are gone do not pile up", arguments: IOLoop.PollerKind.allCases)
+  @Test("deadlines of closed channels do not accumulate", arguments: IOLoop.PollerKind.allCases)
   func pile(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let kept = try Pair(on: loop)

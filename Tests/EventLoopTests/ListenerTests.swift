@@ -7,7 +7,8 @@ import Testing
 
 @Suite struct ListenerTests {
   @Test(
-    "a free port is picked, and connections arrive with the peer's address", arguments: IOLoop.PollerKind.allCases)
+    "a listener on port 0 gets a free port, and connections arrive with the peer's address",
+    arguments: IOLoop.PollerKind.allCases)
   func accepts(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind, loops: 2)
     let clients = try (0..<20).map { _ in try RawClient(port: host.port) }
@@ -15,7 +16,7 @@ import Testing
     #expect(peers.allSatisfy { $0.ipAddress == IPAddress("127.0.0.1") && $0.port != 0 })
   }
 
-  @Test("the host * is IPv6 and IPv4 on the same port", arguments: IOLoop.PollerKind.allCases)
+  @Test("the host * means IPv6 and IPv4 on the same port", arguments: IOLoop.PollerKind.allCases)
   func anyHost(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "*", port: 0), kind, loops: 2)
     #expect(Set(host.addresses.map(\.port)).count == 1)
@@ -29,7 +30,7 @@ import Testing
     #expect(v6.descriptor >= 0)
   }
 
-  @Test("a free port for * is found although its number may be taken for one of the two families")
+  @Test("a listener on * finds a port that is free for both families")
   func anyHostAgain() throws {
     // About one in fourteen of the ports that the system picks from.
     let taken = (0..<2000).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0) }
@@ -49,14 +50,14 @@ import Testing
     }
   }
 
-  @Test("all addresses of a name have the same port")
+  @Test("all addresses of a name get the same port")
   func name() throws {
     let listeners = try Listener.open(.tcp(host: "localhost", port: 0), loops: 2)
     #expect(Set(listeners.joined().map(\.address.port)).count == 1)
     #expect(listeners.joined().allSatisfy { $0.address.ipAddress?.isLoopback == true })
   }
 
-  @Test("addresses of a name that the machine lacks are left out, unless it lacks all")
+  @Test("a listener skips addresses of a name that the machine lacks, and fails if none is left")
   func partial() throws {
     let missing = SocketAddress.ip(try #require(IPAddress("192.0.2.1")), port: 0, family: .v4)
     let loopback = SocketAddress.ip(try #require(IPAddress("127.0.0.1")), port: 0, family: .v4)
@@ -64,7 +65,7 @@ import Testing
     #expect(throws: SocketError(call: "bind", code: EADDRNOTAVAIL)) { try Listener.openTCP([missing], .init(loops: 1)) }
   }
 
-  @Test("an address in use is named, with what would mend it", arguments: [1, 2], [1, 2])
+  @Test("the error for an address in use names the address and a remedy", arguments: [1, 2], [1, 2])
   func inUse(first: Int, second: Int) throws {
     let listeners = try Listener.open(.tcp(host: "127.0.0.1", port: 0), loops: first)
     let port = try #require(listeners.first?.first?.address.port)
@@ -77,7 +78,7 @@ import Testing
   }
 
   @Test(
-    "what cannot be listened on is said in a sentence",
+    "the error for an endpoint that cannot be opened gives the reason in a sentence",
     arguments: [
       (Endpoint.tcp(host: "192.0.2.1", port: 0), "Cannot listen on 192.0.2.1:0: this machine has no such address."),
       (.unix(path: String(repeating: "a", count: 108)), "the path is too long for a Unix-domain socket"),
@@ -90,7 +91,7 @@ import Testing
   }
 
   @Test(
-    "what this user may not listen on is said with the reason and a remedy",
+    "the error for an endpoint that this user may not use gives the reason and a remedy",
     arguments: [
       (
         Endpoint.tcp(host: "0.0.0.0", port: 80),
@@ -112,7 +113,7 @@ import Testing
   }
 
   @Test(
-    "a Unix-domain socket is for owner and group, and goes with the drain", arguments: IOLoop.PollerKind.allCases)
+    "a Unix-domain socket has mode 0660, and a drain removes its file", arguments: IOLoop.PollerKind.allCases)
   func unix(_ kind: IOLoop.PollerKind) throws {
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "server.sock")
@@ -126,7 +127,7 @@ import Testing
     #expect(unsafe stat(path, &status) != 0)
   }
 
-  @Test("a socket file that is left over is replaced")
+  @Test("a listener replaces a socket file that no process uses")
   func leftOver() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "server.sock")
@@ -137,7 +138,7 @@ import Testing
     withExtendedLifetime(client) {}
   }
 
-  @Test("a socket that somebody listens on is left alone")
+  @Test("a listener leaves a socket in use alone")
   func alive() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "server.sock")
@@ -145,13 +146,13 @@ import Testing
     let error = #expect(throws: ListenError.self) { try Listener.open(.unix(path: path), loops: 1) }
     #expect(error?.reason.hasPrefix("another program listens there already") == true)
     let client = try RawClient(path: path)
-    // The first is the probe, which has gone again.
+    // The first peer is the probe of the second listener, which has closed already.
     host.peers.wait(for: 2)
     #expect(client.descriptor >= 0)
   }
 
   @Test(
-    "whatever else is at the path of a Unix-domain socket stays, and the error says what it is",
+    "any other file at the path of a Unix-domain socket stays, and the error names its kind",
     arguments: [
       ("echo precious > \"$0\"", "a regular file"), ("mkdir \"$0\"", "a directory"), ("mkfifo \"$0\"", "a FIFO"),
       ("ln -s nowhere \"$0\"", "a symbolic link to nothing"), ("ln -s / \"$0\"", "a symbolic link"),
@@ -186,10 +187,10 @@ import Testing
     withExtendedLifetime(successor) {}
   }
 
-  @Test("connections that wait when a listener closes are all accepted", arguments: IOLoop.PollerKind.allCases)
+  @Test("a closing listener accepts all waiting connections", arguments: IOLoop.PollerKind.allCases)
   func drain(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind, loops: 2)
-    // Far more than are accepted in one go, while the loops are kept from accepting any.
+    // Far more than are accepted in one pass, while the loops are kept from accepting.
     let released = Notes<Bool>()
     for loop in host.loops { loop.loop.post { released.wait(for: 1) } }
     let clients = try (0..<500).map { _ in try RawClient(port: host.port) }
@@ -200,7 +201,7 @@ import Testing
     #expect(throws: TestFailure.self) { try RawClient(port: host.port) }
   }
 
-  @Test("a listener whose owner has gone closes what it accepts", arguments: IOLoop.PollerKind.allCases)
+  @Test("a listener without an owner closes the connections that it accepts", arguments: IOLoop.PollerKind.allCases)
   func orphan(_ kind: IOLoop.PollerKind) throws {
     let host = try Host(.tcp(host: "127.0.0.1", port: 0), kind)
     host.forgetOwner()
@@ -209,7 +210,8 @@ import Testing
   }
 
   @Test(
-    "at the descriptor limit accepting pauses, without spinning, and goes on", arguments: IOLoop.PollerKind.allCases)
+    "at the descriptor limit, accepting pauses without spinning and then continues",
+    arguments: IOLoop.PollerKind.allCases)
   func descriptorLimit(_ kind: IOLoop.PollerKind) async {
     switch kind {
     case .epoll: await #expect(processExitsWith: .success) { try DescriptorLimit.run(.epoll) }
@@ -218,7 +220,7 @@ import Testing
   }
 }
 
-/// What happens to a listener when the system has no descriptors left; in a process of its own, for the others' sake.
+/// A listener when the system has no descriptors left, in its own process to protect other tests.
 private enum DescriptorLimit {
   static func run(_ kind: IOLoop.PollerKind) throws {
     var limit = rlimit(rlim_cur: 256, rlim_max: 256)
@@ -250,7 +252,7 @@ private enum DescriptorLimit {
   }
 }
 
-/// Who listens and keeps what comes.
+/// A process that listens and keeps the accepted connections.
 private final class Host: Sendable {
   let loops: [TestLoop]
   let addresses: [SocketAddress]
@@ -280,7 +282,7 @@ private final class Host: Sendable {
   func forgetOwner() { owner.forgetProxy() }
 
   private final class Owner: @unchecked Sendable {
-    // Sendable: the notes are made for many threads, and `proxy` is changed by the test's only.
+    // Sendable: `Notes` is thread-safe, and only the test's thread changes `proxy`.
     let peers = Notes<SocketAddress>()
     let pauses = Notes<SocketError>()
     private var kept: Proxy?
@@ -292,7 +294,7 @@ private final class Host: Sendable {
     func forgetProxy() { kept = nil }
   }
 
-  /// The listener's owner, which it does not keep.
+  /// The owner of the listener, which the listener does not retain.
   final class Proxy: Listener.Owner {
     private let peers: Notes<SocketAddress>
     private let pauses: Notes<SocketError>
@@ -311,7 +313,7 @@ private final class Host: Sendable {
 }
 
 extension Descriptor {
-  /// A descriptor in an array.
+  /// A reference to a descriptor, for use in an array.
   fileprivate final class Kept: Sendable {
     private let descriptor: Descriptor
 

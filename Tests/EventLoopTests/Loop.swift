@@ -10,7 +10,7 @@ extension IOLoop {
   }
 }
 
-/// Stops its loop when it goes.
+/// Stops its loop on deinitialization.
 final class TestLoop: Sendable {
   let loop: IOLoop
 
@@ -18,7 +18,7 @@ final class TestLoop: Sendable {
 
   deinit { loop.stop() }
 
-  /// What `body` returns on the loop.
+  /// Returns the result of `body`, which runs on the loop.
   func get<Value>(_ body: @escaping @Sendable () -> Value) throws -> Value {
     let box = Box<Value>()
     loop.performAndWait { box.value = body() }
@@ -27,7 +27,7 @@ final class TestLoop: Sendable {
   }
 
   private final class Box<Value>: @unchecked Sendable {
-    // Sendable: written before, and read after, the wait for the loop.
+    // Sendable: written before the wait for the loop, and read after it.
     var value: Value?
   }
 }
@@ -39,7 +39,7 @@ final class Pair: Sendable {
 
   /// - Parameters:
   ///   - isConnection: Whether the channel counts as a connection, which needs a deadline.
-  ///   - isFatal: Whether the loop stops if it has none.
+  ///   - isFatal: Whether the loop stops if the connection has no deadline.
   init(on loop: TestLoop, isConnection: Bool = false, isFatal: Bool = false) throws {
     var ends: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)

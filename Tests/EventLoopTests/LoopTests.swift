@@ -6,7 +6,7 @@ import Testing
 @testable import EventLoop
 
 @Suite struct LoopTests {
-  @Test("what is left for the end of a turn runs behind all that the turn brings, and may bring more")
+  @Test("work left for the end of a turn runs after all work of the turn, and may add more work")
   func endOfTurn() throws {
     let loop = try IOLoop.forTest(.platformDefault)
     let notes = Notes<Int>()
@@ -23,7 +23,7 @@ import Testing
   }
 
   @Test(
-    "what other threads post runs on the loop, in the order of each thread", arguments: IOLoop.PollerKind.allCases)
+    "work that other threads post runs on the loop, in the order of each thread", arguments: IOLoop.PollerKind.allCases)
   func order(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let notes = Notes<(thread: Int, number: Int, isCurrent: Bool)>()
@@ -41,7 +41,8 @@ import Testing
   }
 
   @Test(
-    "a task that prefers the loop stays on it, wherever it is resumed from", arguments: IOLoop.PollerKind.allCases)
+    "a task that prefers the loop stays on the loop, wherever the task is resumed",
+    arguments: IOLoop.PollerKind.allCases)
   func tasks(_ kind: IOLoop.PollerKind) async throws {
     let loop = try IOLoop.forTest(kind)
     await withTaskGroup(of: Bool.self) { group in
@@ -61,7 +62,7 @@ import Testing
     }
   }
 
-  @Test("performAndWait returns when it is done", arguments: IOLoop.PollerKind.allCases)
+  @Test("performAndWait returns after the work is done", arguments: IOLoop.PollerKind.allCases)
   func performAndWait(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)
     let notes = Notes<Int>()
@@ -71,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("a loop that stops closes what it has and ends its waits", arguments: IOLoop.PollerKind.allCases)
+  @Test("a loop that stops closes its channels and ends their waits", arguments: IOLoop.PollerKind.allCases)
   func stop(_ kind: IOLoop.PollerKind) async throws {
     let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
@@ -89,7 +90,7 @@ import Testing
   }
 
   @Test(
-    "what is posted to a loop that has ended is dropped, and nobody waits for it",
+    "a loop that has ended drops posted work, and performAndWait returns",
     arguments: IOLoop.PollerKind.allCases)
   func afterTheEnd(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)

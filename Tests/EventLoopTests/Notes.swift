@@ -4,7 +4,7 @@ import Testing
 
 @testable import EventLoop
 
-/// What happened, in order, from any thread.
+/// A list of events in order, added from any thread.
 final class Notes<Note: Sendable>: Sendable {
   private let notes = Locked<[Note]>([])
   /// Signaled for each note.
@@ -15,7 +15,7 @@ final class Notes<Note: Sendable>: Sendable {
     arrivals.signal()
   }
 
-  /// Waits for so many, in one thread at a time. Fewer within a minute fail the test.
+  /// Waits for `count` notes, in one thread at a time. Fewer within a minute fail the test.
   @discardableResult
   func wait(for count: Int) -> [Note] {
     let end = DispatchTime.now() + 60
@@ -32,7 +32,7 @@ final class Notes<Note: Sendable>: Sendable {
   var all: [Note] { notes.withLock { $0 } }
 }
 
-/// Notes each end of a wait under a name.
+/// A delegate that notes the readiness at each end of a wait.
 final class Listening: ChannelDelegate, @unchecked Sendable {
   // Sendable: immutable.
   let notes = Notes<Readiness>()
