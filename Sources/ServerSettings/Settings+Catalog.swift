@@ -12,9 +12,9 @@ extension Settings {
       public var lifetime: Duration
       /// The time that a 404 stays fresh if Apple does not state it.
       public var notFoundLifetime: Duration
-      /// The time after that during which the server still serves the response while it refreshes it in the background.
+      /// The time that the server still serves a response after it became stale, with a refresh in the background.
       public var staleWhileRevalidate: Duration
-      /// The time after that during which the server serves the response if Apple is unavailable.
+      /// The time that the server serves a response after it became stale, if Apple is unavailable.
       public var staleIfError: Duration
     }
 

@@ -125,7 +125,7 @@ public struct SettingsInput: Sendable {
 }
 
 /// The host names for which a listener responds. A rebound DNS name can reach a loopback listener through a browser on
-/// this machine. Such a page has no credentials, so the check only applies if callers need none.
+/// this machine. Such a page has no credentials, so by default only listeners that need none check the name.
 extension Settings {
   /// The allowed host names of the public listener. Nil if all are allowed.
   package var publicHosts: AllowedHosts? {

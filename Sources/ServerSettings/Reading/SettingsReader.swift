@@ -29,7 +29,7 @@ struct SettingsReader {
 
   /// Returns the setting's value or default. Nil without either, or if the value is invalid, which records an error.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
-    // The file could not have a row outside of the list, and no document would describe it.
+    // A file could not set a row that is missing from the list, and no document would describe the row.
     assert(layers.schema.knows(setting.path), "\(setting.path) is not among the known settings")
     guard let raw = layers.values[setting.path] else { return setting.fallback }
     do throws(InvalidValue) {
