@@ -51,7 +51,8 @@ extension AccessPolicy {
   /// The denial while the keys of a provider are unavailable. The caller cannot fix the cause.
   public static let providerUnavailable = Denial(
     .overloaded, "jwt_no_keys",
-    "The keys of the identity provider cannot be had at present, so that its tokens cannot be verified.", retryAfter: 5)
+    "The server cannot verify the token, because it has no keys of the identity provider at present. Send the request "
+      + "again in 5 s.", retryAfter: 5)
 
   // MARK: With a credential
 
@@ -72,7 +73,7 @@ extension AccessPolicy {
       throw .denied(
         Denial(
           .invalidCredentials, "outdated_certificate",
-          "The TLS client certificate has expired, or its CA is not trusted any more, since the connection began.",
+          "Since the connection began, the TLS client certificate has expired or the server has stopped trusting its CA.",
           endsConnection: true, isGuess: false))
     case .malformed(let detail):
       throw .denied(Denial(.invalidCredentials, "malformed_credential", detail))
@@ -85,13 +86,13 @@ extension AccessPolicy {
       throw .denied(
         Denial(
           .invalidCredentials, "unknown_certificate",
-          "No client of this server is known by any name of the TLS client certificate."))
+          "The TLS client certificate has no name that belongs to a client of this server."))
     }
     guard holders.count < 2 else {
       throw .denied(
         Denial(
           .invalidCredentials, "ambiguous_certificate",
-          "The TLS client certificate has names of several clients of this server; it must be for one."))
+          "The TLS client certificate has names of several clients of this server. It must belong to one client."))
     }
     return clients[holder]
   }
@@ -105,8 +106,8 @@ extension AccessPolicy {
       throw .denied(
         Denial(
           .missingCredentials, "no_origin",
-          "Client \(client.id) is known by its credential and one of its web origins together, and the request has no "
-            + "Origin.", client: client.id))
+          "Client \(client.id) needs both its credential and one of its web origins, and the request has no Origin.",
+          client: client.id))
     case .present(let origin):
       guard client.origins.allows(origin) else { throw .denied(notAllowed(origin, client)) }
       return Principal(client: client, subject: subject, origin: origin)
@@ -166,8 +167,8 @@ extension AccessPolicy {
     }
     return Denial(
       .missingCredentials, "no_credential",
-      "Client \(client.id) is known by its credential and one of its web origins together, and the request has no "
-        + "credential.", client: client.id)
+      "Client \(client.id) needs both its credential and one of its web origins, and the request has no credential.",
+      client: client.id)
   }
 }
 
@@ -252,7 +253,7 @@ extension AccessPolicy {
   /// The denial of a token that matches several clients, which may have different rights.
   private static let ambiguousClient = Denial(
     .invalidCredentials, "jwt_ambiguous_client",
-    "The JWT is for several clients of this server, by its aud or its other claims; it must be for one.")
+    "The aud or other claims of the JWT match several clients of this server. They must match one client.")
 
   /// Returns the denial for a refused JWT.
   static func denial(_ refusal: JWTRefusal) -> Denial {
@@ -263,7 +264,7 @@ extension AccessPolicy {
     let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
     return Denial(
       .invalidCredentials, "jwt_unknown_issuer",
-      advice(onDeveloperToken: jwt) ?? "No client of this server is known by tokens \(issuer).")
+      advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).")
   }
 }
 

@@ -137,7 +137,7 @@ extension AccessPolicy {
     guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
     return Denial(
       .missingCredentials, "no_credential",
-      "No credentials were provided. Send \(ways.joined(separator: ", or ")).",
+      "The request has no credentials. Send \(ways.joined(separator: ", or ")).",
       hint: knowsOrigins ? Self.sameOrigin : nil)
   }
 
@@ -158,10 +158,10 @@ extension AccessPolicy {
       issuer.allSatisfy({ $0.decimalDigit != nil || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) })
     else { return nil }
     let ways = ways
-    let instead = ways.isEmpty ? "" : " To be known to this server, send \(ways.joined(separator: ", or "))."
+    let instead = ways.isEmpty ? "" : " For this server, send \(ways.joined(separator: ", or "))."
     return """
-      This is a developer token for Apple Music, which is not a credential of this server. Leave it out: this server adds \
-      its own to requests to Apple.\(instead)
+      The credential is a developer token for Apple Music, which this server does not accept. Leave it out: this server \
+      adds its own token to requests to Apple.\(instead)
       """
   }
 
@@ -169,7 +169,7 @@ extension AccessPolicy {
   static func noOrigin(client: Client?) -> Denial {
     Denial(
       .missingCredentials, "no_origin",
-      "This server is for the web origins that it lists, and the request names none.", hint: sameOrigin,
+      "This server accepts requests from listed web origins only, and the request has no Origin.", hint: sameOrigin,
       client: client?.id)
   }
 
@@ -190,23 +190,23 @@ extension AccessPolicy {
   }
 
   private func slip(in key: ArraySlice<UInt8>, isBearer: Bool) -> String {
-    if key.isEmpty { return "X-API-Key has nothing in it." }
+    if key.isEmpty { return "X-API-Key is empty." }
     if !isBearer, !issuers.isEmpty, Self.looksLikeJWT(key) {
-      return "X-API-Key holds a JWT, as it looks; send it as Authorization: Bearer."
+      return "The value of X-API-Key looks like a JWT. Send a JWT as Authorization: Bearer."
     }
     guard keys.count > 0 else {
       return issuers.isEmpty
-        ? "This server knows no API keys and no bearer tokens; leave \(isBearer ? "Authorization" : "X-API-Key") out."
-        : "What was sent is no JWT, and this server knows no API keys."
+        ? "This server accepts no API keys and no bearer tokens. Leave \(isBearer ? "Authorization" : "X-API-Key") out."
+        : "The credential is not a JWT, and this server accepts no API keys."
     }
     if key.starts(with: "Bearer ".utf8) { return "X-API-Key takes the key alone, without Bearer." }
     if key.first == UInt8(ascii: "\"") || key.first == UInt8(ascii: "'") {
-      return "The API key stands in quotation marks; send it without."
+      return "The API key is in quotation marks. Send it without them."
     }
     if key.count == 64, key.allSatisfy({ $0.hexadecimalDigit != nil }) {
-      return "What was sent looks like the SHA-256 of an API key; send the key itself."
+      return "The credential looks like the SHA-256 of an API key. Send the key itself."
     }
-    return "The API key is not one of this server's: it may have been replaced, or be another server's."
+    return "This server does not know the API key: it may be a replaced key, or the key of another server."
   }
 
   /// Whether the text has the three parts of a compact serialization (RFC 7515 §7.1).

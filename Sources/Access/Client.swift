@@ -211,7 +211,7 @@ public struct Principal: Sendable {
   /// - Parameter storefront: The storefront in the path; nil if the resource has none.
   /// - Throws: The denial if it may not.
   public func mayHaveCatalog(storefront: (some StringProtocol)?) throws(Denial) {
-    guard client.catalog else { throw notPermitted("no_catalog", "gets no responses of the catalog", "catalog") }
+    guard client.catalog else { throw notPermitted("no_catalog", "cannot use the catalog", "catalog") }
     try checkOrigin()
     guard let storefronts = client.storefronts, let storefront else { return }
     guard storefronts.contains(storefront.lowercased()) else {
@@ -225,7 +225,7 @@ public struct Principal: Sendable {
   ///
   /// - Throws: The denial if it may not.
   public func mayUseMe() throws(Denial) {
-    guard client.me else { throw notPermitted("no_me", "does not get through to /v1/me", "me") }
+    guard client.me else { throw notPermitted("no_me", "cannot use /v1/me", "me") }
     try checkOrigin()
   }
 

@@ -32,11 +32,11 @@ public struct JSONWebKeySet: Sendable {
         if let finding = Self.finding(key, among: keys) { findings.append("\(value.keyName(index)) \(finding)") }
         if !keys.contains(key) { keys.append(key) }
       } catch {
-        findings.append("\(value.keyName(index)) is left out: \(error.reason)")
+        findings.append("\(value.keyName(index)) is not used: \(error.reason)")
       }
     }
     guard !keys.isEmpty else {
-      throw JSONWebKeySetError((["The key set has no key that can be used."] + findings).joined(separator: " "))
+      throw JSONWebKeySetError((["The key set has no usable key."] + findings).joined(separator: " "))
     }
     (self.keys, self.findings) = (keys, findings)
   }
@@ -56,18 +56,18 @@ public struct JSONWebKeySet: Sendable {
   private static func elements(_ json: [UInt8]) throws(JSONWebKeySetError) -> [JSONValue] {
     guard json.count <= limit else { throw .init("The key set is longer than \(limit) bytes.") }
     guard let value = JSONReader.read(json), value.isObject else { throw .init(notAnObject(json)) }
-    guard value.repeatedNames.isEmpty else { throw .init("The key set has a member twice.") }
+    guard value.repeatedNames.isEmpty else { throw .init("The key set repeats a member.") }
     guard case .array(let elements)? = value["keys"] else { throw .init(withoutKeys(value)) }
     guard elements.count <= maximumKeys else {
-      throw .init("The key set has \(elements.count) keys; no more than \(maximumKeys) are taken.")
+      throw .init("The key set has \(elements.count) keys; the maximum is \(maximumKeys).")
     }
     return elements
   }
 
   private static func finding(_ key: JSONWebKey, among others: [JSONWebKey]) -> String? {
-    guard let keyID = key.keyID else { return "has no kid: only JWTs without one are verified by it." }
+    guard let keyID = key.keyID else { return "has no kid: the server uses it only for JWTs without one." }
     let hasRival = others.contains { $0.keyID == keyID && $0.key != key.key }
-    return hasRival ? "has the kid of another key; both are tried on JWTs that name it." : nil
+    return hasRival ? "has the kid of another key; the server tries both on JWTs with this kid." : nil
   }
 
   // MARK: Common mistakes
@@ -77,7 +77,7 @@ public struct JSONWebKeySet: Sendable {
     if start.starts(with: "-----BEGIN".utf8) {
       return "The key set is PEM; it must be a JWK Set, JSON of the form {\"keys\": […]} (RFC 7517)."
     }
-    if start.starts(with: "<".utf8) { return "The key set is a web page, not JSON: the address is another's." }
+    if start.starts(with: "<".utf8) { return "The key set is a web page, not JSON: the address is wrong." }
     return "The key set is not a JSON object of the form {\"keys\": […]} (RFC 7517)."
   }
 
@@ -124,7 +124,7 @@ struct JSONWebKey: Sendable, Equatable {
   /// - Throws: `UnusableKey` if the key is private, has another purpose, or is of an unknown kind.
   init(_ value: JSONValue) throws(UnusableKey) {
     guard value.isObject else { throw .init("it is not a JSON object.") }
-    guard value.repeatedNames.isEmpty else { throw .init("it has a member twice.") }
+    guard value.repeatedNames.isEmpty else { throw .init("it repeats a member.") }
     try Self.checkSecrecy(value)
     try Self.checkPurpose(value)
     key = try Self.material(value)
@@ -142,7 +142,7 @@ struct JSONWebKey: Sendable, Equatable {
   private static func checkSecrecy(_ value: JSONValue) throws(UnusableKey) {
     guard !privateMembers.contains(where: { value[$0] != nil }), value["kty"] != .string("oct") else {
       throw .init(
-        "IT IS NOT PUBLIC. Everyone who has read it can sign as the issuer: replace it, and publish only its public half."
+        "IT IS NOT PUBLIC. Every reader of it can sign as the issuer: replace it, and publish only its public half."
       )
     }
   }

@@ -131,22 +131,23 @@ extension JWTRefusal: CustomStringConvertible {
     case .malformed(let malformation): malformation.description
     case .unsupportedAlgorithm:
       "The JWT's alg is not one of \(JWTAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))."
-    case .algorithmNotAllowed: "The JWT's alg is not one that this client's tokens are signed with."
-    case .criticalHeader: "The JWT's header has critical extensions (crit or b64), and none is understood here."
-    case .keyInHeader: "The JWT's header brings a key (jwk, jku, x5c or x5u); keys come from the key set alone."
+    case .algorithmNotAllowed: "The JWT's alg is not one of this client's algorithms."
+    case .criticalHeader: "The JWT's header has critical extensions (crit or b64), and this server supports none."
+    case .keyInHeader:
+      "The JWT's header has a key (jwk, jku, x5c or x5u); this server takes keys only from the key set."
     case .wrongType: "The JWT's typ is not that of an access token or an ID token."
-    case .wrongIssuer: "The JWT's iss is no issuer that is trusted here; it is compared byte by byte."
-    case .wrongAudience: "The JWT is not meant for this server: its aud does not name it."
-    case .noExpiry: "The JWT has no exp; only one that ends is taken."
+    case .wrongIssuer: "This server does not trust the JWT's iss, which it compares byte by byte."
+    case .wrongAudience: "The JWT is not for this server: its aud does not name the server."
+    case .noExpiry: "The JWT has no exp, which this server requires."
     case .expired(let seconds): "The JWT expired \(seconds) seconds ago."
-    case .notYetValid(let seconds): "The JWT is valid in \(seconds) seconds only (nbf)."
-    case .issuedInFuture(let seconds): "The JWT's iat lies \(seconds) seconds in the future: a clock is wrong."
-    case .invalidClaim(let claim): "The JWT's \(claim.rawValue) is not what RFC 7519 has there."
-    case .requiredClaim: "A claim of the JWT does not say what this client's tokens must say."
-    case .unknownKey: "No key of the JWT's issuer is known that could have signed it."
+    case .notYetValid(let seconds): "The JWT is not valid for another \(seconds) seconds (nbf)."
+    case .issuedInFuture(let seconds): "The JWT's iat is \(seconds) seconds in the future: a clock is wrong."
+    case .invalidClaim(let claim): "The JWT's \(claim.rawValue) does not have the type that RFC 7519 requires."
+    case .requiredClaim: "A claim of the JWT does not have a value that this client's tokens must have."
+    case .unknownKey: "This server has no key of the JWT's issuer that can have signed the JWT."
     case .keyMismatch: "The key that the JWT names is not for its alg."
-    case .ambiguousKey: "The JWT does not say which of the issuer's keys signed it: it needs a kid of one key."
-    case .badSignature: "The JWT's signature is not that of the key that it names."
+    case .ambiguousKey: "The JWT does not say which of the issuer's keys signed it: it needs the kid of one key."
+    case .badSignature: "The key that the JWT names did not make the JWT's signature."
     }
   }
 }
@@ -154,11 +155,11 @@ extension JWTRefusal: CustomStringConvertible {
 extension JWTRefusal.Malformation {
   fileprivate var description: String {
     switch self {
-    case .parts: "A JWT has three parts between dots; an encrypted one is not taken."
+    case .parts: "The JWT does not have three parts between dots. This server does not accept encrypted JWTs."
     case .encoding: "A part of the JWT is not base64url without padding."
     case .header: "The JWT's header is not a JSON object."
     case .claims: "The JWT's claims are not a JSON object."
-    case .repeatedMember: "The JWT has a member twice in its header or its claims."
+    case .repeatedMember: "The JWT repeats a member in its header or its claims."
     case .keyID: "The JWT's kid is not a string of 1 to \(JWTHeader.keyIDLimit) bytes."
     }
   }

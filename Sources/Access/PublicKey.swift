@@ -88,7 +88,7 @@ extension PublicKey {
     guard x.count == 32, y.count == 32 else { throw .init("its x and y are not 32 bytes each.") }
     let point: [UInt8] = [0x04] + x + y
     guard let key = PublicKey(.p256, subjectPublicKeyInfo: DER.publicKey(DER.p256, point)) else {
-      throw .init("its x and y are no point of P-256.")
+      throw .init("its x and y are not a point of P-256.")
     }
     return key
   }
@@ -105,12 +105,12 @@ extension PublicKey {
     guard bits >= minimumModulusBits else {
       throw .init("its modulus has \(bits) bits; fewer than \(minimumModulusBits) are not safe.")
     }
-    guard last & 1 == 1 else { throw .init("its modulus is even, so it is no RSA key.") }
+    guard last & 1 == 1 else { throw .init("its modulus is even, so it is not an RSA key.") }
     try checkExponent(exponent)
     let numbers = DER.sequence(DER.integer(modulus) + DER.integer(exponent))
     let info = DER.publicKey(DER.rsaEncryption, numbers)
     guard let key = PublicKey(.rsa(modulusLength: modulus.count), subjectPublicKeyInfo: info) else {
-      throw .init("its n and e are no RSA key.")
+      throw .init("its n and e are not an RSA key.")
     }
     return key
   }
@@ -120,7 +120,7 @@ extension PublicKey {
     guard point.count == 32 else { throw .init("its x is not 32 bytes.") }
     guard SmallOrderPoint.isSound(point),
       let key = PublicKey(.ed25519, subjectPublicKeyInfo: DER.publicKey(DER.ed25519, point))
-    else { throw .init("its x is no point that a key can be.") }
+    else { throw .init("its x is not the point of a valid key.") }
     return key
   }
 

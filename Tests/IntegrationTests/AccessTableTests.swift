@@ -167,6 +167,6 @@ struct AccessTableTests {
     let token = try #require(try ground.request("/token").token)
     let response = try ground.request(AccessGround.album, key: token)
     #expect(response.status == 401)
-    #expect(try #require(response.errorDetail).contains("This is a developer token for Apple Music"))
+    #expect(try #require(response.errorDetail).contains("The credential is a developer token for Apple Music"))
   }
 }

@@ -172,9 +172,9 @@ struct PolicyTableTests {
     #expect(denial.reason.description == "unknown_api_key")
     #expect(
       denial.response.detail == """
-        This is a developer token for Apple Music, which is not a credential of this server. Leave it out: this server \
-        adds its own to requests to Apple. To be known to this server, send an API key as Authorization: Bearer KEY, or \
-        a TLS client certificate.
+        The credential is a developer token for Apple Music, which this server does not accept. Leave it out: this \
+        server adds its own token to requests to Apple. For this server, send an API key as Authorization: Bearer KEY, \
+        or a TLS client certificate.
         """)
   }
 

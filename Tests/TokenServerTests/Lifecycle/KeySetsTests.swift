@@ -162,7 +162,7 @@ struct KeySetsTests {
   static let failures = [
     ("down", "refused"), ("close", "closed the connection"), ("status-500", "status 500"), ("status-404", "status 404"),
     ("status-203", "status 203"), ("redirect", "write the address that it leads to"), ("rubbish", "is a web page"),
-    ("empty", "no key that can be used"), ("huge", "longer than 262144 bytes"), ("long", "could not be read"),
+    ("empty", "no usable key"), ("huge", "longer than 262144 bytes"), ("long", "could not be read"),
     ("drip", "did not go on in time"), ("hold", "127.0.0.1"),
   ]
 
