@@ -151,7 +151,8 @@ extension CatalogGateway {
     } catch .tooLarge where call.coding == .gzip {
       return .stream(parts.response(response))
     } catch {
-      return broken(.broken("The content is no gzip as its Content-Encoding says, or decodes to too much."))
+      return broken(
+        .broken("The content is not valid gzip, as its Content-Encoding says, or its decoded size is too large."))
     }
   }
 
@@ -160,7 +161,7 @@ extension CatalogGateway {
       return Task.isCancelled ? .cancelled : .failure(.givenUp(nextHop: configuration.nextHop))
     }
     let error = UpstreamError(
-      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "A response broke off. \(error)")
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "A response ended too early. \(error)")
     observer.noticed(.exchangeFailed(error))
     return .failure(UpstreamFailure(error, nextHop: configuration.nextHop))
   }

@@ -211,9 +211,10 @@ public enum FieldRefusal: Error, Sendable, Equatable {
   /// The `detail` of the error object: one sentence for the caller, which does not contain the field's value.
   public var detail: String {
     switch self {
-    case .repeated(let name): "The field \(name) occurs several times."
-    case .malformed(let name): "The value of the field \(name) is empty, too long, or not of visible ASCII characters."
-    case .unsupported(let name): "A request with the field \(name) is not forwarded."
+    case .repeated(let name): "The request has the field \(name) several times."
+    case .malformed(let name):
+      "The value of the field \(name) is empty, too long, or has characters other than visible ASCII."
+    case .unsupported(let name): "The server does not forward requests with the field \(name)."
     }
   }
 

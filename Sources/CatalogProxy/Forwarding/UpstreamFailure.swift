@@ -37,18 +37,20 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     let status = ProxyStatus(error: Self.errorType(error.cause), nextHop: nextHop)
     switch error.cause {
     case .dnsTimeout, .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout:
-      self.init(.upstreamTimeout, "\(nextHop) did not answer in time. \(Self.whatToDo)", status)
+      self.init(.upstreamTimeout, "\(nextHop) did not respond in time. \(Self.whatToDo)", status)
     case .connectionLimitReached:
       self.init(
-        .overloaded, "Too many requests are on their way to \(nextHop). Send the request again.", retryAfter: 1, status)
+        .overloaded, "Too many requests to \(nextHop) are in flight. Send the request again in 1 s.", retryAfter: 1,
+        status)
     case .dnsError, .destinationUnavailable, .destinationIPUnroutable, .connectionRefused:
-      self.init(.upstreamError, "\(nextHop) cannot be reached. \(Self.whatToDo)", status)
+      self.init(.upstreamError, "The server cannot reach \(nextHop). \(Self.whatToDo)", status)
     case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived:
-      self.init(.upstreamError, "There is no secure connection to \(nextHop). The server's log says why.", status)
+      self.init(
+        .upstreamError, "The server has no secure connection to \(nextHop). The server's log has the reason.", status)
     case .connectionTerminated, .responseIncomplete, .responseHeaderSectionSize, .protocolError:
-      self.init(.upstreamError, "\(nextHop) broke off its response, or sent none. \(Self.whatToDo)", status)
+      self.init(.upstreamError, "\(nextHop) sent no response, or an incomplete one. \(Self.whatToDo)", status)
     case .proxyInternalError, .cancelled:
-      self.init(.upstreamError, "The request to \(nextHop) was given up. \(Self.whatToDo)", status)
+      self.init(.upstreamError, "The server cancelled the request to \(nextHop). \(Self.whatToDo)", status)
     }
   }
 
@@ -56,26 +58,27 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   static func circuitOpen(_ refusal: UpstreamCircuit.Refusal, nextHop: String) -> UpstreamFailure {
     let what = refusal.isOfResource ? "This resource of \(nextHop)" : nextHop
     return UpstreamFailure(
-      .upstreamError, "\(what) has failed repeatedly and is given a moment. Send the request again after it.",
+      .upstreamError,
+      "\(what) has failed repeatedly, so the server pauses requests. Send the request again after Retry-After.",
       retryAfter: refusal.retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop))
   }
 
   /// The queue of requests that wait for a turn is full.
   static func overloaded(retryAfter: Duration) -> UpstreamFailure {
     UpstreamFailure(
-      .overloaded, "Too many requests wait for their turn. Send the request again after a moment.",
+      .overloaded, "Too many requests wait for Apple. Send the request again after Retry-After.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
   }
 
   /// The memory budget does not allow the server to collect the response.
   static let overMemory = UpstreamFailure(
-    .overloaded, "This server holds as much for its clients as it can. Send the request again after a moment.",
+    .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
     retryAfter: 1, ProxyStatus(error: "proxy_internal_error"))
 
   /// The upstream responded with 429, also to the retries.
   static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
-      .upstreamRateLimited, "\(nextHop) limits how often the team may ask. Send the request again after a moment.",
+      .upstreamRateLimited, "\(nextHop) limits the requests of the team. Send the request again after Retry-After.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(receivedStatus: 429, nextHop: nextHop))
   }
 
@@ -88,7 +91,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   /// The request's turn did not come before its deadline.
   static func waitedTooLong(nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
-      .upstreamTimeout, "The request waited too long for its turn to go to \(nextHop). \(whatToDo)", retryAfter: 1,
+      .upstreamTimeout, "The request waited too long in the queue for \(nextHop). \(whatToDo)", retryAfter: 1,
       ProxyStatus(error: "connection_limit_reached", nextHop: nextHop))
   }
 
@@ -99,22 +102,22 @@ struct UpstreamFailure: Error, Sendable, Equatable {
 
   /// There is no developer token for the request.
   static let noToken = UpstreamFailure(
-    .noSigningKey, "This server cannot make a developer token at present. Its log says why.",
+    .noSigningKey, "The server cannot make a developer token at present. Its log has the reason.",
     ProxyStatus(error: "proxy_internal_error"))
 
   /// The caller forbids upstream requests, and the cache has no response (RFC 9111 §5.2.1.7).
   static let onlyIfCached = UpstreamFailure(
-    .upstreamTimeout, "Nothing is stored for this request, and its Cache-Control says only-if-cached.",
+    .upstreamTimeout, "The cache has no response to this request, and its Cache-Control says only-if-cached.",
     ProxyStatus())
 
   /// The upstream responded with 5xx, or with another status that is no response to this request.
   static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
-      .upstreamError, "\(nextHop) answered with the status \(status.code). \(whatToDo)",
+      .upstreamError, "\(nextHop) responded with status \(status.code). \(whatToDo)",
       ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
   }
 
-  private static let whatToDo = "The request is correct: send it again later."
+  private static let whatToDo = "The request is correct. Send it again later."
 
   /// Returns the registered error type (RFC 9209 §2.3). There is no type for a cancelled request, so that cause gets
   /// the type of an internal error.
