@@ -28,8 +28,8 @@ public enum ContentError: Error, Sendable, Equatable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .broken(let sentence): sentence
-    case .timedOut: "It did not go on in time."
-    case .cancelled: "The response is over."
+    case .timedOut: "The rest did not arrive in time."
+    case .cancelled: "The response was cancelled."
     case .tooLarge(let limit): "It is longer than \(limit) bytes."
     }
   }

@@ -66,9 +66,9 @@ extension ErrorCode {
     switch self {
     case .malformedRequest:
       "The request is not HTTP as RFC 9112 defines it (the connection closes), is plain HTTP to an HTTPS port, or has "
-        + "content that is no JSON object or has more than 256 values."
+        + "content that is not a JSON object or has more than 256 values."
     case .invalidParameter:
-      "A parameter is unknown or repeated, a `ttl` is out of bounds, or an `origin` is no origin."
+      "A parameter is unknown or repeated, a `ttl` is out of bounds, or an `origin` is not an origin."
     case .missingCredentials: "The request has no credential, or no `Origin` where the server needs one."
     case .invalidCredentials: "A credential of any kind is invalid, or the request has several."
     case .originNotAllowed:

@@ -163,7 +163,7 @@ struct KeySetsTests {
     ("down", "refused"), ("close", "closed the connection"), ("status-500", "status 500"), ("status-404", "status 404"),
     ("status-203", "status 203"), ("redirect", "write the address that it leads to"), ("rubbish", "is a web page"),
     ("empty", "no usable key"), ("huge", "longer than 262144 bytes"), ("long", "could not be read"),
-    ("drip", "did not go on in time"), ("hold", "127.0.0.1"),
+    ("drip", "did not arrive in time"), ("hold", "127.0.0.1"),
   ]
 
   @Test("stay in use after a failed fetch, and the log gives the cause", arguments: failures)
