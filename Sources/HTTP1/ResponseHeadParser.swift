@@ -290,7 +290,7 @@ public enum ResponseError: Error, Equatable, Sendable {
     case .malformedStatusLine: "It does not begin with a version and a status code."
     case .unsupportedVersion: "Its version is neither HTTP/1.1 nor HTTP/1.0."
     case .tooManyInterimResponses: "Too many interim responses precede it."
-    case .unaskedUpgrade: "It switches to another protocol, which was not asked for."
+    case .unaskedUpgrade: "It switches to another protocol, which the request did not want."
     case .conflictingContentLength: "It has more than one Content-Length, and they differ."
     case .malformed(let error): error.reason
     }

@@ -31,8 +31,8 @@ public struct AllowedHosts: Sendable {
     guard !request.comesByTrustedProxy, !allows(request.authority) else { return nil }
     return ErrorResponse(
       .misdirectedRequest,
-      "This server does not answer for the host that the request names. Use an IP address or localhost, or list the "
-        + "name in \(setting).", closesConnection: true)
+      "This server does not serve the host that the request names. Use an IP address or localhost, or add the name to "
+        + "\(setting).", closesConnection: true)
   }
 
   /// Returns whether the server accepts requests for this authority, with or without a port.

@@ -169,7 +169,7 @@ extension ContentError {
   fileprivate init(_ ending: CloseReason) {
     switch ending {
     case .refused(let refusal): self = refusal.code == .requestTimeout ? .timedOut : .broken(refusal.detail)
-    case .gone, .finished, .brokenOff, .failedTLS: self = .broken("The client has gone away.")
+    case .gone, .finished, .brokenOff, .failedTLS: self = .broken("The client closed the connection.")
     }
   }
 }

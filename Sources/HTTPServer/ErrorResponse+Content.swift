@@ -41,14 +41,14 @@ extension ErrorResponse {
     .requestTimeout, "The content did not arrive in time.", closesConnection: true)
 
   static let workTimeout = ErrorResponse(
-    .upstreamTimeout, "The response took longer than this server waits for one.", closesConnection: true)
+    .upstreamTimeout, "The response took longer than the server's limit.", closesConnection: true)
 
   static let draining = ErrorResponse(
-    .draining, "This server is shutting down; send the request again.", fields: [.retryAfter: "1"],
+    .draining, "The server is shutting down. Send the request again in 1 s.", fields: [.retryAfter: "1"],
     closesConnection: true)
 
   static let overMemory = ErrorResponse(
-    .overloaded, "This server holds as much for its clients as it can; send the request again shortly.",
+    .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
     fields: [.retryAfter: "1"], closesConnection: true)
 
   static let plaintextOnTLS = ErrorResponse(
@@ -56,7 +56,7 @@ extension ErrorResponse {
 
   static func contentTooLarge(_ limit: Int) -> ErrorResponse {
     ErrorResponse(
-      .contentTooLarge, "The content is longer than the \(limit) bytes that this path takes.", closesConnection: true)
+      .contentTooLarge, "The content is longer than this path's limit of \(limit) bytes.", closesConnection: true)
   }
 }
 

@@ -230,12 +230,12 @@ public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertibl
   /// A clause for the log that describes the fault.
   public var description: String {
     switch self {
-    case .missing: "the connection begins with something else"
+    case .missing: "the connection does not begin with a PROXY header"
     case .malformedText: "the header of version 1 is malformed"
     case .malformedBinary: "the header of version 2 is malformed"
     case .tooLong: "the header is longer than \(ProxyHeader.maximumLength) bytes"
     case .wrongChecksum: "the header's checksum is wrong"
-    case .incomplete: "the header did not come, or not all of it"
+    case .incomplete: "the header did not arrive, or only a part of it"
     }
   }
 }

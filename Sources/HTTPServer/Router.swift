@@ -46,7 +46,7 @@ public struct Router: Sendable {
       return try operation(of: route, for: request.method)
     }
     throw ErrorResponse(
-      .notFound, "There is nothing at this path. /openapi.json lists what there is.",
+      .notFound, "This path does not exist. /openapi.json lists all paths.",
       closesConnection: request.method == .trace)
   }
 
@@ -62,7 +62,7 @@ public struct Router: Sendable {
     if let operation = route.operations.first(where: { $0.method == wanted }) { return operation }
     if method == .options { return Self.options(allow: route.allow) }
     throw ErrorResponse(
-      .methodNotAllowed, "This path answers \(route.allow).", fields: [.allow: route.allow],
+      .methodNotAllowed, "This path supports \(route.allow).", fields: [.allow: route.allow],
       closesConnection: method == .trace)
   }
 
@@ -71,7 +71,7 @@ public struct Router: Sendable {
   private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
-      ErrorResponse(.notImplemented, "This server is no proxy: CONNECT is not available.", closesConnection: true)
+      ErrorResponse(.notImplemented, "This server is not a proxy: CONNECT is not available.", closesConnection: true)
     case .other:
       ErrorResponse(.notImplemented, "This server does not know the request's method.", closesConnection: true)
     default: nil

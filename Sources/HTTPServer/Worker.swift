@@ -88,10 +88,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     case .granted: break
     case .tooMany:
       observer.noticed(.tooManyConnections(peer))
-      return turnAway(descriptor, "This server has as many connections as it can hold; try again shortly.")
+      return turnAway(descriptor, "The server has reached its limit of connections. Try again later.")
     case .tooManyFromAddress:
       observer.noticed(.tooManyConnectionsFromAddress(peer))
-      return turnAway(descriptor, "There are too many connections from this address; close some, or try again later.")
+      return turnAway(descriptor, "This address has too many connections. Close some, or try again later.")
     }
     let hold = MemoryHold(memory, for: counted?.bits)
     guard hold.resize(to: Connection.Cost.new(isSecure: tls != nil), for: .connection) else {

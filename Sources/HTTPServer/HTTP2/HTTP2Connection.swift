@@ -87,7 +87,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   func receivedOversizedRequest(on stream: HTTP2StreamID) {
     let exchange = HTTP2Exchange(stream, of: self)
     exchanges[stream] = exchange
-    exchange.refuse(ErrorResponse(.headerFieldsTooLarge, "The header section is larger than this server takes."))
+    exchange.refuse(ErrorResponse(.headerFieldsTooLarge, "The header section is larger than the server's limit."))
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {

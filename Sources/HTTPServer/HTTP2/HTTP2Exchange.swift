@@ -61,7 +61,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     bytes.append(head)
     do {
       guard let length = try request.parser.parse(bytes.span), length == bytes.count else {
-        return refuse(ErrorResponse(.malformedRequest, "The request's head is not one of HTTP."))
+        return refuse(ErrorResponse(.malformedRequest, "The header section is not a complete HTTP request head."))
       }
       request.keep(bytes.span)
       owner.connection.identify(request)
@@ -296,7 +296,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     isClosed = true
     releaseBody()
     owner.contentBytes -= content.discardHeld()
-    content.fail(.broken("The client has gone away."))
+    content.fail(.broken("The client closed the connection."))
     task?.cancel()
     room.take()?.resume()
     owner.forget(self)
