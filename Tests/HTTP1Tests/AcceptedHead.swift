@@ -1,7 +1,7 @@
 import HTTP1
 import Testing
 
-/// A request head that has to be accepted, and what it says.
+/// A request head that must be accepted, and its parts.
 struct AcceptedHead: CustomTestStringConvertible, Sendable {
   let input: LabelledBytes
   var method = "GET"
@@ -20,14 +20,14 @@ struct AcceptedHead: CustomTestStringConvertible, Sendable {
     change(&self)
   }
 
-  /// A POST with these lines behind Host.
+  /// A POST with `lines` after the Host field line.
   static func lines(_ label: String, _ lines: String, _ change: (inout Self) -> Void = { _ in }) -> Self {
     var head = Self(label, "POST / HTTP/1.1\r\nHost: a\r\n\(lines)\r\n\r\n", change)
     head.method = "POST"
     return head
   }
 
-  /// A GET whose Host has this value.
+  /// A GET whose Host field has the value `host`.
   static func host(_ label: String, _ host: String) -> Self {
     Self(label, "GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n") { $0.authority = host }
   }

@@ -8,7 +8,7 @@ struct ByteSetTests {
   private static let pchar = alphanumeric + "-._~" + "!$&'()*+,;=" + ":@%"
 
   @Test(
-    "hold exactly the characters of their grammars",
+    "contain exactly the characters of their grammars",
     arguments: [
       ("token", ByteSet.token, alphanumeric + "!#$%&'*+-.^_`|~"),
       ("path", ByteSet.path, pchar + "/" + "[]^|"),
@@ -22,7 +22,7 @@ struct ByteSetTests {
     }
   }
 
-  @Test("a control character is found at every place and in every company")
+  @Test("the search for a control character finds each at every position")
   func firstControl() {
     for byte in UInt8.min...UInt8.max {
       for place in 0..<17 {

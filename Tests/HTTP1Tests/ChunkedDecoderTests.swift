@@ -10,12 +10,12 @@ struct ChunkedDecoderTests {
     #expect(String(decoding: outcome.data, as: UTF8.self) == data)
   }
 
-  @Test("refuses what is malformed or beyond a limit", arguments: refused)
+  @Test("refuses a body that is malformed or exceeds a limit", arguments: refused)
   func refuses(_ body: LabelledBytes, error: RequestError) {
     #expect(ChunkedOutcome(body.bytes).verdict == .refused(error))
   }
 
-  @Test("says the same however the bytes are split", arguments: everyBody)
+  @Test("has the same outcome wherever the bytes are split", arguments: everyBody)
   func splits(_ body: LabelledBytes) {
     let whole = ChunkedOutcome(body.bytes)
     #expect(ChunkedOutcome(body.bytes, arrivals: 0...body.bytes.count) == whole, "byte by byte")
@@ -24,7 +24,7 @@ struct ChunkedDecoderTests {
     }
   }
 
-  @Test("wants more of every prefix, or refuses it as the whole", arguments: everyBody)
+  @Test("needs more bytes after each prefix, or refuses the prefix like the whole body", arguments: everyBody)
   func prefixes(_ body: LabelledBytes) {
     let whole = ChunkedOutcome(body.bytes).verdict
     var isDecided = false
@@ -37,18 +37,18 @@ struct ChunkedDecoderTests {
     }
   }
 
-  @Test("takes all bytes when it needs more, so that none is looked at twice", arguments: everyBody)
+  @Test("consumes all bytes when it needs more, so no byte is scanned twice", arguments: everyBody)
   func linearWork(_ body: LabelledBytes) throws {
     var decoder = ChunkedDecoder()
     for byte in body.bytes {
-      // A body that is refused is whole here, as one that has ended is.
+      // Stop at the end of the body, or at a refusal.
       guard let (consumed, event) = try? decoder.decode([byte].span) else { break }
       #expect(consumed == 1)
       if event == .end { break }
     }
   }
 
-  @Test("stays at the end, and takes nothing more")
+  @Test("consumes nothing after the end of the body")
   func ended() throws {
     var decoder = ChunkedDecoder()
     let last = Array("0\r\n\r\n".utf8)
@@ -58,7 +58,7 @@ struct ChunkedDecoderTests {
     #expect(none == 0 && again == .end)
   }
 
-  @Test("reports an error ever after")
+  @Test("reports an error on every later call")
   func remembersRefusal() {
     var decoder = ChunkedDecoder()
     for bytes in [Array("x".utf8), Array("0\r\n\r\n".utf8)] {

@@ -1,17 +1,17 @@
 import HTTP1
 
-/// What a chunked decoder makes of some bytes.
+/// The outcome of a chunked decoder for some bytes.
 struct ChunkedOutcome: Equatable {
   enum Verdict: Equatable {
     case incomplete, refused(RequestError)
-    /// The end of the body, behind that many bytes.
+    /// The end of the body, after `length` bytes.
     case complete(length: Int)
   }
 
   var data: [UInt8] = []
   var verdict = Verdict.incomplete
 
-  /// Decodes `bytes`, of which `arrivals` are the counts that are there at each call, as a connection does.
+  /// Decodes `bytes` as a connection does; `arrivals` are the numbers of bytes that have arrived at each call.
   init(_ bytes: [UInt8], arrivals: some Sequence<Int>, limits: HTTP1Limits = .init()) {
     var decoder = ChunkedDecoder(limits: limits)
     var start = 0

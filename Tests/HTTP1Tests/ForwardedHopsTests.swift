@@ -6,7 +6,7 @@ struct ForwardedHopsTests {
   struct Case: CustomTestStringConvertible {
     let field: ForwardedHops.Field
     let value: String
-    /// Nearest first; empty for an element that names no address.
+    /// Nearest first; empty for an element without an address.
     let hops: [String]
 
     init(_ field: ForwardedHops.Field, _ value: String, _ hops: [String]) {
@@ -32,7 +32,7 @@ struct ForwardedHopsTests {
     Case(.forwardedFor, "192.0.2.1:", [""]),
     Case(.forwardedFor, "192.0.2.1:123456", [""]),
     Case(.forwardedFor, "192.0.2.1:8o", [""]),
-    // Whether it is an address is for the caller to say.
+    // The caller decides whether the text is an address.
     Case(.forwardedFor, "unknown, \"192.0.2.1\"", ["\"192.0.2.1\"", "unknown"]),
     Case(.forwardedFor, "for=192.0.2.1", ["for=192.0.2.1"]),
 
@@ -47,7 +47,7 @@ struct ForwardedHopsTests {
     Case(
       .forwarded, "for=192.0.2.43,for=\"[2001:db8:cafe::17]\",for=unknown",
       ["unknown", "2001:db8:cafe::17", "192.0.2.43"]),
-    // What is written although it should not be, and means nothing else.
+    // Forms that the grammar does not allow but that have only one meaning.
     Case(.forwarded, "for=192.0.2.1:80 ; proto=https", ["192.0.2.1"]),
     Case(.forwarded, "for=[2001:db8::1]", ["2001:db8::1"]),
     Case(.forwarded, "for=\"2001:db8::1\"", ["2001:db8::1"]),
@@ -67,14 +67,14 @@ struct ForwardedHopsTests {
     Case(.forwarded, #"for="192.0.2.\1""#, [""]),
     Case(.forwarded, "fort=192.0.2.1", [""]),
     Case(.forwarded, "for =192.0.2.1", [""]),
-    // Whatever a client writes in front changes nothing about what a proxy appends to it.
+    // What a client writes first does not change the elements that a proxy appends.
     Case(.forwarded, "for=\"1.1.1.1, for=192.0.2.1", ["192.0.2.1", ""]),
     Case(.forwarded, "for=1.1.1.1;x=\", for=\"[2001:db8::1]\"", ["2001:db8::1", ""]),
     Case(.forwarded, #"x="\, for="[2001:db8::1]:80";proto=http"#, ["2001:db8::1", ""]),
     Case(.forwarded, "for=\"1.1.1.1\", for=\"x;for=y, for=192.0.2.1", ["192.0.2.1", ""]),
   ]
 
-  @Test("come from the end on, each without port and brackets", arguments: cases)
+  @Test("are read from the end, each without port and brackets", arguments: cases)
   func hops(_ `case`: Case) {
     #expect(Self.hops(`case`.field, `case`.value) == `case`.hops)
   }
@@ -90,7 +90,7 @@ struct ForwardedHopsTests {
   }
 
   @Test(
-    "are noted while a head is parsed",
+    "the parser notes which forwarding fields a head has",
     arguments: [
       ("", []), ("Forwarded: for=_a\r\n", .forwarded), ("X-FORWARDED-FOR: 1.1.1.1\r\n", .forwardedFor),
       ("x-request-id: a\r\nforwarded:\r\nx-forwarded-for: a\r\n", [.forwarded, .forwardedFor, .requestID]),

@@ -1,6 +1,6 @@
 import HTTP1
 
-// The macros of Swift Testing cannot take a call with a span apart, so the tests hand over arrays.
+// The macros of Swift Testing cannot expand a call with a span, so the tests pass arrays.
 
 extension [UInt8] {
   func text(_ range: Range<Int>) -> String {

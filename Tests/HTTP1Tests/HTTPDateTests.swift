@@ -31,14 +31,14 @@ struct HTTPDateTests {
     #expect(text(seconds) == expected)
   }
 
-  @Test("beyond what the format can express are the nearest that it can")
+  @Test("outside the range of the format are clamped")
   func clamping() {
     #expect(text(-1) == text(0))
     #expect(text(.min) == text(0))
     #expect(text(.max) == "Fri, 31 Dec 9999 23:59:59 GMT")
   }
 
-  @Test("advance day by day through four centuries")
+  @Test("have the right date and weekday through four centuries")
   func calendar() {
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]

@@ -1,12 +1,12 @@
 import HTTP1
 
-/// What a parser says of some bytes.
+/// The outcome of a parser for some bytes.
 enum HeadOutcome: Equatable {
   case incomplete
   case complete(length: Int, RequestHead)
   case refused(RequestError)
 
-  /// Parses `bytes`, of which `arrivals` are the counts that are there at each call.
+  /// Parses `bytes`; `arrivals` are the numbers of bytes that have arrived at each call.
   init(_ bytes: [UInt8], arrivals: some Sequence<Int>, limits: HTTP1Limits = .init()) {
     var parser = RequestHeadParser(limits: limits)
     self.init(bytes, arrivals: arrivals, parser: &parser)
@@ -26,7 +26,7 @@ enum HeadOutcome: Equatable {
     }
   }
 
-  /// Parses all of `bytes` at once.
+  /// Parses all of `bytes` in one call.
   init(_ bytes: [UInt8], limits: HTTP1Limits = .init()) {
     self.init(bytes, arrivals: CollectionOfOne(bytes.count), limits: limits)
   }

@@ -1,6 +1,6 @@
 import Testing
 
-/// Bytes with a label that says what is special about them.
+/// Bytes with a label that describes what is special about them.
 struct LabelledBytes: CustomTestStringConvertible, Sendable {
   let testDescription: String
   let bytes: [UInt8]
@@ -14,7 +14,7 @@ struct LabelledBytes: CustomTestStringConvertible, Sendable {
     self.init(label, Array(text.utf8))
   }
 
-  /// The counts to cut the bytes at: all of them, or of a long input one in 211 and the last ones.
+  /// The positions at which to split the bytes: all of them, or in a long input every 211th and the last 20.
   var cuts: [Int] {
     bytes.count <= 600
       ? Array(0...bytes.count) : Array(stride(from: 0, to: bytes.count, by: 211)) + (bytes.count - 20...bytes.count)

@@ -79,7 +79,7 @@ extension RefusedHead {
       .tooManyFieldLines),
   ]
 
-  /// The largest heads that are still accepted, beside those of ``limits``.
+  /// The largest heads that are still accepted, as the counterpart of ``limits``.
   static let largestAccepted = [
     LabelledBytes(
       "request line of 8192 bytes", "GET /\(String(repeating: "a", count: 8178)) HTTP/1.1\r\nHost: a\r\n\r\n"),

@@ -1,7 +1,7 @@
 import HTTP1
 import Testing
 
-/// A request head that has to be refused, and why.
+/// A request head that must be refused, and the error.
 struct RefusedHead: CustomTestStringConvertible, Sendable {
   let input: LabelledBytes
   let error: RequestError
@@ -22,12 +22,11 @@ struct RefusedHead: CustomTestStringConvertible, Sendable {
     Self(label, "POST /token HTTP/1.1\r\nHost: a.example\r\n\(lines)\r\n\r\n", error)
   }
 
-  /// A GET for `target`.
   static func target(_ label: String, _ target: String, _ error: RequestError) -> Self {
     Self(label, "GET \(target) HTTP/1.1\r\nHost: a.example\r\n\r\n", error)
   }
 
-  /// A GET whose Host has this value.
+  /// A GET whose Host field has the value `host`.
   static func host(_ label: String, _ host: String, _ error: RequestError = .malformedHost) -> Self {
     Self(label, "GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n", error)
   }

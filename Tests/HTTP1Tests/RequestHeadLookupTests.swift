@@ -12,7 +12,7 @@ struct RequestHeadLookupTests {
     return parser.head
   }
 
-  @Test("are found in any case, the first of a name")
+  @Test("are found in any letter case, the first field of a name")
   func first() throws {
     let head = try head()
     let literal = try #require(head.value("origin", bytes))
@@ -33,7 +33,7 @@ struct RequestHeadLookupTests {
     #expect(head.count("accept", bytes) == 0)
   }
 
-  @Test("keep their order, and lose the white space around their values")
+  @Test("keep their order and lose the white space around their values")
   func order() throws {
     let lines = try head().fields.map {
       bytes.text($0.name) + "=" + bytes.text($0.value)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The request head parser")
 struct RequestHeadParserTests {
-  @Test("tells what an acceptable head says", arguments: AcceptedHead.all)
+  @Test("reads the parts of an acceptable head", arguments: AcceptedHead.all)
   func accepts(_ expected: AcceptedHead) throws {
     let bytes = expected.input.bytes
     var parser = RequestHeadParser()
@@ -24,12 +24,12 @@ struct RequestHeadParserTests {
     #expect(head.expectsContinue == expected.expectsContinue)
   }
 
-  @Test("refuses what has been an attack or is malformed", arguments: RefusedHead.all)
+  @Test("refuses a head that is malformed or a known attack", arguments: RefusedHead.all)
   func refuses(_ head: RefusedHead) {
     #expect(HeadOutcome(head.input.bytes) == .refused(head.error))
   }
 
-  @Test("accepts what is just within the limits", arguments: RefusedHead.largestAccepted)
+  @Test("accepts a head at the limits", arguments: RefusedHead.largestAccepted)
   func limits(_ head: LabelledBytes) {
     guard case .complete(head.bytes.count, _) = HeadOutcome(head.bytes) else {
       Issue.record("\(HeadOutcome(head.bytes))")
@@ -37,7 +37,7 @@ struct RequestHeadParserTests {
     }
   }
 
-  @Test("says the same however the bytes are split", arguments: everyHead)
+  @Test("has the same outcome wherever the bytes are split", arguments: everyHead)
   func splits(_ input: LabelledBytes) {
     let bytes = input.bytes
     let whole = HeadOutcome(bytes)
@@ -47,7 +47,7 @@ struct RequestHeadParserTests {
     }
   }
 
-  @Test("wants more of a prefix, or refuses it as the whole", arguments: everyHead)
+  @Test("needs more bytes after a prefix, or refuses the prefix like the whole head", arguments: everyHead)
   func prefixes(_ input: LabelledBytes) {
     let whole = HeadOutcome(input.bytes)
     var isDecided = false
@@ -62,7 +62,7 @@ struct RequestHeadParserTests {
     }
   }
 
-  @Test("looks at each byte at most twice when they come one at a time", arguments: everyHead)
+  @Test("scans each byte at most twice when bytes arrive one at a time", arguments: everyHead)
   func linearWork(_ input: LabelledBytes) {
     var parser = RequestHeadParser()
     var looks = 0
@@ -71,14 +71,14 @@ struct RequestHeadParserTests {
       guard case .incomplete = HeadOutcome(input.bytes, arrivals: CollectionOfOne(count), parser: &parser) else {
         break
       }
-      // Only a CR waits, for the byte behind it.
+      // Only a CR waits, for the next byte.
       #expect(parser.position >= count - 1)
     }
     #expect(looks <= 2 * input.bytes.count)
   }
 
   @Test(
-    "refuses an endless first word, line and section as soon as the limit is passed",
+    "refuses an endless method, request line or header section as soon as the limit is exceeded",
     arguments: [
       ("A", 33), ("GET /a", 8193), ("GET / HTTP/1.1\r\nHost: a\r\nB: c", 16 + 32768 - 1),
     ])
@@ -91,7 +91,7 @@ struct RequestHeadParserTests {
     #expect(count == refusedAt)
   }
 
-  @Test("reports an error again until it is reset")
+  @Test("reports an error again until the parser is reset")
   func remembersRefusal() {
     var parser = RequestHeadParser()
     let bad = Array("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".utf8)

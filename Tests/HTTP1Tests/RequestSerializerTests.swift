@@ -13,7 +13,7 @@ struct RequestSerializerTests {
     return String(decoding: output, as: UTF8.self)
   }
 
-  @Test("writes the target byte for byte, and fields but those of the connection")
+  @Test("writes the target unchanged, and all fields except those of the connection")
   func whole() throws {
     var fields: HTTPFields = [
       .accept: "*/*", .connection: "close", .contentLength: "7", .transferEncoding: "chunked", .te: "trailers",
@@ -33,7 +33,7 @@ struct RequestSerializerTests {
   }
 
   @Test(
-    "frames the content",
+    "writes the field line that frames the content",
     arguments: [
       (.get, .none, ""), (.delete, .none, ""), (.post, .none, "Content-Length: 0\r\n"),
       (.post, .fixed(12), "Content-Length: 12\r\n"), (.put, .chunked, "Transfer-Encoding: chunked\r\n"),
@@ -44,13 +44,13 @@ struct RequestSerializerTests {
   }
 
   @Test(
-    "refuses a target that would not stay one",
+    "refuses a target that is malformed or not in origin form",
     arguments: ["", "a", "*", "http://a/", "/a b", "/a\r\nX: y", "/a\nb", "/\t", "/\0", "/\u{7f}", "/é"])
   func targets(target: String) {
     #expect(throws: RequestError.malformedTarget) { try text(.get, target) }
   }
 
-  @Test("writes what its own parser reads back")
+  @Test("writes a head that the request head parser reads")
   func readsBack() throws {
     let bytes = Array(try text(.post, "/a?b", fields: [.accept: "x\u{0}y"], framing: .fixed(3)).utf8)
     var parser = RequestHeadParser()
@@ -60,7 +60,7 @@ struct RequestSerializerTests {
     #expect(parser.head.value("accept", bytes).map { bytes.text($0) } == "x y")
   }
 
-  @Test("asks a proxy for a tunnel", arguments: [nil, "Basic eDp5"])
+  @Test("writes a CONNECT request for a tunnel through a proxy", arguments: [nil, "Basic eDp5"])
   func connect(authorization: String?) {
     var output: [UInt8] = []
     RequestSerializer.appendConnect(to: "a.example:443", authorization: authorization, &output)
@@ -69,7 +69,7 @@ struct RequestSerializerTests {
     #expect(String(decoding: output, as: UTF8.self) == expected)
   }
 
-  @Test("writes chunks that its own decoder reads back, and no empty one")
+  @Test("writes chunks that the chunked decoder reads, and no empty chunk")
   func chunks() {
     var output: [UInt8] = []
     let large = [UInt8](repeating: 7, count: 70_000)

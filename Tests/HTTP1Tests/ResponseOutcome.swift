@@ -1,12 +1,12 @@
 import HTTP1
 import HTTPTypes
 
-/// What a response parser and a content decoder make of some bytes.
+/// The outcome of a response parser and a content decoder for some bytes.
 struct ResponseOutcome: Equatable {
   enum Verdict: Equatable {
     case incomplete
     case refused(ResponseError)
-    /// The end of the content, behind that many bytes.
+    /// The end of the content, after `length` bytes.
     case complete(length: Int)
   }
 
@@ -16,7 +16,7 @@ struct ResponseOutcome: Equatable {
   var verdict = Verdict.incomplete
   var endsWithConnection = false
 
-  /// Parses `bytes`, of which `arrivals` are the counts that are there at each call.
+  /// Parses `bytes`; `arrivals` are the numbers of bytes that have arrived at each call.
   init(
     _ bytes: [UInt8], arrivals: some Sequence<Int>, answering method: HTTPRequest.Method = .get,
     limits: HTTP1Limits = .init()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The response parser")
 struct ResponseParserTests {
-  @Test("tells what an acceptable response says", arguments: SampleResponse.all)
+  @Test("reads the parts of an acceptable response", arguments: SampleResponse.all)
   func accepts(_ expected: SampleResponse) throws {
     let outcome = ResponseOutcome(expected.input.bytes, answering: expected.method)
     let head = try #require(outcome.head)
@@ -19,12 +19,12 @@ struct ResponseParserTests {
     #expect(outcome.endsWithConnection == (expected.framing == .untilClose))
   }
 
-  @Test("refuses what is malformed or beyond a limit", arguments: RefusedResponse.all)
+  @Test("refuses a response that is malformed or exceeds a limit", arguments: RefusedResponse.all)
   func refuses(_ response: RefusedResponse) {
     #expect(ResponseOutcome(response.input.bytes).verdict == .refused(response.error))
   }
 
-  @Test("says the same however the bytes are split", arguments: everyResponse)
+  @Test("has the same outcome wherever the bytes are split", arguments: everyResponse)
   func splits(_ input: LabelledBytes, method: HTTPRequest.Method) {
     let bytes = input.bytes
     let whole = ResponseOutcome(bytes, answering: method)
@@ -34,7 +34,7 @@ struct ResponseParserTests {
     }
   }
 
-  @Test("wants more of a prefix, or refuses it as the whole", arguments: everyResponse)
+  @Test("needs more bytes after a prefix, or refuses the prefix like the whole response", arguments: everyResponse)
   func prefixes(_ input: LabelledBytes, method: HTTPRequest.Method) {
     let whole = ResponseOutcome(input.bytes, answering: method).verdict
     var isDecided = false
@@ -47,7 +47,7 @@ struct ResponseParserTests {
     }
   }
 
-  @Test("looks at each byte of a head at most twice when they come one at a time", arguments: everyResponse)
+  @Test("scans each byte of a head at most twice when bytes arrive one at a time", arguments: everyResponse)
   func linearWork(_ input: LabelledBytes, method: HTTPRequest.Method) {
     var parser = ResponseHeadParser(answering: method)
     var looks = 0
@@ -60,7 +60,7 @@ struct ResponseParserTests {
     #expect(looks <= 2 * input.bytes.count)
   }
 
-  @Test("reports an error ever after")
+  @Test("reports an error on every later call")
   func remembersRefusal() {
     var parser = ResponseHeadParser(answering: .get)
     for text in ["nonsense", "HTTP/1.1 204 No Content\r\n\r\n"] {

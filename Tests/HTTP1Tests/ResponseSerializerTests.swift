@@ -32,7 +32,7 @@ struct ResponseSerializerTests {
     #expect(text(.ok, fields: fields, contentLength: 270, requestID: "0a1b") == expected)
   }
 
-  @Test("writes what output there was in front")
+  @Test("appends an interim response to the existing output")
   func appends() {
     var output = Array("before".utf8)
     ResponseSerializer.appendContinue(to: &output)
@@ -52,7 +52,7 @@ struct ResponseSerializerTests {
     #expect(text(status).hasPrefix(line + "\r\n"))
   }
 
-  @Test("every refusal has a known status line", arguments: RequestError.allCases)
+  @Test("every refusal has a status line and a reason", arguments: RequestError.allCases)
   func refusals(_ error: RequestError) {
     #expect(text(error.status).hasPrefix("HTTP/1.1 \(error.status.code) \(error.status.reasonPhrase)\r\n"))
     #expect(error.reason.hasSuffix("."))
@@ -64,7 +64,7 @@ struct ResponseSerializerTests {
   }
 
   @Test(
-    "writes no Content-Length where there is none or none may be",
+    "omits Content-Length where the length is unknown or the status forbids the field",
     arguments: [
       (.ok, nil), (.continue, 0), (.noContent, 0), (.notModified, 270),
     ] as [(HTTPResponse.Status, Int?)])
@@ -73,7 +73,7 @@ struct ResponseSerializerTests {
   }
 
   @Test(
-    "says whether the connection goes on, where the version does not",
+    "writes Connection where the default of the version differs",
     arguments: [
       (true, .http11, nil), (false, .http11, "close"), (true, .http10, "keep-alive"), (false, .http10, "close"),
     ] as [(Bool, HTTPVersion, String?)])
@@ -83,7 +83,7 @@ struct ResponseSerializerTests {
   }
 
   @Test(
-    "leaves the handler no say in framing",
+    "drops framing and connection fields of the handler",
     arguments: [
       "Connection", "content-length", "Keep-Alive", "Transfer-Encoding", "Upgrade", "X-Request-Id",
     ])
@@ -93,14 +93,14 @@ struct ResponseSerializerTests {
     #expect(!text(.ok, fields: fields, requestID: "1").contains("evil"))
   }
 
-  @Test("passes a Date on, and only one")
+  @Test("keeps the Date of the handler and adds no second one")
   func date() {
     let head = text(.ok, fields: [.date: "Thu, 01 Jan 1970 00:00:00 GMT"])
     #expect(head.contains("Thu, 01 Jan 1970 00:00:00 GMT"))
     #expect(!head.contains(Self.date))
   }
 
-  @Test("cannot be made to split a response", arguments: ["\r\n", "\n", "\r", "\0", "\r\n\r\n", "\u{7f}", "\u{1b}"])
+  @Test("never lets a value split a response", arguments: ["\r\n", "\n", "\r", "\0", "\r\n\r\n", "\u{7f}", "\u{1b}"])
   func splitting(_ control: String) {
     let evil = "abcdefgh" + control + "Evil: 1"
     var fields: HTTPFields = [.location: evil]

@@ -2,7 +2,7 @@ import HTTP1
 import HTTPTypes
 import Testing
 
-/// A response, the request that it answers, and what has to be made of it.
+/// A response, the request that it answers, and the expected outcome.
 struct SampleResponse: CustomTestStringConvertible, Sendable {
   let input: LabelledBytes
   var method = HTTPRequest.Method.get
@@ -117,7 +117,7 @@ struct SampleResponse: CustomTestStringConvertible, Sendable {
   ]
 }
 
-/// A response that has to be refused, and why.
+/// A response that must be refused, and the error.
 struct RefusedResponse: CustomTestStringConvertible, Sendable {
   let input: LabelledBytes
   let error: ResponseError
