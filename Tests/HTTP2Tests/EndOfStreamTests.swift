@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The end of a stream", .timeLimit(.minutes(10)))
 struct EndOfStreamTests {
-  @Test("GOAWAY loses nothing: streams up to the last go on, those after it are unprocessed")
+  @Test("after GOAWAY, streams up to the last stream ID continue and later streams are unprocessed")
   func goAway() throws {
     let client = try End(.client)
     let streams = try (0..<5).map { _ in try client.session.submitRequest(.get()) }
@@ -26,7 +26,7 @@ struct EndOfStreamTests {
     #expect(client.session.isOver && client.session.failure == nil)
   }
 
-  @Test("a request that a GOAWAY overtakes before it is sent is unprocessed")
+  @Test("a request is unprocessed if GOAWAY arrives before the request is sent")
   func goAwayBeforeSending() throws {
     let client = try End(.client)
     _ = client.output()
@@ -36,7 +36,7 @@ struct EndOfStreamTests {
     #expect(client.recorder.cause(of: stream) == .unprocessed)
   }
 
-  @Test("a server that says it will go takes what is on its way, and answers all of it")
+  @Test("a server that announces GOAWAY still answers the requests in flight")
   func announced() throws {
     let pair = try Pair()
     pair.server.echoes()
@@ -60,7 +60,7 @@ struct EndOfStreamTests {
     #expect(pair.client.session.failure == nil && pair.server.session.failure == nil)
   }
 
-  @Test("how a server's reset reads to the client", arguments: resets)
+  @Test("a reset by the server has the right cause for the client", arguments: resets)
   func resetByPeer(_ label: String, _ frames: [Frame], _ cause: HTTP2StreamClosure.Cause) throws {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())
@@ -82,7 +82,7 @@ struct EndOfStreamTests {
   private static let begun = Frame.headers([(":status", "200")], flags: Frame.endHeaders)
   private static func reset(_ code: UInt8) -> Frame { Frame(.resetStream, stream: 1, [0, 0, 0, code]) }
 
-  @Test("a server may answer in whole and want no more of the request")
+  @Test("a server may send its whole response and then reset the request")
   func earlyResponse() throws {
     let pair = try Pair()
     pair.server.reacts { server, event in
@@ -99,7 +99,7 @@ struct EndOfStreamTests {
     #expect(pair.server.recorder.cause(of: stream) == .resetLocally)
   }
 
-  @Test("after its own reset an owner hears nothing but the end, even of what had arrived before")
+  @Test("after its own reset, a client gets only the end of the stream, even for frames received before")
   func resetWithin() throws {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())
@@ -132,7 +132,7 @@ struct EndOfStreamTests {
     #expect(server.recorder.requests.isEmpty)
   }
 
-  @Test("a lost connection ends every stream once, and tells which requests were never sent")
+  @Test("a lost connection ends every stream once, and unsent requests are unprocessed")
   func lost() throws {
     let pair = try Pair()
     let sent = try pair.client.session.submitRequest(.get())
@@ -149,7 +149,7 @@ struct EndOfStreamTests {
     #expect(pair.client.session.openStreams == 0)
   }
 
-  @Test("calls for streams that are over, or never were, do nothing")
+  @Test("calls for closed or unknown streams do nothing")
   func unknownStreams() throws {
     let pair = try Pair()
     pair.server.echoes()

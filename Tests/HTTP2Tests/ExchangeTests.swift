@@ -2,9 +2,9 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("An exchange between the two roles", .timeLimit(.minutes(10)))
+@Suite("An exchange between a client and a server", .timeLimit(.minutes(10)))
 struct ExchangeTests {
-  @Test("a request and its response arrive as they were sent")
+  @Test("a request and its response arrive unchanged")
   func arrives() throws {
     let pair = try Pair()
     let fields: HTTPFields = [
@@ -32,7 +32,7 @@ struct ExchangeTests {
     #expect(pair.client.session.openStreams == 0 && pair.server.session.openStreams == 0)
   }
 
-  @Test("fields of the connection and Host are left out of what is sent")
+  @Test("connection fields and Host are not sent")
   func connectionFields() throws {
     let pair = try Pair()
     let names = ["Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Host"]
@@ -43,7 +43,7 @@ struct ExchangeTests {
     #expect(pair.server.recorder.events.contains(.request(stream, .get(fields: [.accept: "*/*"]))))
   }
 
-  @Test("a hundred streams at once each get their own content back, in whatever order")
+  @Test("a hundred concurrent streams each get their own content back")
   func manyStreams() throws {
     let pair = try Pair()
     pair.server.echoes()
@@ -65,7 +65,7 @@ struct ExchangeTests {
     #expect(pair.client.session.canOpenStream && pair.client.session.openStreams == 0)
   }
 
-  @Test("bytes may be cut anywhere", arguments: [1, 2, 3, 7, 9, 10, 1000])
+  @Test("the outcome is the same wherever the bytes are split", arguments: [1, 2, 3, 7, 9, 10, 1000])
   func cuts(_ arrival: Int) throws {
     func story(_ arrival: Int) throws -> ([Recorder.Event], [Recorder.Event]) {
       let pair = try Pair()
@@ -90,7 +90,7 @@ struct ExchangeTests {
     #expect(client.contains(.pong(0x0102_0304_0506_0708)))
   }
 
-  @Test("output can be taken in parts of about the size that is asked for")
+  @Test("output is collected in parts of about the requested size")
   func outputLimit() throws {
     let pair = try Pair()
     try pair.run()
@@ -106,7 +106,7 @@ struct ExchangeTests {
     #expect(pair.server.recorder.content(on: stream) == content(50_000))
   }
 
-  @Test("a delegate may answer, ask and collect output while it is told of something")
+  @Test("a delegate may respond and collect output during a callback")
   func fromWithin() throws {
     let pair = try Pair()
     var output: [UInt8] = []
@@ -125,7 +125,7 @@ struct ExchangeTests {
     }
   }
 
-  @Test("nothing keeps a session alive but its owner")
+  @Test("only the owner of a session keeps the session alive")
   func lifetime() throws {
     weak var session: HTTP2Session?
     do {
@@ -138,7 +138,7 @@ struct ExchangeTests {
     #expect(session == nil)
   }
 
-  @Test("what cannot stand in a message is not sent", arguments: unsendable)
+  @Test("a session refuses to send a malformed request", arguments: unsendable)
   func refusesToSend(_ label: String, _ head: HTTP2RequestHead, error: HTTP2Error) throws {
     let client = try End(.client)
     #expect(throws: error) { try client.session.submitRequest(head) }
@@ -156,7 +156,7 @@ struct ExchangeTests {
     ),
   ]
 
-  @Test("a peer's own limit of the header section is kept")
+  @Test("a client observes the server's limit on the header section")
   func peerFieldSection() throws {
     let pair = try Pair(server: { $0.fieldSection = 500 })
     try pair.run()

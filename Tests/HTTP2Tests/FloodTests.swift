@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A flood", .timeLimit(.minutes(10)))
 struct FloodTests {
-  @Test("frames that ask and carry nothing end a server's session", arguments: floods)
+  @Test("frames without content end a server's session", arguments: floods)
   func idleFrames(_ label: String, _ frame: Frame) throws {
     let server = try End(.server)
     let open = Frame.headers(Frame.get, stream: 3, flags: Frame.endHeaders).bytes
@@ -15,7 +15,7 @@ struct FloodTests {
     #expect(endsCalmly(server))
   }
 
-  @Test("so they do if all come at once", arguments: floods)
+  @Test("frames without content end a server's session when they arrive together", arguments: floods)
   func atOnce(_ label: String, _ frame: Frame) throws {
     let server = try End(.server)
     let open = Frame.headers(Frame.get, stream: 3, flags: Frame.endHeaders).bytes
@@ -39,7 +39,7 @@ struct FloodTests {
     ("frames for a closed stream", Frame(.headers, flags: 5, stream: 1, [])),
   ]
 
-  @Test("a server that keeps saying 103 ends a client's session")
+  @Test("endless 103 responses end a client's session")
   func informational() throws {
     let client = try End(.client)
     _ = try client.session.submitRequest(.get())
@@ -51,7 +51,7 @@ struct FloodTests {
     #expect(endsCalmly(client))
   }
 
-  @Test("streams that are opened and cut short end a server's session")
+  @Test("rapid resets of new streams end a server's session")
   func rapidReset() throws {
     let server = try End(.server)
     try server.receive(Frame.preface)
@@ -66,7 +66,7 @@ struct FloodTests {
     #expect(endsCalmly(server))
   }
 
-  @Test("streams that have us reset them by breaking the protocol count as much")
+  @Test("streams that the server must reset count as much as resets by the client")
   func madeYouReset() throws {
     let server = try End(.server)
     try server.receive(Frame.preface)
@@ -81,7 +81,7 @@ struct FloodTests {
     }
   }
 
-  @Test("use makes up for what is idle: a client that pings, updates windows and cancels now and then goes on")
+  @Test("useful work offsets idle frames, so a client that pings, updates windows and cancels at times continues")
   func makesUp() throws {
     let pair = try Pair()
     pair.server.echoes()
@@ -101,7 +101,7 @@ struct FloodTests {
     #expect(pair.server.session.failure == nil && pair.client.session.failure == nil)
   }
 
-  @Test("a reader that credits each small part as it reads does not count as idle")
+  @Test("a reader that credits each small part is not counted as idle")
   func smallReads() throws {
     let pair = try Pair(client: { $0.streamWindow = 64 })
     pair.server.echoes()

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Flow control", .timeLimit(.minutes(10)))
 struct FlowControlTests {
-  @Test("what is not read is not received: a stream stops at its window, and goes on as it is consumed")
+  @Test("a stream stops at its window, and continues as its content is consumed")
   func stops() throws {
     let pair = try Pair(server: { $0.streamWindow = 10_000 })
     try pair.run()
@@ -22,7 +22,7 @@ struct FlowControlTests {
     #expect(server.recorder.content(on: stream) == content(35_000))
   }
 
-  @Test("streams that nobody reads do not hold up one that is read")
+  @Test("unread streams do not block a stream that is read")
   func noStarvation() throws {
     let pair = try Pair(server: { $0.connectionWindow = 65_535 })
     try pair.run()
@@ -39,7 +39,7 @@ struct FlowControlTests {
     #expect(pair.server.recorder.content(on: 1).count == 65_535)
   }
 
-  @Test("content that is dropped with a reset stream does not use up the connection's window")
+  @Test("dropped content of a reset stream does not use up the connection's window")
   func droppedContent() throws {
     let pair = try Pair(server: { $0.connectionWindow = 65_535 })
     try pair.run()
@@ -55,7 +55,7 @@ struct FlowControlTests {
     #expect((0..<19).allSatisfy { pair.server.recorder.content(on: 2 * $0 + 1).isEmpty })
   }
 
-  @Test("a sender is told when its queue is full and when it has room again")
+  @Test("a sender learns when its queue is full and when the queue has room again")
   func backPressure() throws {
     let pair = try Pair(
       client: { $0.sendQueue = 20_000 }, server: { $0.streamWindow = 30_000 })
@@ -75,7 +75,7 @@ struct FlowControlTests {
     #expect(pair.server.recorder.events.last == .end(stream))
   }
 
-  @Test("content may follow in many small parts, each as it comes")
+  @Test("content in many small parts arrives part by part")
   func smallParts() throws {
     let pair = try Pair()
     try pair.run()
@@ -91,7 +91,7 @@ struct FlowControlTests {
     #expect(pair.server.recorder.events.last == .end(stream))
   }
 
-  @Test("a queue gives its parts in order whatever the room", arguments: [1, 2, 3, 5, 64])
+  @Test("a queue sends its parts in order, whatever the window", arguments: [1, 2, 3, 5, 64])
   func queue(_ room: Int) throws {
     let pair = try Pair(server: { $0.streamWindow = room })
     pair.server.consumesAtOnce()

@@ -4,7 +4,9 @@ import Testing
 
 @Suite("The limits of a session", .timeLimit(.minutes(10)))
 struct LimitTests {
-  @Test("a request's header section beyond a limit is told of without its fields, to be answered", arguments: sections)
+  @Test(
+    "an oversized request header section is reported without its fields, so the server can respond", arguments: sections
+  )
   func oversizedRequest(_ label: String, _ fields: [(String, String)], isTaken: Bool) throws {
     let server = try End(.server)
     try server.receive(Frame.preface + Frame.headers(Frame.get + fields).bytes)
@@ -18,7 +20,7 @@ struct LimitTests {
     #expect(server.recorder.cause(of: 1) == .finished)
   }
 
-  @Test("a response's header section beyond a limit closes its stream", arguments: sections)
+  @Test("an oversized response header section closes its stream", arguments: sections)
   func oversizedResponse(_ label: String, _ fields: [(String, String)], isTaken: Bool) throws {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())
@@ -37,10 +39,10 @@ struct LimitTests {
     ("100 fields of nothing", Array(repeating: ("a", ""), count: 100), true),
   ]
 
-  @Test("a small header block that stands for a large section is stopped while it is decoded")
+  @Test("decoding stops when a small header block expands to a large section")
   func decompressionBomb() throws {
     let server = try End(.server)
-    // A field of 4000 bytes into the table (RFC 7541 §6.2.1), then named by one byte a hundred times.
+    // Adds a field of 4000 bytes to the table (RFC 7541 §6.2.1), then refers to the field with one byte each.
     let field = Frame.literals([("a", String(repeating: "b", count: 4000))])
     let block = Frame.literals(Frame.get) + [0x40] + field.dropFirst() + Array(repeating: 0xbe, count: 90)
     try server.receive(Frame.preface + Frame(.headers, flags: 5, stream: 1, block).bytes)
@@ -49,7 +51,7 @@ struct LimitTests {
     #expect(server.recorder.requests == [3], "the table is as the client thinks it is")
   }
 
-  @Test("trailers beyond a limit close their stream")
+  @Test("oversized trailers close their stream")
   func trailers() throws {
     let server = try End(.server)
     try server.receive(
@@ -72,7 +74,7 @@ struct LimitTests {
     #expect(server.recorder.requests.isEmpty)
   }
 
-  @Test("streams beyond the limit are refused, the others go on")
+  @Test("streams beyond the limit are refused, and the others continue")
   func concurrentStreams() throws {
     let server = try End(.server) { $0.concurrentStreams = 3 }
     try server.receive(Frame.preface)
@@ -87,7 +89,7 @@ struct LimitTests {
     #expect(server.session.failure == nil)
   }
 
-  @Test("the server's limit of streams is the client's")
+  @Test("a client observes the server's limit on concurrent streams")
   func peerConcurrentStreams() throws {
     let pair = try Pair(server: { $0.concurrentStreams = 2 })
     try pair.run()

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A malformed message", .timeLimit(.minutes(10)))
 struct MalformedMessageTests {
-  @Test("a malformed request is refused, its stream alone, and nobody hears of it", arguments: requests)
+  @Test("a malformed request resets only its own stream and is not reported", arguments: requests)
   func request(_ label: String, _ fields: [(String, String)]) throws {
     let server = try End(.server)
     try server.receive(Frame.preface + Frame.headers(fields, stream: 1).bytes)
@@ -47,7 +47,7 @@ struct MalformedMessageTests {
     "transfer-encoding", "upgrade",
   ]
 
-  @Test("what RFC 9110 §5.5 allows in a value arrives as it is", arguments: ["", "a\tb", "a b", "\u{e9}\u{ff}", "~!"])
+  @Test("a value that RFC 9110 §5.5 allows arrives unchanged", arguments: ["", "a\tb", "a b", "\u{e9}\u{ff}", "~!"])
   func legalValue(_ value: String) throws {
     let server = try End(.server)
     try server.receive(Frame.preface + Frame.headers(Frame.get + [("x-a", value)]).bytes)
@@ -59,7 +59,7 @@ struct MalformedMessageTests {
     #expect(bytes == value.unicodeScalars.map { UInt8($0.value) })
   }
 
-  @Test("Host stands in for the authority, and an equal one is left out")
+  @Test("Host replaces a missing authority, and an equal Host is dropped")
   func host() throws {
     let server = try End(.server)
     let get = Frame.get.filter { $0.0 != ":authority" }
@@ -71,7 +71,7 @@ struct MalformedMessageTests {
     #expect(heads.allSatisfy { $0.fields.isEmpty })
   }
 
-  @Test("content that is not as long as it was said to be is refused", arguments: [0, 4, 6])
+  @Test("content whose length differs from Content-Length is refused", arguments: [0, 4, 6])
   func contentLength(_ count: Int) throws {
     let server = try End(.server)
     let head = Frame.headers(Frame.get + [("content-length", "5")], flags: Frame.endHeaders)
@@ -82,7 +82,7 @@ struct MalformedMessageTests {
     #expect(server.recorder.cause(of: 1) == .malformed)
   }
 
-  @Test("a response that is malformed closes its stream as malformed", arguments: responses)
+  @Test("a malformed response closes its stream as malformed", arguments: responses)
   func response(_ label: String, _ frames: [Frame]) throws {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())
@@ -127,7 +127,7 @@ struct MalformedMessageTests {
     ),
   ]
 
-  @Test("informational responses and trailers are left out")
+  @Test("informational responses and trailers are dropped")
   func informational() throws {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())
@@ -160,10 +160,10 @@ struct MalformedMessageTests {
     #expect(client.recorder.cause(of: stream) == .finished)
   }
 
-  @Test("what breaks the connection ends it, with the code that says why", arguments: violations)
+  @Test("a connection error ends the session with the code of the error", arguments: violations)
   func connection(_ label: String, _ frames: [Frame], code: HTTP2ErrorCode) throws {
     let server = try End(.server)
-    // It throws the failure, which is looked at below.
+    // Throws the failure, which is checked below.
     try? server.receive(Frame.preface + frames.flatMap(\.bytes))
     _ = server.output()
     #expect(server.session.isOver)
@@ -191,14 +191,14 @@ struct MalformedMessageTests {
     ),
   ]
 
-  @Test("a peer that speaks something else is told so apart")
+  @Test("a peer with another protocol gets its own error")
   func otherProtocol() throws {
     let server = try End(.server)
     #expect(throws: HTTP2Error.notHTTP2) { try server.receive(Array("GET / HTTP/1.1\r\n\r\n".utf8)) }
     #expect(server.session.isOver)
   }
 
-  @Test("a promise that a server makes against our setting is refused, and the request goes on")
+  @Test("a promise that the client's settings forbid is cancelled, and the request continues")
   func promise() throws {
     let client = try End(.client)
     let stream = try client.session.submitRequest(.get())

@@ -1,7 +1,7 @@
 import HTTP2
 import Testing
 
-/// One end of a connection: a session and what it told.
+/// One end of a connection: a session and its recorder.
 final class End {
   let session: HTTP2Session
   let recorder = Recorder()
@@ -12,7 +12,7 @@ final class End {
     session = try HTTP2Session(role, limits: limits)
   }
 
-  /// Everything that there is to send.
+  /// All bytes that the session has to send.
   func output() -> [UInt8] {
     var output: [UInt8] = []
     session.collectOutput(into: &output, limit: .max / 2, delegate: recorder)
@@ -23,19 +23,19 @@ final class End {
     try session.receive(bytes.span, delegate: recorder)
   }
 
-  /// Has `body` called with each event as it is told. It must not capture this object, which keeps it.
+  /// Calls `body` with each event. `body` must not capture this object, because this object retains `body`.
   func reacts(_ body: @escaping (End, Recorder.Event) -> Void) {
     recorder.reaction = { [unowned self] event in body(self, event) }
   }
 
-  /// Credits whatever content arrives.
+  /// Consumes all content when it arrives.
   func consumesAtOnce() {
     reacts { end, event in
       if case .content(let stream, let bytes) = event { end.session.consume(bytes.count, on: stream) }
     }
   }
 
-  /// Answers every request with 200 and its own content, when that is whole.
+  /// Answers every request with 200 and the request's content, once the content is complete.
   func echoes() {
     reacts { end, event in
       switch event {

@@ -1,4 +1,4 @@
-/// A frame as bytes (RFC 9113 §4.1), whatever its sense: what a hostile peer would send.
+/// A frame as bytes (RFC 9113 §4.1), valid or not, as a hostile peer would send it.
 struct Frame: CustomStringConvertible {
   enum Kind: UInt8 {
     case data, headers, priority, resetStream, settings, pushPromise, ping, goAway, windowUpdate, continuation
@@ -21,7 +21,7 @@ struct Frame: CustomStringConvertible {
       + [kind.rawValue, flags] + Frame.number(UInt32(stream)) + payload
   }
 
-  /// HEADERS whose fields are literals that no table keeps (RFC 7541 §6.2.2).
+  /// HEADERS whose fields are literals that enter no table (RFC 7541 §6.2.2).
   static func headers(
     _ fields: [(String, String)], stream: Int32 = 1, flags: UInt8 = Frame.endStream | Frame.endHeaders
   ) -> Frame {
@@ -32,7 +32,7 @@ struct Frame: CustomStringConvertible {
     fields.flatMap { [0] + text(Array($0.0.utf8)) + text($0.1.unicodeScalars.map { UInt8($0.value) }) }
   }
 
-  /// What a client begins with.
+  /// The first bytes of a client.
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + Frame(.settings).bytes
 
   static let get = [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
@@ -41,7 +41,7 @@ struct Frame: CustomStringConvertible {
     (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) }
   }
 
-  /// A string literal (RFC 7541 §5.2), with its length as an integer of 7 bits and more (§5.1).
+  /// A string literal (RFC 7541 §5.2), with its length as an integer with a prefix of 7 bits (§5.1).
   private static func text(_ bytes: [UInt8]) -> [UInt8] {
     guard bytes.count >= 127 else { return [UInt8(bytes.count)] + bytes }
     var rest = bytes.count - 127

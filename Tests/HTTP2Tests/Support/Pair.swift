@@ -1,10 +1,10 @@
 import HTTP2
 
-/// A client and a server, with nothing but arrays between them.
+/// A client and a server that exchange arrays of bytes.
 final class Pair {
   let client: End
   let server: End
-  /// How many bytes arrive at once.
+  /// The number of bytes that arrive in one call.
   var arrival = Int.max
 
   init(
@@ -14,7 +14,7 @@ final class Pair {
     self.server = try End(.server, server)
   }
 
-  /// Lets bytes go to and fro until both are silent.
+  /// Passes bytes in both directions until both ends are silent.
   func run() throws {
     while true {
       let upstream = client.output()

@@ -2,7 +2,7 @@ import Glibc
 import HTTP2
 import TestSupport
 
-/// A peer that is not ours, at the other end of a socket: Python with the package h2.
+/// An independent peer at the other end of a pipe: Python with the package h2.
 final class PythonPeer {
   /// Python with h2.
   private static let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
@@ -11,12 +11,12 @@ final class PythonPeer {
 
   private let process: ChildProcess
 
-  /// Starts it as `client` or `server`.
+  /// Starts the peer as `client` or `server`.
   init(_ role: String) throws {
     process = try ChildProcess(Self.python, [Self.script, role], holdsInput: true)
   }
 
-  /// Passes bytes to and fro until `isDone`, or until the peer closes.
+  /// Passes bytes in both directions until `isDone`, or until the peer closes.
   func run(_ end: End, until isDone: () -> Bool) throws {
     while true {
       process.send(end.output())
@@ -27,9 +27,9 @@ final class PythonPeer {
   }
 
   /// Closes the connection and waits for the peer to end.
-  /// - Returns: What it found wrong; empty for nothing.
+  /// - Returns: The error that the peer reported; empty for none.
   func finish() throws -> String {
-    // What it still says is taken, so that nothing but its own judgement ends it.
+    // Reads the remaining output, so that only the peer's own checks end the peer.
     process.closeInput()
     while try process.bytes() != nil {}
     let status = process.wait()

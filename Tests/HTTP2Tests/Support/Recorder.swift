@@ -1,7 +1,7 @@
 import HTTP2
 import HTTPTypes
 
-/// Notes what a session tells, and does what a test wants done thereupon.
+/// Records the events of a session, and runs a test's reaction to each.
 final class Recorder: HTTP2SessionDelegate {
   enum Event: Equatable {
     case request(HTTP2StreamID, HTTP2RequestHead)
@@ -18,10 +18,11 @@ final class Recorder: HTTP2SessionDelegate {
 
   private(set) var events: [Event] = []
   private var contents: [HTTP2StreamID: [UInt8]] = [:]
-  /// Called with each event, after it was noted.
+  /// Called with each event, after the event was recorded.
   var reaction: (Event) -> Void = { _ in }
 
-  /// The events but for settings, with the parts of a stream's content joined: the same however bytes are cut.
+  /// The events without settings, with adjacent parts of a stream's content joined, so the same wherever bytes are
+  /// split.
   var story: [Event] {
     var story: [Event] = []
     for event in events where event != .settings {
@@ -34,10 +35,10 @@ final class Recorder: HTTP2SessionDelegate {
     return story
   }
 
-  /// All content that came on `stream`.
+  /// All content that arrived on `stream`.
   func content(on stream: HTTP2StreamID) -> [UInt8] { contents[stream] ?? [] }
 
-  /// How `stream` ended; nil if it did not, or more than once.
+  /// The cause of the end of `stream`; nil if the stream has not ended, or ended more than once.
   func cause(of stream: HTTP2StreamID) -> HTTP2StreamClosure.Cause? {
     let causes = events.compactMap { event -> HTTP2StreamClosure.Cause? in
       guard case .closed(stream, let cause, _) = event else { return nil }
@@ -46,7 +47,7 @@ final class Recorder: HTTP2SessionDelegate {
     return causes.count == 1 ? causes[0] : nil
   }
 
-  /// The streams on which requests came, in order.
+  /// The streams on which requests arrived, in order.
   var requests: [HTTP2StreamID] {
     events.compactMap { if case .request(let stream, _) = $0 { stream } else { nil } }
   }
