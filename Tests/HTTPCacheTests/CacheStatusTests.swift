@@ -24,7 +24,7 @@ struct CacheStatusTests {
     (status(.forwarded(.method)) { $0.detail = "a\r\nb\u{e9}" }, #"fwd=method; detail="a??b?""#),
   ]
 
-  @Test("says what happened, as a structured field", arguments: values)
+  @Test("describes the handling of a request as a structured field", arguments: values)
   func value(status: CacheStatus, value: String) {
     #expect(status.fieldValue == "musickit-token-server; " + value)
   }

@@ -40,7 +40,7 @@ struct ContentCodingTests {
     (String(repeating: "x", count: 2000) + ", gzip", .identity),
   ]
 
-  @Test("chooses the coding", arguments: fields)
+  @Test("selects the content coding", arguments: fields)
   func preferred(value: String, coding: ContentCoding) {
     #expect(ContentCoding.preferred(acceptEncoding: Array(value.utf8).span) == coding)
   }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The hash of a content")
 struct ContentHashTests {
-  /// From the reference implementation's `vectors_sip64`: the hash of 0, 1, 2 … of that many bytes.
+  /// From the reference implementation's `vectors_sip64`: the hash of the bytes 0, 1, 2 … up to `count` bytes.
   static let vectors: [(count: Int, hash: UInt64)] = [
     (0, 0x726f_db47_dd0e_0e31),
     (1, 0x74f8_39c5_93dc_67fd),

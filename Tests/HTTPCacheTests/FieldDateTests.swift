@@ -25,7 +25,7 @@ struct FieldDateTests {
   }
 
   @Test(
-    "is nothing else",
+    "in any other form is refused",
     arguments: [
       "0", "", "-1", "now", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 UTC",
       "Sun, 6 Nov 1994 08:49:37 GMT",
@@ -39,7 +39,7 @@ struct FieldDateTests {
     #expect(FieldDate.seconds(text, now: Sample.start) == nil)
   }
 
-  @Test("is the one that the serializer writes, for every day of four centuries")
+  @Test("that the serializer writes is read back, for days of four centuries")
   func roundTrip() {
     for day in stride(from: 0, to: 146_097 * 86_400, by: 86_400 + 1) {
       var bytes: [UInt8] = []

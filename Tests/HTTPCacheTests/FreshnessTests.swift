@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPCache
 
-@Suite("How long a response is fresh")
+@Suite("The freshness of a response")
 struct FreshnessTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let label: String
@@ -38,12 +38,12 @@ struct FreshnessTests {
     Case("max-age that is no number", [.cacheControl: "max-age=x", .expires: Sample.date(50)], 0),
   ]
 
-  @Test("is what the origin says, else what the settings say", arguments: lifetimes)
+  @Test("the freshness lifetime comes from the origin, or else from the settings", arguments: lifetimes)
   func lifetime(_ test: Case) throws {
     #expect(try Sample.response(test.status, test.fields).freshness.lifetime == test.lifetime)
   }
 
-  @Test("is nothing by two Expires that differ")
+  @Test("the freshness lifetime is 0 if two Expires fields differ")
   func twoExpires() throws {
     var fields: HTTPFields = [.expires: Sample.date(50)]
     fields.append(HTTPField(name: .expires, value: Sample.date(50)))
@@ -67,14 +67,14 @@ struct FreshnessTests {
     ("Age beyond counting", [.age: "99999999999999999999"], 5, 1 << 31),
   ]
 
-  @Test("counts from the age that it came with", arguments: ages)
+  @Test("the age of a response starts with the age at receipt", arguments: ages)
   func initialAge(label: String, fields: HTTPFields, delay: Int, age: Int) throws {
     let response = try Sample.response(.ok, fields, delay: delay)
     #expect(response.age.initial == age, "\(label)")
     #expect(Selection(response, now: Sample.time(10)).age == min(age + 10, 1 << 31), "\(label)")
   }
 
-  @Test("does not change when the wall clock does")
+  @Test("the age of a response does not change with the wall clock")
   func clockStep() throws {
     let response = try Sample.response(.ok, [.cacheControl: "max-age=60"])
     var now = Sample.time(10)
@@ -84,14 +84,14 @@ struct FreshnessTests {
     }
   }
 
-  @Test("does not run backwards or overflow", arguments: [Int.min, -1, 0, Int.max])
+  @Test("the age of a response is never negative and never overflows", arguments: [Int.min, -1, 0, Int.max])
   func monotonic(nanoseconds: Int) throws {
     let response = try Sample.response(.ok, [.cacheControl: "max-age=60"])
     let age = Selection(response, now: CacheTime(monotonic: nanoseconds, wall: 0)).age
     #expect(age >= 0 && age <= 1 << 31)
   }
 
-  /// RFC 9111 §4.2 once more, written from its text with plain arithmetic and no parser.
+  /// RFC 9111 §4.2 in plain arithmetic, written from its text, as a model for the test.
   private func model(
     maxAge: Int?, shared: Int?, expires: Int?, date: Int?, age: Int?, delay: Int, elapsed: Int
   ) -> (age: Int, isFresh: Bool) {
@@ -107,7 +107,7 @@ struct FreshnessTests {
     return (currentAge, lifetime > currentAge)
   }
 
-  @Test("is what a plain reading of RFC 9111 §4.2 says, whatever is combined")
+  @Test("age and freshness match a model of RFC 9111 §4.2 for random combinations")
   func againstModel() throws {
     var random = SplitMix(seed: 1)
     func maybe(_ range: Range<Int>) -> Int? {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("gzip")
 struct GzipTests {
-  @Test("gives back what it was given", arguments: [1000, 65_535, 65_536, 65_537, 131_072, 300_000])
+  @Test("restores the original content", arguments: [1000, 65_535, 65_536, 65_537, 131_072, 300_000])
   func roundTrip(count: Int) throws {
     let bytes = Sample.json(count)
     let coded = try #require(Gzip.deflate(bytes))
@@ -13,7 +13,7 @@ struct GzipTests {
     #expect(try Gzip.inflate(coded, limit: count) == bytes)
   }
 
-  @Test("is not made of what it would make no smaller")
+  @Test("is skipped if the content would not get smaller")
   func inVain() {
     var random = SplitMix(seed: 1)
     #expect(Gzip.deflate((0..<2000).map { _ in UInt8.random(in: 0...255, using: &random) }) == nil)
@@ -21,7 +21,7 @@ struct GzipTests {
     #expect(Gzip.deflate([1]) == nil)
   }
 
-  @Test("is read member after member")
+  @Test("is decoded from several members")
   func members() throws {
     let one = try #require(Gzip.deflate(Sample.json(100)))
     let two = try #require(Gzip.deflate(Sample.json(70_000)))
@@ -29,7 +29,7 @@ struct GzipTests {
       try Gzip.inflate(one + two + one, limit: 80_000) == Sample.json(100) + Sample.json(70_000) + Sample.json(100))
   }
 
-  @Test("is refused beyond the limit, however small it is")
+  @Test("is refused if its content exceeds the limit, however small the coded form is")
   func bomb() throws {
     let bomb = try #require(Gzip.deflate([UInt8](repeating: 0x20, count: 8_000_000)))
     #expect(bomb.count < 10_000)
@@ -38,7 +38,7 @@ struct GzipTests {
     #expect(try Gzip.inflate(bomb, limit: 8_000_000).count == 8_000_000)
   }
 
-  @Test("is refused wherever it breaks off, and with anything behind it")
+  @Test("is refused if truncated anywhere, or with extra bytes at the end")
   func damaged() throws {
     let coded = try #require(Gzip.deflate(Sample.json(500)))
     for count in 0..<coded.count {
@@ -51,7 +51,7 @@ struct GzipTests {
     }
   }
 
-  @Test("is refused with any bit of its checksum or length turned")
+  @Test("is refused if its checksum or length is damaged")
   func checksum() throws {
     let coded = try #require(Gzip.deflate(Sample.json(500)))
     for index in coded.count - 8..<coded.count {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import HTTPCache
 
-@Suite("What a request gets from the cache")
+@Suite("The result of a cache lookup")
 struct LookupTests {
-  /// A lookup's outcome without its response.
+  /// The outcome of a lookup, without its response.
   enum Outcome: Equatable, Sendable {
     case hit, revalidating, validate(ForwardReason), miss(ForwardReason), unsatisfiable
 
@@ -51,7 +51,7 @@ struct LookupTests {
     Case("max-age=60", 70, "max-stale=10, max-age=70", .hit),
     Case("max-age=60", 70, "max-stale=10, max-age=69", .validate(.stale)),
     Case("max-age=60", 70, "max-stale=10, min-fresh=0", .validate(.stale)),
-    // §5.2.2: what forbids it to be used stale.
+    // §5.2.2: directives that forbid stale use.
     Case("max-age=60, must-revalidate", 70, "max-stale", .validate(.stale)),
     Case("max-age=60, proxy-revalidate", 70, "max-stale", .validate(.stale)),
     Case("s-maxage=60", 70, "max-stale", .validate(.stale)),
@@ -63,7 +63,7 @@ struct LookupTests {
     Case("max-age=60", 70, "no-cache, max-stale", .validate(.stale)),
     Case("no-cache", 0, "", .validate(.stale)),
     Case("no-cache, max-age=60", 0, "max-stale", .validate(.stale)),
-    // §5.2.1.5: no-store does not keep from a response that is there.
+    // §5.2.1.5: no-store does not forbid a response that is stored already.
     Case("max-age=60", 0, "no-store", .hit),
     // §5.2.1.7.
     Case("max-age=60", 0, "only-if-cached", .hit),
@@ -71,7 +71,7 @@ struct LookupTests {
     Case("max-age=60", 0, "only-if-cached, no-cache", .unsatisfiable),
     Case("max-age=60", 70, "only-if-cached, max-stale", .hit),
     Case("max-age=60, stale-while-revalidate=30", 70, "only-if-cached", .revalidating),
-    // RFC 5861 §3: for so long, if the origin says so, or said nothing of freshness at all.
+    // RFC 5861 §3: for the window that the origin gives, or the default if the origin gave no freshness at all.
     Case("max-age=60, stale-while-revalidate=30", 60, "", .revalidating),
     Case("max-age=60, stale-while-revalidate=30", 89, "", .revalidating),
     Case("max-age=60, stale-while-revalidate=30", 90, "", .validate(.stale)),
@@ -84,7 +84,7 @@ struct LookupTests {
     Case("", 360, "", .validate(.stale)),
   ]
 
-  @Test("by its Cache-Control and the response's", arguments: cases)
+  @Test("depends on the Cache-Control of the request and of the response", arguments: cases)
   func outcome(_ test: Case) throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/v1/catalog/us/albums/1")
@@ -96,7 +96,7 @@ struct LookupTests {
     #expect(Outcome(lookup) == test.outcome)
   }
 
-  @Test("is nothing where nothing is stored")
+  @Test("is a miss if nothing is stored")
   func miss() {
     let cache = ResponseCache(settings: CacheSettings())
     func outcome(_ request: RequestDirectives) -> Outcome {
@@ -128,14 +128,14 @@ struct LookupTests {
     ("", 300 + 86_400, "", false),
   ]
 
-  @Test("stands in for an upstream that fails", arguments: failures)
+  @Test("a stored response replaces a failed upstream response within the allowed staleness", arguments: failures)
   func onError(stored: String, age: Int, request: String, serves: Bool) throws {
     let fields: HTTPFields = stored.isEmpty ? [:] : [.cacheControl: stored]
     let selection = Selection(try Sample.response(.ok, fields), now: Sample.time(age))
     #expect(selection.mayServeOnError(Sample.request(request)) == serves)
   }
 
-  @Test("says how old the response is and how long it will do")
+  @Test("has the age and the remaining lifetime of the response")
   func selection() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/")

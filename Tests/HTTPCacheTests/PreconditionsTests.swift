@@ -34,7 +34,7 @@ struct PreconditionsTests {
     ("as a quoted pair", ["\"a\\,b\""], false),
   ]
 
-  @Test("If-None-Match compares weakly", arguments: tags)
+  @Test("If-None-Match uses weak comparison", arguments: tags)
   func ifNoneMatch(label: String, lines: [String], matches: Bool) throws {
     for tag in ["\"a,b\"", "W/\"a,b\""] {
       #expect(isNotModified(try Sample.response(.ok, [.eTag: tag]), tags: lines) == matches, "\(label)")
@@ -58,14 +58,14 @@ struct PreconditionsTests {
     #expect(isNotModified(try Sample.response(.ok, fields), since: since) == holds, "\(label)")
   }
 
-  @Test("If-None-Match makes If-Modified-Since void")
+  @Test("If-None-Match overrides If-Modified-Since")
   func precedence() throws {
     let response = try Sample.response(.ok, [.eTag: "\"a\"", .lastModified: Sample.date(-100)])
     #expect(!isNotModified(response, tags: ["\"b\""], since: [Sample.date(0)]))
     #expect(isNotModified(response, tags: ["\"a\""], since: [Sample.date(-200)]))
   }
 
-  @Test("have no bearing on what is no 200, or where there are none")
+  @Test("preconditions apply only to a 200, and only if the request has some")
   func others() throws {
     #expect(!isNotModified(try Sample.response(.notFound, [.eTag: "\"a\""]), tags: ["*"]))
     #expect(!isNotModified(try Sample.response(.ok, [.eTag: "\"a\""])))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPCache
 
-@Suite("A response on its way to callers")
+@Suite("A response to callers")
 struct RepresentationTests {
   private func value(_ name: String, _ fields: HTTPFields, isPublic: Bool = false) throws -> String? {
     var settings = CacheSettings()
@@ -32,7 +32,7 @@ struct RepresentationTests {
     ("private", "no-store", "no-store"),
   ]
 
-  @Test("is private unless anybody may have it", arguments: controls)
+  @Test("is private unless the cache is public", arguments: controls)
   func cacheControl(received: String?, sent: String, toAnybody: String) throws {
     var fields: HTTPFields = [.eTag: "\"1\""]
     fields[.cacheControl] = received
@@ -40,14 +40,14 @@ struct RepresentationTests {
     #expect(try value("Cache-Control", fields, isPublic: true) == toAnybody)
   }
 
-  @Test("says nothing of keeping an error that said nothing itself")
+  @Test("to an upstream error is no-store and has no entity tag")
   func error() throws {
     let fields = try Sample.response(.internalServerError).representation(.identity).fields
     #expect(fields.value("Cache-Control") == "no-store")
     #expect(fields.value("ETag") == nil)
   }
 
-  @Test("varies by what it was chosen by")
+  @Test("varies by Origin, by Accept-Encoding if compressible, and by fields of the upstream's Vary")
   func vary() throws {
     #expect(try value("Vary", [:]) == "Origin")
     #expect(try value("Vary", [:], isPublic: true) == "Origin")
@@ -57,7 +57,7 @@ struct RepresentationTests {
     #expect(text.representation(.identity).fields.value("Vary") == "Accept-Encoding, Origin")
   }
 
-  @Test("has the fields that the header policy let through, and each only once")
+  @Test("has the fields that the header policy allows, each once")
   func fields() throws {
     var received = Sample.received(.ok, [.eTag: "\"1\"", .date: Sample.date(0), .age: "3", .cacheControl: "max-age=9"])
     received.fields[.server] = "Apple"
@@ -71,7 +71,7 @@ struct RepresentationTests {
       ])
   }
 
-  @Test("as a 304 has only what RFC 9110 §15.4.5 asks for, and nosniff")
+  @Test("as a 304 has only the fields of RFC 9110 §15.4.5 and nosniff")
   func notModified() throws {
     let fields: HTTPFields = [.eTag: "\"1\"", .contentType: "a/b", .contentLocation: "/x", .lastModified: "y"]
     #expect(
@@ -82,7 +82,7 @@ struct RepresentationTests {
       ])
   }
 
-  @Test("has an entity tag of our own if the origin gives none, the same for the same content")
+  @Test("gets an entity tag from its content if the origin gives none")
   func ownTag() throws {
     let tag = try #require(try value("ETag", [:]))
     #expect(tag.hasPrefix("\"") && tag.hasSuffix("-2\"") && tag.utf8.count == 20)
@@ -101,7 +101,7 @@ struct RepresentationTests {
     ("ours, of what came gzipped", nil, true, "\"", "W/\""),
   ]
 
-  @Test("has a strong entity tag in one coding only", arguments: tags)
+  @Test("has a strong entity tag in one content coding only", arguments: tags)
   func strongOnce(label: String, theirs: String?, cameGzipped: Bool, identity: String, gzip: String) throws {
     let json = Sample.json(2000)
     var fields: HTTPFields = [.contentType: "application/json"]
@@ -123,7 +123,7 @@ struct RepresentationTests {
     #expect(try Gzip.inflate(response.representation(.gzip).body, limit: 2000) == json)
   }
 
-  @Test("goes out as it came if its coding is not known")
+  @Test("with an unknown content coding is sent unchanged")
   func unknownCoding() throws {
     let response = try Sample.response(
       .ok, [.contentEncoding: "br", .contentType: "text/plain"], body: Sample.json(2000))
@@ -131,7 +131,7 @@ struct RepresentationTests {
     #expect(response.representation(.gzip).body == Sample.json(2000))
   }
 
-  @Test("is refused if it says gzip and is none")
+  @Test("that is labelled gzip but is not gzip is refused")
   func falseCoding() {
     #expect(throws: ContentCodingError.malformed) { try Sample.response(.ok, [.contentEncoding: "gzip"]) }
     #expect(throws: Never.self) { try Sample.response(.noContent, [.contentEncoding: "gzip"], body: []) }
@@ -150,7 +150,7 @@ struct RepresentationTests {
     (nil, "max-age=9", 1024, false),
   ]
 
-  @Test("is compressed where that may be of use", arguments: contents)
+  @Test("is compressed only if its type, size and Cache-Control allow", arguments: contents)
   func awaitsCompression(type: String?, control: String, count: Int, is expected: Bool) throws {
     var fields: HTTPFields = [.cacheControl: control]
     fields[.contentType] = type

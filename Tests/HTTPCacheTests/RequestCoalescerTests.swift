@@ -4,11 +4,11 @@ import Testing
 
 @testable import HTTPCache
 
-@Suite("Flights")
+@Suite("Coalesced requests")
 struct RequestCoalescerTests {
   private let key = FlightKey(CacheKey("/a"), sent: [:])
 
-  @Test("make one upstream request of a thousand, and answer each once, in order")
+  @Test("a thousand equal requests make one upstream request and are answered once each, in order")
   func collapsed() {
     var flights = RequestCoalescer<Int>()
     let first = flights.join(key, 0)
@@ -23,7 +23,7 @@ struct RequestCoalescerTests {
     #expect(flights.count == 0)
   }
 
-  @Test("go on without the one who started them")
+  @Test("an upstream request continues after its first caller leaves")
   func leaderLeaves() {
     var flights = RequestCoalescer<String>()
     let (leader, _) = flights.join(key, "leader")
@@ -33,7 +33,7 @@ struct RequestCoalescerTests {
     #expect(flights.complete(leader.flight) == ["follower"])
   }
 
-  @Test("are given up with the last who waits, and nobody joins one that was")
+  @Test("an upstream request is cancelled when its last caller leaves, and later callers start another")
   func lastLeaves() {
     var flights = RequestCoalescer<String>()
     let (one, _) = flights.join(key, "one")
@@ -47,7 +47,7 @@ struct RequestCoalescerTests {
     guard case .tooLate = flights.leave(three) else { return #expect(Bool(false)) }
   }
 
-  @Test("are shared only by those who send the same, the credential aside")
+  @Test("requests are coalesced only if their target and fields are equal, except Authorization")
   func keys() {
     let target = CacheKey("/a")
     let plain = FlightKey(target, sent: [.accept: "a"])
@@ -58,7 +58,7 @@ struct RequestCoalescerTests {
     #expect(plain != FlightKey(target, sent: [:]))
   }
 
-  @Test("hand out every waiter exactly once, whatever happens in which order", arguments: 0..<20)
+  @Test("every waiter is answered exactly once in any order of events", arguments: 0..<20)
   func random(seed: UInt64) {
     var random = SplitMix(seed: seed)
     var flights = RequestCoalescer<Int>()

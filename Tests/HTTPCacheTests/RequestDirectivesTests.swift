@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Cache-Control of a request")
 struct RequestDirectivesTests {
-  @Test("gives all directives, of several lines too")
+  @Test("has all directives of all its lines")
   func whole() {
     let request = Sample.request(
       "max-age=10, min-fresh=20, No-Store", #"max-stale="30",only-if-cached,stale-if-error=40"#)
@@ -15,14 +15,14 @@ struct RequestDirectivesTests {
     #expect(request.noStore && request.onlyIfCached && !request.noCache)
   }
 
-  @Test("takes any staleness by max-stale without an argument, and none by one that is no number")
+  @Test("accepts any staleness with a bare max-stale, and none with a malformed max-stale")
   func maxStale() {
     #expect(Sample.request("max-stale").maxStale == 1 << 31)
     #expect(Sample.request("max-stale=x").maxStale == nil)
   }
 
   @Test(
-    "asks for nothing by what cannot be read",
+    "ignores malformed directives",
     arguments: [
       "", "max-age", "max-age=", "max-age=x", "max-age=-1", "max-age=1 2", "nocache", #""no-cache""#, "=", "\"",
     ])
@@ -39,7 +39,7 @@ struct RequestDirectivesTests {
     ("another", "cache", nil, false),
   ]
 
-  @Test("counts Pragma only where there is no Cache-Control", arguments: pragmas)
+  @Test("Pragma counts only if the request has no Cache-Control", arguments: pragmas)
   func pragma(label: String, pragma: String, control: String?, noCache: Bool) {
     for pragmaFirst in [true, false] {
       var request = RequestDirectives()

@@ -44,7 +44,7 @@ struct ResponseDirectivesTests {
     ("a garbled element before it", ["=, ;;\u{7b}x, max-age=300"], 300),
   ]
 
-  @Test("gives max-age", arguments: lifetimes)
+  @Test("has a max-age", arguments: lifetimes)
   func maxAge(label: String, lines: [String], maxAge: Int?) {
     #expect(Self.parse(lines).maxAge == maxAge, "\(label)")
   }
@@ -77,7 +77,7 @@ struct ResponseDirectivesTests {
     #expect(!flag(Self.parse(["max-age=5, no-storage, privates, no-cach"])))
   }
 
-  @Test("gives the windows of RFC 5861 and s-maxage")
+  @Test("has the windows of RFC 5861 and s-maxage")
   func windows() {
     let directives = Self.parse(["max-age=600, stale-while-revalidate=30", "stale-if-error=1200, s-maxage=7"])
     #expect(directives.staleWhileRevalidate == 30)

@@ -9,7 +9,7 @@ import Testing
 struct ResponseStoreTests {
   private static func key(_ number: Int) -> CacheKey { CacheKey("/v1/catalog/us/albums/\(number)") }
 
-  @Test("lets a popular album outlive a crawl of 100 000 others, with a request of it in between now and then")
+  @Test("keeps an album requested now and then during a crawl of 100 000 others")
   func crawl() throws {
     var store = ResponseStore(maxBytes: 4_000_000)
     let response = try Sample.response(body: Sample.json(1000))
@@ -24,7 +24,7 @@ struct ResponseStoreTests {
     #expect(store.count < 2000)
   }
 
-  @Test("lets it outlive even a crawl that asks twice for each, as long as it is asked for more often")
+  @Test("keeps an album during a crawl that requests each other twice, if the album is requested more often")
   func twiceCrawl() throws {
     var store = ResponseStore(maxBytes: 4_000_000)
     let response = try Sample.response(body: Sample.json(1000))
@@ -38,7 +38,7 @@ struct ResponseStoreTests {
     }
   }
 
-  @Test("takes what comes again soon after it had to go straight into the main queue")
+  @Test("puts an entry that returns soon after its eviction into the main queue")
   func ghost() throws {
     var store = ResponseStore(maxBytes: 200_000)
     let response = try Sample.response(body: Sample.json(1000))
@@ -54,7 +54,7 @@ struct ResponseStoreTests {
     #expect(store.peek(Self.key(0)).first != nil)
   }
 
-  @Test("lets the unused go from the main queue too, when other things have become popular")
+  @Test("evicts unused entries from the main queue when other entries become popular")
   func aging() throws {
     var store = ResponseStore(maxBytes: 400_000)
     let response = try Sample.response(body: Sample.json(1000))
@@ -69,7 +69,7 @@ struct ResponseStoreTests {
     #expect(store.count > 50)
   }
 
-  @Test("never holds more than its bytes, and counts them right, whatever is done", arguments: 0..<4)
+  @Test("never exceeds its limit and counts its bytes exactly, for any operations", arguments: 0..<4)
   func accounting(seed: UInt64) throws {
     var random = SplitMix(seed: seed)
     let maxBytes = [60_000, 300_000, 1_000_000, 10_000][Int(seed)]
@@ -98,7 +98,7 @@ struct ResponseStoreTests {
     #expect(store.bytes == 0 && store.count == 0 && store.recountedBytes == 0)
   }
 
-  @Test("does not take what is larger than all of it, nor keep what was there before")
+  @Test("refuses a response larger than its limit, and removes the previous response")
   func tooLarge() throws {
     var store = ResponseStore(maxBytes: 10_000)
     store.put([try Sample.response()], for: Self.key(1))
@@ -106,7 +106,7 @@ struct ResponseStoreTests {
     #expect(store.count == 0 && store.bytes == 0)
   }
 
-  @Test("counts a compressed body when there is one, and compresses once")
+  @Test("counts a compressed body, and compresses a response once")
   func compression() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let response = try Sample.response(.ok, [.contentType: "application/json"], body: Sample.json(50_000))
@@ -123,7 +123,7 @@ struct ResponseStoreTests {
   }
 
   @Test(
-    "holds no more memory than it counts for a content that grew piece by piece, or was coded",
+    "holds no spare capacity for content that grew in parts or was decoded",
     arguments: [false, true])
   func spareCapacity(cameGzipped: Bool) throws {
     var fields: HTTPFields = [.contentType: "application/json"]
@@ -137,7 +137,7 @@ struct ResponseStoreTests {
     }
   }
 
-  @Test("keeps what was stored meanwhile when an older response has been compressed")
+  @Test("keeps a newer response when the compression of an older response ends")
   func lateCompression() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let fields: HTTPFields = [.contentType: "application/json"]
@@ -150,7 +150,7 @@ struct ResponseStoreTests {
     #expect(selection.response === new)
   }
 
-  @Test("bears many threads at once")
+  @Test("allows concurrent use by many threads")
   func threads() throws {
     var settings = CacheSettings()
     settings.maxBytes = 300_000

@@ -3,12 +3,12 @@ import HTTPTypes
 
 @testable import HTTPCache
 
-/// Answers, moments and requests to test with.
+/// Responses, times and requests for the tests.
 enum Sample {
   /// 2027-01-15 08:00:00 UTC, a Friday.
   static let start = 1_800_000_000
 
-  /// So many seconds after the start, on both clocks.
+  /// The time `seconds` after the start, on both clocks.
   static func time(_ seconds: Int) -> CacheTime {
     CacheTime(monotonic: 5_000_000_000 + seconds * 1_000_000_000, wall: start + seconds)
   }
@@ -36,7 +36,7 @@ enum Sample {
       received(status, fields, body: body, sent: sent, at: seconds, delay: delay), settings: settings)
   }
 
-  /// Directives of one line for each argument.
+  /// Request directives, one Cache-Control line for each argument.
   static func request(_ lines: String...) -> RequestDirectives {
     var directives = RequestDirectives()
     for line in lines { directives.add(cacheControl: Array(line.utf8).span) }
@@ -50,7 +50,7 @@ enum Sample {
 }
 
 extension FieldSection {
-  /// The lines as they are sent, each without its CRLF.
+  /// The field lines as they are sent, each without its CRLF.
   var lines: [String] {
     var bytes: [UInt8] = []
     let none: [UInt8] = []

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPCache
 
-@Suite("What may be stored")
+@Suite("The verdict on storing a response")
 struct StorageVerdictTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let label: String
@@ -58,7 +58,7 @@ struct StorageVerdictTests {
     Case("s-maxage of 0", .refuse(.useless), [.cacheControl: "s-maxage=0"]),
   ]
 
-  @Test("by a cache that all share", arguments: cases)
+  @Test("follows the rules for a shared cache", arguments: cases)
   func verdict(_ test: Case) throws {
     let response = try Sample.response(test.status, test.fields)
     #expect(response.verdict == test.verdict)
@@ -67,7 +67,7 @@ struct StorageVerdictTests {
     #expect(cache.statistics.entries == (test.verdict == .store ? 1 : 0))
   }
 
-  @Test("is no larger than one response may be")
+  @Test("refuses a response larger than the limit for one response")
   func size() throws {
     var settings = CacheSettings()
     settings.largestContent = 1000
@@ -77,7 +77,7 @@ struct StorageVerdictTests {
     #expect(try Sample.response(body: Sample.json(501), settings: settings).verdict == .refuse(.tooLarge))
   }
 
-  @Test("is nothing with a cache of no bytes")
+  @Test("refuses every response if the cache has no bytes")
   func off() throws {
     var settings = CacheSettings()
     settings.maxBytes = 0
@@ -86,7 +86,7 @@ struct StorageVerdictTests {
     #expect(cache.statistics == CacheStatistics(entries: 0, bytes: 0, evictions: 0))
   }
 
-  @Test("ends what was stored before, if it is about the target and no fault")
+  @Test("a response that must not be stored removes the stored one, unless its status says nothing about the target")
   func supersedes() throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPCache
 
-@Suite("Validation")
+@Suite("Revalidation")
 struct ValidationTests {
   private let cache = ResponseCache(settings: CacheSettings())
   private let key = CacheKey("/v1/catalog/us/albums/1")
@@ -17,7 +17,7 @@ struct ValidationTests {
     return response
   }
 
-  @Test("asks by what the origin gave")
+  @Test("uses the validators of the origin")
   func validators() throws {
     let modified = Sample.date(-100)
     let cases: [(fields: HTTPFields, validators: HTTPFields)] = [
@@ -31,7 +31,7 @@ struct ValidationTests {
     for (fields, validators) in cases { #expect(try Sample.response(.ok, fields).validators == validators) }
   }
 
-  @Test("makes a response fresh again by a 304, and keeps its content")
+  @Test("by a 304 makes a response fresh again and keeps its content")
   func renewed() throws {
     let response = cache.compress(try keep(stored), for: key)
     let notModified = Sample.received(
@@ -49,7 +49,7 @@ struct ValidationTests {
     #expect(selection.response === renewed)
   }
 
-  @Test("keeps what a 304 does not mention, but for Age and Date")
+  @Test("keeps what a 304 does not mention, except Age and Date")
   func sparse() throws {
     let response = try keep(stored)
     let renewed = try #require(cache.freshen(response, for: key, by: Sample.received(.notModified, body: [], at: 100)))
@@ -58,7 +58,7 @@ struct ValidationTests {
     #expect(renewed.validators == [.ifNoneMatch: "\"1\""])
   }
 
-  @Test("does not let a 304 change what describes the content, or set cookies")
+  @Test("does not let a 304 change the description of the content or set cookies")
   func description() throws {
     let notModified = Sample.received(
       .notModified, [.contentType: "image/png", .contentEncoding: "gzip", .contentLength: "0", .setCookie: "a=b"],
@@ -78,7 +78,7 @@ struct ValidationTests {
     ([.lastModified: "a"], [.eTag: "\"1\""], true),
   ]
 
-  @Test("does not take a 304 for another version's", arguments: mismatches)
+  @Test("ignores a 304 for another version, and removes the stored response", arguments: mismatches)
   func mismatch(stored: HTTPFields, notModified: HTTPFields, isNewer: Bool) throws {
     let received = Sample.received(.notModified, notModified, body: [], at: 9)
     let renewed = cache.freshen(try keep(stored), for: key, by: received)
@@ -86,7 +86,7 @@ struct ValidationTests {
     #expect(cache.statistics.entries == (isNewer ? 0 : 1))
   }
 
-  @Test("heeds a 304 that forbids to keep the response")
+  @Test("removes the response if the 304 forbids storage")
   func forbidden() throws {
     let received = Sample.received(.notModified, [.cacheControl: "no-store"], body: [], at: 9)
     let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received))
@@ -94,7 +94,7 @@ struct ValidationTests {
     #expect(cache.statistics.entries == 0)
   }
 
-  @Test("is a new response by a 200")
+  @Test("by a 200 replaces the response")
   func replaced() throws {
     _ = try keep(stored)
     let other = try Sample.response(.ok, [.eTag: "\"2\""], at: 100)

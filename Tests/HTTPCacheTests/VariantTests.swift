@@ -22,7 +22,7 @@ struct VariantTests {
     #expect(cache.store(try Sample.response(.ok, fields, body: Array(body.utf8), sent: sent), for: key))
   }
 
-  @Test("are found by what was sent upstream for them")
+  @Test("are selected by the fields that were sent upstream")
   func selected() throws {
     try store("de", vary: "accept-language", sent: [.acceptLanguage: "de"])
     try store("fr", vary: "Accept-Language", sent: [.acceptLanguage: "fr"])
@@ -34,7 +34,7 @@ struct VariantTests {
     #expect(cache.statistics.entries == 1)
   }
 
-  @Test("do not vary by what we never send, by the coding, or by the credential")
+  @Test("do not vary by fields never sent upstream, by the content coding or by the credential")
   func constant() throws {
     try store("all", vary: "Accept-Encoding, Authorization, Origin, Cookie", sent: [.acceptEncoding: "gzip"])
     #expect(find([.acceptEncoding: "identity", .authorization: "Bearer other"]) == "all")
@@ -46,7 +46,7 @@ struct VariantTests {
     #expect(received.sent == [.accept: "a"])
   }
 
-  @Test("take the place of the one that the same request would have got")
+  @Test("replace the response that the same request would have got")
   func replaced() throws {
     try store("old", vary: "Accept-Language", sent: [.acceptLanguage: "de"])
     let bytes = cache.statistics.bytes
@@ -55,7 +55,7 @@ struct VariantTests {
     #expect(cache.statistics.bytes == bytes)
   }
 
-  @Test("give way when the origin varies by something else")
+  @Test("are replaced when the origin varies by another field")
   func otherVary() throws {
     try store("all", vary: nil, sent: [.acceptLanguage: "de"])
     try store("fr", vary: "Accept-Language", sent: [.acceptLanguage: "fr"])
@@ -64,13 +64,13 @@ struct VariantTests {
     #expect(find([.acceptLanguage: "fr"]) == "all again")
   }
 
-  @Test("are no more than so many for one key")
+  @Test("are limited in number for one key")
   func bounded() throws {
     for index in 0..<100 { try store("\(index)", vary: "Accept-Language", sent: [.acceptLanguage: "l\(index)"]) }
     #expect((0..<100).filter { find([.acceptLanguage: "l\($0)"]) == "\($0)" } == Array(92..<100))
   }
 
-  @Test("are found by bytes, not by how Unicode reads them")
+  @Test("are looked up by bytes, not by Unicode equivalence")
   func keys() {
     #expect("\u{e9}" == "e\u{301}")
     #expect(CacheKey("/\u{e9}") != CacheKey("/e\u{301}"))
