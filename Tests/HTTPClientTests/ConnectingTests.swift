@@ -14,7 +14,7 @@ struct ConnectingTests {
     UpstreamTimeouts(connect: connect, firstByte: .seconds(60), whole: .seconds(60))
   }
 
-  @Test("an upstream that refuses connections is reported at once, and found again when it is back")
+  @Test("a refused connection fails immediately, and a later request reaches the upstream once it is back")
   func refused() throws {
     let peer = try ScriptedPeer()
     let port = peer.port
@@ -38,7 +38,7 @@ struct ConnectingTests {
     #expect(try call.received().status == 204)
   }
 
-  /// First no address, then one that refuses, then a good one.
+  /// First no address, then an address that refuses, then a good address.
   private final class Failures: Sendable {
     private let lookUps = Locked(0)
     private let port: UInt16
@@ -55,7 +55,7 @@ struct ConnectingTests {
     }
   }
 
-  @Test("an upstream that does not answer is given up when the time for connecting is over")
+  @Test("a request to an upstream that does not answer fails when the connect time is over")
   func deaf() throws {
     let peer = try ScriptedPeer(isDeaf: true)
     let client = try TestClient(port: peer.port)
@@ -64,7 +64,7 @@ struct ConnectingTests {
     #expect(error.progress == .unprocessed)
   }
 
-  @Test("an attempt that hangs is followed by another for those who have time")
+  @Test("a new attempt follows an attempt that hangs")
   func hungAttempt() throws {
     let peer = try ScriptedPeer()
     let deaf = try ScriptedPeer(isDeaf: true)
@@ -80,7 +80,7 @@ struct ConnectingTests {
     #expect(client.client.counters.connectionsFailed == 1)
   }
 
-  /// One address at each look-up, the last for ever.
+  /// One address for each look-up; the last address stays.
   private final class Addresses: Sendable {
     private let ports: Locked<[UInt16]>
 
@@ -92,7 +92,7 @@ struct ConnectingTests {
     }
   }
 
-  @Test("a name that is not resolved in time is said to be so")
+  @Test("a request whose host name is not resolved in time fails with a DNS timeout")
   func hungResolver() throws {
     let gate = Once<Bool>()
     let client = try TestClient(port: 1) { configuration in
@@ -109,7 +109,7 @@ struct ConnectingTests {
 
   // MARK: Proxies
 
-  @Test("a tunnel is asked for with the proxy's credentials, and requests go through it")
+  @Test("the client requests a tunnel with the proxy's credentials and sends requests through the tunnel")
   func tunnel() throws {
     let proxy = try ScriptedPeer()
     let configured = try UpstreamProxy("http://us%65r:p%40ss@127.0.0.1:\(proxy.port)/")
@@ -130,7 +130,7 @@ struct ConnectingTests {
   }
 
   @Test(
-    "a proxy that makes no tunnel is named, without its password",
+    "the error for a failed tunnel names the proxy without its password",
     arguments: [
       ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", .destinationUnavailable, "407"),
       ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", .destinationUnavailable, "403"),
@@ -174,7 +174,7 @@ struct ConnectingTests {
   }
 
   @Test(
-    "NO_PROXY names hosts with their subdomains, addresses, ranges and ports",
+    "NO_PROXY matches hosts with their subdomains, addresses, ranges and ports",
     arguments: [
       ("api.music.apple.com", "apple.com", true), ("api.music.apple.com", ".apple.com, x", true),
       ("apple.com", "*.apple.com", true), ("pineapple.com", "apple.com", false), ("a", "*", true), ("a", "", false),

@@ -18,7 +18,7 @@ struct FieldSectionLimitTests {
     client = try TestClient(port: peer.port) { $0.http2 = .priorKnowledge }
   }
 
-  /// A connection whose settings allow less than every request needs; its first request came before them.
+  /// A connection whose settings allow less than every request needs; its first request was sent before the settings.
   private func smallConnection() throws -> PeerConnection {
     let call = client.send()
     let connection = try peer.accept()
@@ -28,7 +28,7 @@ struct FieldSectionLimitTests {
     return connection
   }
 
-  @Test("waits for the settings of another connection, and goes over that")
+  @Test("waits for the settings of another connection, and is sent on that connection")
   func another() throws {
     let small = try smallConnection()
     let call = client.send(.get, "/large")
@@ -42,7 +42,7 @@ struct FieldSectionLimitTests {
     withExtendedLifetime(small) {}
   }
 
-  @Test("fails with the limit where no other connection takes it and HTTP/1.1 is not spoken")
+  @Test("fails with the limit if every connection has the limit and HTTP/1.1 is unavailable")
   func none() throws {
     let small = try smallConnection()
     let call = client.send(.get, "/large")

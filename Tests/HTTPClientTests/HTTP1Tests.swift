@@ -18,7 +18,7 @@ struct HTTP1Tests {
     client = try TestClient(port: peer.port)
   }
 
-  @Test("a request goes out as it is, and its response comes back without the connection's fields")
+  @Test("a request is sent unchanged, and its response arrives without connection fields")
   func exchange() throws {
     let call = client.send(.get, "/v1/a?ids[songs]=1,2&l=%20", fields: [.accept: "*/*", .connection: "close"])
     let connection = try peer.accept()
@@ -34,7 +34,7 @@ struct HTTP1Tests {
     #expect(received.response.contentLength == 5)
   }
 
-  @Test("a connection is used again, and its counters say so")
+  @Test("a connection is reused, and the counters report it")
   func reuse() throws {
     let calls = (0..<3).map { number in "/\(number)" }
     var connection: PeerConnection?
@@ -52,7 +52,7 @@ struct HTTP1Tests {
     #expect(client.client.counters == counters)
   }
 
-  @Test("beyond the memory budget no connection is opened but the first, and requests wait for those that there are")
+  @Test("over the memory budget, only a first connection opens, and requests wait for open connections")
   func overBudget() throws {
     let memory = MemoryBudget(limit: 8 * ByteTransport.cost)
     let client = try TestClient(port: peer.port) { $0.memory = memory }
@@ -74,7 +74,7 @@ struct HTTP1Tests {
     #expect(client.client.counters.connectionsOpened == 8)
   }
 
-  @Test("an idle connection that the peer closes is dropped, and the next request has a new one")
+  @Test("the client drops an idle connection that the peer closes, and the next request opens another")
   func idleEnd() throws {
     try respond(client.send(), on: peer.accept()).end()
     try client.wait { $0.connections.isEmpty }
@@ -82,14 +82,14 @@ struct HTTP1Tests {
     #expect(client.client.counters.connectionsOpened == 2)
   }
 
-  @Test("an idle connection is closed when its time is over")
+  @Test("an idle connection closes after its idle time")
   func idleTime() throws {
     let client = try TestClient(port: peer.port) { $0.limits.idle = .milliseconds(1) }
     let connection = try respond(client.send(), on: peer.accept())
     #expect(connection.waitForEnd())
   }
 
-  @Test("bytes that nobody asked for end an idle connection")
+  @Test("unexpected bytes close an idle connection")
   func unasked() throws {
     let connection = try respond(client.send(), on: peer.accept())
     connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
@@ -97,7 +97,7 @@ struct HTTP1Tests {
   }
 
   @Test(
-    "after a response that responses no request, each request has a connection of its own until trust returns",
+    "after an unsolicited response, each request has its own connection until trust returns",
     arguments: [(distrust: Duration.seconds(60), isReused: false), (distrust: .zero, isReused: true)])
   func distrust(row: (distrust: Duration, isReused: Bool)) throws {
     let client = try TestClient(port: peer.port) { $0.limits.distrust = row.distrust }
@@ -112,15 +112,15 @@ struct HTTP1Tests {
     try respond(client.send(), on: second)
   }
 
-  /// What a peer may do with a connection that is kept.
+  /// What a peer may do with an idle connection.
   enum Surprise: CaseIterable { case response, end }
 
   @Test(
-    "what arrives on a kept connection before the next request ends it: that goes over another",
+    "bytes or an end on an idle connection before the next request send that request over another connection",
     arguments: Surprise.allCases)
   func unaskedBeforeNext(surprise: Surprise) throws {
     let connection = try respond(client.send(), on: peer.accept())
-    // On the loop, which therefore sees the bytes only after it has given out the next request.
+    // On the loop, which therefore sees the bytes only after it has assigned the next request.
     let counters = try client.onLoop { client in
       switch surprise {
       case .response: connection.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad")
@@ -136,7 +136,7 @@ struct HTTP1Tests {
     #expect(try peer.accept().request().head.hasPrefix("GET /next "))
   }
 
-  @Test("a connection whose response came before the whole request is not used again, even if the rest follows")
+  @Test("a connection whose response arrived before the whole request is not reused, even if the rest follows")
   func earlyResponse() throws {
     let content = GatedContent()
     let call = client.send(.post, content: content, contentLength: 5)
@@ -151,7 +151,7 @@ struct HTTP1Tests {
     #expect(try client.onLoop { $0.counters.connectionsOpen } == 0)
   }
 
-  @Test("bytes behind a response end its connection, and are nobody's response")
+  @Test("bytes after a response close its connection and become no response")
   func tooLong() throws {
     let call = client.send()
     let connection = try peer.accept()
@@ -164,7 +164,7 @@ struct HTTP1Tests {
   /// How a peer ends a connection.
   enum Ending: CaseIterable { case close, reset }
 
-  @Test("a connection that ends before a response began leaves the request unanswered", arguments: Ending.allCases)
+  @Test("a connection that ends before the response begins leaves the request unanswered", arguments: Ending.allCases)
   func unanswered(ending: Ending) throws {
     let reused = try respond(client.send(), on: peer.accept())
     let call = client.send()
@@ -189,7 +189,7 @@ struct HTTP1Tests {
   }
 
   @Test(
-    "content that breaks off is not whole",
+    "truncated content is an error",
     arguments: [("Content-Length: 9", "hello"), ("Transfer-Encoding: chunked", "5\r\nhello\r\n")], Ending.allCases)
   func brokenContent(framing: (field: String, content: String), ending: Ending) throws {
     let call = client.send()
@@ -206,7 +206,7 @@ struct HTTP1Tests {
     #expect(words.contains("in the middle of its response"))
   }
 
-  @Test("content that ends with the connection is whole when that is closed, and broken when it is reset")
+  @Test("content until the end of the connection is complete after a close and an error after a reset")
   func untilClose() throws {
     for ending in Ending.allCases {
       let call = client.send()
@@ -224,7 +224,7 @@ struct HTTP1Tests {
   }
 
   @Test(
-    "a response that is malformed is refused",
+    "a malformed response is refused",
     arguments: [
       ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", .protocolError),
       ("nonsense", .protocolError),
@@ -241,7 +241,7 @@ struct HTTP1Tests {
     #expect(connection.waitForEnd())
   }
 
-  @Test("a caller who does not read holds up the peer, and nothing is lost")
+  @Test("a caller that does not read slows the peer down, and no content is lost")
   func backPressure() throws {
     let call = client.send()
     let connection = try peer.accept()
@@ -252,21 +252,21 @@ struct HTTP1Tests {
     let size = content.count
     connection.send("HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n")
     let response = try call.response()
-    // The client holds back once it has enough; then the system's buffers fill.
+    // The client stops reading once it has enough; then the system's buffers fill.
     let sent = try connection.sendWhatFits(content) {
       try client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 } >= 65_536
     }
     #expect(sent < size)
     #expect(try client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 } < 256 * 1024)
-    // A thread of its own: those that tasks share are held by other tests.
+    // On its own thread, because other tests occupy the threads that tasks share.
     DispatchQueue(label: "peer").async { connection.send(Array(content[sent...])) }
     var received: [UInt8] = []
     while let part = try call.read(response) { received += part }
-    // As strings, because those are compared at once.
+    // As strings, because strings compare quickly.
     #expect(String(decoding: received, as: UTF8.self) == text)
   }
 
-  @Test("a request's content is sent with its length, or in chunks", arguments: [nil, 10])
+  @Test("the content of a request is sent with its length or in chunks", arguments: [nil, 10])
   func requestContent(length: Int?) throws {
     let content = GivenContent([Array("hello".utf8), Array("world".utf8)])
     let call = client.send(.post, content: content, contentLength: length)
@@ -284,7 +284,7 @@ struct HTTP1Tests {
     #expect(client.client.counters.connectionsOpen == 1)
   }
 
-  @Test("a request's content waits for a peer that does not read")
+  @Test("the content of a request waits for a peer that does not read")
   func requestBackPressure() throws {
     let content = GivenContent(Array(repeating: [UInt8](repeating: 1, count: 65_536), count: 1000))
     let call = client.send(.post, content: content)
@@ -298,7 +298,7 @@ struct HTTP1Tests {
   }
 
   @Test(
-    "a request's content that breaks off, or is not of its length, ends the connection",
+    "request content that breaks off or has the wrong length closes the connection",
     arguments: [
       (GivenContent([[1, 2]], ending: .broken("gone")), UpstreamError.Cause.cancelled),
       (GivenContent([[1, 2]]), .proxyInternalError), (GivenContent([[1, 2], [3, 4]]), .proxyInternalError),
@@ -312,7 +312,7 @@ struct HTTP1Tests {
     #expect(client.client.counters.connectionsOpen == 0)
   }
 
-  @Test("a cancelled task closes its connection, before the head and after it", arguments: [false, true])
+  @Test("a cancelled task closes its connection, before and after the response head", arguments: [false, true])
   func cancelled(isAnswered: Bool) throws {
     let call = client.send()
     let connection = try peer.accept()
@@ -347,7 +347,7 @@ struct HTTP1Tests {
     #expect(connection.waitForEnd())
   }
 
-  @Test("no more connections are opened than may be, and requests wait in order")
+  @Test("the client opens no more connections than allowed, and requests wait")
   func capacity() throws {
     let client = try TestClient(port: peer.port) { $0.limits.http1Connections = 2 }
     let calls = (0..<6).map { client.send(.get, "/\($0)") }
@@ -365,7 +365,7 @@ struct HTTP1Tests {
     #expect(client.client.counters.connectionsOpened == 2)
   }
 
-  @Test("a request that waits can be cancelled, or run out of time")
+  @Test("a waiting request can be cancelled or time out")
   func waiting() throws {
     let client = try TestClient(port: peer.port) { $0.limits.http1Connections = 1 }
     let first = client.send()
@@ -383,7 +383,7 @@ struct HTTP1Tests {
     #expect(client.client.counters.requestsWaiting == 0)
   }
 
-  @Test("a response that does not begin, or does not end, in time is given up")
+  @Test("a response that begins or ends too late fails")
   func deadlines() throws {
     let late = client.send(limits: .init(connect: .seconds(60), firstByte: .milliseconds(1), whole: .seconds(60)))
     let first = try peer.accept()
@@ -399,14 +399,14 @@ struct HTTP1Tests {
     #expect(second.waitForEnd())
   }
 
-  @Test("a target that is none is refused", arguments: ["", "a", "/a b", "/a\r\nX: y", "/é"])
+  @Test("a malformed target is refused", arguments: ["", "a", "/a b", "/a\r\nX: y", "/é"])
   func targets(target: String) throws {
     let error = try #require(try client.send(.get, target).failure())
     #expect(error.cause == .proxyInternalError)
     #expect(error.progress == .unprocessed)
   }
 
-  @Test("a client that is closed ends what it has under way")
+  @Test("a closed client cancels its requests in flight and refuses new ones")
   func closed() throws {
     let call = client.send()
     let connection = try peer.accept()
@@ -417,7 +417,7 @@ struct HTTP1Tests {
     #expect(try client.send().failure()?.cause == .cancelled)
   }
 
-  @Test("a pause lasts, unless it is cancelled")
+  @Test("a pause lasts until its end or its cancellation")
   func pause() throws {
     let (loop, client) = (client.loop, client.client)
     let ends = (Once<Bool>(), Once<Bool>())
@@ -428,7 +428,7 @@ struct HTTP1Tests {
     #expect(try !ends.1.wait())
   }
 
-  /// Answers a request on `connection`, which stays open.
+  /// Responds to a request on `connection`, which stays open.
   @discardableResult
   private func respond(_ call: Call, on connection: PeerConnection) throws -> PeerConnection {
     _ = try connection.request()

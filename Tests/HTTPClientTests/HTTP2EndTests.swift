@@ -5,18 +5,18 @@ import Testing
 
 @testable import HTTPClient
 
-/// Each way in which an HTTP/2 connection to the upstream ends while it carries requests, with a server that does it.
+/// Each way in which an HTTP/2 connection to the upstream ends while requests are in flight.
 @Suite("An HTTP/2 connection that ends", .timeLimit(.minutes(10)))
 struct HTTP2EndTests {
-  /// What a server does after it has received three requests, and what each of them is told.
+  /// What a server does after it has received three requests, and the error of each request.
   struct Row: CustomTestStringConvertible, Sendable {
     let label: String
     let cause: UpstreamError.Cause
     let progress: UpstreamError.Progress
-    /// What the error says.
+    /// Text that the error contains.
     let words: String
     let script: @Sendable (PeerConnection) -> Void
-    /// Whether the end is that nothing comes any more.
+    /// Whether the connection ends because the peer is silent.
     var isSilent: Bool { words == "no sign of life" }
 
     var testDescription: String { label }
@@ -28,13 +28,13 @@ struct HTTP2EndTests {
       (self.label, self.cause, self.progress, self.words, self.script) = (label, cause, progress, words, script)
     }
 
-    /// Bytes that break the protocol, after which the server waits.
+    /// Bytes that violate the protocol, after which the server waits.
     static func violation(_ label: String, _ code: String, _ bytes: [UInt8]) -> Row {
       Row(label, .protocolError, .unanswered, code) { $0.send(bytes) }
     }
   }
 
-  @Test("fails each request on it once, with the cause and the progress that are true", arguments: rows)
+  @Test("fails each of its requests once, with the right cause and progress", arguments: rows)
   func failures(_ row: Row) throws {
     let peer = try ScriptedPeer()
     let client = try TestClient(port: peer.port) { configuration in
@@ -56,7 +56,7 @@ struct HTTP2EndTests {
     try client.wait { $0.connections.isEmpty && $0.draining.isEmpty && $0.counters.requestsOpen == 0 }
   }
 
-  @Test("fails content that has begun as broken off, and says why", arguments: broken)
+  @Test("fails content that has begun as broken, with the reason", arguments: broken)
   func brokenContent(_ row: Row) throws {
     let peer = try ScriptedPeer()
     let client = try TestClient(port: peer.port) { $0.http2 = .priorKnowledge }
@@ -74,7 +74,7 @@ struct HTTP2EndTests {
     #expect(words.contains(row.words), "\(words)")
   }
 
-  @Test("because this client was closed fails its requests as cancelled")
+  @Test("because the client was closed fails its requests as cancelled")
   func closed() throws {
     let peer = try ScriptedPeer()
     let client = try TestClient(port: peer.port) { $0.http2 = .priorKnowledge }
@@ -85,7 +85,7 @@ struct HTTP2EndTests {
     #expect(try call.failure()?.cause == .cancelled)
   }
 
-  @Test("because TLS failed names TLS")
+  @Test("because TLS failed fails its requests with a TLS error")
   func brokenTLS() throws {
     let upstream = try H2Upstream(isTLS: true)
     let proxy = try ScriptedPeer()
@@ -109,7 +109,7 @@ struct HTTP2EndTests {
   static let rows: [Row] =
     violations + ends + (0...14).map(goAwayThenEnd) + (0...14).map(goAwayWithoutStreams) + (0...14).map(resets)
 
-  /// What a client finds wrong with what the server sends: the connection ends with a GOAWAY of its own.
+  /// Protocol violations by the server: the client ends the connection with a GOAWAY of its own.
   private static let violations: [Row] = [
     .violation("SETTINGS of a wrong length", "FRAME_SIZE_ERROR", H2Frame.bytes(.settings, [0, 3, 0, 0, 0])),
     .violation("SETTINGS with a forbidden value", "FLOW_CONTROL_ERROR", H2Frame.settings(4, 0x8000_0000)),
@@ -150,7 +150,7 @@ struct HTTP2EndTests {
       H2Frame.settings + Array(repeating: H2Frame.windowUpdate(1), count: 1200).flatMap { $0 }),
   ]
 
-  /// What ends the connection below HTTP/2.
+  /// Ends of the connection below HTTP/2.
   private static let ends: [Row] = [
     Row("the peer closes it", .connectionTerminated, .unanswered, "closed the connection") { connection in
       connection.send(H2Frame.settings)
@@ -172,7 +172,7 @@ struct HTTP2EndTests {
     Row("the peer is silent", .connectionTerminated, .unanswered, "no sign of life") { $0.send(H2Frame.settings) },
   ]
 
-  /// The peer says with the code that it ends, has taken all requests, and closes without answering them.
+  /// The peer sends GOAWAY with the code, has accepted all requests, and closes without a response.
   private static func goAwayThenEnd(code: UInt32) -> Row {
     let cause: UpstreamError.Cause = code == 0 ? .connectionTerminated : .protocolError
     let words = code == 0 ? "closed the connection" : "x?y"
@@ -182,7 +182,7 @@ struct HTTP2EndTests {
     }
   }
 
-  /// The peer says with the code that it ends and has taken none of the requests.
+  /// The peer sends GOAWAY with the code and has accepted none of the requests.
   private static func goAwayWithoutStreams(code: UInt32) -> Row {
     Row("GOAWAY with code \(code) and no stream", .connectionTerminated, .unprocessed, "did not process") {
       $0.send(H2Frame.settings + H2Frame.goAway(code, last: 0))
@@ -202,7 +202,7 @@ struct HTTP2EndTests {
     }
   }
 
-  /// The same in the middle of a response.
+  /// Ends in the middle of a response.
   static let broken: [Row] = [
     Row("DATA beyond the window", .protocolError, .answered, "FLOW_CONTROL_ERROR") { connection in
       for _ in 0..<5 { connection.send(H2Frame.bytes(.data, stream: 1, Array(repeating: 0, count: 16_384))) }

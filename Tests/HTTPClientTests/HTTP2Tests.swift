@@ -32,7 +32,7 @@ struct HTTP2Tests {
     #expect(counters.requestsOnReusedConnection == 5)
   }
 
-  @Test("many requests at once share few connections, and wait in order when all are full")
+  @Test("many concurrent requests share few connections, and wait when all are full")
   func streams() throws {
     let upstream = try H2Upstream(streams: 20)
     let client = try upstream.client { $0.limits.http2Connections = 3 }
@@ -48,7 +48,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 3)
   }
 
-  @Test("a caller who does not read holds up only its own stream")
+  @Test("a caller that does not read blocks only its own stream")
   func backPressure() throws {
     let client = try H2Upstream().client()
     let stalled = client.send(.get, "/count?bytes=1000000")
@@ -65,7 +65,7 @@ struct HTTP2Tests {
     #expect(rest.content.enumerated().allSatisfy { $1 == UInt8($0 % 251) })
   }
 
-  @Test("a cancelled task resets its stream, before the head and after it")
+  @Test("a cancelled task resets its stream, before and after the response head")
   func cancelled() throws {
     let client = try H2Upstream().client()
     let held = client.send(.get, "/hold")
@@ -80,7 +80,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 1)
   }
 
-  /// A path, and what has to be said of it.
+  /// A path, and the cause and progress of the error.
   struct Failure: CustomTestStringConvertible, Sendable {
     let path: String
     let cause: UpstreamError.Cause
@@ -89,7 +89,7 @@ struct HTTP2Tests {
   }
 
   @Test(
-    "failures say how far the request had come",
+    "an error has the progress of the request",
     arguments: [
       Failure(path: "/reset?code=7", cause: .connectionTerminated, progress: .unprocessed),
       Failure(path: "/reset?code=2", cause: .connectionTerminated, progress: .unanswered),
@@ -106,7 +106,7 @@ struct HTTP2Tests {
     #expect(try client.get().text == "hello")
   }
 
-  @Test("content that breaks off is not whole", arguments: ["/half", "/half?reset=1", "/half?end=1"])
+  @Test("truncated content is an error", arguments: ["/half", "/half?reset=1", "/half?end=1"])
   func broken(path: String) throws {
     let client = try H2Upstream().client()
     let received = try client.get(path)
@@ -118,7 +118,7 @@ struct HTTP2Tests {
     #expect(try client.get().text == "hello")
   }
 
-  @Test("a GOAWAY loses no request: what was left out is unprocessed, what was not is answered")
+  @Test("after GOAWAY, requests in flight finish and new requests use a new connection")
   func goAway() throws {
     let client = try H2Upstream().client()
     let answered = client.send(.get, "/hold")
@@ -132,7 +132,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 2)
   }
 
-  @Test("an early response ends the upload, not the connection")
+  @Test("an early response ends the upload but not the connection")
   func early() throws {
     let client = try H2Upstream().client()
     let content = GivenContent(Array(repeating: [UInt8](repeating: 1, count: 16_384), count: 10_000))
@@ -141,7 +141,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 1)
   }
 
-  @Test("request content that breaks off resets the stream, not the connection")
+  @Test("request content that breaks off resets the stream but not the connection")
   func brokenRequest() throws {
     let client = try H2Upstream().client()
     let content = GivenContent([[1, 2, 3]], ending: .broken("gone"))
@@ -150,7 +150,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 1)
   }
 
-  @Test("a peer that is there but does nothing is found out, whether requests wait or not", arguments: [true, false])
+  @Test("the client detects a peer that is silent, with and without requests in flight", arguments: [true, false])
   func dead(isBusy: Bool) throws {
     let upstream = try H2Upstream()
     let client = try upstream.client { configuration in
@@ -174,7 +174,7 @@ struct HTTP2Tests {
     try client.wait { $0.connections.isEmpty }
   }
 
-  @Test("a peer that responses pings is waited for")
+  @Test("the client waits for a peer that answers pings")
   func alive() throws {
     let client = try H2Upstream().client { configuration in
       configuration.limits.pingWhenBusy = .milliseconds(1)
@@ -186,7 +186,7 @@ struct HTTP2Tests {
     #expect(client.client.counters.connectionsOpened == 1)
   }
 
-  @Test("an upstream that is killed fails what it carried, and its successor is found, with no request stuck")
+  @Test("a killed upstream fails its requests in flight, and the client finds the successor")
   func killed() throws {
     let first = try H2Upstream()
     let client = try first.client()
@@ -198,7 +198,7 @@ struct HTTP2Tests {
     for call in crowd where try call.failure() == nil { #expect(try call.received().text == "hello") }
     #expect(try client.send().failure()?.cause == .connectionRefused)
     let second = try H2Upstream(port: first.port)
-    // The request that comes first may still be told of the attempt before.
+    // The first request may still fail with the error of the attempt before.
     try wait(for: "a response of the successor") { try client.send().failure() == nil }
     let late = (0..<300).map { _ in client.send() }
     for call in late { #expect(try call.received().text == "hello") }
@@ -206,7 +206,7 @@ struct HTTP2Tests {
     second.child.kill()
   }
 
-  @Test("ten thousand requests at once are all answered over four connections")
+  @Test("ten thousand concurrent requests are all answered over at most four connections")
   func crowd() throws {
     let client = try H2Upstream().client()
     let calls = (0..<10_000).map { _ in client.send(.get, "/x") }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("What the client keeps", .timeLimit(.minutes(10)))
+@Suite("The state of the client", .timeLimit(.minutes(10)))
 struct StateTests {
-  @Test("the back-off doubles up to its bound, is shortened by jitter, and ends with success")
+  @Test("the back-off doubles up to its limit, is shortened by jitter, and ends with a success")
   func backOff() {
     var backOff = BackOff(least: .milliseconds(50), longest: .seconds(2))
     let now = Deadline(nanoseconds: 1_000_000_000)
@@ -23,7 +23,7 @@ struct StateTests {
     #expect(backOff.until.duration(since: now) == .milliseconds(50))
   }
 
-  @Test("those who wait leave in order of arrival, or whenever they like")
+  @Test("waiting requests leave in order of arrival, or at any time")
   func waitingList() {
     var list = WaitingList<Int>()
     let tickets = (0..<5).map { list.append($0) }

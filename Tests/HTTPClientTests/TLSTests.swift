@@ -8,7 +8,9 @@ import Testing
 
 @Suite("Over TLS, with nginx", .timeLimit(.minutes(10)))
 struct TLSTests {
-  @Test("h2 is chosen where the server has it, and HTTP/1.1 where it does not or must not", arguments: [true, false])
+  @Test(
+    "the client uses h2 if the server offers h2 and the configuration allows it, and else HTTP/1.1",
+    arguments: [true, false])
   func negotiation(speaksHTTP2: Bool) throws {
     let nginx = try Nginx(speaksHTTP2: speaksHTTP2)
     let version = speaksHTTP2 ? "HTTP/2.0" : "HTTP/1.1"
@@ -17,7 +19,8 @@ struct TLSTests {
   }
 
   @Test(
-    "a large response comes whole, by either protocol", arguments: [UpstreamClient.Configuration.HTTP2.alpn, .never])
+    "a large response arrives complete over either protocol",
+    arguments: [UpstreamClient.Configuration.HTTP2.alpn, .never])
   func large(http2: UpstreamClient.Configuration.HTTP2) throws {
     let client = try Nginx().client { $0.http2 = http2 }
     let calls = (0..<4).map { _ in client.send(.get, "/large") }
@@ -29,7 +32,7 @@ struct TLSTests {
     }
   }
 
-  @Test("a later connection resumes the session of an earlier one")
+  @Test("a later connection resumes the session of an earlier connection")
   func resumption() throws {
     let client = try Nginx("keepalive_requests 1;").client()
     for number in 0..<4 {
@@ -41,7 +44,7 @@ struct TLSTests {
     #expect(client.client.counters.handshakesResumed == 3)
   }
 
-  @Test("a server that ends connections after some requests loses none")
+  @Test("a server that ends connections after some requests leaves no request in doubt")
   func goAway() throws {
     let client = try Nginx("keepalive_requests 50;").client()
     var unprocessed = 0
@@ -49,7 +52,7 @@ struct TLSTests {
       let calls = (0..<100).map { _ in client.send(.get, "/hello") }
       for call in calls {
         guard let error = try call.failure() else { continue }
-        // What nginx leaves out may be sent again; nothing may be in doubt.
+        // Requests that nginx did not process may be retried; the outcome of every other request is known.
         #expect(error.progress == .unprocessed, "\(error.description)")
         unprocessed += 1
       }
@@ -58,7 +61,7 @@ struct TLSTests {
     #expect(try client.get("/hello").status == 200)
   }
 
-  @Test("a certificate for another host is refused, and says for whom it is")
+  @Test("the error for a certificate of another host names both hosts")
   func wrongHost() throws {
     let nginx = try Nginx(certificate: ServerCertificate(["DNS:other.example"]))
     let error = try #require(try nginx.client().send().failure())
@@ -68,7 +71,7 @@ struct TLSTests {
     #expect(error.description.contains("other.example"))
   }
 
-  @Test("an authority that is not trusted is refused, and so is an expired certificate")
+  @Test("a certificate of an untrusted authority and an expired certificate are refused")
   func untrusted() throws {
     let nginx = try Nginx()
     let client = try TestClient(tls: ServerCertificate().trusting(), port: nginx.port, of: nginx)
@@ -79,7 +82,7 @@ struct TLSTests {
     #expect(try old.send().failure()?.description.contains("expired on") == true)
   }
 
-  @Test("a server without TLS is said to have none, and one that is silent is given up")
+  @Test("the error for a server without TLS says so, and a silent server times out")
   func noTLS() throws {
     let peer = try ScriptedPeer()
     let client = try TestClient(tls: ServerCertificate().trusting(), port: peer.port)
@@ -92,7 +95,7 @@ struct TLSTests {
     #expect(try silent.failure()?.progress == .unprocessed)
   }
 
-  @Test("TLS goes through a proxy's tunnel, and the certificate is the upstream's")
+  @Test("TLS runs through a proxy's tunnel to the upstream's certificate")
   func tunnel() throws {
     let nginx = try Nginx()
     let proxy = try ScriptedPeer()
@@ -105,7 +108,7 @@ struct TLSTests {
     #expect(try call.received().text.hasPrefix("hello over HTTP/2.0"))
   }
 
-  @Test("without authorities to trust nothing is sent")
+  @Test("a request over TLS without trusted authorities fails")
   func noContext() throws {
     let peer = try ScriptedPeer()
     let client = try TestClient(.init(.https, host: "127.0.0.1", port: peer.port))

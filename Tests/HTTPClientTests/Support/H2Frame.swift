@@ -1,6 +1,6 @@
 import TestSupport
 
-/// Frames as bytes (RFC 9113 §4.1), valid or not: what a hostile server would send.
+/// Frames as bytes (RFC 9113 §4.1), valid or not, as a hostile server would send them.
 enum H2Frame {
   /// Frame types (RFC 9113 §6).
   enum Kind: UInt8 {
@@ -17,7 +17,7 @@ enum H2Frame {
       + [kind.rawValue, flags] + number(stream) + payload
   }
 
-  /// SETTINGS without a value: what every server begins with.
+  /// SETTINGS without a value, the first frame of every server.
   static let settings = bytes(.settings)
 
   static func settings(_ identifier: UInt16, _ value: UInt32) -> [UInt8] {
@@ -47,8 +47,8 @@ enum H2Frame {
 }
 
 extension PeerConnection {
-  /// Receives a client's preface and the heads of `count` requests, and answers nothing.
-  /// - Returns: Their streams.
+  /// Receives a client's preface and the heads of `count` requests, without a response.
+  /// - Returns: The streams of the requests.
   func http2Requests(_ count: Int) throws -> [UInt32] {
     _ = try bytes(through: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     return try moreHTTP2Requests(count)

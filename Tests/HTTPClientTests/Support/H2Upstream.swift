@@ -25,7 +25,7 @@ final class H2Upstream: Sendable {
     self.port = port
   }
 
-  /// A client for it.
+  /// A client for this server.
   func client(_ change: (inout UpstreamClient.Configuration) -> Void = { _ in }) throws -> TestClient {
     if let certificate { return try TestClient(tls: certificate.trusting(), port: port, of: self, change) }
     return try TestClient(port: port, of: self) { configuration in
@@ -35,7 +35,7 @@ final class H2Upstream: Sendable {
   }
 }
 
-/// A certificate for `localhost` in files, with whom to trust for it.
+/// A certificate for `localhost` in files, with the authority to trust.
 final class ServerCertificate: Sendable {
   let certificateFile: String
   let keyFile: String

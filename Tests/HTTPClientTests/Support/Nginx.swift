@@ -11,16 +11,16 @@ final class Nginx: Sendable {
   private let directory: TemporaryDirectory
   private let certificate: ServerCertificate
 
-  /// Starts it; connections are accepted when this returns.
+  /// Starts nginx; the port accepts connections when this returns.
   /// - Parameters:
-  ///   - speaksHTTP2: Whether it offers h2.
-  ///   - certificate: What it shows.
-  ///   - lines: More for the server's block of its configuration.
+  ///   - speaksHTTP2: Whether nginx offers h2.
+  ///   - certificate: The certificate of the server.
+  ///   - lines: Additional lines for the server block of the configuration.
   init(speaksHTTP2: Bool = true, certificate: ServerCertificate? = nil, _ lines: String = "") throws {
     directory = try TemporaryDirectory()
     let certificate = try certificate ?? ServerCertificate()
     self.certificate = certificate
-    // Freed at once: nobody else on this machine is likely to be given it before nginx takes it.
+    // Freed immediately: another process is unlikely to get the port before nginx binds it.
     port = try ScriptedPeer().port
     let path = directory.path
     try directory.write(String(repeating: "0123456789abcdef", count: 65_536), to: "large")
@@ -41,7 +41,7 @@ final class Nginx: Sendable {
       }
       """
     let file = try directory.write(configuration, to: "nginx.conf")
-    // In sbin, which is not on everybody's path.
+    // In sbin, which is not on every user's path.
     let program = unsafe access("/usr/sbin/nginx", X_OK) == 0 ? "/usr/sbin/nginx" : "nginx"
     child = try ChildProcess(program, ["-c", file, "-e", "stderr"])
     try wait(for: "nginx to listen on port \(port)") {
@@ -51,7 +51,7 @@ final class Nginx: Sendable {
     }
   }
 
-  /// A client for it.
+  /// A client for this server.
   func client(
     host: String = "localhost", _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }
   ) throws -> TestClient {

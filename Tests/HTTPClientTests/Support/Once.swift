@@ -2,7 +2,7 @@ import Dispatch
 import Locks
 import TestSupport
 
-/// A value that one thread waits for and another gives, once.
+/// A value that one thread waits for and another thread gives, once.
 final class Once<Value: Sendable>: Sendable {
   private let value = Locked<Value?>(nil)
   private let giving = DispatchSemaphore(value: 0)
@@ -12,7 +12,7 @@ final class Once<Value: Sendable>: Sendable {
     giving.signal()
   }
 
-  /// - Throws: `TestFailure` if no value comes within a minute.
+  /// - Throws: `TestFailure` if no value arrives within a minute.
   func wait() throws(TestFailure) -> Value {
     let end = DispatchTime.now() + 60
     while true {

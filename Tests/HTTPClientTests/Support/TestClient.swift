@@ -6,14 +6,14 @@ import TestSupport
 
 @testable import HTTPClient
 
-/// A client on a loop of its own, used from a thread that waits.
+/// A client on its own loop, used from a thread that waits.
 final class TestClient: Sendable {
   let client: UpstreamClient
   let loop: IOLoop
 
   static let patient = UpstreamTimeouts(connect: .seconds(60), firstByte: .seconds(60), whole: .seconds(60))
 
-  /// The server, which is to live as long.
+  /// The server, kept alive as long as the client.
   private let upstream: (any AnyObject & Sendable)?
 
   init(_ configuration: UpstreamClient.Configuration, of upstream: (any AnyObject & Sendable)? = nil) throws {
@@ -22,7 +22,7 @@ final class TestClient: Sendable {
     client = UpstreamClient(configuration, loop: loop)
   }
 
-  /// A client of a port of loopback, in clear.
+  /// A client for a port of loopback, without TLS.
   convenience init(
     port: UInt16, of upstream: (any AnyObject & Sendable)? = nil,
     _ change: (inout UpstreamClient.Configuration) -> Void = { _ in }
@@ -32,7 +32,7 @@ final class TestClient: Sendable {
     try self.init(configuration, of: upstream)
   }
 
-  /// A client of a port of `localhost` over TLS.
+  /// A client for a port of `localhost` over TLS.
   convenience init(
     tls context: TLSClientContext, port: UInt16, host: String = "localhost",
     of upstream: (any AnyObject & Sendable)? = nil,
@@ -48,7 +48,7 @@ final class TestClient: Sendable {
     loop.stop()
   }
 
-  /// Begins to send.
+  /// Starts to send a request.
   func send(
     _ method: HTTPRequest.Method = .get, _ target: String = "/", fields: HTTPFields = [:],
     content: (any ContentReader)? = nil, contentLength: Int? = nil, limits: UpstreamTimeouts = patient
@@ -66,12 +66,12 @@ final class TestClient: Sendable {
     return Call(client: self, task: task, outcome: outcome)
   }
 
-  /// Sends and reads to the end.
+  /// Sends a request and reads its whole response.
   func get(_ target: String = "/", limits: UpstreamTimeouts = patient) throws -> Received {
     try send(.get, target, limits: limits).received()
   }
 
-  /// What `body` says on the loop.
+  /// Returns the result of `body`, which runs on the loop.
   func onLoop<Value: Sendable>(_ body: @escaping @Sendable (UpstreamClient) -> Value) throws(TestFailure) -> Value {
     let value = Once<Value>()
     let client = client
@@ -80,7 +80,7 @@ final class TestClient: Sendable {
   }
 
   /// Waits until `condition` holds on the loop.
-  /// - Throws: `TestFailure` if it does not hold within a minute.
+  /// - Throws: `TestFailure` if `condition` does not hold within a minute.
   func wait(until condition: @escaping @Sendable (UpstreamClient) -> Bool) throws(TestFailure) {
     let end = ContinuousClock.now + .seconds(60)
     while try !onLoop(condition) {
@@ -89,25 +89,25 @@ final class TestClient: Sendable {
   }
 }
 
-/// A request under way.
+/// A request in flight.
 struct Call: Sendable {
-  /// Alive for as long as this is.
+  /// Kept alive as long as this call.
   let client: TestClient
   let task: Task<Void, Never>
   let outcome: Once<Result<UpstreamResponse, UpstreamError>>
 
   private var loop: IOLoop { client.loop }
 
-  /// The head of the response, which it waits for.
+  /// Waits for the head of the response.
   func response() throws -> UpstreamResponse { try outcome.wait().get() }
 
-  /// Why there is none.
+  /// The error of the request; nil if there is a response.
   func failure() throws(TestFailure) -> UpstreamError? {
     guard case .failure(let error) = try outcome.wait() else { return nil }
     return error
   }
 
-  /// The whole response.
+  /// Waits for the whole response.
   func received() throws -> Received {
     let response = try response()
     var content: [UInt8] = []
@@ -141,14 +141,14 @@ struct Call: Sendable {
 struct Received {
   let response: UpstreamResponse
   let content: [UInt8]
-  /// Why the content is not whole.
+  /// Why the content is incomplete.
   let error: ContentError?
 
   var status: Int { response.status.code }
   var text: String { String(decoding: content, as: UTF8.self) }
 }
 
-/// Content of five bytes that come when a test says so.
+/// Content of five bytes that are available once a test opens the gate.
 final class GatedContent: ContentReader, @unchecked Sendable {
   // Sendable: used on one loop only, after it is made.
   private var waiter = Waiter<Void>()
@@ -170,7 +170,7 @@ final class GatedContent: ContentReader, @unchecked Sendable {
   func cancel() { open() }
 }
 
-/// Content that a test gives part by part.
+/// Content that a test provides in parts.
 final class GivenContent: ContentReader, @unchecked Sendable {
   // Sendable: used on one loop only, after it is made.
   private var parts: [[UInt8]]
