@@ -6,7 +6,7 @@ import Testing
 @testable import UpstreamAdmission
 
 @Suite struct CircuitBreakerTests {
-  /// Sends a request if it may go, and reports at once what came of it.
+  /// Sends a request if the breaker admits it, and records its outcome immediately.
   @discardableResult
   private func ask(
     _ breaker: inout CircuitBreaker, _ outcome: CircuitOutcome, at milliseconds: Int
@@ -23,7 +23,7 @@ import Testing
     return breaker
   }
 
-  @Test("five failures in a row open it")
+  @Test("five consecutive failures open the breaker")
   func consecutive() {
     var breaker = CircuitBreaker()
     for _ in 0..<4 { ask(&breaker, .failure, at: 0) }
@@ -33,7 +33,7 @@ import Testing
     #expect(breaker.admit(now: .zero) == .open(retryAfter: .milliseconds(500)))
   }
 
-  @Test("a success in between starts the count again")
+  @Test("a success restarts the count of consecutive failures")
   func interrupted() {
     var breaker = CircuitBreaker()
     for _ in 0..<4 {
@@ -44,7 +44,7 @@ import Testing
     #expect(breaker.isClosed)
   }
 
-  @Test("half of twenty attempts in ten seconds open it")
+  @Test("failures of half of twenty attempts in ten seconds open the breaker")
   func share() {
     var breaker = CircuitBreaker()
     for step in 0..<19 { ask(&breaker, step.isMultiple(of: 2) ? .failure : .success, at: 100 * step) }
@@ -53,14 +53,14 @@ import Testing
     #expect(!breaker.isClosed)
   }
 
-  @Test("attempts of more than ten seconds ago do not count")
+  @Test("attempts more than ten seconds ago do not count")
   func window() {
     var breaker = CircuitBreaker()
     for step in 0..<200 { ask(&breaker, step.isMultiple(of: 2) ? .failure : .success, at: 1000 * step) }
     #expect(breaker.isClosed, "ten attempts in ten seconds are too few to judge by")
   }
 
-  @Test("a hundred requests that break off with one connection are one failure")
+  @Test("a hundred requests that break off at the same time count as one failure")
   func broken() {
     var breaker = CircuitBreaker()
     for round in 0..<5 {
@@ -71,14 +71,14 @@ import Testing
     }
   }
 
-  @Test("a request that was given up says nothing")
+  @Test("a cancelled request does not count")
   func neutral() {
     var breaker = CircuitBreaker()
     for _ in 0..<100 { ask(&breaker, .neutral, at: 0) }
     #expect(breaker.isClosed)
   }
 
-  @Test("an open one lets a single request find out, and closes when it succeeds")
+  @Test("an open breaker admits a single probe, and closes after its success")
   func probe() {
     var breaker = opened()
     #expect(breaker.admit(now: .milliseconds(499)) == .open(retryAfter: .milliseconds(1)))
@@ -94,7 +94,7 @@ import Testing
     #expect(breaker.isClosed, "what was before is forgotten")
   }
 
-  @Test("probes that fail come at growing intervals, up to two seconds")
+  @Test("failed probes repeat at growing intervals of up to two seconds")
   func growing() {
     var breaker = opened()
     var probes: [Int] = []
@@ -105,7 +105,7 @@ import Testing
   }
 
   @Test(
-    "an upstream that comes back is in use within five seconds, whenever that is", arguments: [0, 1501, 7501, 20_000])
+    "the breaker closes at most five seconds after the upstream recovers", arguments: [0, 1501, 7501, 20_000])
   func back(at revival: Int) {
     var breaker = opened()
     var time = 0
@@ -116,7 +116,7 @@ import Testing
     #expect(time - revival <= 5000)
   }
 
-  @Test("a probe that was given up makes room for another, and so does one that nobody hears of")
+  @Test("a cancelled probe is replaced immediately, and a probe without an outcome after ten seconds")
   func lostProbe() {
     var breaker = opened()
     ask(&breaker, .neutral, at: 500)
@@ -133,7 +133,7 @@ import Testing
     #expect(!breaker.isClosed, "the first one is out of date")
   }
 
-  @Test("outcomes of requests from before it opened change nothing")
+  @Test("outcomes of requests admitted before the breaker opened change nothing")
   func late() {
     var breaker = CircuitBreaker()
     guard case .pass(let early) = breaker.admit(now: .zero) else {
@@ -148,7 +148,7 @@ import Testing
     #expect(breaker.isClosed)
   }
 
-  @Test("502, 503 and 504 say something of the upstream, every other 5xx of the resource alone")
+  @Test("502, 503 and 504 are failures of the upstream, and every other 5xx a failure of the resource only")
   func statuses() {
     for code in [200, 301, 304, 400, 401, 404, 429] {
       #expect(CircuitOutcome(HTTPResponse.Status(code: code)) == .success)
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test("an exchange that ended for our own reasons says nothing, a broken one little, and any other one fails")
+  @Test("an exchange that the server ended is neutral, a broken exchange is broken, and any other is a failure")
   func causes() {
     let own: Set<UpstreamError.Cause> = [.cancelled, .connectionLimitReached, .proxyInternalError]
     let broken: Set<UpstreamError.Cause> = [
@@ -171,7 +171,7 @@ import Testing
     }
   }
 
-  @Test("a window counts what a list of all attempts would count", arguments: 1...5)
+  @Test("a window has the counts of a list of all attempts", arguments: 1...5)
   func oracle(seed: UInt64) {
     var random = SplitMix(seed: seed)
     var window = FailureWindow(.seconds(10))

@@ -4,7 +4,7 @@ import Testing
 @testable import UpstreamAdmission
 
 @Suite struct ClientShareTests {
-  @Test("a client with a thousand devices and one with one address are served alike")
+  @Test("a client with a thousand devices and a client with one address are served equally")
   func clientsAlike() {
     var gate = Turnstile()
     var served = ["app": 0, "backend": 0]
@@ -15,7 +15,7 @@ import Testing
     #expect(served.values.allSatisfy { (249...251).contains($0) }, "\(served)")
   }
 
-  @Test("within a client a greedy device and the others are served alike, while another client wants everything")
+  @Test("a greedy device and other devices of one client are served equally beside another client's load")
   func devicesAlike() {
     var gate = Turnstile()
     var served: [Int: Int] = [:]
@@ -27,7 +27,7 @@ import Testing
     #expect(served.count == 5 && served.values.allSatisfy { (48...52).contains($0) }, "\(served)")
   }
 
-  @Test("however many devices a client has, another client's request goes at once")
+  @Test("a client's request is sent immediately, however many devices another client has")
   func reserve() {
     var gate = Turnstile()
     for device in 0..<100 { gate.ask("\(device)", of: "app") }
@@ -37,7 +37,7 @@ import Testing
     #expect(gate.end().isEmpty && gate.limit.inFlight == 7, "the backend's place stays free")
   }
 
-  @Test("however much a device wants, another of the same client goes at once")
+  @Test("a device's request is sent immediately, however much another device of the client requests")
   func deviceReserve() {
     var gate = Turnstile()
     for _ in 0..<100 { gate.ask("greedy", of: "app") }
@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(
-    "a client gets no more than its share, though nobody else wants any",
+    "a client never exceeds its share, even without other clients",
     arguments: [(0.5, 4), (0.25, 2), (0.01, 1)])
   func share(share: Double, most: Int) {
     var gate = Turnstile()
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test("a client with a share of everything leaves nothing free, but the next turn")
+  @Test("a client with the whole limit as its share leaves only the next turn to others")
   func everything() {
     var gate = Turnstile()
     for device in 0..<100 { gate.ask("\(device)", of: "app", share: 1) }
@@ -68,7 +68,7 @@ import Testing
     #expect(gate.end() == [backend])
   }
 
-  @Test("a share that has changed counts from the next request on")
+  @Test("a changed share applies from the next request")
   func reload() {
     var gate = Turnstile()
     for device in 0..<100 { gate.ask("\(device)", of: "partner", share: 0.25) }
@@ -79,7 +79,7 @@ import Testing
     #expect(gate.end().count == 1 && gate.limit.inFlight == 1)
   }
 
-  @Test("a client that forces validations pays for them in turns of its own")
+  @Test("a client that forces revalidations pays for them with its own turns")
   func cost() {
     var gate = Turnstile(initial: 40, maximum: 40)
     var served = ["forcing": 0, "plain": 0]
@@ -89,11 +89,11 @@ import Testing
       owner[gate.ask("\(device)", of: "plain").number] = "plain"
     }
     for _ in 0..<250 { for number in gate.end() { served[owner[number] ?? "", default: 0] += 1 } }
-    // A few less than a fifth: it began in debt.
+    // Somewhat less than a fifth, because the client began in debt.
     #expect((45...50).contains(served["forcing"] ?? 0), "\(served)")
   }
 
-  @Test("a client's devices fill seven eighths of the waiting room, and another client still has room")
+  @Test("the devices of a client fill seven eighths of the waiting room, and another client still has room")
   func room() {
     var gate = Turnstile(initial: 200, maximum: 200)
     for device in 0..<20_000 { gate.ask("\(device)", of: "app") }
@@ -103,14 +103,14 @@ import Testing
     #expect(gate.refused == refused)
   }
 
-  @Test("the callers of the only client may fill the waiting room between them")
+  @Test("the callers of the only client may fill the whole waiting room")
   func onlyClient() {
     var gate = Turnstile(initial: 200, maximum: 200)
     for caller in 0..<20_000 { gate.ask("\(caller)") }
     #expect(gate.limit.inFlight == 200 && gate.limit.waiting == 16_384)
   }
 
-  @Test("whoever waits while there is room has all that it may have, whatever happens", arguments: 1...20)
+  @Test("after any events, a request waits only if its caller, its client or the limit is exhausted", arguments: 1...20)
   func anything(seed: UInt64) {
     var random = SplitMix(seed: seed)
     let shares: [Double] = (0..<5).map { _ in [0.01, 0.2, 0.5, 0.875, 1.0].randomElement(using: &random) ?? 1 }

@@ -5,7 +5,7 @@ import Testing
 @testable import UpstreamAdmission
 
 @Suite struct ConcurrencyLimitTests {
-  @Test("as many go at once as the limit says, and no more")
+  @Test("no more requests than the limit are in flight")
   func limit() {
     var gate = Turnstile()
     for caller in 0..<20 { gate.ask("\(caller)") }
@@ -14,7 +14,7 @@ import Testing
     #expect(gate.limit.inFlight == 8 && gate.limit.waiting == 11)
   }
 
-  @Test("requests of one caller go in the order in which they came")
+  @Test("requests of one caller are sent in the order of arrival")
   func order() {
     var gate = Turnstile()
     for _ in 0..<40 { gate.ask("a") }
@@ -23,7 +23,7 @@ import Testing
     #expect(order == Array(8...40))
   }
 
-  @Test("a greedy caller waits, and another's request goes at once")
+  @Test("a greedy caller waits, and another caller's request is sent immediately")
   func share() {
     var gate = Turnstile()
     for _ in 0..<1000 { gate.ask("greedy") }
@@ -35,7 +35,7 @@ import Testing
     #expect(gate.ask("modest").goes)
   }
 
-  @Test("with one greedy caller and ten modest ones, none of the modest waits for more than a round")
+  @Test("beside a greedy caller, no modest caller waits for more than a round")
   func fairness() {
     var gate = Turnstile()
     for _ in 0..<1000 { gate.ask("greedy") }
@@ -45,14 +45,14 @@ import Testing
         let (number, goes) = gate.ask("modest \(caller)")
         if !goes { modest[number] = 0 }
       }
-      // Each of the ten and the greedy one have a turn in a round.
+      // In a round, each of the ten modest callers and the greedy caller has one turn.
       for _ in 0..<11 { for number in gate.end() { modest[number] = nil } }
       #expect(modest.isEmpty, "in round \(round)")
     }
     #expect(gate.limit.waiting > 0, "the greedy one still waits")
   }
 
-  @Test("callers who all want more than there is get the same")
+  @Test("callers that all request more than available are served equally")
   func equality() {
     var gate = Turnstile()
     var owner: [Int: Int] = [:]
@@ -64,7 +64,7 @@ import Testing
     #expect(served.allSatisfy { (59...61).contains($0) }, "\(served)")
   }
 
-  @Test("a request that costs more is paid by its caller in rounds missed, and by nobody else")
+  @Test("a caller pays for an expensive request with missed rounds, and other callers do not")
   func cost() {
     var gate = Turnstile(initial: 4, maximum: 4)
     var owner: [Int: String] = [:]
@@ -79,7 +79,7 @@ import Testing
     #expect((118...121).contains(served["plain"] ?? 0) && (118...121).contains(served["other"] ?? 0), "\(served)")
   }
 
-  @Test("a debt is bounded, however much was taken while there was room")
+  @Test("a debt is bounded, however much was used while there was room")
   func debt() {
     var gate = Turnstile(initial: 8, maximum: 8)
     _ = gate.limit.acquire(.init(QuotaCaller(client: "only", rateLimitPrefix: "forcing")), waiter: 0, now: .zero)
@@ -94,11 +94,11 @@ import Testing
       gate.end()
       rounds += 1
     }
-    // It is out of debt after as many, and then has a turn.
+    // The caller has paid its debt after that many rounds, and then has a turn.
     #expect(rounds == ConcurrencyLimit<Int>.highestCost + 1)
   }
 
-  @Test("a debt is forgotten when nothing of the caller's is left")
+  @Test("a debt is forgotten when its caller has no requests left")
   func forgotten() {
     var gate = Turnstile(initial: 8, maximum: 8)
     gate.ask("forcing", cost: .max)
@@ -110,7 +110,7 @@ import Testing
     #expect(gate.end() == [number])
   }
 
-  @Test("who waits no longer is passed over, and leaves nothing behind")
+  @Test("a cancelled request is skipped and leaves nothing behind")
   func cancellation() throws {
     var gate = Turnstile(initial: 1, maximum: 1)
     gate.ask("a")
@@ -128,7 +128,7 @@ import Testing
     #expect(gate.limit.inFlight == 0 && gate.limit.waiting == 0 && gate.limit.callers == 0)
   }
 
-  @Test("a caller whose every request is cancelled does not keep its turn")
+  @Test("a caller whose only request is cancelled loses its turn")
   func cancelledCaller() throws {
     var gate = Turnstile(initial: 1, maximum: 1)
     gate.ask("a")
@@ -153,7 +153,7 @@ import Testing
     #expect(limit.inFlight == 0 && limit.limit == 200 && limit.rate == nil)
   }
 
-  @Test("ten thousand requests of one caller may wait, and there is still room for others")
+  @Test("a greedy caller can fill only part of the waiting room, and other callers still have room")
   func room() {
     var gate = Turnstile(initial: 200, maximum: 200)
     for _ in 0..<20_000 { gate.ask("greedy") }
@@ -176,7 +176,7 @@ import Testing
     #expect(served == 10_200 && gate.limit.callers == 0)
   }
 
-  @Test("a full waiting room says when to come back")
+  @Test("a full waiting room refuses with a time to retry")
   func full() {
     var limits = ConcurrencyLimits()
     (limits.initial, limits.waiting) = (1, 0)
@@ -190,7 +190,7 @@ import Testing
     #expect(retryAfter == .seconds(1))
   }
 
-  @Test("whatever happens, nobody is lost, served twice, or left waiting while there is room", arguments: 1...20)
+  @Test("after any events, no request is lost or served twice", arguments: 1...20)
   func anything(seed: UInt64) {
     var random = SplitMix(seed: seed)
     var gate = Turnstile(initial: .random(in: 1...9, using: &random), maximum: 12, waiting: 200)

@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import UpstreamAdmission
 
-/// A server with a greedy and a modest client, in front of an upstream with a quota, all on a simulated clock.
+/// A server with a greedy and a modest client before an upstream with a quota, on a simulated clock.
 struct QuotaSimulation {
   struct Report {
     var sent = 0
@@ -16,10 +16,10 @@ struct QuotaSimulation {
     /// Requests served in each tenth of a second.
     var servedBy: [Int] = []
     var used = 0.0
-    /// Seconds until a quota that has doubled is in use, and the part of it that is used from then on.
+    /// Seconds until a doubled quota is used, and the fraction of the quota used from then on.
     var recovery: Double?
     var usedAfterwards = 0.0
-    /// The modest client's times once the greedy one has been gone for as long as a recovery may take.
+    /// The modest client's times from `recovery` seconds after the greedy client left.
     var modestTimesAfterwards: [Double] = []
     var refusedPart: Double { Double(refused) / Double(max(sent, 1)) }
     func percentile(_ p: Double, of times: [Double]) -> Double {
@@ -85,7 +85,7 @@ struct QuotaSimulation {
     return report
   }
 
-  /// The greedy client is gone, and what waits of its requests as well.
+  /// Removes the greedy client and its waiting requests.
   private mutating func leave() {
     hasLeft = true
     for index in asks.indices where !asks[index].isModest {
@@ -100,7 +100,7 @@ struct QuotaSimulation {
     let served = report.servedBy[from..<to].reduce(0, +)
     report.used = Double(served) / (Double(to - from) / 10) / scenario.quota
     if let at = scenario.doublesAt {
-      // From when on as much as nine tenths of the new quota is served, over a time that has enough requests in it.
+      // The time from which nine tenths of the new quota are served, over a span with enough requests.
       let span = max(Int(10 * 20 / scenario.quota), 10)
       var index = Int(at * 10)
       while index + span < Int(scenario.seconds * 10) {
@@ -213,7 +213,7 @@ struct QuotaSimulation {
     let at = max(opening, now + 0.0005)
     if let tickAt, tickAt <= at { return }
     tickAt = at
-    // Timers have milliseconds, and are late.
+    // Timers have a resolution of a millisecond, and expire late.
     push(at + uniform(0.0002, 0.0015), .tick)
   }
 

@@ -2,13 +2,13 @@ import Glibc
 import TestSupport
 import Testing
 
-/// The aims of quota control, on a simulated clock. `QUOTA_SEEDS=100` runs as many seeds of each case, 4500 runs or more.
+/// The aims of quota control, on a simulated clock. `QUOTA_SEEDS=100` runs 100 seeds of each case, 4500 runs or more.
 @Suite("A greedy and a modest client under a quota", .serialized)
 struct QuotaSimulationTests {
   static let seeds = unsafe getenv("QUOTA_SEEDS").flatMap { unsafe Int(String(cString: $0)) }
   private static let quotas = [2.0, 5, 20, 100, 300]
 
-  /// As many scenarios for every latency as the environment asks for, or one.
+  /// As many scenarios for every latency as the environment specifies, or one.
   private static func scenarios(_ quota: Double, _ limiter: QuotaScenario.Limiter) -> [QuotaScenario] {
     var random = SplitMix(seed: UInt64(quota) &* 31 &+ UInt64(limiter.rawValue.utf8.count))
     let latencies = [0.015, 0.1, 0.4]
@@ -26,7 +26,9 @@ struct QuotaSimulationTests {
     }
   }
 
-  @Test("the quota is used, and few requests are refused", arguments: quotas, QuotaScenario.Limiter.allCases)
+  @Test(
+    "the quota is used, few requests are refused, and the modest client is served", arguments: quotas,
+    QuotaScenario.Limiter.allCases)
   func steady(quota: Double, limiter: QuotaScenario.Limiter) {
     for scenario in Self.scenarios(quota, limiter) {
       var simulation = QuotaSimulation(scenario)
@@ -66,7 +68,7 @@ struct QuotaSimulationTests {
     #expect(report.percentile(0.99, of: report.modestTimes) <= most, comment)
   }
 
-  @Test("a quota that has doubled is in use in time, and stays so", arguments: quotas, QuotaScenario.Limiter.allCases)
+  @Test("a doubled quota is used in time and stays in use", arguments: quotas, QuotaScenario.Limiter.allCases)
   func recovery(quota: Double, limiter: QuotaScenario.Limiter) {
     for var scenario in Self.scenarios(quota, limiter) where scenario.demand > 2 {
       scenario.doublesAt = 45 + Double(scenario.seed % 10)
@@ -80,7 +82,7 @@ struct QuotaSimulationTests {
   }
 
   @Test(
-    "when the greedy client leaves, the modest one is served as if it were alone", arguments: quotas,
+    "after the greedy client leaves, the modest client is served without delay", arguments: quotas,
     QuotaScenario.Limiter.allCases)
   func leaving(quota: Double, limiter: QuotaScenario.Limiter) {
     for var scenario in Self.scenarios(quota, limiter) {
@@ -96,6 +98,6 @@ struct QuotaSimulationTests {
 }
 
 extension QuotaScenario {
-  /// What both clients ask for, as a part of the quota.
+  /// The requests of both clients, as a fraction of the quota.
   fileprivate var demand: Double { (0.85 * Double(greedy) / (latency + 0.006) + quota / 2 * modesty) / quota }
 }

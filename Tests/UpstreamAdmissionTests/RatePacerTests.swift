@@ -3,8 +3,8 @@ import Testing
 @testable import UpstreamAdmission
 
 @Suite("The pacer") struct RatePacerTests {
-  /// A pacer that has learned 21 requests a second: twenty of forty requests at once were refused, and a bucket would
-  /// have refused the twenty-first as well.
+  /// A pacer that has learned 21 requests a second: of forty simultaneous requests, twenty were refused, and a bucket
+  /// would have refused the twenty-first as well.
   private static func taught(_ limits: PacingLimits = PacingLimits()) -> RatePacer {
     var pacer = RatePacer(limits)
     for index in 0..<40 { pacer.sent(now: 0.001 * Double(index), isWanted: true) }
@@ -12,21 +12,21 @@ import Testing
     return pacer
   }
 
-  @Test("slows nothing before the first 429")
+  @Test("delays nothing before the first 429")
   func free() {
     var pacer = RatePacer()
     for index in 0..<1000 { pacer.sent(now: 0.001 * Double(index), isWanted: true) }
     #expect(pacer.rate == nil && pacer.opening == 0 && !pacer.isPaused(now: 1))
   }
 
-  @Test("takes what was not refused in the second before, and one, for the rate, and goes three percent below it")
+  @Test("learns one more than the requests accepted in the last second, and paces three percent below this rate")
   func first() {
     let pacer = Self.taught()
     #expect(pacer.rate == 21)
     #expect(abs(pacer.pace - 0.97 * 21) < 1e-9)
   }
 
-  @Test("pauses once for all 429s of one burst, half a second at least after the first")
+  @Test("pauses once for all 429s of one burst, at least half a second from the first 429")
   func onePause() {
     var pacer = Self.taught()
     #expect(pacer.isPaused(now: 0.59))
@@ -35,7 +35,7 @@ import Testing
     #expect(pacer.opening == opening, "a response that comes later prolongs nothing")
   }
 
-  @Test("obeys Retry-After, but no longer than 60 s", arguments: [(3.0, 3.0), (3600, 60), (0, 0.5)])
+  @Test("obeys Retry-After, up to 60 s", arguments: [(3.0, 3.0), (3600, 60), (0, 0.5)])
   func retryAfter(asked: Double, length: Double) {
     var pacer = RatePacer()
     pacer.sent(now: 0, isWanted: true)
@@ -45,7 +45,7 @@ import Testing
     #expect(pacer.opening >= length)
   }
 
-  @Test("spaces requests evenly, and lets late ones catch up 25 ms only")
+  @Test("spaces requests evenly, and allows late requests to catch up by 25 ms only")
   func spacing() {
     var pacer = Self.taught()
     pacer.sent(now: pacer.opening, isWanted: false)
@@ -56,14 +56,14 @@ import Testing
     #expect(abs(pacer.opening - (opening + 10 - 0.025 + 1 / pacer.pace)) < 1e-9)
   }
 
-  @Test("does not probe upwards while nothing waits")
+  @Test("does not raise its pace while no request waits")
   func unwanted() {
     var pacer = Self.taught()
     for _ in 0..<1000 { pacer.sent(now: pacer.opening, isWanted: false) }
     #expect(pacer.rate == 21 && abs(pacer.pace - 0.97 * 21) < 1e-9)
   }
 
-  @Test("finds a larger quota by steps that nothing refuses, and forgets the limit beyond 5,000 a second")
+  @Test("finds a larger quota in steps without a refusal, and drops the limit above 5,000 requests a second")
   func growth() {
     var pacer = Self.taught()
     var paces: Set<Double> = []
@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  @Test("asks with one request at a time after refusals in a row, and never learns less than one in two seconds")
+  @Test("sends one request at a time after repeated refusals, and never learns a rate below one in two seconds")
   func nothingGoes() {
     var pacer = Self.taught()
     var now = pacer.opening
@@ -92,7 +92,7 @@ import Testing
     #expect(pacer.opening >= now + 0.5)
   }
 
-  @Test("the bucket that it imagines holds a second's requests at most, and may be overdrawn")
+  @Test("the simulated bucket stores at most the requests of one second, and may be overdrawn")
   func imaginedBucket() {
     var bucket = ImaginedBucket()
     bucket.empty(now: 10)
@@ -104,7 +104,7 @@ import Testing
     #expect(bucket.stored == -2)
   }
 
-  @Test("the history knows what went and what was refused, as long as five seconds ago")
+  @Test("the history counts sent and refused requests, and forgets refusals after five seconds")
   func history() {
     var history = SendHistory()
     for index in 0..<100 { history.record(at: Double(index) / 10) }

@@ -15,7 +15,7 @@ import Testing
     budget.withdraw(for: connection)
   }
 
-  @Test("all requests of a connection that ends cost one retry, and each is sent again once")
+  @Test("all requests of a failed connection cost one retry together, and each is retried once")
   func oneEvent() {
     var budget = RetryBudget()
     var random = SplitMix(seed: 1)
@@ -28,7 +28,7 @@ import Testing
     #expect(second == .giveUp)
   }
 
-  @Test("failures of requests by themselves cost one retry each, and each further connection one")
+  @Test("each separate failure costs one retry, and so does each further connection")
   func separateEvents() {
     var budget = RetryBudget()
     for _ in 0..<3 { #expect(pays(&budget)) }
@@ -36,7 +36,7 @@ import Testing
     #expect(budget.available == RetryBudget.initial - 6)
   }
 
-  @Test("without a retry left, a connection's requests are not sent again")
+  @Test("without budget, the requests of a connection are not retried")
   func empty() {
     var budget = RetryBudget()
     while budget.withdraw() {}
@@ -44,7 +44,7 @@ import Testing
     #expect(!pays(&budget, for: 7))
   }
 
-  @Test("connections of long ago are forgotten")
+  @Test("old connections are forgotten")
   func bounded() {
     var budget = RetryBudget()
     for _ in 0..<5000 { budget.succeeded() }

@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test(
-    "what provably did not reach Apple is sent again at once, nine times at most, whatever the method",
+    "an unprocessed request of any method is retried immediately, at most nine times",
     arguments: [HTTPRequest.Method.get, .post, .delete])
   func unprocessed(method: HTTPRequest.Method) {
     #expect(decision(failed(.connectionTerminated, .unprocessed, method)) == .retry(after: .zero))
@@ -29,7 +29,7 @@ import Testing
     #expect(decision(failed(.connectionTerminated, .unprocessed, method, number: 10)) == .giveUp)
   }
 
-  @Test("a connection that goes away takes nothing out of the budget, unless it happens three times in a row")
+  @Test("a connection that goes away costs no budget, except from the third consecutive time")
   func goAway() {
     #expect(decision(failed(.connectionTerminated, .unprocessed), budget: 0) == .retry(after: .zero))
     #expect(decision(failed(.connectionTerminated, .unprocessed, number: 2), budget: 0) == .retry(after: .zero))
@@ -37,14 +37,14 @@ import Testing
     #expect(decision(failed(.connectionTerminated, .unprocessed, number: 3), budget: 1) == .retry(after: .zero))
   }
 
-  @Test("content that has been read in part is not sent again")
+  @Test("a request with partly read content is not retried")
   func content() {
     var attempt = failed(.connectionTerminated, .unprocessed, .post)
     attempt.hasReadContent = true
     #expect(decision(attempt) == .giveUp)
   }
 
-  @Test("where connecting failed, it is tried once more after a moment", arguments: [1, 2, 3] as [UInt64])
+  @Test("a failure to connect is retried once after a short pause", arguments: [1, 2, 3] as [UInt64])
   func reconnect(seed: UInt64) {
     for cause in [UpstreamError.Cause.connectionRefused, .dnsError, .destinationIPUnroutable, .tlsAlertReceived] {
       guard case .retry(let pause) = decision(failed(cause, .unprocessed), seed: seed) else {
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test(
-    "what would fail the same way again is not tried",
+    "a failure that would repeat is not retried",
     arguments: [
       UpstreamError.Cause.tlsCertificateError, .connectionLimitReached, .connectionTimeout, .dnsTimeout, .cancelled,
       .proxyInternalError,
@@ -67,7 +67,7 @@ import Testing
     #expect(decision(failed(cause, .unprocessed)) == .giveUp)
   }
 
-  @Test("a question that a connection broke off under is asked once more, out of the budget")
+  @Test("a GET or HEAD that lost its connection is retried once, at the cost of the budget")
   func unanswered() {
     for method in [HTTPRequest.Method.get, .head] {
       #expect(decision(failed(.connectionTerminated, .unanswered, method)) == .retry(after: .zero))
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test("a change that may have reached Apple is not sent again", arguments: UpstreamError.Cause.allCases)
+  @Test("a change that may have reached Apple is not retried", arguments: UpstreamError.Cause.allCases)
   func changes(cause: UpstreamError.Cause) {
     for method in [HTTPRequest.Method.post, .put, .patch, .delete] {
       #expect(decision(failed(cause, .unanswered, method)) == .giveUp)
@@ -84,7 +84,7 @@ import Testing
   }
 
   @Test(
-    "what took too long, or was given up, is not asked again",
+    "a request that timed out or was cancelled is not retried",
     arguments: [
       UpstreamError.Cause.connectionReadTimeout, .responseTimeout, .connectionWriteTimeout, .cancelled,
       .proxyInternalError, .responseHeaderSectionSize,
@@ -93,7 +93,7 @@ import Testing
     #expect(decision(failed(cause, .unanswered)) == .giveUp)
   }
 
-  @Test("a response that has begun is not asked for again", arguments: UpstreamError.Cause.allCases)
+  @Test("a request whose response has begun is not retried", arguments: UpstreamError.Cause.allCases)
   func answered(cause: UpstreamError.Cause) {
     #expect(decision(failed(cause, .answered)) == .giveUp)
   }
@@ -104,7 +104,7 @@ import Testing
     Attempt(method, .limited(retryAfter: nil), number: number, timeLeft: timeLeft)
   }
 
-  @Test("a GET or HEAD that is refused with 429 is sent again four times, in its turn and without budget")
+  @Test("a GET or HEAD refused with 429 is retried four times, in its turn and without budget")
   func refused() {
     for method in [HTTPRequest.Method.get, .head] {
       for number in 1...4 { #expect(decision(limited(method, number: number), budget: 0) == .retry(after: .zero)) }
@@ -112,13 +112,13 @@ import Testing
     }
   }
 
-  @Test("a change that is refused with 429, or a request without any time left, is not sent again")
+  @Test("a change refused with 429, or a request without time left, is not retried")
   func notRepeated() {
     for method in [HTTPRequest.Method.post, .put, .patch, .delete] { #expect(decision(limited(method)) == .giveUp) }
     #expect(decision(limited(timeLeft: .zero)) == .giveUp)
   }
 
-  @Test("with everything failing, at most 1.2 attempts are made for each of ten thousand requests")
+  @Test("if every request fails, at most 1.2 attempts are made for each of ten thousand requests")
   func budget() {
     var random = SplitMix(seed: 7)
     let endings: [Attempt.Ending] = [.failed(UpstreamError(.connectionTerminated, .unanswered, "x"))]
@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  @Test("a server that has just begun makes at most 1.2 attempts for each of a hundred requests")
+  @Test("a new server makes at most 1.2 attempts for each of a hundred requests")
   func smallBudget() {
     var budget = RetryBudget()
     var retries = 0
@@ -154,7 +154,7 @@ import Testing
     #expect(retries == 20)
   }
 
-  @Test("what is saved is bounded")
+  @Test("the saved budget is bounded")
   func savings() {
     var budget = RetryBudget()
     for _ in 0..<100_000 { budget.succeeded() }

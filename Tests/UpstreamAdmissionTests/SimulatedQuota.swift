@@ -1,4 +1,4 @@
-/// What a simulated run is about.
+/// The parameters of a simulated run.
 struct QuotaScenario: Sendable, CustomStringConvertible {
   enum Limiter: String, CaseIterable, Sendable { case bucket, fixedWindow, slidingWindow }
 
@@ -7,7 +7,7 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   var latency = 0.1
   var greedy = 50
   var seconds = 60.0
-  /// Part of its equal share that the modest client uses, in its mean.
+  /// The fraction of its equal share that the modest client uses on average.
   var modesty = 0.4
   /// When the quota doubles.
   var doublesAt: Double?
@@ -23,11 +23,11 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
     """
   }
 
-  /// The seconds in which a quota that has doubled is to be in use.
+  /// The seconds within which a doubled quota must be in use.
   var recovery: Double { quota < 20 ? 60 : 5 }
 }
 
-/// An upstream's limiter. Windows are of one second.
+/// An upstream's limiter. Windows are one second long.
 struct SimulatedQuota {
   let limiter: QuotaScenario.Limiter
   var quota: Double
@@ -42,7 +42,7 @@ struct SimulatedQuota {
     (self.limiter, self.quota, level) = (limiter, quota, quota)
   }
 
-  /// Nil if it admits the request; else the time until it would.
+  /// Nil if the limiter admits the request; else the time until it would admit one.
   mutating func refusal(at time: Double) -> Double? {
     switch limiter {
     case .bucket:

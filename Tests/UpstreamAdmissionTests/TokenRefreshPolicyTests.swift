@@ -3,7 +3,7 @@ import Testing
 @testable import UpstreamAdmission
 
 @Suite struct TokenRefreshPolicyTests {
-  @Test("a refused token is made anew once, and whoever was refused with the old one tries the new one")
+  @Test("a refused token is replaced once, and every request refused with the old token tries the new one")
   func once() {
     var policy = TokenRefreshPolicy()
     let old = policy.current
@@ -19,7 +19,7 @@ import Testing
     #expect(!policy.isDegraded)
   }
 
-  @Test("when the fresh token is refused, too, no other is made for a while")
+  @Test("after the new token is refused as well, tokens are minted only at intervals")
   func rejected() {
     var policy = TokenRefreshPolicy()
     _ = policy.unauthorized(policy.current, isRetry: false, now: .zero)
@@ -36,7 +36,7 @@ import Testing
     #expect(minted == 10 && policy.isDegraded)
   }
 
-  @Test("a request is sent again once only, and an old token says nothing about the current one")
+  @Test("a request is retried only once, and a refusal of an old token does not reject the current token")
   func onlyOnce() {
     var policy = TokenRefreshPolicy()
     let old = policy.current
@@ -47,7 +47,7 @@ import Testing
     #expect(policy.unauthorized(policy.current, isRetry: true, now: .zero) == .exhausted)
   }
 
-  @Test("a rejection ends with the first request that the current token is good for")
+  @Test("a rejection ends with the first request that accepts the current token")
   func recovery() {
     var policy = TokenRefreshPolicy()
     let old = policy.current
@@ -59,7 +59,7 @@ import Testing
     #expect(!policy.isDegraded)
   }
 
-  @Test("another key, or another clock, may be tried at once")
+  @Test("a token of another key or clock may be replaced immediately")
   func newKey() {
     var policy = TokenRefreshPolicy()
     _ = policy.unauthorized(policy.current, isRetry: false, now: .zero)
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("a suspicion is looked into by one request, and the others wait for its result")
+  @Test("one request checks a suspected token, and the others wait for the result")
   func suspicion() {
     var policy = TokenRefreshPolicy()
     let version = policy.current
@@ -83,7 +83,7 @@ import Testing
     #expect(policy.suspected(version, now: .milliseconds(10_200)) == .askTest, "trust does not last")
   }
 
-  @Test("a token that the catalog accepts is above suspicion, and /v1/test is not asked")
+  @Test("a token that the catalog accepts is trusted without a check at /v1/test")
   func trusted() {
     var policy = TokenRefreshPolicy()
     policy.accepted(policy.current, now: .zero)
@@ -91,7 +91,7 @@ import Testing
     #expect(!policy.isDegraded)
   }
 
-  @Test("a token that /v1/test refuses counts as refused for ten seconds, and a fresh one is another matter")
+  @Test("a token that /v1/test refuses counts as refused for ten seconds, and a new token is checked again")
   func refused() {
     var policy = TokenRefreshPolicy()
     let version = policy.current
@@ -109,7 +109,7 @@ import Testing
     #expect(policy.suspected(fresh, now: .seconds(23)) == .askTest)
   }
 
-  @Test("a token that is accepted after /v1/test refused it is cleared")
+  @Test("a token that is accepted after /v1/test refused it is trusted again")
   func cleared() {
     var policy = TokenRefreshPolicy()
     let version = policy.current
@@ -120,7 +120,7 @@ import Testing
     #expect(policy.suspected(version, now: .seconds(1)) == .accepted)
   }
 
-  @Test("a 401 that leads to a fresh token takes the trust away")
+  @Test("a 401 that leads to a new token ends the trust")
   func distrust() {
     var policy = TokenRefreshPolicy()
     policy.accepted(policy.current, now: .zero)
@@ -128,7 +128,7 @@ import Testing
     #expect(policy.suspected(policy.current, now: .seconds(1)) == .askTest)
   }
 
-  @Test("what /v1/test cannot say is not asked again for a moment")
+  @Test("an inconclusive check is not repeated for a second")
   func inconclusive() {
     var policy = TokenRefreshPolicy()
     let version = policy.current
@@ -138,7 +138,7 @@ import Testing
     #expect(policy.suspected(version, now: .seconds(2)) == .askTest)
   }
 
-  @Test("a test that was cancelled is asked again at once, and one without a report after five seconds")
+  @Test("a cancelled check is repeated immediately, and a check without a result after five seconds")
   func lostTest() {
     var policy = TokenRefreshPolicy()
     #expect(policy.suspected(policy.current, now: .zero) == .askTest)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct TokenRejectionTests {
   @Test(
-    "the reason is told as far as it can be",
+    "a rejection has its most specific known reason",
     arguments: [
       (1000, 1000, .active, .unknown), (nil, 1000, .active, .unknown), (971, 1000, .active, .unknown),
       (970, 1000, .active, .clockAhead(seconds: 30)), (1030, 1000, .active, .clockBehind(seconds: 30)),
@@ -16,7 +16,7 @@ import Testing
     #expect(TokenRejection(upstreamDate: upstream, now: now, key: key).reason == reason)
   }
 
-  @Test("each reason says what to do")
+  @Test("the description of each reason names the problem or its remedy")
   func sentences() {
     #expect(TokenRejection(upstreamDate: 0, now: 90, key: .active).description.contains("90 s ahead"))
     #expect(TokenRejection(upstreamDate: 90, now: 0, key: .active).description.contains("90 s behind"))

@@ -2,7 +2,7 @@ import Bytes
 
 @testable import UpstreamAdmission
 
-/// A concurrency limit with requests under way that can be ended one by one, in the order in which they went.
+/// A concurrency limit with requests in flight that a test ends one by one, in the order in which they were sent.
 struct Turnstile {
   var limit: ConcurrencyLimit<Int>
   private(set) var underWay: [(permit: ConcurrencyPermit, number: Int)] = []
@@ -18,13 +18,14 @@ struct Turnstile {
     limit = ConcurrencyLimit(limits)
   }
 
-  /// Asks for a caller of the only client; returns the request's number, and whether it goes at once.
+  /// Requests a turn for a caller of the only client; returns the request's number, and whether it is sent
+  /// immediately.
   @discardableResult
   mutating func ask(_ caller: String, cost: Int = 1) -> (number: Int, goes: Bool) {
     ask(QuotaCaller(client: "only", rateLimitPrefix: ByteString(caller)), cost: cost)
   }
 
-  /// Asks for a caller of one of several clients.
+  /// Requests a turn for a caller of one of several clients.
   @discardableResult
   mutating func ask(
     _ caller: String, of client: String, share: Double = QuotaCaller.usualShare, cost: Int = 1
@@ -46,7 +47,7 @@ struct Turnstile {
     return (count, false)
   }
 
-  /// Ends the oldest request under way; returns the numbers of those who go now.
+  /// Ends the oldest request in flight; returns the numbers of the requests that are sent now.
   @discardableResult
   mutating func end(_ outcome: ConcurrencyOutcome = .answered, now: Duration = .zero) -> [Int] {
     guard !underWay.isEmpty else { return [] }
@@ -59,7 +60,7 @@ struct Turnstile {
     return grants.map(\.waiter)
   }
 
-  /// Gives up waiting; returns the number of who waited.
+  /// Cancels a waiting request; returns its number.
   mutating func cancel(_ ticket: QueueTicket) -> Int? {
     let number = limit.cancel(ticket)
     if let number { tickets[number] = nil }

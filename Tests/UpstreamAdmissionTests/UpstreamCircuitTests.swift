@@ -10,7 +10,7 @@ struct UpstreamCircuitTests {
     CircuitSubject(client: client, caller: caller ?? client, resource: resource)
   }
 
-  /// Sends a request if it may go, and reports at once what came of it. Whether it went.
+  /// Sends a request if the circuit admits it, and records its outcome immediately. Returns whether it was sent.
   @discardableResult
   private func ask(
     _ circuit: inout UpstreamCircuit, _ subject: CircuitSubject, _ outcome: CircuitOutcome, at milliseconds: Int
@@ -22,7 +22,7 @@ struct UpstreamCircuitTests {
   }
 
   @Test(
-    "one client's failures cost another client nothing, whatever they are and however many resources they are at",
+    "failures of one client never affect another client, whatever their kind and number of resources",
     arguments: [CircuitOutcome.resourceFailure, .failure, .broken], [1, 4, 1000])
   func otherClient(_ outcome: CircuitOutcome, _ resources: Int) {
     var circuit = UpstreamCircuit()
@@ -35,7 +35,7 @@ struct UpstreamCircuitTests {
     #expect(circuit.isClosed)
   }
 
-  @Test("a resource that fails five times in a row is given up alone, and comes back with a probe")
+  @Test("a resource with five consecutive failures is refused alone, and recovers with a probe")
   func resource() {
     var circuit = UpstreamCircuit()
     for _ in 0..<5 { #expect(ask(&circuit, subject(1, 1), .resourceFailure, at: 0)) }
@@ -47,7 +47,7 @@ struct UpstreamCircuitTests {
     #expect(circuit.refusal(for: subject(1, 1), now: .milliseconds(501)) == nil)
   }
 
-  @Test("500 never opens it for all, not even at many resources and of many clients")
+  @Test("500 never opens the circuit for all, even at many resources and for many clients")
   func serverErrors() {
     var circuit = UpstreamCircuit()
     for step in 0..<1000 {
@@ -56,7 +56,7 @@ struct UpstreamCircuitTests {
     #expect(circuit.isClosed)
   }
 
-  @Test("failures of two clients at two resources open it; each client still sends one request in half a second")
+  @Test("failures of two clients at two resources open the circuit, and each other client may still send one request")
   func clients() {
     var circuit = UpstreamCircuit()
     ask(&circuit, subject(9, 9), .success, at: 0)
@@ -68,7 +68,7 @@ struct UpstreamCircuitTests {
   }
 
   @Test(
-    "a caller that fails all the time keeps it open for no other one, of its own client or of another",
+    "a caller that always fails does not keep the circuit open for any other caller",
     arguments: [1, 2] as [UInt64], [700, 3_000, 25_000])
   func lateCaller(_ client: UInt64, _ interval: Int) {
     var circuit = UpstreamCircuit()
@@ -84,11 +84,11 @@ struct UpstreamCircuitTests {
       }
       #expect(circuit.isClosed)
     }
-    // Its successes keep it closed for as long as they are recent.
+    // The successes of the other caller keep the circuit closed while they are recent.
     #expect(interval < 10_000 ? openings == 1 : openings > 1)
   }
 
-  @Test("the requests of a page pass at once, while another caller keeps it open")
+  @Test("the concurrent requests of a page pass while another caller keeps the circuit open")
   func page() {
     var circuit = UpstreamCircuit()
     for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: 0) }
@@ -111,11 +111,11 @@ struct UpstreamCircuitTests {
       if ask(&circuit, subject, .failure, at: time) { sent += 1 }
     }
     #expect(!circuit.isClosed)
-    // Of 60 000 requests: a few of each client in each half second, 32 at most of all together.
+    // Of 60 000 requests: a few of each client in each half second, at most 32 of all clients together.
     #expect(sent <= 120 * min(clients, 32) + 200, "\(sent)")
   }
 
-  @Test("after one success of another caller it stays closed while that is recent")
+  @Test("a recent success of another caller keeps the circuit closed")
   func success() {
     var circuit = UpstreamCircuit()
     for step in 0..<5 as Range<UInt64> { ask(&circuit, subject(1, step), .failure, at: 0) }
@@ -124,7 +124,7 @@ struct UpstreamCircuitTests {
     #expect(circuit.isClosed)
   }
 
-  @Test("a request that passed while it was open closes it only if it has not been closed in between")
+  @Test("a request admitted by an earlier opening does not close the circuit")
   func lateOpinion() {
     var circuit = UpstreamCircuit()
     func fail(at milliseconds: Int) {
@@ -143,14 +143,14 @@ struct UpstreamCircuitTests {
     #expect(!circuit.isClosed)
   }
 
-  @Test("failures of two clients at one resource do not open it for all")
+  @Test("failures of two clients at one resource do not open the circuit for all")
   func oneResource() {
     var circuit = UpstreamCircuit()
     for step in 0..<100 { ask(&circuit, subject(UInt64(step % 2), 1), .failure, at: 100 * step) }
     #expect(circuit.isClosed)
   }
 
-  @Test("failures at three resources open it for all if no other caller's request succeeded in the window")
+  @Test("failures at three resources open the circuit for all without a recent success of another caller")
   func resources() {
     var circuit = UpstreamCircuit()
     ask(&circuit, subject(1, 7), .success, at: 0)
@@ -165,7 +165,7 @@ struct UpstreamCircuitTests {
     #expect(!other.isClosed)
   }
 
-  @Test("it closes with one probe, which a 500 neither is nor keeps from being made")
+  @Test("one probe closes the circuit, and a 500 neither closes it nor prevents another probe")
   func probe() {
     var circuit = UpstreamCircuit()
     for step in 0..<5 { ask(&circuit, subject(1, UInt64(step)), .failure, at: 0) }
@@ -176,7 +176,7 @@ struct UpstreamCircuitTests {
     #expect(circuit.isClosed)
   }
 
-  @Test("it knows 256 failing resources at most, and forgets the oldest")
+  @Test("the circuit knows at most 256 failing resources, and forgets the oldest")
   func bound() {
     var resources = ResourceCircuits(CircuitLimits())
     for resource in 0..<1000 as Range<UInt64> {
@@ -196,7 +196,8 @@ struct UpstreamCircuitTests {
   }
 
   @Test(
-    "it lets a healthy upstream's requests pass, whatever single clients do", arguments: 1...20 as ClosedRange<UInt64>)
+    "the circuit admits requests to a healthy upstream, whatever a single client does",
+    arguments: 1...20 as ClosedRange<UInt64>)
   func random(seed: UInt64) {
     var random = SplitMix(seed: seed)
     var circuit = UpstreamCircuit()
