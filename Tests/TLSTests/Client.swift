@@ -1,6 +1,6 @@
 import TLS
 
-/// A client's session with the arrays that its owner would lend it.
+/// A client's session with the arrays that an owner would provide.
 final class Client {
   let session: TLSSession
   private(set) var plaintext: [UInt8] = []
@@ -11,7 +11,7 @@ final class Client {
     try session.start(outgoing: &outgoing)
   }
 
-  /// What the client has to say, taken out.
+  /// Returns and removes the bytes that the client has to send.
   func takeOutgoing() -> [UInt8] {
     defer { outgoing = [] }
     return outgoing
@@ -27,12 +27,12 @@ final class Client {
     return takeOutgoing()
   }
 
-  /// Carries bytes back and forth until both have said what they had to. What ends the client's side is thrown.
+  /// Passes bytes back and forth until both ends are silent. Throws the error of the client.
   func shakeHands(with server: Server) throws {
     while true {
       let flight = takeOutgoing()
       if flight.isEmpty { return }
-      // A server that gives up says why by an alert, which the client is to find out about.
+      // A server that fails sends an alert, which the client must receive.
       _ = try? server.receive(flight)
       let response = server.takeOutgoing()
       if !response.isEmpty { try receive(response) }

@@ -5,12 +5,12 @@ import Testing
 
 @testable import TLS
 
-// The module under test has a type of this name for itself.
+// The module under test has a type with this name.
 private typealias Certificate = TestSupport.Certificate
 
 @Suite("Client certificates")
 struct ClientCertificateTests {
-  /// A server's files, and an authority whose clients it takes.
+  /// The files of a server, and an authority whose clients the server accepts.
   private struct Ground {
     let files: Files
     let authority: Certificate
@@ -27,7 +27,7 @@ struct ClientCertificateTests {
     }
   }
 
-  /// A client's settings with a certificate, whose files live as long as this does.
+  /// The settings of a client with a certificate, whose files exist as long as this value.
   private struct Credential {
     let files: Files
     let settings: TLSClient.Settings
@@ -39,7 +39,7 @@ struct ClientCertificateTests {
       self.settings = settings
     }
 
-    /// A client that shows it, and resumes a session if there is one.
+    /// A client that sends the certificate, and resumes `session` if given.
     func client(_ session: TLSClient.Session? = nil) throws -> TLSClient {
       var settings = settings
       settings.session = session
@@ -47,7 +47,7 @@ struct ClientCertificateTests {
     }
   }
 
-  @Test("are known by their names and their fingerprint, resumed or not", arguments: Version.allCases)
+  @Test("have their names and their fingerprint, in a resumed session as well", arguments: Version.allCases)
   func names(version: Version) throws {
     let ground = try Ground()
     let names = [
@@ -79,7 +79,7 @@ struct ClientCertificateTests {
     #expect(second.session.clientCertificate?.fingerprint == fingerprint)
   }
 
-  @Test("without alternative names have none: the common name is not one")
+  @Test("without alternative names have no names: the common name does not count")
   func commonName() throws {
     let certificate = try shown(alternativeNames: [])
     #expect(certificate.dnsNames.isEmpty && certificate.uris.isEmpty && certificate.emailAddresses.isEmpty)
@@ -87,7 +87,7 @@ struct ClientCertificateTests {
   }
 
   @Test(
-    "with an alternative name that two readers could read in two ways have none at all",
+    "with an ambiguous alternative name have no names at all",
     arguments: [
       ("a NUL in a DNS name", "a.example\0.evil.example"), ("a NUL at the end", "a.example\0"),
       ("an empty one", ""), ("a space", "a example"), ("a line break", "a.example\nb"), ("no ASCII", "ä.example"),
@@ -99,19 +99,19 @@ struct ClientCertificateTests {
     }
   }
 
-  @Test("with an IP address of an odd length have no name at all", arguments: [0, 3, 5, 8, 15, 17, 32])
+  @Test("with an IP address of a wrong length have no names at all", arguments: [0, 3, 5, 8, 15, 17, 32])
   func oddAddress(length: Int) throws {
     let address = [UInt8](repeating: 1, count: length)
     #expect(try names([(GEN_DNS, Array("a".utf8)), (GEN_IPADD, address)]) == AlternativeNames())
   }
 
-  @Test("may have thirty-two names, and with one more have none", arguments: [(32, true), (33, false)])
+  @Test("may have thirty-two names, and have none with one more", arguments: [(32, true), (33, false)])
   func many(count: Int, areTaken: Bool) throws {
     let certificate = try shown(alternativeNames: (0..<count).map { "URI:urn:\($0)" })
     #expect(certificate.uris.count == (areTaken ? count : 0))
   }
 
-  @Test("keep the names of the kinds that are asked for, beside others")
+  @Test("keep the names of known kinds beside names of other kinds")
   func otherKinds() throws {
     let certificate = try shown(alternativeNames: ["RID:1.2.3.4", "URI:urn:a", "otherName:1.2.3;UTF8:x"])
     #expect(certificate.uris == ["urn:a"])
@@ -135,7 +135,7 @@ struct ClientCertificateTests {
     }
   }
 
-  @Test("of an intermediate authority that is named are taken, without the one that signed it")
+  @Test("of a named intermediate authority are accepted, without the root that signed the intermediate")
   func intermediate() throws {
     let root = try Certificate("root", key: KeyPair(), isAuthority: true)
     let middle = try Certificate("middle", key: KeyPair(), issuer: root, isAuthority: true)
@@ -153,13 +153,13 @@ struct ClientCertificateTests {
     #expect(error?.cause == .certificateOfPeer)
   }
 
-  @Test("that have expired since the first handshake are not resumed with, but refused", arguments: Version.allCases)
+  @Test("that have expired since the first handshake are refused instead of resumed", arguments: Version.allCases)
   func expiredTicket(version: Version) throws {
     let ground = try Ground()
     let certificate = try Certificate(
       "late", key: KeyPair(), issuer: ground.authority, notBefore: -7200, notAfter: -3600)
     let credential = try Credential(certificate, version)
-    // A server for which it is an hour and a half ago.
+    // A server whose clock is an hour and a half behind.
     let past = try ground.context()
     unsafe X509_VERIFY_PARAM_set_time(SSL_CTX_get0_param(past.handle.pointer), time(nil) - 5400)
     let client = try credential.client()
@@ -185,7 +185,7 @@ struct ClientCertificateTests {
     return try #require(server.session.clientCertificate)
   }
 
-  /// What is read of a certificate with these names, which no text form could express.
+  /// The names that are read from a certificate with `names`, which no text form could express.
   private func names(_ names: [(kind: Int32, value: [UInt8])]) throws -> AlternativeNames {
     guard let certificate = unsafe X509_new(), let stack = unsafe OPENSSL_sk_new_null() else {
       throw TestFailure("There is no memory for a certificate.")

@@ -26,7 +26,9 @@ struct ClientTests {
     return try Files(leaf).context(applicationProtocols: protocols)
   }
 
-  @Test("carries bytes both ways, and knows what was settled", arguments: ["localhost", "127.0.0.1", "::1"])
+  @Test(
+    "carries bytes both ways, and knows the negotiated version and protocol",
+    arguments: ["localhost", "127.0.0.1", "::1"])
   func exchange(host: String) throws {
     let server = try Server(server())
     let client = try Client(trusting(), host: host, protocols: ["h2", "http/1.1"])
@@ -42,7 +44,7 @@ struct ClientTests {
     #expect(try client.receive(server.close()) == .closedByPeer)
   }
 
-  @Test("takes HTTP/1.1 from a server that has no h2")
+  @Test("falls back to HTTP/1.1 with a server without h2")
   func fallsBack() throws {
     let client = try Client(trusting(), protocols: ["h2", "http/1.1"])
     try client.shakeHands(with: Server(server(protocols: ["http/1.1"])))
@@ -50,7 +52,7 @@ struct ClientTests {
   }
 
   @Test(
-    "resumes with the ticket of the session before, on any connection to the same host", arguments: Version.allCases)
+    "resumes with the ticket of the session before, only with the same host", arguments: Version.allCases)
   func resumption(version: Version) throws {
     let (context, trusting) = try (server(), trusting())
     for number in 0..<3 {
@@ -65,7 +67,7 @@ struct ClientTests {
     #expect(!other.session.wasResumed, "a ticket is for the host whose certificate was verified")
   }
 
-  /// What is wrong with a certificate, and what has to be said of it.
+  /// A defect of a certificate, and words that the error must contain.
   struct Refusal: CustomTestStringConvertible, Sendable {
     let testDescription: String
     var host = "localhost"
@@ -76,7 +78,7 @@ struct ClientTests {
   }
 
   @Test(
-    "names what is wrong with a certificate",
+    "reports the defect of a certificate",
     arguments: [
       Refusal(testDescription: "expired", notAfter: -3600, words: ["expired on 20", "localhost"]),
       Refusal(testDescription: "early", notBefore: 3600, words: ["is not valid before 20", "clock"]),
@@ -98,7 +100,7 @@ struct ClientTests {
     for word in refusal.words { #expect(error?.message.contains(word) == true, "\(error?.message ?? "")") }
   }
 
-  @Test("says how to trust a CA that it does not know, and a certificate that signed itself")
+  @Test("explains how to trust an unknown CA or a self-signed certificate")
   func unknownAuthority() throws {
     let stranger = try Certificate("Stranger", key: KeyPair(), isAuthority: true)
     let leaf = try Certificate(key: KeyPair(), issuer: stranger)
@@ -111,7 +113,7 @@ struct ClientTests {
     }
   }
 
-  @Test("names the setting that its own CAs are from")
+  @Test("names the setting of its own CA file")
   func settingNamed() throws {
     let files = try Files()
     let context = try TLSClientContext(caFile: files.certificateFile, caSetting: "jwt.caFile")
@@ -120,7 +122,7 @@ struct ClientTests {
     #expect(error?.message.contains("catalog.caFile") == false)
   }
 
-  @Test("trusts a certificate that signed itself if that is the CA file")
+  @Test("trusts a self-signed certificate that is the CA file")
   func pinned() throws {
     let files = try Files()
     let client = try Client(TLSClientContext(caFile: files.certificateFile))
@@ -128,7 +130,7 @@ struct ClientTests {
     #expect(client.session.isEstablished)
   }
 
-  @Test("sends the alert that says what it thinks of a certificate")
+  @Test("sends an alert when it refuses a certificate")
   func alertSent() throws {
     let server = try Server(Files().context())
     let client = try Client(trusting())
@@ -138,7 +140,7 @@ struct ClientTests {
   }
 
   @Test(
-    "names the alert that ended the handshake, an old version, and a port without TLS",
+    "reports the alert that ended the handshake, an old version, or a port without TLS",
     arguments: [
       ([21, 3, 3, 0, 2, 2, 40], .alertFromPeer, "alert 'handshake failure'"),
       ([21, 3, 3, 0, 2, 2, 70], .alertFromPeer, "TLS 1.2 or 1.3"),
@@ -152,13 +154,13 @@ struct ClientTests {
     #expect(error?.message.contains("localhost") == true)
   }
 
-  @Test("refuses what cannot be a host", arguments: ["", "a b", "a\0b"])
+  @Test("refuses an invalid host", arguments: ["", "a b", "a\0b"])
   func badHosts(host: String) throws {
     let error = #expect(throws: TLSError.self) { try Client(trusting(), host: host) }
     #expect(error?.cause == .configuration)
   }
 
-  @Test("refuses a CA file that cannot be read or holds no certificate")
+  @Test("refuses a CA file that is unreadable or holds no certificate")
   func badFiles() throws {
     for path in ["/nonexistent", try directory.write("hello", to: "text.pem")] {
       let error = #expect(throws: TLSError.self) { try TLSClientContext(caFile: path) }

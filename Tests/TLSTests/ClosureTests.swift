@@ -5,7 +5,9 @@ import Testing
 
 @Suite("The end of a session")
 struct ClosureTests {
-  @Test("the client's close_notify is told from a cut, and the server may still response", arguments: Version.allCases)
+  @Test(
+    "after the client's close_notify, the session ignores further bytes, and the server may still respond",
+    arguments: Version.allCases)
   func closedByPeer(version: Version) throws {
     let client = try TLSClient(version.settings)
     let server = try Server(Files().context())
@@ -17,7 +19,7 @@ struct ClosureTests {
     #expect(try !server.send([2]).isEmpty)
   }
 
-  @Test("the server's close_notify reaches the client, once", arguments: Version.allCases)
+  @Test("the server's close_notify reaches the client, and is sent once", arguments: Version.allCases)
   func closesOnce(version: Version) throws {
     let client = try TLSClient(version.settings)
     let server = try Server(Files().context())
@@ -29,7 +31,7 @@ struct ClosureTests {
     #expect(throws: TLSError.self) { try server.send([1]) }
   }
 
-  @Test("a session that never shook hands closes without a word, and takes nothing to send")
+  @Test("a session without a handshake closes without a byte and refuses to send")
   func beforeTheHandshake() throws {
     let server = try Server(Files().context())
     let error = #expect(throws: TLSError.self) { try server.send([1]) }
@@ -38,10 +40,10 @@ struct ClosureTests {
     #expect(server.close().isEmpty)
   }
 
-  @Test("an alert from the client is named as such", arguments: Version.allCases)
+  @Test("an alert from the client is reported as an alert", arguments: Version.allCases)
   func alertFromPeer(version: Version) throws {
     let client = try TLSClient(version.settings)
-    // The client trusts nobody, so the certificate makes it give up.
+    // The client trusts no authority, so the certificate makes it fail.
     unsafe SSL_set_verify(client.ssl, SSL_VERIFY_PEER, nil)
     let server = try Server(Files().context())
     let error = #expect(throws: TLSError.self) { try server.shakeHands(with: client) }

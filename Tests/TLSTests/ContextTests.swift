@@ -14,7 +14,7 @@ struct ContextTests {
     try directory.write(certificate.key.pem, to: "key.pem")
   }
 
-  @Test("of good files has no findings and knows when the certificate ends")
+  @Test("with good files has no findings and knows when the certificate expires")
   func goodFiles() throws {
     let context = try Files().context()
     #expect(context.findings.isEmpty)
@@ -22,7 +22,7 @@ struct ContextTests {
     #expect((now + 86_000...now + 86_400).contains(context.certificateNotAfter))
   }
 
-  @Test("takes a chain, and says if it is out of order")
+  @Test("accepts a chain, and reports a wrong order")
   func chains() throws {
     let root = try Certificate("root", key: KeyPair(), isAuthority: true)
     let intermediate = try Certificate("intermediate", key: KeyPair(), issuer: root, isAuthority: true)
@@ -32,7 +32,7 @@ struct ContextTests {
     #expect(findings.contains { $0.contains("Certificate 2") && $0.contains("leaf first") })
   }
 
-  @Test("says that the certificate has expired or is not valid yet, and works all the same")
+  @Test("reports a certificate that has expired or is not valid yet, and still works")
   func lifetimes() throws {
     let expired = try Files(Certificate(key: KeyPair(), notBefore: -7200, notAfter: -3600)).context()
     #expect(expired.findings.count == 1)
@@ -42,7 +42,7 @@ struct ContextTests {
     try Server(early).shakeHands(with: TLSClient())
   }
 
-  @Test("says which client CAs have expired or are not valid yet, once for a file")
+  @Test("reports client CAs that have expired or are not valid yet, once for a file")
   func authorityLifetimes() throws {
     let files = try Files()
     let authorities = try [(-7200, -3600), (-7200, 3600), (-7200, -60), (3600, 7200)].map { notBefore, notAfter in
@@ -56,14 +56,15 @@ struct ContextTests {
     #expect(try TLSClientContext(caFile: file).findings == findings)
   }
 
-  @Test("says that anybody can read the key")
+  @Test("reports a key file that every user can read")
   func readableKey() throws {
     let readable = try Files(certificate, keyMode: 0o644).context()
     #expect(readable.findings.first?.contains("can read the key file") == true)
     #expect(try Files(certificate, keyMode: 0o640).context().findings.isEmpty, "a group may be meant to")
   }
 
-  @Test("refuses a key that its group or anybody can write", arguments: [0o620, 0o602, 0o660, 0o666] as [UInt32])
+  @Test(
+    "refuses a key file that its group or every user can write", arguments: [0o620, 0o602, 0o660, 0o666] as [UInt32])
   func writableKey(mode: UInt32) throws {
     let error = #expect(throws: TLSError.self) { try Files(certificate, keyMode: mode).context() }
     #expect(error?.cause == .configuration)
@@ -72,7 +73,7 @@ struct ContextTests {
   }
 
   @Test(
-    "names the certificate file and what is wrong with it",
+    "names the certificate file and its defect",
     arguments: [
       ("missing.pem", "cannot be read: No such file or directory"),
       ("", "is a directory"),
@@ -96,7 +97,7 @@ struct ContextTests {
   }
 
   @Test(
-    "names the key file and what is wrong with it",
+    "names the key file and its defect",
     arguments: [
       ("missing.pem", "cannot be read: No such file or directory"),
       ("certificate.pem", "holds no usable private key but a PEM block labelled 'CERTIFICATE'"),
@@ -118,7 +119,7 @@ struct ContextTests {
     #expect(message.contains(fault))
   }
 
-  @Test("never puts a byte of the key into an error")
+  @Test("never includes a byte of the key in an error")
   func keepsTheKeyToItself() throws {
     let lines = certificate.key.pem.split(separator: "\n").dropFirst().dropLast()
     try directory.write(certificate.key.pem.replacing("-----END", with: "----END"), to: "cut.pem")
@@ -128,7 +129,7 @@ struct ContextTests {
     }
   }
 
-  @Test("names a client CA file that it cannot use")
+  @Test("refuses a client CA file without a certificate")
   func badAuthority() throws {
     let error = #expect(throws: TLSError.self) {
       try Files().context(clientCAFile: directory.path(of: "key.pem"))
@@ -137,7 +138,7 @@ struct ContextTests {
     #expect(error?.message.contains("holds no certificate but") == true)
   }
 
-  @Test("refuses an ALPN name that the wire cannot carry", arguments: ["", String(repeating: "a", count: 256)])
+  @Test("refuses an ALPN name that TLS cannot carry", arguments: ["", String(repeating: "a", count: 256)])
   func badProtocol(name: String) throws {
     let error = #expect(throws: TLSError.self) { try Files().context(applicationProtocols: ["h2", name]) }
     #expect(error?.cause == .configuration)

@@ -23,7 +23,7 @@ struct ExchangeTests {
     }
   }
 
-  @Test("a flight cut into single bytes gives the same plaintext", arguments: Version.allCases)
+  @Test("bytes that arrive one by one give the same plaintext", arguments: Version.allCases)
   func byteByByte(version: Version) throws {
     let client = try TLSClient(version.settings)
     let server = try Server(Files().context())
@@ -34,7 +34,7 @@ struct ExchangeTests {
     #expect(server.session.heldBytes == 0, "an idle session holds nothing")
   }
 
-  @Test("a flight cut at random gives the same plaintext", arguments: Version.allCases)
+  @Test("bytes that are split at random give the same plaintext", arguments: Version.allCases)
   func randomCuts(version: Version) throws {
     let context = try Files().context()
     for seed in 0..<50 {
@@ -48,7 +48,7 @@ struct ExchangeTests {
     }
   }
 
-  @Test("the first request may come in one flight with the end of the handshake", arguments: Version.allCases)
+  @Test("the first request may arrive together with the end of the handshake", arguments: Version.allCases)
   func requestInTheLastFlight(version: Version) throws {
     let client = try TLSClient(version.settings)
     let server = try Server(Files().context())
@@ -62,7 +62,7 @@ struct ExchangeTests {
     #expect(server.plaintext == request)
   }
 
-  @Test("a mebibyte arrives whole, both ways", arguments: Version.allCases)
+  @Test("a mebibyte arrives complete, both ways", arguments: Version.allCases)
   func largePayload(version: Version) throws {
     let client = try TLSClient(version.settings)
     let server = try Server(Files().context())
@@ -74,7 +74,7 @@ struct ExchangeTests {
     #expect(client.read() == payload)
   }
 
-  @Test("a client's key update is answered and what follows is understood")
+  @Test("a client's key update is answered, and later bytes are decrypted")
   func keyUpdate() throws {
     let client = try TLSClient(Version.tls13.settings)
     let server = try Server(Files().context())
@@ -86,7 +86,7 @@ struct ExchangeTests {
     #expect(server.plaintext == request)
   }
 
-  @Test("what was appended before stays, and room that the array has is used")
+  @Test("the session appends to existing bytes and uses the capacity of the array")
   func appends() throws {
     let client = try TLSClient()
     let server = try TLSSession(Files().context())

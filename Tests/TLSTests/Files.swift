@@ -1,7 +1,7 @@
 import TLS
 import TestSupport
 
-/// Certificate and key files that a context can be made of.
+/// Certificate and key files for a context.
 struct Files {
   let directory: TemporaryDirectory
   let certificateFile: String
@@ -20,7 +20,7 @@ struct Files {
     keyFile = try directory.write(certificate.key.pem, to: "key.pem", mode: keyMode)
   }
 
-  /// A context of these files.
+  /// A context with these files.
   func context(
     clientCAFile: String? = nil, applicationProtocols: [String] = ["http/1.1"], resuming previous: TLSContext? = nil,
     limits: TLSLimits = TLSLimits()

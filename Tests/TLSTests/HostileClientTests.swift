@@ -6,7 +6,7 @@ import Testing
 @Suite("A hostile client")
 struct HostileClientTests {
   @Test(
-    "that speaks plain HTTP is told apart, and nothing is sent to it",
+    "that sends plain HTTP is recognized, and gets no bytes",
     arguments: ["GET / HTTP/1.1\r\n\r\n", "POST /token HTTP/1.1\r\n\r\n", "HEAD / HTTP/1.1\r\n\r\n"])
   func plainHTTP(request: String) throws {
     let server = try Server(Files().context())
@@ -15,7 +15,7 @@ struct HostileClientTests {
     #expect(server.takeOutgoing().isEmpty)
   }
 
-  @Test("that drips plain HTTP is told apart at the fifth byte, which is as early as can be")
+  @Test("that sends plain HTTP slowly is recognized at the fifth byte, the earliest possible")
   func drippedHTTP() throws {
     let server = try Server(Files().context())
     for byte in "GET ".utf8 { try server.receive([byte]) }
@@ -25,7 +25,7 @@ struct HostileClientTests {
   }
 
   @Test(
-    "that begins a record and leaves it costs what it sent, not OpenSSL's buffers",
+    "that sends part of a record costs only the bytes it sent, not OpenSSL's buffers",
     arguments: [
       ("one byte", [22]),
       ("one byte that is not TLS", [71]),
@@ -42,7 +42,7 @@ struct HostileClientTests {
     #expect(dripped.session.heldBytes == bytes.count, "\(label)")
   }
 
-  @Test("that announces a record of any length is refused at once or kept at its own cost")
+  @Test("that announces a record of any length is refused immediately or costs only its bytes")
   func announcedLengths() throws {
     let context = try Files().context()
     for length in 16_380..<16_900 {
@@ -55,7 +55,7 @@ struct HostileClientTests {
     }
   }
 
-  @Test("that drips a handshake of more than the limit is given up at the limit, within the record")
+  @Test("that sends a large handshake slowly is refused at the limit, within the record")
   func drippedHandshake() throws {
     var limits = TLSLimits()
     limits.handshakeBytes = 100
@@ -66,7 +66,7 @@ struct HostileClientTests {
     #expect(server.takeOutgoing() == [21, 3, 3, 0, 2, 2, UInt8(SSL_AD_ILLEGAL_PARAMETER)])
   }
 
-  @Test("that never finishes its handshake gets an alert, in clear as long as nothing is encrypted")
+  @Test("that never finishes its handshake gets an alert, unencrypted before the first encryption")
   func expiredBeforeHello() throws {
     for bytes in [[], [22, 3, 1, 1]] as [[UInt8]] {
       let server = try Server(Files().context())
@@ -80,7 +80,8 @@ struct HostileClientTests {
   }
 
   @Test(
-    "that stops after the server's part of the handshake gets an alert that it can read", arguments: Version.allCases)
+    "that stops after the server's part of the handshake gets an alert that it can decrypt", arguments: Version.allCases
+  )
   func expiredAfterHello(version: Version) throws {
     let server = try Server(Files().context())
     let client = try TLSClient(version.settings)
@@ -93,7 +94,7 @@ struct HostileClientTests {
     #expect(client.failure == SSL_AD_REASON_OFFSET + SSL_AD_RECORD_OVERFLOW)
   }
 
-  @Test("gets the same error however often it goes on")
+  @Test("gets the same error however often it continues")
   func staysFailed() throws {
     let server = try Server(Files().context())
     let first = #expect(throws: TLSError.self) { try server.receive([22, 3, 1, 0, 4, 9, 9, 9, 9]) }
@@ -120,7 +121,7 @@ struct HostileClientTests {
   }
 
   @Test(
-    "that sends what is no handshake is refused with an alert",
+    "that sends anything but a handshake is refused with an alert",
     arguments: [
       ("application data first", [23, 3, 3, 0, 1, 0]),
       ("a record longer than the protocol allows", [22, 3, 1, 255, 255]),
@@ -136,7 +137,7 @@ struct HostileClientTests {
     #expect(server.takeOutgoing().starts(with: [21, 3]))
   }
 
-  @Test("cannot make a handshake of more than the limit")
+  @Test("cannot send a handshake larger than the limit")
   func endlessHandshake() throws {
     let server = try Server(Files().context())
     // A ClientHello that announces 128 KiB, which OpenSSL would wait for, in records of 16 KiB.
@@ -149,7 +150,7 @@ struct HostileClientTests {
     #expect(error?.cause == .limitExceeded)
   }
 
-  @Test("cannot send key updates without end")
+  @Test("cannot send endless key updates")
   func keyUpdates() throws {
     let client = try TLSClient(Version.tls13.settings)
     let server = try Server(Files().context())
@@ -173,7 +174,7 @@ struct HostileClientTests {
     #expect(client.failure == SSL_R_NO_RENEGOTIATION)
   }
 
-  @Test("cannot try to renegotiate without end")
+  @Test("cannot make endless attempts to renegotiate")
   func renegotiationsAreCounted() throws {
     var limits = TLSLimits()
     limits.controlMessages = 0
@@ -184,7 +185,7 @@ struct HostileClientTests {
     #expect(error.cause == .limitExceeded)
   }
 
-  @Test("whose session failed leaves no mark on another session of the thread")
+  @Test("an error of OpenSSL on the same thread does not affect another session")
   func errorsStayApart() throws {
     let context = try Files().context()
     let (client, server) = try (TLSClient(), Server(context))

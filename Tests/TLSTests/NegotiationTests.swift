@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A handshake")
 struct NegotiationTests {
-  @Test("names what was settled")
+  @Test("negotiates the version, cipher and protocol, and has the server name")
   func namesWhatWasSettled() throws {
     let client = try TLSClient(TLSClient.Settings(serverName: "music.example"))
     let server = try Server(Files().context())
@@ -19,7 +19,7 @@ struct NegotiationTests {
     #expect(!server.session.wasResumed)
   }
 
-  @Test("chooses the protocol that the server likes best", arguments: Version.allCases)
+  @Test("selects the protocol that the server prefers", arguments: Version.allCases)
   func prefersItsOwnOrder(version: Version) throws {
     var settings = version.settings
     settings.protocols = ["http/1.1", "h2"]
@@ -28,7 +28,7 @@ struct NegotiationTests {
     #expect(server.session.applicationProtocol == "h2")
   }
 
-  @Test("goes without a protocol if the client offers none", arguments: Version.allCases)
+  @Test("succeeds without a protocol if the client offers none", arguments: Version.allCases)
   func withoutALPN(version: Version) throws {
     var settings = version.settings
     settings.protocols = []
@@ -47,7 +47,7 @@ struct NegotiationTests {
     #expect(alert.suffix(2) == [2, UInt8(SSL_AD_NO_APPLICATION_PROTOCOL)])
   }
 
-  @Test("takes http/1.0 from a client that speaks nothing newer", arguments: Version.allCases)
+  @Test("selects http/1.0 for a client that offers nothing newer", arguments: Version.allCases)
   func oldHTTP(version: Version) throws {
     var settings = version.settings
     settings.protocols = ["http/1.0"]
@@ -58,7 +58,7 @@ struct NegotiationTests {
   }
 
   @Test(
-    "refuses what is not modern",
+    "refuses obsolete versions and ciphers, and an unsupported group",
     arguments: [
       ("CBC", TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "ECDHE-ECDSA-AES128-SHA256")),
       ("finite-field DHE", TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "DHE-RSA-AES128-GCM-SHA256")),
@@ -73,7 +73,7 @@ struct NegotiationTests {
     #expect(alert.first == 21, "an alert record")
   }
 
-  @Test("asks for a client certificate only if there is a client CA, and takes none for a response")
+  @Test("succeeds without a client certificate even if the server has a client CA")
   func clientCertificateIsOptional() throws {
     let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
     let files = try Files()
@@ -84,7 +84,7 @@ struct NegotiationTests {
     #expect(server.session.clientCertificate == nil)
   }
 
-  @Test("ends if the client certificate is a stranger's or has expired", arguments: Version.allCases)
+  @Test("ends if the client certificate is of an unknown authority or has expired", arguments: Version.allCases)
   func badClientCertificate(version: Version) throws {
     let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
     let files = try Files()
@@ -107,7 +107,7 @@ struct NegotiationTests {
   }
 
   @Test(
-    "that fails is told by its cause",
+    "that fails has a cause",
     arguments: [
       (.unsupportedVersion, TLSClient.Settings(version: TLS1_1_VERSION, cipherList: "DEFAULT@SECLEVEL=0")),
       (.nothingShared, TLSClient.Settings(version: TLS1_2_VERSION, cipherList: "AES128-GCM-SHA256")),

@@ -5,14 +5,14 @@ import Testing
 
 @Suite("Resumption")
 struct ResumptionTests {
-  @Test("a ticket spares the full handshake", arguments: Version.allCases)
+  @Test("a ticket avoids the full handshake", arguments: Version.allCases)
   func resumes(version: Version) throws {
     let context = try Files().context()
     let session = try Tickets.session(from: context, version)
     #expect(try Tickets.resumes(session, with: context, version))
   }
 
-  @Test("a TLS 1.3 handshake issues one ticket, a resumed one too")
+  @Test("each TLS 1.3 handshake issues one ticket, a resumed handshake as well")
   func oneTicket() throws {
     let context = try Files().context()
     let first = try TLSClient()
@@ -25,7 +25,7 @@ struct ResumptionTests {
     #expect(second.ticketCount == 1)
   }
 
-  @Test("a certificate renewed for the same key keeps the tickets", arguments: Version.allCases)
+  @Test("a certificate renewed for the same key keeps the tickets valid", arguments: Version.allCases)
   func renewalKeepsTickets(version: Version) throws {
     let key = try KeyPair()
     let old = try Files(Certificate(key: key)).context()
@@ -34,7 +34,7 @@ struct ResumptionTests {
     #expect(try Tickets.resumes(session, with: renewed, version))
   }
 
-  @Test("a new private key voids the tickets, and new ones are good", arguments: Version.allCases)
+  @Test("a new private key invalidates the tickets, and new tickets are valid", arguments: Version.allCases)
   func newKeyVoidsTickets(version: Version) throws {
     let old = try Files().context()
     let session = try Tickets.session(from: old, version)
@@ -46,13 +46,13 @@ struct ResumptionTests {
     }
   }
 
-  @Test("another server's ticket leads to a full handshake, not to a failure", arguments: Version.allCases)
+  @Test("another server's ticket leads to a full handshake instead of a failure", arguments: Version.allCases)
   func foreignTicket(version: Version) throws {
     let session = try Tickets.session(from: Files().context(), version)
     #expect(try !Tickets.resumes(session, with: Files().context(), version))
   }
 
-  @Test("a change of the client CAs voids the tickets, even if the keys are kept", arguments: Version.allCases)
+  @Test("a change of the client CAs invalidates the tickets, even if the keys are kept", arguments: Version.allCases)
   func newAuthorities(version: Version) throws {
     let files = try Files()
     let first = try files.directory.write(Certificate("CA 1", key: KeyPair(), isAuthority: true).pem, to: "ca1.pem")

@@ -1,7 +1,7 @@
 import TLS
 import TestSupport
 
-/// A server's session with the arrays that its owner would lend it.
+/// A server's session with the arrays that an owner would provide.
 final class Server {
   let session: TLSSession
   private(set) var plaintext: [UInt8] = []
@@ -11,7 +11,7 @@ final class Server {
     session = try TLSSession(context)
   }
 
-  /// What the server has to say, taken out.
+  /// Returns and removes the bytes that the server has to send.
   func takeOutgoing() -> [UInt8] {
     defer { outgoing = [] }
     return outgoing
@@ -34,7 +34,7 @@ final class Server {
     return takeOutgoing()
   }
 
-  /// Carries bytes back and forth until both have said what they had to.
+  /// Passes bytes back and forth until both ends are silent.
   func shakeHands(with client: TLSClient) throws {
     client.receive([])
     while true {

@@ -14,13 +14,13 @@ import TestSupport
     var certificate: (certificateFile: String, keyFile: String)?
     var cipherList: String?
     var groups: String?
-    /// Whether it verifies the server's certificate, without any authority to trust.
+    /// Whether the client verifies the server's certificate, without any trusted authority.
     var verifies = false
   }
 
   /// A session that can be resumed.
   ///
-  /// `@unchecked Sendable`: OpenSSL counts references to it atomically, and nobody here changes it.
+  /// `@unchecked Sendable`: OpenSSL counts references to the session atomically, and the tests do not change it.
   @safe final class Session: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -31,10 +31,10 @@ import TestSupport
     deinit { unsafe SSL_SESSION_free(pointer) }
   }
 
-  /// OpenSSL's number for the first thing that went wrong: 1000 + its number for an alert that the server sent.
+  /// OpenSSL's number of the first failure: 1000 + the alert's number for an alert from the server.
   private(set) var failure: Int32?
 
-  /// Counts in a callback, which cannot reach the client while it is being made.
+  /// A counter for a callback, which cannot access the client during its initialization.
   private final class TicketCounter {
     var count = 0
   }
@@ -65,13 +65,13 @@ import TestSupport
   }
 
   deinit {
-    // To be freed without having been closed would void the session, which another client may be about to resume.
+    // OpenSSL invalidates a session that is freed without a shutdown, but another client may be about to resume it.
     unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
     unsafe SSL_free(ssl)
     unsafe SSL_CTX_free(context)
   }
 
-  /// What the client has to say, taken out.
+  /// Returns and removes the bytes that the client has to send.
   func takeOutgoing() -> [UInt8] {
     var bytes = unsafe [UInt8](repeating: 0, count: BIO_ctrl_pending(outgoing))
     guard !bytes.isEmpty else { return [] }
@@ -79,7 +79,7 @@ import TestSupport
     return Array(bytes.prefix(max(0, Int(count))))
   }
 
-  /// Takes ciphertext and goes on with the handshake, if there is one to go on with.
+  /// Receives ciphertext and continues the handshake if it is not complete.
   func receive(_ ciphertext: [UInt8]) {
     if !ciphertext.isEmpty { unsafe BIO_write(incoming, ciphertext, Int32(ciphertext.count)) }
     ERR_clear_error()
@@ -87,7 +87,7 @@ import TestSupport
     noteFailure()
   }
 
-  /// Everything that can be decrypted now.
+  /// All bytes that can be decrypted now.
   func read() -> [UInt8] {
     var plaintext: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 16 * 1024)
@@ -100,14 +100,14 @@ import TestSupport
     return plaintext
   }
 
-  /// Encrypts.
+  /// Encrypts `plaintext`.
   func write(_ plaintext: [UInt8]) -> [UInt8] {
     ERR_clear_error()
     unsafe SSL_write(ssl, plaintext, Int32(plaintext.count))
     return takeOutgoing()
   }
 
-  /// Says close_notify.
+  /// Sends close_notify.
   func close() -> [UInt8] {
     ERR_clear_error()
     unsafe SSL_shutdown(ssl)
@@ -117,13 +117,13 @@ import TestSupport
   /// Whether the server's close_notify has arrived.
   var isClosedByServer: Bool { unsafe SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 }
 
-  /// Whether the handshake is done.
+  /// Whether the handshake is complete.
   var isEstablished: Bool { unsafe SSL_is_init_finished(ssl) == 1 }
 
-  /// How many session tickets TLS 1.3 has brought.
+  /// The number of session tickets received with TLS 1.3.
   var ticketCount: Int { tickets.count }
 
-  /// The session, with the ticket if one has been read.
+  /// The session, with its ticket if one was received.
   var session: Session? { unsafe SSL_get1_session(ssl).map { unsafe Session(owning: $0) } }
 
   private func noteFailure() {

@@ -26,7 +26,7 @@ struct TicketKeyTests {
       now: { [clock] in clock.now })
   }
 
-  @Test("open the tickets of the day before, and none that are older", arguments: Version.allCases)
+  @Test("decrypt tickets of the current and the previous day, and no older tickets", arguments: Version.allCases)
   func twoDays(version: Version) throws {
     let context = try context()
     let session = try Tickets.session(from: context, version)
@@ -40,7 +40,7 @@ struct TicketKeyTests {
     #expect(try !Tickets.resumes(session, with: context, version))
   }
 
-  @Test("are replaced after a time without connections too", arguments: Version.allCases)
+  @Test("are replaced after a time without connections as well", arguments: Version.allCases)
   func afterSilence(version: Version) throws {
     let context = try context()
     let session = try Tickets.session(from: context, version)
@@ -50,7 +50,7 @@ struct TicketKeyTests {
     #expect(try Tickets.resumes(fresh, with: context, version))
   }
 
-  @Test("stay the same over a reload with the same private key, and keep their age", arguments: Version.allCases)
+  @Test("survive a reload with the same private key, and keep their age", arguments: Version.allCases)
   func reload(version: Version) throws {
     let old = try context()
     clock.advance(by: TicketKeys.period - 1)
@@ -72,9 +72,9 @@ struct TicketKeyTests {
   }
 }
 
-/// Sessions of clients, and what becomes of them.
+/// Sessions of clients, and attempts to resume them.
 enum Tickets {
-  /// The session of a client that has read its ticket.
+  /// The session of a client that has received its ticket.
   static func session(from context: TLSContext, _ version: Version) throws -> TLSClient.Session {
     let client = try TLSClient(version.settings)
     let server = try Server(context)
@@ -84,7 +84,7 @@ enum Tickets {
     return try #require(client.session)
   }
 
-  /// Whether a client with this session is spared a full handshake.
+  /// Whether a client with this session avoids a full handshake.
   static func resumes(_ session: TLSClient.Session, with context: TLSContext, _ version: Version) throws -> Bool {
     var settings = version.settings
     settings.session = session

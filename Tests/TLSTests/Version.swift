@@ -1,7 +1,7 @@
 import COpenSSL
 import Testing
 
-/// The versions that every behaviour is tested in.
+/// The versions in which each behaviour is tested.
 enum Version: CaseIterable, CustomTestStringConvertible {
   case tls12
   case tls13
