@@ -3,7 +3,7 @@ import Testing
 @testable import Access
 
 @Suite struct APIKeyFormTests {
-  /// Its checksum is from another implementation, Python's `zlib.crc32`.
+  /// The checksum is from another implementation, Python's `zlib.crc32`.
   static let key = "mkts_" + String(repeating: "0", count: 43) + "1asaxq"
 
   @Test(
@@ -20,10 +20,10 @@ import Testing
   }
 
   @Test(
-    "a key that is cut off, longer or has a stranger in it is mistyped",
+    "a key that is truncated, too long or has an invalid character is mistyped",
     arguments: [
       String(key.dropLast()), key + "0", key + "\n", "mkts_", "mkts_…", String(key.prefix(48)),
-      // Its checksum is right.
+      // With a correct checksum.
       "mkts_" + String(repeating: "-", count: 43) + "0x65Qb",
     ] as [String])
   func mistyped(text: String) {
@@ -31,13 +31,13 @@ import Testing
   }
 
   @Test(
-    "any other text may be somebody's key",
+    "any other text may be the key of another system",
     arguments: ["", "mkts", "MKTS_" + key.dropFirst(5), " " + key, "secret"] as [String])
   func other(text: String) {
     #expect(APIKeyForm(of: text) == .other)
   }
 
-  @Test("every single wrong character and every swap of neighbours is noticed")
+  @Test("every wrong character and every swap of two neighbours is detected")
   func typingErrors() throws {
     let key = try APIKeyTests.bytes(of: APIKey.generate())
     for index in key.indices.dropFirst(5) {

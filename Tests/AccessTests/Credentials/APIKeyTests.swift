@@ -7,7 +7,7 @@ import Testing
     key.withBytes { bytes in bytes.indices.map { bytes[$0] } }
   }
 
-  @Test("a thousand keys are all genuine, all different, and found by the scanners' pattern")
+  @Test("a thousand keys are all genuine, all different, and match the pattern for secret scanners")
   func thousand() throws {
     var keys: Set<[UInt8]> = []
     for _ in 0..<1000 {
@@ -20,7 +20,7 @@ import Testing
     #expect(keys.count == 1000)
   }
 
-  @Test("every character of base 62 is as likely as any other")
+  @Test("every character of base 62 is equally likely")
   func evenness() throws {
     var counts: [UInt8: Int] = [:]
     let keys = 1000
@@ -28,20 +28,20 @@ import Testing
       for character in Self.bytes(of: try APIKey.generate())[5..<48] { counts[character, default: 0] += 1 }
     }
     let expected = Double(keys * 43) / 62
-    // χ² with 61 degrees of freedom: above 160 once in 10¹⁰ runs, while 8 characters that are likelier by a fourth, as plain
-    // `byte % 62` has them, make about 340.
+    // χ² with 61 degrees of freedom: above 160 once in 10¹⁰ runs, while 8 characters that are likelier by a fourth,
+    // as plain `byte % 62` has them, make about 340.
     let chiSquared = counts.values.reduce(0) { $0 + (Double($1) - expected) * (Double($1) - expected) / expected }
     #expect(counts.count == 62)
     #expect(chiSquared < 160, "\(chiSquared)")
   }
 
-  @Test("its digest is that of its characters")
+  @Test("the digest of a key is the digest of its characters")
   func digest() throws {
     let key = try APIKey.generate()
     #expect(try APIKeyDigest(of: Self.bytes(of: key).span) == key.digest)
   }
 
-  @Test("it shows itself to nobody who does not ask")
+  @Test("a key never appears in its descriptions or dumps")
   func redaction() throws {
     let key = try APIKey.generate()
     let text = String(decoding: Self.bytes(of: key), as: UTF8.self)

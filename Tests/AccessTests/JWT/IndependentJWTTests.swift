@@ -12,7 +12,7 @@ struct IndependentJWTTests {
     String("\(#filePath)".split(separator: "/").dropLast(3).map { "/" + $0 }.joined())
     + "/Python/cross_check_jwts.py"
 
-  @Test("take each other's: ours takes those that PyJWT makes, and none that has another character anywhere")
+  @Test("the verifier accepts tokens of PyJWT, and refuses each with one character changed")
   func made() throws {
     let result = try run(Self.python, [Self.script, "make", "50"])
     try #require(result.status == 0, "\(result.stderr)")
@@ -27,7 +27,7 @@ struct IndependentJWTTests {
     }
   }
 
-  @Test("take each other's: PyJWT takes what ours takes")
+  @Test("PyJWT accepts the tokens that the verifier accepts")
   func verified() throws {
     let keys = JWTSamples.keys
     let set = try [keys.ec.get().jwk("ec"), keys.rsa.get().jwk("rsa"), keys.ed.get().jwk("ed")]
@@ -44,7 +44,7 @@ struct IndependentJWTTests {
     #expect(result.stdout == "100\n", "\(result.stderr)")
   }
 
-  /// The text with another character of base64url at some place, never a dot.
+  /// The token with one base64url character changed at `place` or after it, never a dot.
   private func changed(_ token: String, at place: Int) -> String {
     var bytes = Array(token.utf8)
     let index = place % bytes.count

@@ -6,7 +6,7 @@ import Testing
 struct JSONWebKeySetTests {
   // MARK: Sets
 
-  @Test("takes keys of each kind, with whatever else there is to say of them")
+  @Test("accepts keys of each kind, with additional members")
   func taken() throws {
     let keys = JWTSamples.keys
     let set = try keySet([
@@ -18,7 +18,7 @@ struct JSONWebKeySetTests {
     #expect(set.findings.isEmpty)
   }
 
-  /// What is no set, and words that the error must have.
+  /// Invalid sets, and words that the error must contain.
   static let faultySets: [(label: String, json: String, words: String)] = [
     ("nothing", "", "is not a JSON object"),
     ("white space", " \n", "is not a JSON object"),
@@ -39,14 +39,14 @@ struct JSONWebKeySetTests {
     ("deeply nested", String(repeating: "[", count: 100_000), "is not a JSON object"),
   ]
 
-  @Test("that is none is refused with a sentence that helps", arguments: faultySets)
+  @Test("that is invalid is refused with a helpful sentence", arguments: faultySets)
   func refused(_ example: (label: String, json: String, words: String)) {
     let error = #expect(throws: JSONWebKeySetError.self) { try JSONWebKeySet(Array(example.json.utf8)) }
     #expect(error?.description.contains(example.words) == true, "\(example.label): \(error?.description ?? "")")
     #expect(error?.description.hasPrefix("The key set ") == true)
   }
 
-  @Test("has as many keys as it may have")
+  @Test("may have up to 64 keys")
   func most() throws {
     let jwk = try JWTSamples.keys.ec.get().jwk("ec")
     let set = try keySet([jwk] + [String](repeating: #"{"kty":"XYZ"}"#, count: 63))
@@ -54,7 +54,7 @@ struct JSONWebKeySetTests {
     #expect(set.findings.count == 63)
   }
 
-  @Test("with a key twice has it once")
+  @Test("with the same key twice contains the key once")
   func twice() throws {
     let jwk = try JWTSamples.keys.ec.get().jwk("ec")
     let set = try keySet([jwk, jwk])
@@ -62,7 +62,7 @@ struct JSONWebKeySetTests {
     #expect(set.findings.isEmpty)
   }
 
-  @Test("whose keys share a name, or have none, says so")
+  @Test("with shared or missing key IDs has findings")
   func names() throws {
     let set = try keySet([TestKey(.p256).jwk("a"), TestKey(.p256).jwk("a"), TestKey(.p256).jwk(nil)])
     #expect(set.count == 3)
@@ -71,7 +71,7 @@ struct JSONWebKeySetTests {
 
   // MARK: Keys
 
-  /// Members that replace those of a sound key, and words of the finding.
+  /// Members that replace those of a valid key, and words that the finding must contain.
   struct Case: Sendable, CustomTestStringConvertible {
     let label: String
     let algorithm: String
@@ -164,7 +164,7 @@ struct JSONWebKeySetTests {
     Case("n even", "RS256", ["n": quoted([UInt8](repeating: 0xFE, count: 256))], "is even"),
   ]
 
-  @Test("leaves out what signatures cannot be verified by, and says why", arguments: otherPurposes + points + numbers)
+  @Test("leaves out keys that cannot verify signatures, with the reason", arguments: otherPurposes + points + numbers)
   func leftOut(_ example: Case) throws {
     let key = try JWTSamples.key(example.algorithm).key
     let other = try TestKey(.p256).jwk("other")
@@ -183,7 +183,7 @@ struct JSONWebKeySetTests {
     #expect(error?.description.contains("repeats a member") == true)
   }
 
-  @Test("takes RSA keys of sizes and exponents that are in use", arguments: [2048, 2056, 3072, 4096] as [Int32])
+  @Test("accepts RSA keys of common sizes", arguments: [2048, 2056, 3072, 4096] as [Int32])
   func sizes(bits: Int32) throws {
     let key = try TestKey(.rsa(bits))
     let token = key.token(header: #"{"alg":"PS256","kid":"k"}"#, claims: JWTSamples.claims, "PS256")
@@ -192,7 +192,7 @@ struct JSONWebKeySetTests {
     #expect(try verdict(on: token, by: padded).refusal == nil)
   }
 
-  @Test("has findings that are harmless on a terminal, whatever is in the set")
+  @Test("has findings without control characters, whatever the set contains")
   func harmless() throws {
     let evil = #"{"kty":"XYZ","kid":"\u001b[2Jnew\nline"}"#
     let set = try keySet([evil, JWTSamples.keys.ec.get().jwk()])

@@ -5,13 +5,13 @@ import Testing
 
 @Suite("The claims of a JWT")
 struct JWTClaimsTests {
-  /// Claims, signed as they should be, and what becomes of the token; nil if it is taken.
+  /// Claims of a correctly signed token, and the refusal of the token; nil if the token is accepted.
   struct Case: Sendable, CustomTestStringConvertible {
     let label: String
     let claims: String
     let refusal: JWTRefusal?
 
-    /// The good claims with these in place of the ones of the same name; an empty value leaves one out.
+    /// The valid claims with `changes`; an empty value removes a claim.
     init(_ label: String, _ changes: [String: String], _ refusal: JWTRefusal?) {
       var claims = [
         "iss": "\"\(JWTSamples.issuer)\"", "aud": #""music""#, "sub": #""user-1""#, "iat": "1794999990",
@@ -122,7 +122,7 @@ struct JWTClaimsTests {
     Case("deeply nested", ["x": String(repeating: "[", count: 9000)], .malformed(.claims)),
   ]
 
-  @Test("are held against the rules", arguments: issuers + audiences + times + others)
+  @Test("are checked against the rules", arguments: issuers + audiences + times + others)
   func refused(_ example: Case) throws {
     let token = try JWTSamples.token(claims: example.claims)
     #expect(try verdict(on: token).refusal == example.refusal)
@@ -132,14 +132,14 @@ struct JWTClaimsTests {
     if case .failure(let refusal) = jwt { #expect(refusal == example.refusal) } else { #expect(example.refusal == nil) }
   }
 
-  @Test("are told if they are good")
+  @Test("of a valid token are returned")
   func told() throws {
     let claims = #"{"iss":"https://id.example.com/","aud":["music"],"exp":1795000300.9,"sub":"auth0|é"}"#
     let expected = VerifiedJWT(subject: "auth0|é", expiresAt: 1_795_000_300, keyID: "ec")
     #expect(try verdict(on: JWTSamples.token(claims: claims)).get() == expected)
   }
 
-  @Test("are compared byte by byte: the Kelvin sign is no K, although Unicode has them canonically equivalent")
+  @Test("are compared byte by byte: the Kelvin sign is not K, although Unicode treats them as canonically equivalent")
   func noNormalization() throws {
     let rules = JWTRules(
       issuer: "K", audiences: ["K"], requiredClaims: [.init(name: "K", values: ["K"])], algorithms: [.es256])
@@ -169,7 +169,7 @@ struct JWTClaimsTests {
     (#""roles":"admin""#, false),
   ]
 
-  @Test("that the rules require must have one of the values", arguments: required)
+  @Test("that the rules require must have one of the allowed values", arguments: required)
   func requiredClaims(_ example: (claim: String, isEnough: Bool)) throws {
     var rules = JWTSamples.rules
     rules.requiredClaims = [.init(name: "role", values: ["admin", "editor"])]
@@ -178,7 +178,7 @@ struct JWTClaimsTests {
     #expect(refusal == (example.isEnough ? nil : .requiredClaim("role")))
   }
 
-  @Test("that the rules require must all be there")
+  @Test("that the rules require must all be present")
   func allRequiredClaims() throws {
     var rules = JWTSamples.rules
     rules.requiredClaims = [.init(name: "a", values: ["1"]), .init(name: "b", values: ["2"])]

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Access
 
-@Suite("A text that is to be a JWT")
+@Suite("A text that should be a JWT")
 struct JWTFormTests {
   static let cases: [(label: String, change: @Sendable (String) -> String, refusal: JWTRefusal)] = [
     ("nothing", { _ in "" }, .malformed(.parts)),
@@ -24,17 +24,17 @@ struct JWTFormTests {
     ("more than fits", { $0 + String(repeating: "A", count: JWT.limit) }, .tooLong),
   ]
 
-  @Test("is refused if it is not three parts of base64url", arguments: cases.indices)
+  @Test("is refused unless it consists of three parts in base64url", arguments: cases.indices)
   func refused(_ index: Int) throws {
     let example = Self.cases[index]
     let token = example.change(try JWTSamples.token())
     #expect(try verdict(on: token).refusal == example.refusal, "\(example.label)")
   }
 
-  @Test("has one spelling: bits beyond the last byte are not ignored")
+  @Test("has only one encoding: the unused bits of the last character must be zero")
   func onlySpelling() throws {
     let token = try JWTSamples.token()
-    // 64 bytes leave four bits of the last character; of 16 spellings, one is taken.
+    // 64 bytes leave four unused bits in the last character; of 16 encodings, one is accepted.
     let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     let good = alphabet.filter { last in
       (try? verdict(on: token.dropLast() + String(last)).refusal) == .some(nil)
@@ -42,7 +42,7 @@ struct JWTFormTests {
     #expect(good == String(token.suffix(1)))
   }
 
-  @Test("as long as it may be is looked at")
+  @Test("is accepted up to the length limit")
   func longest() throws {
     let good = try JWTSamples.token()
     let room = (JWT.limit - good.utf8.count) / 4 * 3
@@ -52,7 +52,7 @@ struct JWTFormTests {
     #expect(try verdict(on: token).refusal == nil)
   }
 
-  @Test("says why it is refused in a sentence, and in a word of its own for each kind of reason")
+  @Test("is refused with a sentence, and each kind of refusal has its own word")
   func sentences() {
     let words = Set(JWTRefusal.reasons.map(\.description))
     #expect(words.count == JWTRefusal.reasons.count)

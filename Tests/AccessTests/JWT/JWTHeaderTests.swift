@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The header of a JWT")
 struct JWTHeaderTests {
-  /// A header that ES256 signs with the set's EC key, and what becomes of the token; nil if it is taken.
+  /// A header that is signed with the set's EC key, and the refusal of the token; nil if the token is accepted.
   struct Case: Sendable, CustomTestStringConvertible {
     let label: String
     let header: String
@@ -88,13 +88,13 @@ struct JWTHeaderTests {
     Case("not UTF-8 by escape", #"{"alg":"ES256","kid":"\ud800"}"#, .malformed(.header)),
   ]
 
-  @Test("is refused if it asks for more than to verify one signature", arguments: cases)
+  @Test("is refused if it requires more than the verification of one signature", arguments: cases)
   func refused(_ example: Case) throws {
     let token = try JWTSamples.keys.ec.get().token(header: example.header, claims: JWTSamples.claims)
     #expect(try verdict(on: token).refusal == example.refusal)
   }
 
-  @Test("with a key of the sender's own is refused, although that key signed the token")
+  @Test("with the sender's own key is refused, although that key signed the token")
   func ownKey() throws {
     let own = try TestKey(.p256)
     let header = #"{"alg":"ES256","kid":"ec","jwk":"# + own.jwk() + "}"

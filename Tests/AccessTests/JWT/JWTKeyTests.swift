@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The key of a JWT")
 struct JWTKeyTests {
-  @Test("is for its own algorithms, whatever the header says")
+  @Test("verifies only its own algorithms, whatever the header says")
   func confusion() throws {
     let keys = try JWTSamples.keys.set()
     for (made, keyID) in [("ES256", "ec"), ("RS256", "rsa"), ("PS256", "rsa"), ("EdDSA", "ed")] {
@@ -19,7 +19,7 @@ struct JWTKeyTests {
     }
   }
 
-  @Test("is no secret of HMAC, in none of the forms that a public key is known in")
+  @Test("is never used as an HMAC secret, in any form of the public key")
   func symmetric() throws {
     for key in try [JWTSamples.keys.rsa.get(), JWTSamples.keys.ec.get()] {
       let info = key.subjectPublicKeyInfo
@@ -38,7 +38,7 @@ struct JWTKeyTests {
     }
   }
 
-  @Test("must be one that the rules' algorithms are for")
+  @Test("must fit the algorithms of the rules")
   func rules() throws {
     let rules = JWTRules(issuer: JWTSamples.issuer, audiences: ["music"], algorithms: [.rs256])
     #expect(try verdict(on: JWTSamples.token("RS256"), rules).refusal == nil)
@@ -47,26 +47,26 @@ struct JWTKeyTests {
     }
   }
 
-  @Test("that is for one algorithm only is not for another")
+  @Test("with its own alg verifies no other algorithm")
   func ownAlgorithm() throws {
     let keys = try keySet([JWTSamples.keys.rsa.get().jwk("rsa", ["alg": #""PS256""#])])
     #expect(try verdict(on: JWTSamples.token("PS256"), by: keys).refusal == nil)
     #expect(try verdict(on: JWTSamples.token("RS256"), by: keys).refusal == .keyMismatch)
   }
 
-  @Test("that is not in the set, or was made for another issuer, is unknown")
+  @Test("that is not in the set is unknown")
   func unknown() throws {
     let keys = try keySet([TestKey(.p256).jwk("another")])
     #expect(try verdict(on: JWTSamples.token(), by: keys).refusal == .unknownKey)
   }
 
-  @Test("that has the name of another is not that one")
+  @Test("with the same ID as the signer's but another value does not verify")
   func sameName() throws {
     let keys = try keySet([TestKey(.p256).jwk("ec")])
     #expect(try verdict(on: JWTSamples.token(), by: keys).refusal == .badSignature)
   }
 
-  @Test("may share its name with others, which are all tried")
+  @Test("may share its ID with others, and up to four are tried")
   func sharedName() throws {
     let others = try (0..<3).map { _ in try TestKey(.p256).jwk("ec") }
     let own = try JWTSamples.keys.ec.get().jwk("ec")
@@ -77,7 +77,7 @@ struct JWTKeyTests {
     #expect(try verdict(on: JWTSamples.token(), by: keySet(tooMany)).refusal == .ambiguousKey)
   }
 
-  @Test("need not be named if few can be meant")
+  @Test("needs no ID if at most four keys fit")
   func unnamed() throws {
     let token = try JWTSamples.keys.ec.get().token(header: #"{"alg":"ES256"}"#, claims: JWTSamples.claims)
     let own = try JWTSamples.keys.ec.get().jwk("ec")
@@ -88,7 +88,7 @@ struct JWTKeyTests {
     #expect(try verdict(on: token, by: keySet([JWTSamples.keys.rsa.get().jwk("rsa")])).refusal == .unknownKey)
   }
 
-  @Test("of an expired JWT is not asked for")
+  @Test("of an expired JWT is not looked up")
   func expired() throws {
     let keys = try keySet([TestKey(.p256).jwk("another")])
     #expect(try verdict(on: JWTSamples.token(), by: keys, now: JWTSamples.now + 360).refusal == .expired(seconds: 60))
@@ -97,7 +97,7 @@ struct JWTKeyTests {
   private func hmac(_ input: [UInt8], _ secret: [UInt8]) -> [UInt8] {
     var hash = [UInt8](repeating: 0, count: 32)
     var count: UInt32 = 0
-    // A null key is another thing than an empty one.
+    // A null key differs from an empty key.
     let key = secret + [0]
     unsafe _ = HMAC(EVP_sha256(), key, Int32(secret.count), input, input.count, &hash, &count)
     return hash

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Access
 
-/// What the tests share: an issuer's keys, a set with them, rules, and claims that are good.
+/// Shared by the tests: an issuer's keys, a set with these keys, rules, and valid claims.
 enum JWTSamples {
   static let now = 1_795_000_000
   static let issuer = "https://id.example.com/"
@@ -10,7 +10,7 @@ enum JWTSamples {
   static let claims =
     #"{"iss":"https://id.example.com/","aud":"music","sub":"user-1","iat":1794999990,"exp":1795000300}"#
 
-  /// One key of each kind, under the name of its kind.
+  /// One key of each kind, with its kind as the name.
   struct Keys: Sendable {
     let ec = Result { try TestKey(.p256) }
     let rsa = Result { try TestKey(.rsa(2048)) }
@@ -32,7 +32,7 @@ enum JWTSamples {
     }
   }
 
-  /// A token that is good but for what is given.
+  /// A token that is valid except for the arguments.
   static func token(_ algorithm: String = "ES256", claims: String = claims) throws -> String {
     let (key, keyID) = try key(algorithm)
     let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyID)\",\"typ\":\"JWT\"}"
@@ -45,7 +45,7 @@ func keySet(_ keys: [String]) throws(JSONWebKeySetError) -> JSONWebKeySet {
   try JSONWebKeySet(Array("{\"keys\":[\(keys.joined(separator: ","))]}".utf8))
 }
 
-/// What becomes of a token, by default under the shared rules and keys.
+/// The verdict on a token, by default with the shared rules and keys.
 func verdict(
   on token: String, by keys: JSONWebKeySet? = nil, _ rules: JWTRules = JWTSamples.rules, now: Int = JWTSamples.now
 ) throws -> Result<VerifiedJWT, JWTRefusal> {
@@ -56,7 +56,7 @@ func verdict(
 }
 
 extension Result where Success == VerifiedJWT, Failure == JWTRefusal {
-  /// Why it was refused; nil if it was not.
+  /// The refusal; nil if the token was accepted.
   var refusal: JWTRefusal? {
     if case .failure(let refusal) = self { refusal } else { nil }
   }

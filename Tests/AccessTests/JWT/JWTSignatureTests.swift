@@ -10,7 +10,7 @@ import Testing
 struct JWTSignatureTests {
   static let algorithms = JWTAlgorithm.allCases.map(\.rawValue)
 
-  @Test("is good if the key that it names made it, again and again", arguments: algorithms)
+  @Test("verifies with the named key, repeatedly", arguments: algorithms)
   func good(algorithm: String) throws {
     let keys = try JWTSamples.keys.set()
     let token = try JWTSamples.token(algorithm)
@@ -23,7 +23,7 @@ struct JWTSignatureTests {
     }
   }
 
-  @Test("is bad if any bit of it is another", arguments: algorithms)
+  @Test("does not verify with any bit changed", arguments: algorithms)
   func flipped(algorithm: String) throws {
     let keys = try JWTSamples.keys.set()
     let (input, signature) = try parts(algorithm)
@@ -34,7 +34,7 @@ struct JWTSignatureTests {
     }
   }
 
-  @Test("is bad in any other length", arguments: algorithms)
+  @Test("does not verify in any other length", arguments: algorithms)
   func otherLengths(algorithm: String) throws {
     let keys = try JWTSamples.keys.set()
     let (input, signature) = try parts(algorithm)
@@ -48,7 +48,7 @@ struct JWTSignatureTests {
     }
   }
 
-  @Test("by ECDSA is bad in DER, and if r or s is 0 or not below n")
+  @Test("by ECDSA does not verify in DER, or if r or s is 0 or not below n")
   func ecdsa() throws {
     let keys = try JWTSamples.keys.set()
     let (input, signature) = try parts("ES256")
@@ -71,7 +71,7 @@ struct JWTSignatureTests {
     }
   }
 
-  @Test("by Ed25519 is bad if S is not below the group's order, which would make two of each")
+  @Test("by Ed25519 does not verify if S is not below the order of the group")
   func ed25519() throws {
     let keys = try JWTSamples.keys.set()
     let (input, signature) = try parts("EdDSA")
@@ -92,7 +92,7 @@ struct JWTSignatureTests {
     #expect(try verdict(on: "\(input).\(base64URL(neutral))", by: keys).refusal == .badSignature)
   }
 
-  @Test("by RSA is bad if it is not below the modulus")
+  @Test("by RSA does not verify if the signature is not below the modulus")
   func rsa() throws {
     let keys = try JWTSamples.keys.set()
     let modulus = try JWTSamples.keys.rsa.get().material["n"] ?? []
@@ -104,7 +104,9 @@ struct JWTSignatureTests {
     }
   }
 
-  @Test("by PSS has a salt as long as the hash", arguments: [0, 20, 31, 33, 64, 222] as [Int32])
+  @Test(
+    "by PSS does not verify with a salt of another length than the hash",
+    arguments: [0, 20, 31, 33, 64, 222] as [Int32])
   func salt(length: Int32) throws {
     let (input, _) = try parts("PS256")
     let signature = try JWTSamples.keys.rsa.get().signature("PS256", of: Array(input.utf8), saltLength: length)
@@ -112,7 +114,7 @@ struct JWTSignatureTests {
     #expect(try verdict(on: "\(input).\(base64URL(signature))").refusal == .badSignature)
   }
 
-  @Test("of one thread does not disturb that of another")
+  @Test("in one thread does not affect signatures in other threads")
   func manyThreads() throws {
     let keys = try JWTSamples.keys.set()
     let tokens = try Self.algorithms.map { try JWTSamples.token($0) }
@@ -137,7 +139,7 @@ struct JWTSignatureTests {
     return (String(decoding: jwt.jws.signingInput, as: UTF8.self), jwt.jws.signature)
   }
 
-  /// The sum of two big-endian numbers; as long as they are, or a byte longer.
+  /// The sum of two big-endian numbers of equal length, possibly one byte longer.
   private func sum(_ left: [UInt8], _ right: [UInt8]) -> [UInt8] {
     var (sum, carry): ([UInt8], UInt16) = ([], 0)
     for (left, right) in zip(left.reversed(), right.reversed()) {

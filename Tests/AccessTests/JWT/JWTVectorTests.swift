@@ -50,7 +50,7 @@ struct JWTVectorTests {
         """),
   ]
 
-  @Test("are verified by their keys, and not when a byte is another", arguments: vectors)
+  @Test("verify with their keys, and do not verify for changed input or another algorithm", arguments: vectors)
   func verified(_ vector: Vector) throws {
     let jws = try JWS(compact: Array(vector.token.utf8).span)
     let key = try keySet([vector.key]).candidates(for: vector.algorithm, keyID: nil)[0].key

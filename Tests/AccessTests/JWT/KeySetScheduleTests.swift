@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The schedule of a key set")
 struct KeySetScheduleTests {
-  @Test("allows the first fetch at once, for whatever reason", arguments: KeySetSchedule.Occasion.allCases)
+  @Test("allows the first fetch immediately, for any reason", arguments: KeySetSchedule.Occasion.allCases)
   func first(_ occasion: KeySetSchedule.Occasion) {
     let schedule = Schedule()
     #expect(schedule.nextAt <= 0)
@@ -15,7 +15,7 @@ struct KeySetScheduleTests {
   }
 
   @Test(
-    "allows one again when the set has come of age",
+    "allows another fetch when the lifetime of the set has passed",
     arguments: [
       (nil, 900), (0, 300), (-5, 300), (299, 300), (1000, 1000), (86_400, 86_400), (86_401, 86_400), (Int.max, 86_400),
     ] as [(Int?, Int)])
@@ -26,7 +26,7 @@ struct KeySetScheduleTests {
     #expect(schedule.begin(for: .age, now: 10 + example.lifetime))
   }
 
-  @Test("allows one for an unknown key at once, and the next 30 seconds after that began")
+  @Test("allows a fetch for an unknown key immediately, and the next 30 seconds after that fetch began")
   func unknownKeys() {
     let schedule = Schedule()
     #expect(schedule.begin(for: .age, now: 0))
@@ -40,7 +40,7 @@ struct KeySetScheduleTests {
     #expect(schedule.begin(for: .unknownKey, now: 68))
   }
 
-  @Test("allows few fetches for a million unknown keys")
+  @Test("allows few fetches for many unknown keys")
   func flood() {
     let schedule = fetched(at: 0)
     var fetches = 0
@@ -53,7 +53,7 @@ struct KeySetScheduleTests {
     #expect(fetches == 20)
   }
 
-  @Test("backs off from a provider that is down, and keeps what there is")
+  @Test("backs off while the provider is down, and keeps the present set")
   func backOff() {
     let schedule = fetched(at: 0)
     var now = 900
@@ -72,7 +72,7 @@ struct KeySetScheduleTests {
     #expect(schedule.nextAt == now + 900)
   }
 
-  @Test("does not ask a provider that is down more often because of unknown keys")
+  @Test("does not fetch more often for unknown keys while the provider is down")
   func unknownKeysWhileDown() {
     let schedule = fetched(at: 0)
     var attempts = 0
@@ -83,7 +83,7 @@ struct KeySetScheduleTests {
     #expect(attempts == 13)
   }
 
-  @Test("asks again soon if it never had a set, for an unknown key too")
+  @Test("allows a fetch soon after the first fetch failed, for an unknown key as well")
   func neverFetched() {
     let schedule = Schedule()
     #expect(schedule.begin(for: .age, now: 0))
@@ -92,7 +92,7 @@ struct KeySetScheduleTests {
     #expect(schedule.begin(for: .unknownKey, now: 11))
   }
 
-  @Test("fails for ever without an overflow")
+  @Test("allows failures without end and without overflow")
   func forever() {
     let schedule = Schedule()
     for round in 0..<200 {
@@ -109,7 +109,7 @@ struct KeySetScheduleTests {
   }
 }
 
-/// A schedule by reference: the testing macros cannot call what changes a value.
+/// A schedule by reference, because the testing macros cannot call mutating methods.
 private final class Schedule {
   private var schedule = KeySetSchedule()
 

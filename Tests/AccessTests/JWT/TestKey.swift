@@ -6,11 +6,11 @@ import TestSupport
 @testable import Access
 @testable import DeveloperToken
 
-/// A fresh key pair of an issuer: signs as the test says, and writes its public half as a JWK.
+/// A new key pair of an issuer: signs as the test requires, and writes its public half as a JWK.
 ///
-/// `@unchecked Sendable`: the key is never changed once made, and OpenSSL counts references to it atomically.
+/// `@unchecked Sendable`: the key never changes after its creation, and OpenSSL counts references to it atomically.
 @safe final class TestKey: @unchecked Sendable {
-  /// What kind of key.
+  /// The kind of a key.
   enum Kind {
     case p256
     case rsa(Int32)
@@ -67,7 +67,7 @@ import TestSupport
     return String(decoding: buffer.prefix(max(0, Int(count))), as: UTF8.self)
   }
 
-  /// The members of its JWK that say what it is.
+  /// The members of the JWK that contain the public key.
   var material: [String: [UInt8]] {
     let info = subjectPublicKeyInfo
     switch kind {
@@ -86,10 +86,10 @@ import TestSupport
     return bytes
   }
 
-  /// Its JWK.
+  /// The public key as a JWK.
   ///
   /// - Parameters:
-  ///   - keyID: Its `kid`; nil for none.
+  ///   - keyID: The `kid`; nil for none.
   ///   - more: Further members, as JSON; they replace those of the same name, and an empty one removes it.
   func jwk(_ keyID: String? = "key", _ more: [String: String] = [:]) -> String {
     var members: [String: String] =
@@ -107,7 +107,7 @@ import TestSupport
 
   // MARK: Signatures
 
-  /// The algorithm that is natural to it.
+  /// The default algorithm of the key.
   var algorithm: String {
     switch kind {
     case .p256: "ES256"
@@ -116,7 +116,7 @@ import TestSupport
     }
   }
 
-  /// The signature in the form that JWS has it in.
+  /// The signature in the form of JWS.
   ///
   /// - Parameter saltLength: For PSS; nil for the hash's length.
   func signature(_ algorithm: String, of input: [UInt8], saltLength: Int32? = nil) -> [UInt8] {
@@ -125,7 +125,7 @@ import TestSupport
     return ECDSASignature(der: bytes.span).map { signature in signature.raw.indices.map { signature.raw[$0] } } ?? []
   }
 
-  /// The signature as OpenSSL makes it.
+  /// The signature in the form of OpenSSL.
   func derSignature(_ algorithm: String, of input: [UInt8], saltLength: Int32? = nil) -> [UInt8] {
     let context = unsafe EVP_MD_CTX_new()
     defer { unsafe EVP_MD_CTX_free(context) }
@@ -142,7 +142,7 @@ import TestSupport
     return result == 1 ? Array(signature[..<count]) : []
   }
 
-  /// A JWT with this header and these claims, signed by the key whatever they say.
+  /// A JWT with this header and these claims, signed by the key whatever they contain.
   func token(header: String, claims: String, _ algorithm: String? = nil) -> String {
     let input = "\(base64URL(Array(header.utf8))).\(base64URL(Array(claims.utf8)))"
     return "\(input).\(base64URL(signature(algorithm ?? self.algorithm, of: Array(input.utf8))))"

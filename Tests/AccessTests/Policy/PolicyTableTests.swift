@@ -4,10 +4,10 @@ import Testing
 
 @testable import Access
 
-/// Callers × what they ask for × what comes of it.
+/// Callers × requests × outcomes.
 @Suite("The policy")
 struct PolicyTableTests {
-  /// One row: who asks, for what, and the word that comes of it.
+  /// One row: the caller, the request, and the word for the outcome.
   struct Row: Sendable, CustomTestStringConvertible {
     let who: String
     let what: String
@@ -21,7 +21,7 @@ struct PolicyTableTests {
   }
 
   @Test(
-    "gives each caller what is written down for it, and nothing else",
+    "allows each caller what its client is allowed, and nothing else",
     arguments: [
       // An API key: tokens without origin, the catalog of its storefronts.
       Row("key android", "token", "token of android"),
@@ -66,7 +66,7 @@ struct PolicyTableTests {
       Row(
         "certificate spiffe://example.com/partner+spiffe://example.com/printer", "catalog us", "ambiguous_certificate"),
       Row("certificate spiffe://example.com/partner+spiffe://example.com/x", "catalog us", "catalog of partner"),
-      // What does not hold is refused, although the origin or nothing at all would have done.
+      // An invalid credential is refused, even if the origin or no credential would be sufficient.
       Row("key nobody", "token", "unknown_api_key"),
       Row("key mistyped", "token", "mistyped_api_key"),
       Row("bearer nobody", "token", "unknown_api_key"),
@@ -84,7 +84,7 @@ struct PolicyTableTests {
   }
 
   @Test(
-    "gives anonymous callers what is written down for them, and those with a bad credential nothing",
+    "allows anonymous callers what they are allowed, and callers with an invalid credential nothing",
     arguments: [
       Row("nobody", "catalog us", "catalog of anonymous"),
       Row("nobody", "catalog de", "storefront_not_permitted"),
@@ -103,7 +103,7 @@ struct PolicyTableTests {
   }
 
   @Test(
-    "binds anonymous callers to the origins that they may have",
+    "binds anonymous callers to their allowed origins",
     arguments: [
       Row("from https://open.example", "token", "token of anonymous for https://open.example"),
       Row("from https://open.example", "token origin=https://x.open.example", "origin_not_own"),
@@ -122,7 +122,7 @@ struct PolicyTableTests {
   }
 
   @Test(
-    "that knows no credentials has no use for any",
+    "without credentials ignores credentials",
     arguments: [
       Row("key nobody", "token", "token of anonymous"),
       Row("bearer a.b.c", "token", "token of anonymous"),
@@ -134,7 +134,7 @@ struct PolicyTableTests {
     #expect(try Self.outcome(of: row, AccessPolicy(clients: [], anonymous: everybody)) == row.outcome)
   }
 
-  @Test("names every origin that some client may use, and no other, for browsers")
+  @Test("lets browsers read responses only for origins that some client may use")
   func crossOrigin() throws {
     let policy = try Self.policy(anonymous: nil)
     for origin in ["https://app.example.com", "https://x.preview.example.com", "https://studio.example.com"] {
@@ -145,7 +145,7 @@ struct PolicyTableTests {
     }
   }
 
-  @Test("tells a page that sent no Origin what to do")
+  @Test("gives a hint to a page that sent no Origin")
   func hint() throws {
     guard
       case .denied(let denial) = try Self.policy(anonymous: nil).identify(
@@ -159,7 +159,7 @@ struct PolicyTableTests {
     #expect(denial.response.detail.contains("Authorization: Bearer"))
   }
 
-  @Test("tells a caller with a developer token of Apple's what to send instead", arguments: [false, true])
+  @Test("explains to a caller with an Apple developer token which credential to send", arguments: [false, true])
   func appleToken(isBearer: Bool) throws {
     let token = Self.developerToken
     let credential: PresentedCredentials.Credential = isBearer ? .bearer(token) : .apiKey(token)
@@ -183,7 +183,7 @@ struct PolicyTableTests {
     ("eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ.eyJpc3MiOiJERUYxMjNHSElKIiwiaWF0IjoxLCJleHAiOjJ9."
       + String(repeating: "A", count: 86)).utf8)[...]
 
-  @Test("of two patterns for an origin, the one that names it counts")
+  @Test("prefers an exact origin to a pattern")
   func mostSpecific() throws {
     let policy = AccessPolicy(
       clients: [
@@ -195,7 +195,7 @@ struct PolicyTableTests {
   }
 
   @Test(
-    "lets everybody's caches keep the catalog only if everybody may have it",
+    "lets shared caches store the catalog only if every caller may read the catalog",
     arguments: [
       (Client(id: "anonymous", credential: .anonymous, origins: .any, catalog: true), true),
       (Client(id: "anonymous", credential: .anonymous, catalog: true), true),
@@ -207,7 +207,7 @@ struct PolicyTableTests {
     #expect(AccessPolicy(clients: [], anonymous: anonymous).catalogIsPublic == isPublic)
   }
 
-  // MARK: The ground
+  // MARK: The policy of the tests
 
   private static let keys = ["android": "android-key", "old android": "android-old-key", "studio": "studio-key"]
 

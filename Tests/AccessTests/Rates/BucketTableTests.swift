@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The table of buckets")
 struct BucketTableTests {
-  @Test("knows every bucket that is not full, as long as there is room")
+  @Test("remembers every bucket that is not full while there is room")
   func remembers() {
     var random = SplitMix(seed: 1)
     var table = BucketTable(maximum: 131_072)
@@ -20,7 +20,7 @@ struct BucketTableTests {
     #expect(table.capacity < 131_072)
   }
 
-  @Test("has full buckets for whom it has never seen")
+  @Test("returns full buckets for unknown keys")
   func strangers() {
     var table = BucketTable(maximum: 128)
     table.set(BucketKey(bits: 1), fullAt: 5, now: 0)
@@ -28,7 +28,7 @@ struct BucketTableTests {
     #expect(table[BucketKey(bits: 0)] == .min)
   }
 
-  @Test("does not grow for those who come one after the other: a bucket that is full again is nobody's")
+  @Test("does not grow for successive callers, because a full bucket is reused")
   func reuse() {
     var table = BucketTable(maximum: 131_072)
     var random = SplitMix(seed: 2)
@@ -38,7 +38,7 @@ struct BucketTableTests {
     #expect(table.capacity == 128)
   }
 
-  @Test("stays as large as it may be, whatever comes, and remembers the buckets that are emptiest")
+  @Test("never exceeds its maximum, and keeps the emptiest buckets")
   func bounded() {
     var table = BucketTable(maximum: 4096)
     var random = SplitMix(seed: 3)
@@ -52,7 +52,7 @@ struct BucketTableTests {
     #expect(emptiest.allSatisfy { table[$0] == 1_000_000 })
   }
 
-  @Test("loses nobody when it grows")
+  @Test("keeps every bucket when it grows")
   func growth() {
     var table = BucketTable(maximum: 131_072)
     // All of one set until there are 32 sets.

@@ -1,6 +1,6 @@
 import Locks
 
-/// How often each of four callers was let in, from any thread.
+/// The number of admissions of each of four callers, counted from any thread.
 final class Counts: Sendable {
   private let counts = Locked([0, 0, 0, 0])
 

@@ -1,14 +1,13 @@
 @testable import Access
 
-/// A token bucket as the textbooks have it: a level that time fills and requests lower, in nanoseconds of filling so that
-/// it is exact.
+/// A textbook token bucket: time fills a level and requests lower the level, exactly, in nanoseconds of filling.
 struct NaiveBucket {
   private var level: Int64
   private var filledAt: Int64 = 0
   private let interval: Int64
   private let capacity: Int64
 
-  /// A full one, of an interval in nanoseconds and a number of tokens.
+  /// A full bucket, with the interval of a token in nanoseconds and a number of tokens.
   init(interval: Int64, tokens: Int) {
     self.interval = interval
     capacity = interval * Int64(tokens)
@@ -24,9 +23,9 @@ struct NaiveBucket {
     return true
   }
 
-  /// Whole tokens in it.
+  /// The number of whole tokens.
   var tokens: Int { Int(level / interval) }
 
-  /// How long until there is a whole token.
+  /// The time until there is a whole token.
   var wait: Int64 { max(0, interval - level) }
 }

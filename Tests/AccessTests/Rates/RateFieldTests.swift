@@ -6,7 +6,7 @@ import Testing
 @Suite("The fields of a rate limit")
 struct RateFieldTests {
   @Test(
-    "name each limit with its burst and the seconds in which that comes back",
+    "name each limit with its burst and the seconds until the burst is refilled",
     arguments: [
       (nil, nil, nil),
       (Rate(perSecond: 5, burst: 20), nil, #""caller";q=20;w=4"#),
@@ -19,14 +19,14 @@ struct RateFieldTests {
     #expect(ClientRates(client: "a \"strange\" id", perCaller: perCaller, total: total).policyField == field)
   }
 
-  @Test("say what is left and for how long")
+  @Test("contain the remaining requests and the seconds")
   func limit() {
     #expect(ServiceLimit(.caller, remaining: 19, seconds: 4).field == #""caller";r=19;t=4"#)
     #expect(ServiceLimit(.total, remaining: 0, seconds: 100_000_000).field == #""total";r=0;t=100000000"#)
   }
 
   @Test(
-    "round seconds up, and none is one",
+    "round seconds up to at least one",
     arguments: [
       (0, 1), (1, 1), (999_999_999, 1), (1_000_000_000, 1), (1_000_000_001, 2), (100_000_000_000_000_000, 100_000_000),
     ])
@@ -34,7 +34,7 @@ struct RateFieldTests {
     #expect(ServiceLimit.seconds(nanoseconds) == seconds)
   }
 
-  @Test("count seconds until all is back while something is left, then until the next is let in")
+  @Test("count seconds until the bucket is full while requests remain, then until the next request is allowed")
   func effectiveWindow() {
     let limiter = RateLimiter()
     let rates = ClientRates(client: "c", perCaller: Rate(perSecond: 0.5, burst: 3), total: nil)
@@ -45,14 +45,14 @@ struct RateFieldTests {
     #expect(expected.map { _ in limiter.take(rates, for: .address("a"), now: 7) } == expected)
   }
 
-  @Test("keep the promise: who waits as long as they say is let in", arguments: TokenBucketTests.rates)
+  @Test("are reliable: a caller that waits for the given seconds is allowed", arguments: TokenBucketTests.rates)
   func promise(_ rate: Rate) {
     var random = SplitMix(seed: 9)
     let limiter = RateLimiter()
     let rates = ClientRates(client: "c", perCaller: rate, total: Rate(perSecond: 20, burst: 3))
     var now: UInt64 = 0
     for _ in 0..<2000 {
-      // At most a quarter of an hour: 2000 spans of the slowest rate would be the end of time.
+      // At most a quarter of an hour, because 2000 spans of the slowest rate would overflow.
       now += UInt64(min(TokenBucketTests.pause(for: TokenBucket(rate), using: &random) / 2, 900_000_000_000))
       if case .limited(let limit) = limiter.take(rates, for: .address("a"), now: now) {
         now += UInt64(limit.seconds) * RateLimiterTests.second

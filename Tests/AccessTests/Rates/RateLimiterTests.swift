@@ -13,7 +13,7 @@ struct RateLimiterTests {
     if case .limited = verdict { false } else { true }
   }
 
-  @Test("gives each caller a bucket of his own, and each client")
+  @Test("has a separate bucket for each caller of each client")
   func apart() {
     let limiter = RateLimiter()
     let one = ClientRates(client: "one", perCaller: Rate(perSecond: 1, burst: 1), total: nil)
@@ -27,7 +27,7 @@ struct RateLimiterTests {
     #expect(Self.isAllowed(limiter.take(one, for: .address("192.0.2.1"), now: Self.second)))
   }
 
-  @Test("stops all callers of a client at its total, and nobody else's")
+  @Test("stops all callers of a client at the client's total, and no other client")
   func total() {
     let limiter = RateLimiter()
     let one = ClientRates(client: "one", perCaller: nil, total: Rate(perSecond: 0.1, burst: 2))
@@ -38,7 +38,7 @@ struct RateLimiterTests {
     #expect(Self.isAllowed(limiter.take(two, for: .address("c"), now: 0)))
   }
 
-  @Test("takes of both buckets or of neither")
+  @Test("takes from both buckets or from neither")
   func neither() {
     let limiter = RateLimiter()
     let rates = ClientRates(
@@ -46,15 +46,15 @@ struct RateLimiterTests {
     func ask(_ caller: String, at now: UInt64) -> RateVerdict { limiter.take(rates, for: .address(caller), now: now) }
     #expect(ask("a", at: 0) == .allowed(.init(.caller, remaining: 1, seconds: 100)))
     #expect(ask("a", at: 0) == .allowed(.init(.caller, remaining: 0, seconds: 100)))
-    // Of his own he has none, so these leave the last of the total.
+    // The caller's own bucket is empty, so these requests leave the last token of the total.
     for _ in 0..<5 { #expect(ask("a", at: 0) == .limited(.init(.caller, remaining: 0, seconds: 100))) }
     #expect(ask("b", at: 0) == .allowed(.init(.total, remaining: 0, seconds: 1)))
-    // And of the total there is none now, so these leave his own as they are.
+    // The total is empty now, so these requests leave the caller's own bucket unchanged.
     for _ in 0..<5 { #expect(ask("b", at: 0) == .limited(.init(.total, remaining: 0, seconds: 1))) }
     #expect(ask("b", at: Self.second) == .allowed(.init(.caller, remaining: 0, seconds: 99)))
   }
 
-  @Test("says how long both have to wait, not only one")
+  @Test("reports the longer of both waits")
   func longest() {
     let limiter = RateLimiter()
     let rates = ClientRates(
@@ -70,7 +70,7 @@ struct RateLimiterTests {
       ClientRates(client: "c", perCaller: Rate(perSecond: perSecond, burst: burst), total: nil)
     }
     for _ in 0..<100 { #expect(Self.isAllowed(limiter.take(rates(1, 100), for: .address("a"), now: 0))) }
-    // What was empty is empty, but only as long as the new rate takes.
+    // An empty bucket stays empty, but only as long as the new rate takes.
     #expect(
       limiter.take(rates(10, 5), for: .address("a"), now: 0) == .limited(.init(.caller, remaining: 0, seconds: 1)))
     #expect(Self.isAllowed(limiter.take(rates(10, 5), for: .address("a"), now: Self.second / 10 * 9)))
@@ -78,7 +78,7 @@ struct RateLimiterTests {
       limiter.take(rates(10, 5), for: .address("b"), now: 0) == .allowed(.init(.caller, remaining: 4, seconds: 1)))
   }
 
-  @Test("leaves those alone who have no limits")
+  @Test("keeps no state for clients without limits")
   func unlimited() {
     let limiter = RateLimiter()
     let rates = ClientRates(client: "c", perCaller: nil, total: nil)
@@ -88,7 +88,7 @@ struct RateLimiterTests {
     #expect(limiter.bytes == before)
   }
 
-  @Test("tells an address to wait after a hundred failures, one by one again after that, and no other")
+  @Test("delays an address after a hundred failures, and no other address")
   func failures() {
     let limiter = RateLimiter()
     for _ in 0..<100 { #expect(limiter.takeFailure(from: "192.0.2.1", now: 0) == nil) }
@@ -96,12 +96,12 @@ struct RateLimiterTests {
     #expect(limiter.takeFailure(from: "192.0.2.2", now: 0) == nil)
     #expect(limiter.takeFailure(from: "192.0.2.1", now: Self.second) == nil)
     #expect(limiter.takeFailure(from: "192.0.2.1", now: Self.second) == 1)
-    // Nor does it slow what the address asks with a credential that is right.
+    // The failures do not slow requests of the address with a valid credential.
     let rates = ClientRates(client: "c", perCaller: Rate(perSecond: 1, burst: 1), total: nil)
     #expect(Self.isAllowed(limiter.take(rates, for: .address("192.0.2.1"), now: 0)))
   }
 
-  @Test("takes no more memory for a million addresses than for as many as it remembers")
+  @Test("has bounded memory for a million addresses")
   func memory() {
     let limiter = RateLimiter()
     let rates = ClientRates(
@@ -109,7 +109,7 @@ struct RateLimiterTests {
     #expect(limiter.bytes < 10_000)
     var random = SplitMix(seed: 4)
     for number in 0..<1_000_000 {
-      // By a word each, as strings would only make this slow.
+      // One word for each address, because longer strings would only slow the test.
       let caller = Caller.address(String(number, radix: 36))
       #expect(Self.isAllowed(limiter.take(rates, for: caller, now: 1)))
       if random.next() % 4 == 0 { _ = limiter.takeFailure(from: String(number, radix: 36), now: 1) }
@@ -117,7 +117,7 @@ struct RateLimiterTests {
     #expect(limiter.bytes <= (RateLimits.callers + RateLimits.failedAddresses + 128) * 16)
   }
 
-  @Test("cannot be made to forget a client's total by however many addresses")
+  @Test("keeps a client's total for any number of addresses")
   func flood() {
     let limiter = RateLimiter(callers: 128)
     let rates = ClientRates(
@@ -126,7 +126,7 @@ struct RateLimiterTests {
     #expect(allowed == 100)
   }
 
-  @Test("counts right from many threads at once")
+  @Test("counts exactly with many concurrent threads")
   func threads() {
     let limiter = RateLimiter()
     let rates = ClientRates(

@@ -12,7 +12,7 @@ struct TokenBucketTests {
     Rate(perSecond: 1_000_000, burst: 1), Rate(perSecond: 1_000_000, burst: 1_000_000),
   ]
 
-  /// Pauses of every size up to more than it takes to fill the bucket: bursts, trickles and silences.
+  /// Pauses of every size up to more than the time to fill the bucket: bursts, trickles and silences.
   static func pause(for bucket: TokenBucket, using random: inout SplitMix) -> Int64 {
     switch Int.random(in: 0..<10, using: &random) {
     case 0..<4: 0
@@ -24,7 +24,7 @@ struct TokenBucketTests {
   }
 
   @Test(
-    "lets in what the textbook's lets in, to the nanosecond, and knows what is left and how long to wait",
+    "allows the same requests as a textbook bucket, and reports the same rest and wait",
     arguments: rates)
   func model(_ rate: Rate) {
     let bucket = TokenBucket(rate)
@@ -44,11 +44,11 @@ struct TokenBucketTests {
     }
   }
 
-  @Test("gives its burst at once and then one in each interval", arguments: rates)
+  @Test("allows its burst immediately and then one request in each interval", arguments: rates)
   func limits(_ rate: Rate) {
     let bucket = TokenBucket(rate)
     let burst = min(rate.burst, 1000)
-    var fullAt = bucket.span - bucket.interval * Int64(burst)  // all but so many are gone
+    var fullAt = bucket.span - bucket.interval * Int64(burst)  // The bucket holds `burst` tokens.
     for left in (0..<burst).reversed() {
       let outcome = bucket.take(fullAt: fullAt, now: 0)
       #expect(outcome.wait == 0 && outcome.remaining == left)
@@ -60,7 +60,7 @@ struct TokenBucketTests {
     #expect(bucket.take(fullAt: fullAt, now: bucket.interval).wait == 0)
   }
 
-  @Test("of another rate never makes anybody wait longer than one token takes at the new one")
+  @Test("with a new rate never requires a longer wait than one token at the new rate")
   func reload() {
     for before in Self.rates.map(TokenBucket.init) {
       for after in Self.rates.map(TokenBucket.init) {
@@ -75,7 +75,7 @@ struct TokenBucketTests {
   }
 
   @Test(
-    "does not trap on a rate beyond all bounds",
+    "does not trap on rates out of range",
     arguments: [
       (Double.nan, 0), (.infinity, .max), (-.infinity, .min), (0, -1), (-1, 0), (.leastNonzeroMagnitude, .max),
       (.greatestFiniteMagnitude, .min), (-.nan, 5),
@@ -93,7 +93,7 @@ struct TokenBucketTests {
   }
 
   @Test(
-    "keeps to its rate in the long run",
+    "keeps its rate in the long run",
     arguments: [(0.01, 0.0005), (3, 0.0005), (1e6, 0), (700_000, 0.0005), (999_999, 0.0005)])
   func precision(_ perSecond: Double, _ error: Double) {
     let real = 1e9 / Double(TokenBucket(Rate(perSecond: perSecond, burst: 1)).interval)
