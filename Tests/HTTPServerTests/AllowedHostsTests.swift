@@ -6,13 +6,13 @@ import Testing
 
 @testable import HTTPServer
 
-/// What keeps a page whose name was made to resolve to this machine from being served (DNS rebinding).
-@Suite("The names under which a listener answers", .timeLimit(.minutes(10)))
+/// Protection against pages whose name was made to resolve to this machine (DNS rebinding).
+@Suite("The host names of a listener", .timeLimit(.minutes(10)))
 struct AllowedHostsTests {
   private static let hosts = AllowedHosts(names: ["Tokens.Example.com", "internal."], setting: "server.hosts")
 
   @Test(
-    "are IP addresses, localhost with what is below it, and what is listed, with or without a port",
+    "are IP addresses, localhost with its subdomains, and the configured names, with or without a port",
     arguments: [
       "127.0.0.1", "127.0.0.1:8080", "127.1.2.3", "192.0.2.1", "[::1]", "[::1]:8080", "[2001:db8::1]",
       "[::ffff:127.0.0.1]", "localhost", "LocalHost", "localhost:8080", "localhost.", "localhost.:8080",
@@ -24,7 +24,7 @@ struct AllowedHostsTests {
   }
 
   @Test(
-    "are no others",
+    "exclude every other name",
     arguments: [
       "", ":8080", ".", "evil.example", "evil.example:8080", "localhost.evil.example", "evil-localhost", ".localhost",
       "localhost..", "127.0.0.1.evil.example", "0x7f000001", "2130706433", "127.1", "127.0.0.1.5", "0177.0.0.1",
@@ -41,7 +41,7 @@ struct AllowedHostsTests {
   }
 
   @Test(
-    "count before everything else, and the refusal names the setting and ends the connection", arguments: Variant.all)
+    "are checked first, and the refusal names the setting and closes the connection", arguments: Variant.all)
   func refusal(_ variant: Variant) throws {
     let server = try TestServer(variant, router: Self.router())
     for line in [
@@ -55,7 +55,7 @@ struct AllowedHostsTests {
     }
   }
 
-  @Test("are those of the request target where it has a host, whatever Host says (RFC 9112 §3.2.2)")
+  @Test("are compared with the host of an absolute-form target, whatever Host says (RFC 9112 §3.2.2)")
   func absoluteForm() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: Self.router())
     let close = "Connection: close\r\n\r\n"
@@ -67,13 +67,13 @@ struct AllowedHostsTests {
         == [200])
   }
 
-  @Test("leave out requests without any host")
+  @Test("exclude requests without a host")
   func noHost() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: Self.router())
     #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.status) == [421])
   }
 
-  @Test("are not asked of trusted proxies, with a PROXY header or without", arguments: [false, true])
+  @Test("are not checked for trusted proxies, with a PROXY header or without", arguments: [false, true])
   func trustedProxy(_ requiresProxyHeader: Bool) throws {
     let server = try TestServer(
       Variant(poller: .epoll, isTLS: false), router: Self.router(), requiresProxyHeader: requiresProxyHeader,
@@ -84,7 +84,7 @@ struct AllowedHostsTests {
         .map(\.status) == [200])
   }
 
-  @Test("are asked of HTTP/2's :authority as well")
+  @Test("are compared with HTTP/2's :authority as well")
   func http2() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: Self.router(), speaksHTTP2: true)
     for (host, status) in [("evil.example", "421"), ("localhost", "200"), ("127.0.0.1", "200")] {

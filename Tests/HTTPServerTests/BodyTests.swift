@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test("content beyond the route's limit is refused and the connection closed", arguments: Variant.all)
+  @Test("content beyond the route's limit is refused, and the connection closes", arguments: Variant.all)
   func tooLarge(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let long = String(repeating: "a", count: 100_001)
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test("unread content of up to 64 KiB is consumed, and the next request answered", arguments: Variant.all)
+  @Test("the server consumes unread content of up to 64 KiB and answers the next request", arguments: Variant.all)
   func unread(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -62,7 +62,7 @@ import Testing
     for (path, status) in [("/hello", 405), ("/nowhere", 404)] {
       for request in [
         Self.post(path, "Content-Length: 65536", content),
-        // As much as arrives with the head: of more in chunks the end is not known when the response is due.
+        // As much as arrives with the head: the end of longer chunked content is unknown when the response is due.
         Self.post(path, "Transfer-Encoding: chunked", Self.chunked([String(content.prefix(4096))])),
       ] {
         try client.send(request + Self.next)
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("longer unread content closes the connection behind the response", arguments: Variant.all)
+  @Test("longer unread content closes the connection after the response", arguments: Variant.all)
   func longUnread(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let content = String(repeating: "a", count: 65_537)
@@ -85,7 +85,7 @@ import Testing
     #expect(chunked.first?.isLast == true)
   }
 
-  @Test("unread content that is malformed is refused, and closes the connection", arguments: Variant.all)
+  @Test("malformed unread content is refused, and the connection closes", arguments: Variant.all)
   func malformedUnread(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let responses = try server.responses(to: Self.post("/hello", "Transfer-Encoding: chunked", "zz\r\n" + Self.next))
@@ -93,7 +93,7 @@ import Testing
     #expect(responses.first?.isLast == true)
   }
 
-  @Test("a client that waits for 100 gets it when its content is wanted", arguments: Variant.all)
+  @Test("a client that waits for 100 gets 100 when a route reads the content", arguments: Variant.all)
   func continues(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -104,7 +104,7 @@ import Testing
     #expect(try client.response()?.text == "next")
   }
 
-  @Test("a client that did not wait for 100 is not sent one", arguments: Variant.all)
+  @Test("a client that did not wait for 100 gets no 100", arguments: Variant.all)
   func needsNoContinue(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -112,7 +112,9 @@ import Testing
     #expect(try client.response()?.text == "hello")
   }
 
-  @Test("a client that waits for 100 in vain is told that the connection ends", arguments: Variant.all)
+  @Test(
+    "a client that waits for 100 gets a final response that announces the close if the content is not read",
+    arguments: Variant.all)
   func refusesToContinue(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let responses = try server.responses(
@@ -121,7 +123,7 @@ import Testing
     #expect(responses.first?.isLast == true)
   }
 
-  @Test("a malformed chunk is refused, and nothing behind it answered", arguments: Variant.all)
+  @Test("a malformed chunk is refused, and no later request is answered", arguments: Variant.all)
   func malformedChunk(_ variant: Variant) throws {
     let server = try TestServer(variant)
     for body in [
@@ -133,7 +135,7 @@ import Testing
     }
   }
 
-  @Test("a client that leaves in the middle of its content costs nothing", arguments: Variant.all)
+  @Test("a client that disconnects in the middle of its content gets no response", arguments: Variant.all)
   func leaves(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()

@@ -6,12 +6,13 @@ import Testing
 
 @testable import HTTPServer
 
-/// How many connections there may be, and what each may hold.
+/// The number of connections, and the memory of each.
 @Suite struct CapacityTests {
   private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
   @Test(
-    "a connection too many is told to come back, and let in when another has gone", arguments: Variant.plain,
+    "a connection beyond a limit gets 503, and another succeeds after a connection has closed",
+    arguments: Variant.plain,
     ["in all", "per address"])
   func overload(_ variant: Variant, limit: String) throws {
     var limits = ServerLimits()
@@ -40,7 +41,7 @@ import Testing
     #expect(try second.response()?.status == 200)
   }
 
-  @Test("over TLS a connection too many is closed", arguments: Variant.tls)
+  @Test("over TLS, the server closes a connection beyond the limit", arguments: Variant.tls)
   func overloadTLS(_ variant: Variant) throws {
     var limits = ServerLimits()
     limits.connections = 1
@@ -51,7 +52,7 @@ import Testing
     #expect(try first.response()?.status == 200)
   }
 
-  @Test("a trusted proxy is exempt from the limit per address, not from the one in all", arguments: Variant.plain)
+  @Test("a trusted proxy is exempt from the limit per address but not from the total limit", arguments: Variant.plain)
   func trusted(_ variant: Variant) throws {
     var limits = ServerLimits()
     limits.connectionsPerAddress = 1
@@ -64,7 +65,7 @@ import Testing
     }
   }
 
-  @Test("a thousand heads that have come half hold little more than their bytes", arguments: Variant.plain)
+  @Test("a thousand incomplete heads hold little more than their bytes", arguments: Variant.plain)
   func halfHeads(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let half = "GET /hello HTTP/1.1\r\nHost: a\r\nA: "
@@ -93,7 +94,7 @@ import Testing
     #expect(idle.joined().allSatisfy { $0 == 0 })
   }
 
-  @Test("a client that never reads makes the server hold its responses once", arguments: Variant.plain)
+  @Test("the responses to a client that never reads are held once", arguments: Variant.plain)
   func neverReads(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect(receiveBuffer: 4096)
@@ -107,7 +108,7 @@ import Testing
     #expect(held.joined().allSatisfy { $0 < 2 * Router.large.count })
   }
 
-  @Test("a router that is replaced answers the requests that begin afterwards", arguments: Variant.all)
+  @Test("a new router answers the requests that begin after the replacement", arguments: Variant.all)
   func replacedRouter(_ variant: Variant) throws {
     let server = try TestServer(variant, loops: 2)
     let clients = try (0..<8).map { _ in try server.connect() }
@@ -119,7 +120,7 @@ import Testing
         let text = try #require(try client.response()?.text)
         #expect([generation == 0 ? "hello" : "\(generation - 1)", "\(generation)"].contains(text))
       }
-      // Behind an action posted after the swap, nothing is answered the old way.
+      // After an action posted behind the replacement, the old router answers no request.
       _ = server.workers { _ in () }
       for client in clients { try client.send(Self.get) }
       for client in clients { #expect(try client.response()?.text == "\(generation)") }

@@ -8,7 +8,7 @@ import Testing
 /// What a handler sees of a client certificate.
 @Suite("A client's certificate", .timeLimit(.minutes(10)))
 struct ClientCertificateTests {
-  /// A server that asks for certificates, and the files of a client that has one.
+  /// A server that requests certificates, and the files of a client with a certificate.
   private struct Ground {
     let directory: TemporaryDirectory
     let server: TestServer
@@ -38,7 +38,7 @@ struct ClientCertificateTests {
     }
   }
 
-  @Test("is known to all requests of its connection", arguments: Variant.tls)
+  @Test("is available to all requests of its connection", arguments: Variant.tls)
   func known(_ variant: Variant) throws {
     let ground = try Ground(variant)
     let one = "127.0.0.1 127.0.0.1 spiffe://example.com/partner"
@@ -46,14 +46,14 @@ struct ClientCertificateTests {
     #expect(ground.server.server.connections.accepted == 1)
   }
 
-  @Test("is known to requests over HTTP/2", arguments: Variant.tls)
+  @Test("is available to requests over HTTP/2", arguments: Variant.tls)
   func knownOverHTTP2(_ variant: Variant) throws {
     let ground = try Ground(variant, speaksHTTP2: true)
     let one = "127.0.0.1 127.0.0.1 spiffe://example.com/partner"
     #expect(try ground.curl(ground.credential + ["--http2"]) == one + one)
   }
 
-  @Test("need not be there, and is nobody else's", arguments: Variant.tls)
+  @Test("is optional, and does not leak to another connection", arguments: Variant.tls)
   func absent(_ variant: Variant) throws {
     let ground = try Ground(variant)
     _ = try ground.curl(ground.credential)

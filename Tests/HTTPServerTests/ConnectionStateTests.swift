@@ -22,10 +22,10 @@ import Testing
     return limits
   }()
 
-  /// A connection that has just been accepted, in clear.
+  /// A connection that has just been accepted, without TLS.
   private var state = ConnectionState(limits: SharedLimits(limits))
 
-  /// So many seconds after the connection was accepted.
+  /// The time `seconds` after the connection was accepted.
   private func at(_ seconds: Int) -> Deadline { Deadline(nanoseconds: UInt64(seconds) * 1_000_000_000) }
 
   private static func exchange(
@@ -76,7 +76,7 @@ import Testing
     #expect(state.rest(at: at(9), grace: nil) == at(16))
   }
 
-  @Test("PROXY header and TLS handshake share one deadline")
+  @Test("the PROXY header and the TLS handshake share one deadline")
   mutating func handshake() {
     state.opened(at: at(0), awaitsProxyHeader: true, isSecure: true)
     #expect(state.awaitsProxyHeader)
@@ -100,7 +100,7 @@ import Testing
 
   // MARK: Content
 
-  @Test("content needs progress, and has an end in all")
+  @Test("content has a deadline for progress and a deadline for the whole")
   mutating func slowContent() {
     state.headBegan(at: at(0))
     state.headCompleted()
@@ -115,7 +115,7 @@ import Testing
     #expect(state.woke(.timedOut, at: at(120)) == .end(.refused(.bodyTimeout)))
   }
 
-  @Test("content behind a response ends the connection without another response")
+  @Test("late unread content ends the connection without another response")
   mutating func unreadContent() {
     state.headCompleted()
     state.contentBegan(at: at(0), isForResponse: false)
@@ -176,13 +176,13 @@ import Testing
       exchange(unreadContent: .fixed(5), bufferedBytes: 1, peerHasFinished: true), false, draining: false),
   ]
 
-  @Test("a connection goes on after a response only if another request can follow", arguments: keepAliveRows)
+  @Test("a connection stays open after a response only if another request can follow", arguments: keepAliveRows)
   func keepAlive(_ row: KeepAliveRow) {
     #expect(state.goesOn(after: row.exchange, isDraining: false) == row.goesOn)
     #expect(state.goesOn(after: row.exchange, isDraining: true) == row.whileDraining)
   }
 
-  @Test("the server lingers behind its last response only if the client may still be sending")
+  @Test("the server lingers after its last response only if the client may still be sending")
   mutating func end() {
     state.headCompleted()
     #expect(state.responded(to: Self.exchange(unreadContent: .fixed(5)), goesOn: true) == .unreadContent)
@@ -199,7 +199,7 @@ import Testing
 
   // MARK: Drain
 
-  @Test("an idle connection stays for the grace, and no longer than it would have")
+  @Test("an idle connection stays open for the grace period, but not beyond its own deadline")
   mutating func drainWhileIdle() {
     _ = state.rest(at: at(0), grace: nil)
     var early = state
@@ -208,7 +208,7 @@ import Testing
     #expect(state.drainBegan(at: at(74), grace: .seconds(5)) == .wait(until: at(75)))
   }
 
-  @Test("a drain leaves a head, content, a request and a handshake alone")
+  @Test("a drain does not change the deadline of a head, content or handshake")
   mutating func drainWhileBusy() {
     var phases = [state]
     phases[0].opened(at: at(0), awaitsProxyHeader: false, isSecure: true)
@@ -229,7 +229,7 @@ import Testing
     #expect(busy.drainBegan(at: at(1), grace: .seconds(1)) == .nothing)
   }
 
-  @Test("a server that closes gives a connection after a request the grace, and after a handshake a head's time")
+  @Test("a closing server gives a connection the grace period after a request, and a head's time after a handshake")
   mutating func restWhileClosing() {
     state.headCompleted()
     _ = state.responded(to: Self.exchange(bufferedBytes: 1), goesOn: true)
@@ -240,7 +240,7 @@ import Testing
     #expect(secure.rest(at: at(5), grace: .seconds(1)) == at(16))
   }
 
-  @Test("when the server has waited long enough, a head and content get 503")
+  @Test("after the drain's timeout, an incomplete head or content gets 503")
   mutating func abandoned() {
     state.headBegan(at: at(0))
     _ = state.rest(at: at(0), grace: nil)
@@ -253,7 +253,7 @@ import Testing
 
   // MARK: Work
 
-  @Test("bytes during work wait, and the peer's end cancels it")
+  @Test("bytes during work wait, and the peer's end of input cancels the work")
   mutating func halfClose() {
     state.headCompleted()
     state.workBegan()
@@ -269,7 +269,7 @@ import Testing
     #expect(state.woke(.cancelled, at: at(14)) == .nothing)
   }
 
-  @Test("work that takes too long, or outlives the server's patience, is cancelled and refused")
+  @Test("work that exceeds its time or the drain's timeout is cancelled and refused")
   mutating func cancelledWork() {
     state.workBegan()
     _ = state.watchBegan(at: at(0))
@@ -278,7 +278,7 @@ import Testing
     #expect(late.interruption == .refused(.workTimeout))
     #expect(state.woke(.cancelled, at: at(1)) == .cancelWork(until: at(13)))
     #expect(state.interruption == .refused(.draining))
-    // The next part of a stream does not make it forget.
+    // The next part of a stream does not change the interruption.
     #expect(state.watchBegan(at: at(2)) == .cancelWork(until: at(14)))
     state.workEnded()
     #expect(!state.isWorking)
@@ -286,7 +286,7 @@ import Testing
 
   // MARK: The end
 
-  @Test("a lingering connection discards so many bytes, for so long")
+  @Test("a lingering connection discards a limited number of bytes for a limited time")
   mutating func linger() {
     state.lingerBegan(at: at(0))
     #expect(state.discarded(999, at: at(1)) == .wait(until: at(2)))
@@ -300,7 +300,7 @@ import Testing
     #expect(!late.takesRefusal)
   }
 
-  @Test("a peer that does not read has the time of a write")
+  @Test("a peer that does not read has the deadline of a write")
   mutating func unread() {
     #expect(state.writeDeadline(at: at(3)) == at(34))
     #expect(state.unreadBegan(at: at(3)) == at(34))
@@ -318,7 +318,7 @@ import Testing
     #expect(state.woke(.timedOut, at: at(31)) == .close)
   }
 
-  @Test("a drain announces the end of HTTP/2 once, and names the last stream after the grace")
+  @Test("a drain announces GOAWAY once, and names the last stream after the grace period")
   mutating func goAway() {
     _ = state.upgraded(at: at(0), grace: nil)
     _ = state.restOfHTTP2(at: at(0), isPending: false, isIdle: true)
@@ -334,7 +334,7 @@ import Testing
     #expect(state.restOfHTTP2(at: at(3), isPending: false, isIdle: true) == at(78))
   }
 
-  @Test("a server that closes announces the end of HTTP/2 at its beginning")
+  @Test("a closing server announces GOAWAY at the start of HTTP/2")
   mutating func goAwayAtOnce() {
     #expect(state.upgraded(at: at(0), grace: .seconds(1)) == .announceGoAway)
     #expect(state.restOfHTTP2(at: at(0), isPending: false, isIdle: true) == at(1))

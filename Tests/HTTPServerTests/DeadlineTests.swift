@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Every wait ends. The deadlines are short, and what is waited for is the server's response to them.
+/// Every wait ends. The deadlines are short, and the tests check the server's response to them.
 @Suite struct DeadlineTests {
   private static func limits(_ change: (inout ServerLimits) -> Void) -> ServerLimits {
     var limits = ServerLimits()
@@ -15,7 +15,7 @@ import Testing
     return limits
   }
 
-  @Test("a header section that does not end is refused", arguments: Variant.all)
+  @Test("an incomplete header section is refused after its deadline", arguments: Variant.all)
   func header(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.headerSection = .milliseconds(50) })
     let responses = try server.responses(to: "GET /hello HTTP/1.1\r\nHost: a\r\n")
@@ -24,7 +24,7 @@ import Testing
     if let response = responses.first { try expectError(response, code: "request_timeout") }
   }
 
-  @Test("the time for a header section does not begin again with each byte", arguments: Variant.all)
+  @Test("the deadline of a header section does not move with each byte", arguments: Variant.all)
   func drip(_ variant: Variant) throws {
     let limits = Self.limits {
       $0.headerSection = .milliseconds(100)
@@ -40,7 +40,7 @@ import Testing
     #expect(server.recorder.statuses == [408])
   }
 
-  @Test("content that stops coming is refused", arguments: Variant.all)
+  @Test("content without progress is refused", arguments: Variant.all)
   func body(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.bodyProgress = .milliseconds(50) })
     let responses = try server.responses(to: "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
@@ -48,7 +48,7 @@ import Testing
     #expect(server.recorder.routes == ["/echo"])
   }
 
-  @Test("content that drips is refused when its time is over", arguments: Variant.all)
+  @Test("slow content is refused after its deadline", arguments: Variant.all)
   func bodyDrip(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.body = .milliseconds(100) })
     let client = try server.connect()
@@ -60,14 +60,14 @@ import Testing
     #expect([408, 413].contains(server.recorder.statuses[0]))
   }
 
-  @Test("unread content that stops coming ends the connection behind its response", arguments: Variant.all)
+  @Test("unread content without progress ends the connection after the response", arguments: Variant.all)
   func unreadBody(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.bodyProgress = .milliseconds(50) })
     let responses = try server.responses(to: "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
     #expect(responses.map(\.status) == [405])
   }
 
-  @Test("a client that never reads is given up", arguments: Variant.all)
+  @Test("the server closes the connection of a client that never reads", arguments: Variant.all)
   func writing(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.writeProgress = .milliseconds(50) })
     let client = try server.connect(receiveBuffer: 4096)
@@ -78,7 +78,9 @@ import Testing
     #expect(received.count < Router.large.count)
   }
 
-  @Test("the kernel gives a client that takes nothing up later than the server does", arguments: [1, 30, 3600])
+  @Test(
+    "the kernel's timeout for unacknowledged data is five seconds longer than the server's write deadline",
+    arguments: [1, 30, 3600])
   func userTimeout(seconds: Int) throws {
     let limits = Self.limits { $0.writeProgress = .seconds(seconds) }
     let server = try TestServer(try #require(Variant.plain.first), limits: limits)
@@ -96,7 +98,7 @@ import Testing
     client.finishSending()
   }
 
-  @Test("an idle connection closes without a word", arguments: Variant.all)
+  @Test("an idle connection closes without a response", arguments: Variant.all)
   func idle(_ variant: Variant) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.idle = .milliseconds(50) })
     let fresh = try server.connect()
@@ -108,19 +110,20 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("a TLS handshake that does not end is cut, with an alert", arguments: Variant.tls, [0, 1, 100])
+  @Test("the server closes an incomplete TLS handshake with an alert", arguments: Variant.tls, [0, 1, 100])
   func handshake(_ variant: Variant, count: Int) throws {
     let server = try TestServer(variant, limits: Self.limits { $0.tlsHandshake = .milliseconds(50) })
     let client = try RawClient(port: server.port)
     // The beginning of a ClientHello of 512 bytes.
     try client.send(Array(([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3] + [UInt8](repeating: 7, count: 100)).prefix(count)))
     let received = try client.restUndecrypted()
-    // A fatal user_canceled (RFC 8446 §6.1). What a slow machine sends too late gets a reset, which overtakes it.
+    // A fatal user_canceled (RFC 8446 §6.1). Bytes that a slow machine sends too late cause a reset, which overtakes
+    // the alert.
     #expect(received == [21, 3, 3, 0, 2, 2, 90] || (received.isEmpty && count > 0))
     server.waitForConnections(0)
   }
 
-  @Test("a client that sends on after a refusal is cut", arguments: Variant.all)
+  @Test("the server closes the connection of a client that continues to send after a refusal", arguments: Variant.all)
   func linger(_ variant: Variant) throws {
     var limits = ServerLimits()
     limits.lingerBytes = 100_000

@@ -6,11 +6,12 @@ import Testing
 
 @testable import HTTPServer
 
-/// A server that goes loses no request that has arrived.
+/// A server that drains loses no request that has arrived.
 @Suite struct DrainTests {
   private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("while it drains, the last response to what has arrived says that it is the last", arguments: Variant.all)
+  @Test(
+    "during a drain, the last response to the requests that have arrived announces the close", arguments: Variant.all)
   func lastResponse(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let old = try server.connect()
@@ -25,7 +26,7 @@ import Testing
     }
   }
 
-  @Test("while it drains, a pipeline longer than a buffer is answered to its end", arguments: Variant.all)
+  @Test("during a drain, the server answers every request of a pipeline longer than a buffer", arguments: Variant.all)
   func longPipeline(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -43,7 +44,7 @@ import Testing
     }
   }
 
-  @Test("unread content behind a request is not taken for another request that has arrived", arguments: Variant.all)
+  @Test("during a drain, unread content does not count as another request", arguments: Variant.all)
   func unreadBody(_ variant: Variant) throws {
     let server = try TestServer(variant)
     server.server.beginDrain()
@@ -56,7 +57,7 @@ import Testing
     #expect(followed.map(\.isLast) == [false, true])
   }
 
-  @Test("idle connections close, and new ones are refused", arguments: Variant.all)
+  @Test("idle connections close, and new connections are refused", arguments: Variant.all)
   func idle(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let clients = try (0..<10).map { _ in try server.connect() }
@@ -74,7 +75,7 @@ import Testing
     #expect(try client.response()?.status == 200)
     let released = Gate()
     server.occupy(until: released)
-    // The loop finds both when it looks again, and deals with the order to close first.
+    // The loop finds both when it polls again, and handles the order to close first.
     server.post { $0.closeIdleConnections() }
     try client.send(Self.get)
     released.open()
@@ -83,20 +84,20 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("an idle connection is kept for a request that is on its way", arguments: Variant.all)
+  @Test("an idle connection stays open for a request in transit", arguments: Variant.all)
   func onItsWay(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
     try client.send(Self.get)
     #expect(try client.response()?.isLast == false)
-    // All that the server can know: nothing has arrived.
+    // The server knows only that nothing has arrived.
     _ = server.workers { $0.closeIdleConnections() }
     try client.send(Self.get)
     #expect(try client.response()?.isLast == true)
     #expect(try client.response() == nil)
   }
 
-  @Test("a handshake that is under way may end, and its request is answered", arguments: Variant.tls)
+  @Test("a handshake in progress may complete, and its request is answered", arguments: Variant.tls)
   func handshake(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try RawClient(port: server.port)
@@ -109,7 +110,7 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("a head and content that are under way may end before the timeout", arguments: Variant.all)
+  @Test("a head and content in progress may complete before the timeout", arguments: Variant.all)
   func halfSent(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let head = try server.connect()
@@ -131,7 +132,7 @@ import Testing
     drained.wait(for: "the end of the drain")
   }
 
-  @Test("what is under way when the timeout has passed is told so", arguments: Variant.all)
+  @Test("an incomplete head or content gets 503 after the timeout", arguments: Variant.all)
   func timeout(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let head = try server.connect()
@@ -157,7 +158,7 @@ import Testing
   @Test("twenty drains under load lose no request", arguments: Variant.plain + Variant.tls.prefix(1))
   func underLoad(_ variant: Variant) throws {
     for _ in 0..<20 {
-      // The clients' threads may be kept from running for longer than a packet takes on loopback.
+      // The clients' threads may be suspended for longer than a packet takes on loopback.
       let server = try TestServer(variant, loops: 2, roundTrip: .milliseconds(100))
       let load = Load(server, get: Self.get)
       load.start(keepAlive: 4, fresh: 2)
@@ -170,7 +171,7 @@ import Testing
   }
 }
 
-/// Clients that send requests until the server lets them in no more.
+/// Clients that send requests until the server accepts no more connections.
 private final class Load: Sendable {
   private let server: TestServer
   private let get: String
@@ -186,7 +187,7 @@ private final class Load: Sendable {
 
   init(_ server: TestServer, get: String) { (self.server, self.get) = (server, get) }
 
-  /// What clients that got no response to a request say.
+  /// The errors of clients that got no good response to a request.
   var lost: [String] { state.withLock { $0.lost } }
 
   func start(keepAlive: Int, fresh: Int) {
@@ -197,7 +198,7 @@ private final class Load: Sendable {
 
   func join() { threads.wait(for: "the end of all clients") }
 
-  /// Waits for so many responses. Fewer within a minute fail the test.
+  /// Waits for `count` responses. Fewer within a minute fail the test.
   func waitForResponses(_ count: Int) throws {
     let end = DispatchTime.now() + 60
     while state.withLock({ $0.responses }) < count {
@@ -208,7 +209,7 @@ private final class Load: Sendable {
   }
 
   private func run(isFresh: Bool) {
-    // Connection requests that are dropped by a server that goes are given up early.
+    // A connection request that a closing server drops fails early.
     while let client = try? server.connect(connectPatience: 100) {
       var isLast = isFresh
       repeat {

@@ -6,14 +6,14 @@ import Testing
 @testable import EventLoop
 @testable import HTTPServer
 
-/// What one peer may not do to the others, or to the system.
+/// Limits on what one peer can do to other peers or the system.
 @Suite struct FairnessTests {
-  @Test("a connection with many requests lets others have a turn", arguments: Variant.all)
+  @Test("a connection with many requests leaves turns to other connections", arguments: Variant.all)
   func turns(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let hog = try server.connect()
     let other = try server.connect()
-    // Both are known to the loop, and at rest.
+    // The loop knows both, and both are idle.
     for client in [hog, other] {
       try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
       _ = try client.response()
@@ -29,7 +29,7 @@ import Testing
     #expect(position <= 2 + 64, "after one turn of the other at most")
   }
 
-  @Test("bytes that come to nothing do not move the end of an idle connection")
+  @Test("part of a TLS record does not move the deadline of an idle connection")
   func drippedRecord() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: true))
     let client = try server.connect()
@@ -37,7 +37,7 @@ import Testing
     _ = try client.response()
     let deadline = server.workers { $0.connections.values.first?.idleDeadline }
     #expect(deadline.first.flatMap { $0 } != nil)
-    // The header of a record of 16 KiB, and a little of it.
+    // The header of a record of 16 KiB, and a few bytes of the record.
     for byte in [0x17, 3, 3, 0x40, 0] + [UInt8](repeating: 0, count: 20) {
       let turn = server.workers { $0.loop.turns }
       try client.sendUnencrypted([byte])
@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  @Test("an empty line behind a request begins none: the connection is idle, and closes without a word")
+  @Test("an empty line after a request leaves the connection idle, so the connection closes without a response")
   func emptyLine() throws {
     var limits = ServerLimits()
     limits.idle = .milliseconds(100)
@@ -56,7 +56,7 @@ import Testing
     #expect(responses.map(\.status) == [200])
   }
 
-  @Test("the kernel keeps little for a peer that does not read, and not for ever")
+  @Test("the kernel's send buffer and timeout are limited for a peer that does not read")
   func kernelMemory() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false))
     let client = try server.connect()
@@ -70,14 +70,14 @@ import Testing
         return value
       }
     }
-    // Linux doubles what is asked for, to reckon its own bookkeeping in.
+    // Linux doubles the requested size to include its own bookkeeping.
     #expect(options == [[131_072, 35_000]])
     withExtendedLifetime(client) {}
   }
 }
 
 extension Connection {
-  /// The end of a connection without a request; nil in every other state.
+  /// The deadline of a connection without a request; nil in every other state.
   fileprivate var idleDeadline: Deadline? {
     if case .idle(let deadline) = state.phase { deadline } else { nil }
   }

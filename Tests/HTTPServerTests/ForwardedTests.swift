@@ -4,10 +4,10 @@ import Testing
 
 @testable import HTTPServer
 
-/// Who a request is from, behind proxies.
+/// The client address of a request behind proxies.
 @Suite("Behind proxies", .timeLimit(.minutes(10)))
 struct ForwardedTests {
-  /// Loopback, and those that tests call proxies.
+  /// Loopback, and the addresses that the tests use for proxies.
   static let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].compactMap { AddressRange($0) }
 
   static func server(
@@ -44,7 +44,7 @@ struct ForwardedTests {
     // All trusted: the farthest.
     Case("X-Forwarded-For: 10.0.0.3, 10.0.0.2", client: "10.0.0.3"),
     Case("X-Forwarded-For: fd00::1", client: "fd00::1", rateLimitPrefix: "fd00::"),
-    // No address: the farthest that is known.
+    // No address: the farthest known.
     Case("X-Forwarded-For: 1.1.1.1, unknown", client: "127.0.0.1"),
     Case("X-Forwarded-For: 1.1.1.1, unknown, 10.0.0.1", client: "10.0.0.1"),
     Case("X-Forwarded-For: 1.1.1.1, fe80::1%eth0, 10.0.0.1", client: "10.0.0.1"),
@@ -66,12 +66,12 @@ struct ForwardedTests {
     Case("Forwarded: for=192.0.2.1, for=10.0.0.1", "X-Forwarded-For: 1.1.1.1, 192.0.2.1", client: "192.0.2.1"),
     Case("Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.2", client: "127.0.0.1"),
     Case("Forwarded: for=unknown", "X-Forwarded-For: 192.0.2.2", client: "127.0.0.1"),
-    // More than anybody has: it ends somewhere.
+    // More hops than any real chain: the server reads a limited number.
     Case("X-Forwarded-For: 192.0.2.1" + String(repeating: ", 10.0.0.1", count: 31) + ", 10.0.0.2", client: "10.0.0.1"),
     Case("X-Forwarded-For: 192.0.2.1" + String(repeating: ", 10.0.0.1", count: 31), client: "192.0.2.1"),
   ]
 
-  @Test("the client is the last one whom no trusted proxy is, read from the right", arguments: cases)
+  @Test("the client is the last address from the right that is not a trusted proxy", arguments: cases)
   func client(_ `case`: Case) throws {
     let server = try Self.server()
     let fields = `case`.fields.map { $0 + "\r\n" }.joined()
@@ -83,10 +83,10 @@ struct ForwardedTests {
     #expect(server.recorder.ignoredForwarding.untrusted.isEmpty)
   }
 
-  @Test("the client of a request over HTTP/2 is told the same way", arguments: cases)
+  @Test("the client of a request over HTTP/2 is determined in the same way", arguments: cases)
   func clientOverHTTP2(_ `case`: Case) throws {
     let server = try Self.server(speaksHTTP2: true)
-    // curl takes a field without value for one to leave out, unless it ends with a semicolon.
+    // curl removes a field without a value unless the argument ends with a semicolon.
     let fields = `case`.fields.flatMap { ["-H", $0.hasSuffix(":") ? $0.dropLast() + ";" : $0] }
     let result = try run(
       "curl",
@@ -96,7 +96,7 @@ struct ForwardedTests {
   }
 
   @Test(
-    "nobody else is believed, and it is noticed each time", arguments: Variant.all,
+    "forwarding fields of an untrusted peer are ignored and reported each time", arguments: Variant.all,
     ["Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.1", "X-Request-ID: mine"])
   func untrusted(_ variant: Variant, field: String) throws {
     let server = try Self.server(trustsAnybody: false, variant)
@@ -108,7 +108,7 @@ struct ForwardedTests {
     #expect(peers.map(\.ipAddress) == Array(repeating: IPAddress("127.0.0.1"), count: 2))
   }
 
-  @Test("two fields that name different clients are noticed", arguments: [true, false])
+  @Test("fields that name different clients are reported", arguments: [true, false])
   func contradiction(agrees: Bool) throws {
     let server = try Self.server()
     let client = agrees ? 1 : 2
@@ -117,7 +117,7 @@ struct ForwardedTests {
     #expect(server.recorder.ignoredForwarding.contradictory.count == client - 1)
   }
 
-  @Test("a request that is refused before its fields count is the peer's")
+  @Test("the client of a request that is refused early is the peer")
   func malformed() throws {
     let server = try Self.server()
     let responses = try server.responses(to: "GET /who HTTP/1.1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
@@ -125,7 +125,7 @@ struct ForwardedTests {
     #expect(server.recorder.clients == ["127.0.0.1"])
   }
 
-  @Test("whoever connects to a Unix-domain socket is a trusted proxy")
+  @Test("a peer on a Unix-domain socket is a trusted proxy")
   func unixSocket() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path(of: "socket")

@@ -2,7 +2,7 @@ import Dispatch
 import Locks
 import Testing
 
-/// Shut until a test opens it; threads wait at it.
+/// Threads wait at a gate until a test opens it.
 final class Gate: Sendable {
   private let isOpen = Locked(false)
   private let opening = DispatchGroup()
@@ -17,7 +17,7 @@ final class Gate: Sendable {
     if isFirst { opening.leave() }
   }
 
-  /// Waits until it is open. A gate that stays shut for a minute fails the test.
+  /// Waits until the gate is open. A gate that stays shut for a minute fails the test.
   func wait() {
     if opening.wait(timeout: .now() + 60) == .timedOut { Issue.record("The gate was still shut after 60 s.") }
   }

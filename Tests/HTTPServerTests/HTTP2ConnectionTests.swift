@@ -8,13 +8,13 @@ import Testing
 
 @testable import HTTPServer
 
-/// HTTP/2 where a server speaks it, with curl as the client.
+/// HTTP/2 on a server that speaks HTTP/2, with curl as the client.
 @Suite struct HTTP2ConnectionTests {
   private static func server(_ kind: IOLoop.PollerKind, _ router: Router = .test) throws -> TestServer {
     try TestServer(Variant(poller: kind, isTLS: false), router: router, speaksHTTP2: true)
   }
 
-  /// What curl gets: its output, and its exit status.
+  /// The output and the exit status of curl.
   private static func curl(_ server: TestServer, _ path: String, _ options: String...) throws -> ProcessResult {
     try run(
       "curl",
@@ -23,7 +23,7 @@ import Testing
       ])
   }
 
-  @Test("answers what HTTP/1.1 answers", arguments: IOLoop.PollerKind.allCases)
+  @Test("HTTP/2 requests get the same responses as HTTP/1.1 requests", arguments: IOLoop.PollerKind.allCases)
   func responses(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     #expect(try Self.curl(server, "/hello").stdout == "hello")
@@ -43,7 +43,7 @@ import Testing
     #expect(server.recorder.statuses.contains(405))
   }
 
-  @Test("sends a long response whole", arguments: IOLoop.PollerKind.allCases)
+  @Test("a long response arrives complete", arguments: IOLoop.PollerKind.allCases)
   func long(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let result = try Self.curl(server, "/large")
@@ -51,7 +51,7 @@ import Testing
     #expect(result.standardOutput == Router.large)
   }
 
-  @Test("hands content to work that waits, and streams answers", arguments: IOLoop.PollerKind.allCases)
+  @Test("work reads request content and streams its response", arguments: IOLoop.PollerKind.allCases)
   func streams(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(
       kind,
@@ -74,11 +74,13 @@ import Testing
     let file = try directory.write(String(repeating: "x", count: 3_000_000), to: "content")
     #expect(try Self.curl(server, "/x", "--data-binary", "@\(file)").stdout == "3000000 bytes")
     #expect(try Self.curl(server, "/x").stdout == "0 bytes")
-    // 92: the stream was not closed in good order.
+    // 92: the stream was not closed properly.
     #expect(try Self.curl(server, "/x?broken").status == 92)
   }
 
-  @Test("serves HTTP/1.1 on the same port, however the first bytes are cut", arguments: IOLoop.PollerKind.allCases)
+  @Test(
+    "the server serves HTTP/1.1 on the same port, wherever the first bytes are split",
+    arguments: IOLoop.PollerKind.allCases)
   func both(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").map(\.text) == ["hello"])
@@ -90,7 +92,7 @@ import Testing
     #expect(try other.responses(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
   }
 
-  @Test("work is cancelled when its client goes away", arguments: IOLoop.PollerKind.allCases)
+  @Test("work is cancelled when its client disconnects", arguments: IOLoop.PollerKind.allCases)
   func clientGone(_ kind: IOLoop.PollerKind) throws {
     let ended = Signal<Bool>()
     let server = try Self.server(
@@ -104,12 +106,13 @@ import Testing
           }
         }
       ]))
-    // 28: it has waited long enough.
+    // 28: curl has timed out.
     #expect(try Self.curl(server, "/x", "--max-time", "0.2").status == 28)
     #expect(try ended.wait())
   }
 
-  @Test("a server that drains answers what has arrived, and says goodbye", arguments: IOLoop.PollerKind.allCases)
+  @Test(
+    "a server that drains answers requests in flight and closes the connection", arguments: IOLoop.PollerKind.allCases)
   func drain(_ kind: IOLoop.PollerKind) throws {
     let begun = Signal<Void>()
     let responses = Signal<Void>()
@@ -138,7 +141,7 @@ import Testing
   }
 
   @Test(
-    "a server that drains says goodbye twice, and answers what comes in between",
+    "a server that drains sends GOAWAY twice, and answers a request that arrives in between",
     arguments: IOLoop.PollerKind.allCases)
   func twoGoAways(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
@@ -156,7 +159,7 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  /// A frame as it comes over the wire (RFC 9113 §4.1).
+  /// A frame in its wire format (RFC 9113 §4.1).
   private struct Frame {
     let type: UInt8
     let content: [UInt8]

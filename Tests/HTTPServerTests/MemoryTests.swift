@@ -9,7 +9,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// What connections make the server hold, and what is refused beyond its budget.
+/// The memory of connections, and what the server refuses beyond its budget.
 @Suite struct MemoryTests {
   private static let get = "GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -25,7 +25,7 @@ import Testing
         $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
       }
     }
-    // Ciphertext of two records at most, in a buffer that has doubled.
+    // Ciphertext of at most two records, in a buffer that has doubled.
     #expect(held.joined().allSatisfy { $0 <= (variant.isTLS ? 66_000 : 1024) })
     #expect(memory.used < Router.large.count + 20 * 300_000)
     for client in clients { #expect(try client.response()?.body.count == Router.large.count) }
@@ -33,7 +33,7 @@ import Testing
     #expect(memory.used <= 20 * (Connection.Cost.connection + (variant.isTLS ? Connection.Cost.session : 0)))
   }
 
-  @Test("a response that is shared arrives whole, between short ones", arguments: Variant.all)
+  @Test("a shared response arrives complete between short responses", arguments: Variant.all)
   func pipelined(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -49,7 +49,7 @@ import Testing
     #expect(try client.response()?.text == "hello")
   }
 
-  @Test("content that is not complete is waited for without a task", arguments: Variant.plain)
+  @Test("the server waits for incomplete content without a task", arguments: Variant.plain)
   func incompleteContent(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 1 << 30)
     let server = try TestServer(variant, memory: memory)
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(
-    "beyond the budget content is refused with 503, and what the server has no need to hold goes on",
+    "over the budget, content gets 503, and requests that need no memory are answered",
     arguments: Variant.plain)
   func refusedContent(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 400_000)
@@ -90,7 +90,7 @@ import Testing
         if waiting == [clients.count] { break }
         sched_yield()
       }
-      // The one that came last tells; those before it wait.
+      // The last request is refused; the earlier requests wait.
       if memory.refusals(for: .request) > refused {
         refused += 1
         let response = try #require(try client.response())
@@ -109,7 +109,7 @@ import Testing
       try other.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
       #expect(try other.response()?.status == 200)
     }
-    // What was granted stays good, and there is room again.
+    // Granted memory stays granted, and there is room again.
     clients.removeSubrange(1...)
     let end = ContinuousClock.now.advanced(by: .seconds(60))
     while memory.used > 100_000, ContinuousClock.now < end { sched_yield() }
@@ -117,7 +117,7 @@ import Testing
     #expect(try clients[0].response()?.status == 200)
   }
 
-  @Test("beyond the budget a long response is refused with 503, a short one is not", arguments: Variant.all)
+  @Test("over the budget, a long response gets 503 and a short response does not", arguments: Variant.all)
   func refusedResponse(_ variant: Variant) throws {
     let server = try TestServer(variant, memory: MemoryBudget(limit: 1_000_000))
     let client = try server.connect()
@@ -130,9 +130,9 @@ import Testing
     #expect(try other.response()?.status == 200)
   }
 
-  @Test("beyond the budget a connection that does not read is reset", arguments: Variant.all)
+  @Test("over the budget, a second slow reader is reset", arguments: Variant.all)
   func refusedReader(_ variant: Variant) throws {
-    // One response, and one reader of it who is slow.
+    // Memory for one response and one slow reader of it.
     let memory = MemoryBudget(limit: 12_000_000)
     let filler = MemoryHold(memory, for: nil)
     let server = try TestServer(variant, memory: memory)
@@ -147,7 +147,7 @@ import Testing
     #expect(try clients[0].response()?.body.count == Router.large.count)
   }
 
-  @Test("beyond the budget a request that waits is refused with 503", arguments: Variant.plain)
+  @Test("over the budget, a deferred request gets 503", arguments: Variant.plain)
   func refusedWork(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 1_000_000)
     let filler = MemoryHold(memory, for: nil)
@@ -160,7 +160,7 @@ import Testing
     try client.send(request)
     #expect(try client.response()?.text == "done")
     server.waitForConnections(1) { $0.state.isResting && $0.exchange.request == nil }
-    // Enough for a connection, not for what waits.
+    // Enough for a connection, but not for a deferred request.
     filler.force(to: memory.limit - memory.used - 10_000)
     let second = try server.connect()
     try second.send(request)
@@ -171,9 +171,9 @@ import Testing
     #expect(try third.response()?.text == "done")
   }
 
-  // MARK: What is charged
+  // MARK: Charges
 
-  /// Longer than what anything else takes that a test counts.
+  /// Longer than anything else that a test counts.
   private static let padding = String(repeating: "p", count: 15_000)
   private static let origin = "https://app.example.com"
 
@@ -182,7 +182,7 @@ import Testing
     "\(line) HTTP/1.1\r\nHost: a\r\nX-A: \(padding)\r\nOrigin: \(origin)\r\nX-B: \(padding)\r\n\(fields)\r\n\(content)"
   }
 
-  /// `/wait` answers once `go` is there, `/content` once it has got content and `go`; each response has the origin.
+  /// `/wait` responds after a signal of `go`, `/content` after its content and `go`; each response has the origin.
   private static func router(_ begun: Signal<Void>, _ go: Signal<Void>) -> Router {
     let respond: @Sendable (RequestContext) async -> Response = { context in
       begun.send(())
@@ -207,12 +207,12 @@ import Testing
       })
   }
 
-  /// Whether every connection that waits is charged what it holds.
+  /// Whether every connection is charged at least the bytes it holds.
   private static func isCharged(_ server: TestServer) -> Bool {
     server.workers { $0.connections.values.allSatisfy { $0.hold.bytes >= $0.heldBytes } }.allSatisfy(\.self)
   }
 
-  @Test("a request that waits does not keep its head, nor one whose content is awaited", arguments: Variant.all)
+  @Test("a request that waits for work or content does not keep its head", arguments: Variant.all)
   func forgottenHead(_ variant: Variant) throws {
     let (begun, go) = (Signal<Void>(), Signal<Void>())
     let server = try TestServer(variant, router: Self.router(begun, go))
@@ -227,7 +227,7 @@ import Testing
         server.waitForConnections(1) { $0.state.isWorking }
       }
       let kept = server.workers { $0.connections.values.map { $0.exchange.request.map { $0.heldBytes } } }
-      // What the handler may have taken along is charged, the head itself is not there.
+      // The fields that the handler may keep are charged, but the head itself is freed.
       #expect(kept.joined().allSatisfy { ($0 ?? 0) > 30_000 && ($0 ?? 0) < 31_000 })
       #expect(Self.isCharged(server))
       if isContent {
@@ -241,7 +241,7 @@ import Testing
     }
   }
 
-  @Test("content that has been read is charged as long as it is held", arguments: Variant.all)
+  @Test("content that was read is charged as long as it is held", arguments: Variant.all)
   func uploaded(_ variant: Variant) throws {
     let (begun, go) = (Signal<Void>(), Signal<Void>())
     let server = try TestServer(variant, router: Self.router(begun, go))
@@ -254,13 +254,13 @@ import Testing
     #expect(try client.response()?.status == 200)
   }
 
-  @Test("requests of HTTP/2 are charged while they wait")
+  @Test("HTTP/2 requests are charged while they wait")
   func waitingStreams() throws {
     let (begun, go) = (Signal<Void>(), Signal<Void>())
     let server = try TestServer(
       Variant(poller: .platformDefault, isTLS: false), router: Self.router(begun, go), speaksHTTP2: true)
     let output = Signal<Result<String, any Error>>()
-    // On a thread of its own: this test blocks one of the few that tasks have.
+    // On its own thread, because this test blocks one of the few threads that tasks have.
     DispatchQueue(label: "curl").async {
       output.send(
         Result {
@@ -299,13 +299,13 @@ import Testing
     #expect(memory.used == 20 * Connection.Cost.connection)
   }
 
-  @Test("a request that is refused for want of memory keeps nothing", arguments: Variant.plain)
+  @Test("a request refused for lack of memory keeps no memory", arguments: Variant.plain)
   func refusedWaiting(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 1_000_000)
     let (begun, go) = (Signal<Void>(), Signal<Void>())
     let server = try TestServer(variant, router: Self.router(begun, go), memory: memory)
     let filler = MemoryHold(memory, for: nil)
-    // Enough for a connection and a head, not for what waits.
+    // Enough for a connection and a head, but not for a deferred request.
     filler.force(to: memory.limit - memory.reserve / 2 - 25_000)
     let clients = try (0..<4).map { _ in try server.connect() }
     for client in clients {
@@ -321,7 +321,7 @@ import Testing
     #expect(memory.used == filler.bytes)
   }
 
-  @Test("many greedy addresses leave room for one that takes no part", arguments: Variant.plain)
+  @Test("many greedy addresses leave room for other addresses", arguments: Variant.plain)
   func manyGreedyAddresses(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 4_000_000)
     let (begun, go) = (Signal<Void>(), Signal<Void>())
@@ -352,7 +352,7 @@ import Testing
         clients.append(client)
       }
     }
-    // A dozen addresses have all that they can get.
+    // A dozen addresses have as much as they can get.
     #expect(waiting > 60)
     #expect(memory.used > memory.limit / 2)
     for address in 101...110 {
@@ -364,7 +364,7 @@ import Testing
     #expect(try ask(1).isRefused)
   }
 
-  @Test("beyond the whole budget connections are turned away", arguments: Variant.plain)
+  @Test("over the whole budget, new connections are refused", arguments: Variant.plain)
   func refusedConnection(_ variant: Variant) throws {
     let memory = MemoryBudget(limit: 1_000_000)
     let filler = MemoryHold(memory, for: nil)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import HTTPServer
 
-/// What the methods and the forms of the target come to.
+/// Responses to each method and each form of the target.
 @Suite struct MethodTests {
-  @Test("HEAD gets the head of GET and nothing behind it", arguments: Variant.all)
+  @Test("HEAD gets the head of GET without content", arguments: Variant.all)
   func head(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -76,7 +76,7 @@ import Testing
     #expect(try client.response()?.text == (item.closes ? nil : "next"))
   }
 
-  @Test("a request ID is made for each request")
+  @Test("each request gets its own request ID")
   func requestIDs() throws {
     let server = try TestServer(Variant.plain[0])
     let client = try server.connect()
@@ -90,7 +90,7 @@ import Testing
   }
 
   @Test(
-    "a trusted proxy's request ID is kept if it is safe",
+    "the server keeps a trusted proxy's request ID if the ID is safe",
     arguments: [
       ("abc-DEF_1.2", true), (String(repeating: "a", count: 64), true), (String(repeating: "a", count: 65), false),
       ("a b", false), ("a\"b", false), ("", false), ("é", false), ("a\r\nX-Request-ID: b", false),
@@ -105,7 +105,7 @@ import Testing
   }
 }
 
-/// Holds an error against the shape that all of the server's own have.
+/// Checks that an error has the format of the server's errors.
 func expectError(_ response: RawResponse, code: String, sourceLocation: SourceLocation = #_sourceLocation) throws {
   let id = try #require(response["x-request-id"], sourceLocation: sourceLocation)
   let start = #"{"errors":[{"id":"\#(id)","status":"\#(response.status)","code":"\#(code)","title":""#

@@ -4,11 +4,11 @@ import Testing
 
 @testable import HTTPServer
 
-/// Which answers come in which order, and when the connection goes on (RFC 9112 §9).
+/// The order of responses, and the persistence of connections (RFC 9112 §9).
 @Suite struct PersistenceTests {
   private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("a connection is kept for request after request", arguments: Variant.all)
+  @Test("a connection stays open for several requests", arguments: Variant.all)
   func keepAlive(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -38,7 +38,7 @@ import Testing
     for number in 0..<300 { #expect(try client.response()?.text == "\(number)") }
   }
 
-  @Test("requests cut at every byte are answered alike", arguments: Variant.all)
+  @Test("a request split at any byte gets the same response", arguments: Variant.all)
   func everySplit(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test("a request that comes byte by byte is answered", arguments: Variant.all)
+  @Test("a request that arrives byte by byte is answered", arguments: Variant.all)
   func byteByByte(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(
-    "content that no operation reads is checked as far as it has arrived", arguments: Variant.all,
+    "malformed content that no operation reads is refused if it has arrived", arguments: Variant.all,
     ["GET /hello", "POST /hello", "GET /nothing", "DELETE /echo"])
   func malformedContent(_ variant: Variant, _ request: String) throws {
     let server = try TestServer(variant)
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(
-    "a response to a request of which content is still to come in chunks announces the close", arguments: Variant.all)
+    "a response before the end of chunked content announces the close", arguments: Variant.all)
   func partialContent(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -84,7 +84,7 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("content that has arrived as a whole does not end the connection", arguments: Variant.all)
+  @Test("complete content does not end the connection", arguments: Variant.all)
   func wholeContent(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -108,7 +108,7 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("the connection closes when one side says so", arguments: Variant.all)
+  @Test("the connection closes after a request with Connection: close", arguments: Variant.all)
   func closing(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let last = "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -117,7 +117,7 @@ import Testing
     #expect(responses.last?.isLast == true)
   }
 
-  @Test("HTTP/1.0 closes unless asked not to", arguments: Variant.all)
+  @Test("an HTTP/1.0 connection closes unless the client requests keep-alive", arguments: Variant.all)
   func version10(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let responses = try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n")
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  @Test("a large response reaches a slow reader whole", arguments: Variant.all)
+  @Test("a large response arrives complete at a slow reader", arguments: Variant.all)
   func largeResponse(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect(receiveBuffer: 4096)
@@ -142,7 +142,7 @@ import Testing
     #expect(try client.response()?.text == "hello")
   }
 
-  @Test("every response bears the date of its second", arguments: Variant.plain)
+  @Test("the Date of responses changes over time", arguments: Variant.plain)
   func date(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()

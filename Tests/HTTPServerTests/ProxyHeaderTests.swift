@@ -111,7 +111,7 @@ struct ProxyHeaderTests {
     Case("command 2", binary(0x11, v4, command: 0x22), .malformedBinary),
     Case("family 4", binary(0x41, v4), .malformedBinary), Case("transport 3", binary(0x13, v4), .malformedBinary),
     Case("a signature that goes wrong", Array(signature.dropLast()) + [0], .missing),
-    // The checksum of this header is by another implementation.
+    // The checksum of this header is from another implementation.
     Case("a checksum", binary(0x11, v4 + more(0x03, checksum)), forwarded),
     Case("a wrong checksum", binary(0x11, v4 + more(0x03, [0, 0, 0, 0])), .wrongChecksum),
     Case("two checksums", binary(0x11, v4 + more(0x03, checksum) + more(0x03, checksum)), .malformedBinary),
@@ -121,12 +121,12 @@ struct ProxyHeaderTests {
 
   static let checksum: [UInt8] = [0x73, 0x7e, 0xe9, 0x19]
 
-  @Test("is read as the specification has it, and everything else is refused", arguments: text + binaries)
+  @Test("is read according to the specification, and every other form is refused", arguments: text + binaries)
   func outcomes(_ `case`: Case) {
     #expect(Self.outcome(`case`.bytes + Array("GET".utf8)) == `case`.outcome)
   }
 
-  @Test("is the same however its bytes are split, and takes no byte too many", arguments: text + binaries)
+  @Test("has the same outcome wherever its bytes are split, and ends at its last byte", arguments: text + binaries)
   func splits(_ `case`: Case) {
     for count in 0..<`case`.bytes.count {
       let part = Self.outcome(Array(`case`.bytes[..<count]))

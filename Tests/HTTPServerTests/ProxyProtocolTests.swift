@@ -19,7 +19,7 @@ struct ProxyProtocolTests {
     }
   }
 
-  /// A connection that has sent `header`, and has begun TLS behind it if the server speaks it.
+  /// A connection that has sent `header`, and then has started TLS if the server uses TLS.
   private static func connect(_ server: TestServer, _ variant: Variant, _ header: [UInt8]) throws -> RawClient {
     let client = try RawClient(port: server.port)
     try client.sendUnencrypted(header)
@@ -60,7 +60,7 @@ struct ProxyProtocolTests {
     #expect(server.recorder.refusedProxyHeaders.isEmpty)
   }
 
-  @Test("a header that comes byte by byte is one", arguments: Variant.all, cases)
+  @Test("a header that arrives byte by byte is read", arguments: Variant.all, cases)
   func dripped(_ variant: Variant, _ case: Case) throws {
     let server = try Self.server(variant)
     let client = try RawClient(port: server.port)
@@ -74,7 +74,7 @@ struct ProxyProtocolTests {
     #expect(try client.response()?.text == "\(`case`.client) -")
   }
 
-  @Test("header, first request and second come in one piece", arguments: Variant.plain)
+  @Test("the header and two requests may arrive together", arguments: Variant.plain)
   func onePiece(_ variant: Variant) throws {
     let server = try Self.server(variant)
     let client = try RawClient(port: server.port)
@@ -82,7 +82,7 @@ struct ProxyProtocolTests {
     for _ in 0..<2 { #expect(try client.response()?.text == "192.0.2.1 192.0.2.1 -") }
   }
 
-  @Test("HTTP/2 comes behind the header", arguments: Variant.plain)
+  @Test("HTTP/2 may follow the header", arguments: Variant.plain)
   func http2(_ variant: Variant) throws {
     let server = try Self.server(variant, speaksHTTP2: true)
     let result = try run(
@@ -95,7 +95,7 @@ struct ProxyProtocolTests {
   }
 
   @Test(
-    "a trusted proxy without a header is closed without a word, and nothing is answered", arguments: Variant.all,
+    "a trusted proxy without a valid header is closed without a response", arguments: Variant.all,
     [
       (get, ProxyHeaderError.missing), ("\u{16}\u{03}\u{01}" + get, .missing), ("PROXY HTTP" + get, .malformedText),
       (header.replacing("\r\n", with: "\n") + get, .malformedText), ("PROXY TCP4 \(get)", .malformedText),
@@ -114,7 +114,7 @@ struct ProxyProtocolTests {
     server.waitForConnections(0)
   }
 
-  @Test("a connection that ends before its first byte is nobody's fault", arguments: Variant.all)
+  @Test("a connection that ends before its first byte is not reported", arguments: Variant.all)
   func silent(_ variant: Variant) throws {
     let server = try Self.server(variant)
     let client = try RawClient(port: server.port)
@@ -123,7 +123,7 @@ struct ProxyProtocolTests {
     #expect(server.recorder.refusedProxyHeaders.isEmpty)
   }
 
-  @Test("a header has as long to come as a TLS handshake", arguments: Variant.all)
+  @Test("a header has the same deadline as a TLS handshake", arguments: Variant.all)
   func late(_ variant: Variant) throws {
     var limits = ServerLimits()
     limits.tlsHandshake = .milliseconds(50)
@@ -135,7 +135,8 @@ struct ProxyProtocolTests {
   }
 
   @Test(
-    "from anybody else a header is a malformed request, and what they say without is served", arguments: Variant.plain)
+    "a header from an untrusted peer is a malformed request, and its requests without a header are answered",
+    arguments: Variant.plain)
   func untrusted(_ variant: Variant) throws {
     let server = try Self.server(variant, trusts: "10.0.0.0/8")
     let responses = try server.responses(to: Self.header + Self.get)
@@ -145,7 +146,7 @@ struct ProxyProtocolTests {
     #expect(server.recorder.clients == ["127.0.0.1", "127.0.0.1"])
   }
 
-  @Test("from anybody else a header is no TLS", arguments: Variant.tls)
+  @Test("a header from an untrusted peer is a failed TLS handshake", arguments: Variant.tls)
   func untrustedTLS(_ variant: Variant) throws {
     let server = try Self.server(variant, trusts: "10.0.0.0/8")
     let client = try RawClient(port: server.port)
@@ -158,7 +159,7 @@ struct ProxyProtocolTests {
   }
 
   @Test(
-    "what the client says about others counts only if it is a trusted proxy too",
+    "forwarding fields of the header's client count only if that client is a trusted proxy",
     arguments: [
       ("PROXY TCP4 192.0.2.1 1.1.1.1 1 2", "192.0.2.1", 1), ("PROXY TCP4 127.0.0.9 1.1.1.1 1 2", "203.0.113.1", 0),
       ("PROXY UNKNOWN", "127.0.0.1", 1), ("PROXY TCP6 ::ffff:127.0.0.9 ::1 1 2", "203.0.113.1", 0),
@@ -172,7 +173,7 @@ struct ProxyProtocolTests {
     #expect(server.recorder.ignoredForwarding.untrusted.count == ignored)
   }
 
-  @Test("its health check may say who it asks for", arguments: Variant.plain)
+  @Test("a health check of the proxy may have forwarding fields", arguments: Variant.plain)
   func local(_ variant: Variant) throws {
     let server = try Self.server(variant)
     let client = try Self.connect(server, variant, ProxyHeaderTests.binary(0, [], command: 0x20))
@@ -187,7 +188,9 @@ struct ProxyProtocolTests {
     #expect(server.recorder.clients == ["192.0.2.1"])
   }
 
-  @Test("trusted proxies stay exempt from the limit per address, whomever they ask for", arguments: Variant.plain)
+  @Test(
+    "trusted proxies stay exempt from the limit per address, whatever client the header names", arguments: Variant.plain
+  )
   func limits(_ variant: Variant) throws {
     var limits = ServerLimits()
     limits.connectionsPerAddress = 1
@@ -199,7 +202,7 @@ struct ProxyProtocolTests {
     }
   }
 
-  @Test("a connection that waits for its header holds next to nothing", arguments: Variant.all)
+  @Test("a connection that waits for its header holds almost no memory", arguments: Variant.all)
   func memory(_ variant: Variant) throws {
     let server = try Self.server(variant)
     let client = try RawClient(port: server.port)

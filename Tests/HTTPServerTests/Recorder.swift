@@ -3,7 +3,7 @@ import HTTPServer
 import Locks
 import TLS
 
-/// Remembers what a server tells its observer.
+/// Records what a server reports to its observer.
 final class Recorder: ExchangeObserver, Sendable {
   private let completed = Locked<[(status: Int, route: String?, duration: Duration, client: String)]>([])
   private let notices = Locked<[ServerNotice]>([])
@@ -26,13 +26,13 @@ final class Recorder: ExchangeObserver, Sendable {
   /// The routes of all responses so far.
   var routes: [String?] { completed.withLock { $0.map(\.route) } }
 
-  /// What all responses so far took.
+  /// The durations of all responses so far.
   var durations: [Duration] { completed.withLock { $0.map(\.duration) } }
 
-  /// Who asked for all responses so far.
+  /// The client addresses of all responses so far.
   var clients: [String] { completed.withLock { $0.map(\.client) } }
 
-  /// How many requests had fields of a proxy's that did not count, so far.
+  /// The peers whose forwarding fields were ignored so far.
   var ignoredForwarding: (untrusted: [SocketAddress], contradictory: [SocketAddress]) {
     notices.withLock { notices in
       (
@@ -42,14 +42,14 @@ final class Recorder: ExchangeObserver, Sendable {
     }
   }
 
-  /// Why connections of trusted proxies were closed for their PROXY header so far.
+  /// The errors of PROXY headers of trusted proxies so far.
   var refusedProxyHeaders: [ProxyHeaderError] {
     notices.withLock { notices in
       notices.compactMap { if case .proxyHeaderRefused(_, let error) = $0 { error } else { nil } }
     }
   }
 
-  /// Causes of the TLS sessions that failed so far.
+  /// The causes of failed TLS sessions so far.
   var tlsFailures: [TLSError.Cause] {
     notices.withLock { notices in
       notices.compactMap { if case .tlsFailed(_, let error) = $0 { error.cause } else { nil } }

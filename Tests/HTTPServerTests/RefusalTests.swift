@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// What the codec refuses, at the socket.
+/// Refusals of the codec, seen at the socket.
 @Suite struct RefusalTests {
   private static let smuggled = "GET /echo?smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -18,7 +18,7 @@ import Testing
     #expect(server.recorder.statuses == [item.status])
   }
 
-  @Test("requests before a refused one are answered", arguments: Variant.all)
+  @Test("requests before a refused request are answered", arguments: Variant.all)
   func earlier(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let responses = try server.responses(
@@ -27,13 +27,13 @@ import Testing
     #expect(responses.map(\.isLast) == [false, true])
   }
 
-  @Test("bytes that come after a refusal are not taken as a request", arguments: Variant.all)
+  @Test("bytes after a refusal are not read as a request", arguments: Variant.all)
   func later(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
     try client.send("GET / HTTP/1.1\nHost: a\r\n\r\n")
     #expect(try client.response()?.status == 400)
-    // The server may have gone by now: then it takes nothing, and that is as well.
+    // The server may have closed by now and then reads nothing, which is correct as well.
     try? client.send(Self.smuggled)
     #expect(try client.rest().isEmpty)
     #expect(server.recorder.statuses == [400])
@@ -49,7 +49,7 @@ import Testing
     #expect(try client.rest().isEmpty)
   }
 
-  @Test("every end of input in a request closes the connection without a response", arguments: Variant.all)
+  @Test("an end of input within a request closes the connection without a response", arguments: Variant.all)
   func everyEnd(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let bytes = Array("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc".utf8)

@@ -1,6 +1,6 @@
 import Testing
 
-/// A request that the codec refuses, and the response to it.
+/// A request that the codec refuses, and its response.
 struct RefusedRequest: CustomTestStringConvertible, Sendable {
   let label: String
   let bytes: [UInt8]
@@ -16,7 +16,7 @@ struct RefusedRequest: CustomTestStringConvertible, Sendable {
     (self.label, self.bytes, self.status, self.code) = (label, bytes, status, code)
   }
 
-  /// A POST with these field lines besides Host.
+  /// A POST with these field lines after Host.
   static func lines(
     _ label: String, _ lines: String, _ status: Int = 400, _ code: String = "malformed_request"
   ) -> Self {

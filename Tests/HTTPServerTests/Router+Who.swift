@@ -4,7 +4,7 @@ import HTTPTypes
 import TLS
 
 extension Router {
-  /// `/who` says who asks: client, rateLimitPrefix, and the first URI of the certificate.
+  /// `/who` responds with the client, its rateLimitPrefix, and the first URI of its certificate.
   static let who = Router([
     Route(
       "/who",

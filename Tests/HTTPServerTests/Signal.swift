@@ -3,11 +3,11 @@ import HTTPMessages
 import Locks
 import TestSupport
 
-/// What tasks of a server and the thread of a test tell each other.
+/// A queue of values between tasks of a server and the thread of a test.
 final class Signal<Value: Sendable>: Sendable {
   @safe private struct State {
     var values: [Value] = []
-    // Safe: the one that takes it out resumes it, once.
+    // Safe: the caller that takes the continuation resumes it, once.
     var waiter: UnsafeContinuation<Value?, Never>?
     var isCancelled = false
 
@@ -20,10 +20,10 @@ final class Signal<Value: Sendable>: Sendable {
   }
 
   private let state = Locked(State())
-  /// Signaled for each value that waits. `next` takes values without it, so it may count too many.
+  /// Signaled for each waiting value. `next` takes values without it, so it may count too many.
   private let arrivals = DispatchSemaphore(value: 0)
 
-  /// Gives a value to a thread or task that waits, or will wait, for one.
+  /// Sends a value to a thread or task that waits, or will wait, for a value.
   func send(_ value: Value) {
     let waiter = unsafe state.withLock { state in
       let waiter = unsafe state.takeWaiter()
@@ -35,7 +35,7 @@ final class Signal<Value: Sendable>: Sendable {
   }
 
   /// Blocks a thread until there is a value.
-  /// - Throws: `TestFailure` if none comes within a minute.
+  /// - Throws: `TestFailure` if no value arrives within a minute.
   @discardableResult
   func wait() throws(TestFailure) -> Value {
     let end = DispatchTime.now() + 60
@@ -67,7 +67,7 @@ final class Signal<Value: Sendable>: Sendable {
   }
 }
 
-/// Content of parts that a test sends one by one; an empty one is the end.
+/// Content in parts that a test sends one by one; an empty part is the end.
 final class TestContent: ContentReader {
   let parts = Signal<Result<[UInt8], ContentError>>()
   let cancelled = Signal<Void>()
@@ -85,7 +85,7 @@ final class TestContent: ContentReader {
   func send(_ text: String) { parts.send(.success(Array(text.utf8))) }
 }
 
-/// Counts.
+/// A counter.
 final class Count: Sendable {
   private let count = Locked(0)
 

@@ -5,11 +5,11 @@ import Testing
 
 @testable import HTTPServer
 
-/// Responses whose content comes in parts.
+/// Responses whose content arrives in parts.
 @Suite struct StreamTests {
   private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  /// Gives `content`; its length is the query's number.
+  /// Streams `content`; the query may contain its length.
   private static func router(_ content: TestContent) -> Router {
     Router([
       Route(below: "/stream/") { request in
@@ -22,7 +22,7 @@ import Testing
     ])
   }
 
-  @Test("parts go out as they come, in chunks where the length is not known", arguments: Variant.all)
+  @Test("parts are sent when they arrive, in chunks if the length is unknown", arguments: Variant.all)
   func chunked(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -36,7 +36,7 @@ import Testing
     #expect(try String(decoding: client.rest(), as: UTF8.self).hasPrefix("0\r\n\r\nHTTP/1.1 200 OK\r\n"))
   }
 
-  @Test("a known length is said, and the connection goes on", arguments: Variant.all)
+  @Test("a known length is sent as Content-Length, and the connection stays open", arguments: Variant.all)
   func length(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -56,7 +56,7 @@ import Testing
     #expect(server.recorder.statuses == [200, 200, 200, 200, 200])
   }
 
-  @Test("for HTTP/1.0 the end of the connection is the end of content of unknown length", arguments: Variant.all)
+  @Test("for HTTP/1.0, the end of the connection ends content of unknown length", arguments: Variant.all)
   func untilClose(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -70,7 +70,7 @@ import Testing
   }
 
   @Test(
-    "content that breaks off, or is longer or shorter than it said, is never taken for whole",
+    "content that breaks off or has a wrong length never looks complete",
     arguments: Variant.all, ["broken", "long", "short", "HTTP/1.0"])
   func brokenOff(_ variant: Variant, _ fault: String) throws {
     let content = TestContent()
@@ -84,7 +84,7 @@ import Testing
     }
     let target = ["long", "short"].contains(fault) ? "/stream/x?4" : "/stream/x"
     try client.send("GET \(target) HTTP/1.\(fault == "HTTP/1.0" ? 0 : 1)\r\nHost: a\r\n\r\n" + Self.hello)
-    // The reset may overtake what was sent before it.
+    // The reset may overtake bytes that were sent before.
     let received = (try? client.restUndecrypted()) ?? []
     #expect(!String(decoding: received, as: UTF8.self).contains("\r\n0\r\n\r\n"))
     #expect(!client.wasClosedByTLS)
@@ -92,7 +92,7 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("a client that goes away while content is awaited has it cancelled", arguments: Variant.all)
+  @Test("content is cancelled when the client disconnects during a wait for the next part", arguments: Variant.all)
   func clientGone(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -105,7 +105,7 @@ import Testing
     server.waitForConnections(0)
   }
 
-  @Test("a server whose time is up says nothing into a response that has begun", arguments: Variant.plain)
+  @Test("after the drain's timeout, the server adds nothing to a response that has begun", arguments: Variant.plain)
   func drain(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -119,7 +119,7 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("a client that does not read is not read for", arguments: Variant.all)
+  @Test("the server reads no further content for a client that does not read", arguments: Variant.all)
   func backPressure(_ variant: Variant) throws {
     let content = TestContent()
     let server = try TestServer(variant, router: Self.router(content))
@@ -129,7 +129,7 @@ import Testing
     content.send("")
     try client.send("GET /stream/x HTTP/1.0\r\n\r\n")
     let head = try client.text(until: "\r\n\r\n")
-    // Another response of the same loop: it is not busy with the first one.
+    // Another response on the same loop: the loop is not busy with the first response.
     #expect(try server.responses(to: Self.hello.replacing("HTTP/1.1", with: "HTTP/1.0")).map(\.text) == ["hello"])
     #expect(content.reads.value <= 2)
     #expect(head.contains("Connection: close"))

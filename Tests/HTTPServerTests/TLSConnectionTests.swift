@@ -6,11 +6,11 @@ import Testing
 
 @testable import HTTPServer
 
-/// What is particular to connections over TLS.
+/// Behaviour particular to connections over TLS.
 @Suite struct TLSConnectionTests {
   private static let get = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("the server says close_notify behind its last response", arguments: Variant.tls)
+  @Test("the server sends close_notify after its last response", arguments: Variant.tls)
   func closeNotify(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
@@ -31,7 +31,7 @@ import Testing
     #expect(client.wasClosedByTLS)
   }
 
-  @Test("the server says close_notify to a connection that was idle for too long", arguments: Variant.tls)
+  @Test("the server sends close_notify to a connection that was idle for too long", arguments: Variant.tls)
   func idle(_ variant: Variant) throws {
     var limits = ServerLimits()
     limits.idle = .milliseconds(50)
@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test(
-    "plain HTTP on the TLS port is told so in plain HTTP", arguments: Variant.tls, [0, 20_000])
+    "plain HTTP on the TLS port gets a refusal in plain HTTP", arguments: Variant.tls, [0, 20_000])
   func plainHTTP(_ variant: Variant, contentLength: Int) throws {
     let server = try TestServer(variant)
     let client = try RawClient(port: server.port)
@@ -56,7 +56,7 @@ import Testing
     #expect(server.recorder.tlsFailures == [.plaintextHTTP])
   }
 
-  @Test("the time of a refusal is that of its own connection", arguments: Variant.tls)
+  @Test("the duration of a refusal is measured from the start of its connection", arguments: Variant.tls)
   func duration(_ variant: Variant) throws {
     let server = try TestServer(variant)
     #expect(try server.responses(to: "GET /hello HTTP/1.0\r\n\r\n").count == 1)
@@ -67,7 +67,7 @@ import Testing
     #expect(server.recorder.durations[1] <= Deadline.now.duration(since: start))
   }
 
-  @Test("bytes that are neither end the connection with an alert", arguments: Variant.tls)
+  @Test("bytes that are neither TLS nor HTTP end the connection with an alert", arguments: Variant.tls)
   func garbage(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try RawClient(port: server.port)
@@ -78,12 +78,12 @@ import Testing
     #expect(response.dropFirst(5).first == 2)
   }
 
-  @Test("no response is ever sent in clear when the session fails behind it", arguments: Variant.tls)
+  @Test("no response is ever sent unencrypted when the session fails", arguments: Variant.tls)
   func nothingInClear(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()
-    // More than one read's worth, so that responses are waiting when the next read finds a client that fails the session
-    // with an alert, to which nothing is answered.
+    // More than one read, so that responses are waiting when the next read receives a fatal alert of the client,
+    // which gets no answer.
     let pad = String(repeating: "p", count: 7000)
     let released = Gate()
     server.occupy(until: released)

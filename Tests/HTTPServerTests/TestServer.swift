@@ -9,7 +9,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// A server on a free port of loopback, with loops of its own.
+/// A server on a free port of loopback, with its own loops.
 final class TestServer: Sendable {
   let server: Server
   let recorder = Recorder()
@@ -47,7 +47,7 @@ final class TestServer: Sendable {
     try RawClient(port: port, isTLS: isTLS, receiveBuffer: receiveBuffer, connectPatience: connectPatience)
   }
 
-  /// Sends `text` on a fresh connection, and reads all that comes back until the server closes.
+  /// Sends `text` on a new connection, and reads all responses until the server closes.
   func responses(to text: String) throws -> [RawResponse] {
     try responses(to: Array(text.utf8))
   }
@@ -60,7 +60,7 @@ final class TestServer: Sendable {
     return responses
   }
 
-  /// What `body` makes of each loop's share of the server.
+  /// The results of `body` for each loop's share of the server.
   func workers<Result: Sendable>(_ body: @escaping @Sendable (Worker) -> Result) -> [Result] {
     server.workers.compactMap { worker in
       let response = Response<Result>()
@@ -69,10 +69,10 @@ final class TestServer: Sendable {
     }
   }
 
-  /// How many connections there are.
+  /// The number of connections.
   var connections: Int { workers { $0.connections.count }.reduce(0, +) }
 
-  /// Waits until so many connections are there of which `condition` is true. A minute without them fails the test.
+  /// Waits until `condition` is true for exactly `count` connections. A minute without them fails the test.
   func waitForConnections(
     _ count: Int, sourceLocation: SourceLocation = #_sourceLocation,
     where condition: @escaping @Sendable (Connection) -> Bool = { _ in true }
@@ -82,7 +82,7 @@ final class TestServer: Sendable {
     }
   }
 
-  /// Keeps every loop from doing anything from now on until `gate` opens.
+  /// Blocks every loop until `gate` opens.
   func occupy(until gate: Gate) {
     for loop in loops {
       let isOccupied = Gate()
@@ -94,19 +94,19 @@ final class TestServer: Sendable {
     }
   }
 
-  /// Has each loop do something with its share, without waiting for it.
+  /// Runs an action on each loop with its share, without waiting for it.
   func post(_ action: @escaping @Sendable (Worker) -> Void) {
     for worker in server.workers { worker.loop.post { action(worker) } }
   }
 
   private final class Response<Value>: @unchecked Sendable {
-    // Sendable: written before, and read after, the wait for the loop.
+    // Sendable: written before the wait for the loop, and read after it.
     var value: Value?
   }
 }
 
 extension Router {
-  /// `/hello` answers; `/echo` takes content of up to 100 000 bytes; `/large` gives 5 MiB.
+  /// `/hello` answers; `/echo` accepts content of up to 100 000 bytes; `/large` returns 5 MiB.
   static let test = Router([
     Route("/hello", [.get { _ in Response(.ok, fields: [.contentType: "text/plain"], body: Array("hello".utf8)) }]),
     Route(
@@ -118,7 +118,7 @@ extension Router {
     Route("/large", [.get { _ in Response(.ok, body: large) }]),
   ])
 
-  /// 5 MiB in which no part looks like another.
+  /// 5 MiB without repetition.
   static let large = (0..<5 * 1024 * 1024 / 4).flatMap { number in
     let mixed = UInt32(truncatingIfNeeded: number) &* 2_654_435_761
     return [

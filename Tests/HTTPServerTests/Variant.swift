@@ -1,7 +1,7 @@
 import EventLoop
 import Testing
 
-/// One of the ways that a server can run, all of which have to behave alike.
+/// One of the variants of a server, all of which must behave alike.
 struct Variant: CustomTestStringConvertible, Sendable {
   let poller: IOLoop.PollerKind
   let isTLS: Bool

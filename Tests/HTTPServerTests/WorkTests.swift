@@ -8,7 +8,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Handlers that have to wait before they answer.
+/// Handlers that must wait before they respond.
 @Suite struct WorkTests {
   private static let get = "GET /tasks/x HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -24,7 +24,7 @@ import Testing
     ])
   }
 
-  @Test("a request that waits holds up no other connection, and is answered in its turn", arguments: Variant.all)
+  @Test("a request that waits blocks no other connection, and is answered in its turn", arguments: Variant.all)
   func waiting(_ variant: Variant) throws {
     let begun = Signal<Void>()
     let responses = Signal<String>()
@@ -48,7 +48,7 @@ import Testing
   }
 
   @Test(
-    "work is cancelled when its client goes away, whatever it has pipelined behind",
+    "work is cancelled when its client disconnects, even with a pipelined request",
     arguments: Variant.all, ["", hello])
   func clientGone(_ variant: Variant, _ behind: String) throws {
     let begun = Signal<Void>()
@@ -74,7 +74,7 @@ import Testing
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
   }
 
-  @Test("content reaches the handler as it comes, in either framing", arguments: Variant.all)
+  @Test("content reaches the handler in parts as it arrives, in either framing", arguments: Variant.all)
   func content(_ variant: Variant) throws {
     let parts = Signal<String>()
     let server = try TestServer(
@@ -106,7 +106,8 @@ import Testing
     #expect(try client.response()?.text == "0 of 0")
   }
 
-  @Test("a client that goes away within its content breaks it off", arguments: Variant.all)
+  @Test(
+    "content breaks off for the handler when the client disconnects or sends a malformed chunk", arguments: Variant.all)
   func contentCut(_ variant: Variant) throws {
     let begun = Signal<Void>()
     let failures = Signal<ContentError?>()
@@ -136,7 +137,9 @@ import Testing
     guard case .broken = try failures.wait() else { throw TestFailure("The handler was told nothing.") }
   }
 
-  @Test("a handler that leaves content unread gets it out of the way, or the connection closed", arguments: Variant.all)
+  @Test(
+    "the server discards short content that a handler leaves unread, and closes the connection after long content",
+    arguments: Variant.all)
   func unreadContent(_ variant: Variant) throws {
     let server = try TestServer(variant, router: Self.router { _ in Response(.ok) })
     let client = try server.connect()
@@ -148,7 +151,7 @@ import Testing
   }
 
   @Test(
-    "content that a handler has begun and left closes the connection: its rest is no request", arguments: Variant.all)
+    "partly read content closes the connection, and its rest is not read as a request", arguments: Variant.all)
   func halfReadContent(_ variant: Variant) throws {
     let server = try TestServer(
       variant,
@@ -164,7 +167,7 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("content that is read on after the response leaves its connection its deadline", arguments: Variant.all)
+  @Test("a read after the response is cancelled, and the connection keeps its deadline", arguments: Variant.all)
   func readAfterResponse(_ variant: Variant) throws {
     let goesOn = Signal<Void>()
     let endings = Signal<ContentError?>()
@@ -172,7 +175,7 @@ import Testing
       variant, limits: Self.limits { $0.linger = .milliseconds(500) },
       router: Self.router { context in
         let isBegun = Signal<Void>()
-        // As an upload does whose upstream answers before it has the whole of it.
+        // Like an upload whose upstream responds before the upload is complete.
         Task(executorPreference: context.loop) {
           _ = try? await context.content.read()
           isBegun.send(())
@@ -195,7 +198,7 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("work that takes too long is cancelled, and its caller told so", arguments: Variant.all)
+  @Test("work that takes too long is cancelled, and its client gets an error", arguments: Variant.all)
   func tooLong(_ variant: Variant) throws {
     let server = try TestServer(
       variant, limits: Self.limits { $0.work = .milliseconds(50) },
@@ -208,7 +211,7 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("a handler that goes on after it was cancelled does not keep the connection", arguments: Variant.all)
+  @Test("a handler that continues after its cancellation does not keep the connection open", arguments: Variant.all)
   func stubborn(_ variant: Variant) throws {
     let begun = Signal<Void>()
     let released = Signal<Void>()
@@ -216,7 +219,7 @@ import Testing
       variant, limits: Self.limits { $0.cancelledWork = .milliseconds(50) },
       router: Self.router { context in
         begun.send(())
-        // Cancelling a task does not cancel one that it waits for.
+        // Cancelling a task does not cancel a task that it waits for.
         _ = await Task(executorPreference: context.loop) { await released.next() }.value
         return Response(.ok)
       })
@@ -239,7 +242,7 @@ import Testing
     return limits
   }
 
-  @Test("a server that drains waits for work under way, and refuses it when its time is up", arguments: Variant.all)
+  @Test("a server that drains refuses work in progress after its timeout", arguments: Variant.all)
   func drain(_ variant: Variant) throws {
     let begun = Signal<Void>()
     let server = try TestServer(
