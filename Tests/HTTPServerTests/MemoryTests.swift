@@ -130,7 +130,7 @@ import Testing
     #expect(try other.response()?.status == 200)
   }
 
-  @Test("over the budget, a second slow reader is reset", arguments: Variant.all)
+  @Test("over the budget, the connection of a second slow reader is reset", arguments: Variant.all)
   func refusedReader(_ variant: Variant) throws {
     // Memory for one response and one slow reader of it.
     let memory = MemoryBudget(limit: 12_000_000)

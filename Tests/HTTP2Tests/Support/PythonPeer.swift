@@ -2,7 +2,7 @@ import Glibc
 import HTTP2
 import TestSupport
 
-/// An independent peer at the other end of a pipe: Python with the package h2.
+/// An independent peer at the other end of a socket: Python with the package h2.
 final class PythonPeer {
   /// Python with h2.
   private static let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
