@@ -94,6 +94,9 @@ struct KeyFormTests {
     let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     let key = try SigningKey.load(file: path, keyID: nil)
     #expect(key.publicKeyPEM == Samples.openssl("pkey -in \(path) -pubout"))
+    let der = directory.path(of: "public.der")
+    _ = Samples.openssl("pkey -in \(path) -pubout -outform DER -out \(der)")
+    #expect(Samples.openssl("dgst -sha256 -r \(der)").hasPrefix("\(key.fingerprint) "))
   }
 
   @Test("is accepted with text around the PEM block, which RFC 7468 tells readers to ignore")

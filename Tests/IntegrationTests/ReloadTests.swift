@@ -110,6 +110,21 @@ struct ReloadTests {
     #expect(server.stop() == 0)
   }
 
+  @Test("logs the key's fingerprint, which tells a new key under an old ID from the old key")
+  func fingerprint() throws {
+    let server = try Reloadable("{}")
+    try server.reload(expecting: Self.done)
+    _ = try server.ground.directory.write(try KeyPair().pem, to: "AuthKey_\(Ground.keyID).p8")
+    try server.reload(expecting: Self.done, count: 2)
+    #expect(server.server.stop() == 0)
+    let lines = server.server.log.split(separator: "\n").compactMap { JSONReader.read(Array($0.utf8)) }
+    let reloads = lines.filter { $0["message"]?.string == Self.done }
+    #expect(reloads.allSatisfy { $0["key.id"]?.string == Ground.keyID })
+    let fingerprints = reloads.compactMap { $0["key.fingerprint"]?.string }
+    #expect(fingerprints.allSatisfy { $0.count == 64 })
+    #expect(fingerprints.count == reloads.count && Set(fingerprints).count == 2)
+  }
+
   @Test("is counted, and the metrics say while the server runs on older settings than the files hold")
   func metrics() throws {
     let server = try Reloadable("{}")

@@ -117,6 +117,17 @@ public import Cryptography
     return String(decoding: text.prefix(Int(count)), as: UTF8.self)
   }
 
+  /// Returns the public half as DER of a `SubjectPublicKeyInfo`.
+  func publicKeyDER() throws(CryptographyError) -> [UInt8] {
+    let length = unsafe i2d_PUBKEY(pointer, nil)
+    guard length > 0 else { throw .init(function: "i2d_PUBKEY") }
+    return unsafe [UInt8](unsafeUninitializedCapacity: Int(length)) { buffer, count in
+      var end = unsafe buffer.baseAddress
+      // OpenSSL writes as many bytes as it has just counted, and moves the pointer behind them.
+      count = Int(unsafe i2d_PUBKEY(pointer, &end))
+    }
+  }
+
   /// Returns a key that shares the same `EVP_PKEY` for verification.
   func verificationKey(keyID: KeyID) -> VerificationKey {
     unsafe EVP_PKEY_up_ref(pointer)

@@ -10,6 +10,9 @@ public final class SigningKey: Sendable {
   public let keyID: KeyID
   /// The public half as PEM (`SubjectPublicKeyInfo`), which is not secret.
   public let publicKeyPEM: String
+  /// The SHA-256 of the public half (DER of a `SubjectPublicKeyInfo`) in hexadecimal, as this prints it:
+  /// `openssl pkey -in AuthKey_ABC1234567.p8 -pubout -outform DER | sha256sum`.
+  public let fingerprint: String
   /// The public half, which verifies tokens.
   public let verificationKey: VerificationKey
   /// The findings about the key's file, for the log.
@@ -43,6 +46,7 @@ public final class SigningKey: Sendable {
     verificationKey = key.verificationKey(keyID: keyID)
     do {
       publicKeyPEM = try key.publicKeyPEM()
+      fingerprint = String(hexadecimal: try SHA256.digest(of: key.publicKeyDER().span).span)
       try Self.probe(key, verificationKey)
     } catch let error as CryptographyError {
       throw .init(.cryptography(error))

@@ -102,7 +102,10 @@ final class Reloader: @unchecked Sendable {
       metrics.reloads.count(isRefused: false)
       logger.notice(
         "Configuration reloaded",
-        metadata: ["cause": "\(cause)", "key.id": "\(next.minter.key.keyID)"])
+        metadata: [
+          "cause": "\(cause)", "key.id": "\(next.minter.key.keyID)",
+          "key.fingerprint": "\(next.minter.key.fingerprint)",
+        ])
     } catch {
       metrics.reloads.count(isRefused: true)
       for sentence in (error as? InvalidSettings)?.errors.lines ?? ["\(error)"] {

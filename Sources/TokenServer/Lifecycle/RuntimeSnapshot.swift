@@ -95,7 +95,7 @@ struct RuntimeSnapshot: Sendable {
     let policy = try source.settings.token.policy()
     let key = source.files.key
     if let previous, previous.team == team, previous.policy == policy, previous.key.keyID == key.keyID,
-      previous.key.publicKeyPEM == key.publicKeyPEM
+      previous.key.fingerprint == key.fingerprint
     {
       return previous
     }

@@ -29,7 +29,7 @@ struct NamedKeySetsTests {
     let source = try file(#"{"keys":[\#(Self.key),{"kty":"oct","k":"AQ"}]}"#)
     let loader = FileLoader(reading: [source])
     let named = try NamedKeySets([source], files: loader.keySets, proxies: ProxyEnvironment([:]))
-    let warning = "The key set \"\(directory.path)/jwks.json\": Key 2 is left out: IT IS NOT PUBLIC."
+    let warning = "The key set \"\(directory.path)/jwks.json\": Key 2 is not used: IT IS NOT PUBLIC."
     #expect(loader.warnings.count == 1)
     #expect(loader.warnings.first?.hasPrefix(warning) == true)
     let ground = try KeySetGround()
