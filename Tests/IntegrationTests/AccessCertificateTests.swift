@@ -9,7 +9,8 @@ struct AccessCertificateTests {
   private static let partner =
     "{ id: 'partner', clientCertificate: { san: 'spiffe://example.com/partner' }, token: false, catalog: true },"
 
-  /// The clients of the tests: by a URI, by two DNS names, by an e-mail address together with an origin, and by a key.
+  /// The clients of the tests: one with a URI, one with two DNS names, one with an e-mail address and an origin, and
+  /// one with an API key.
   private static func clients(partner: String = partner) throws -> String {
     """
     [
@@ -25,7 +26,7 @@ struct AccessCertificateTests {
     try CertifiedGround(["ACCESS_CLIENTS": try clients()].merging(settings) { $1 })
   }
 
-  /// One row: the certificate's names, what is sent and asked for, and what comes of it.
+  /// One row: the names of the certificate, the request, and the expected response.
   struct Row: Sendable, CustomTestStringConvertible {
     let testDescription: String
     /// Nil for no certificate.
@@ -33,11 +34,11 @@ struct AccessCertificateTests {
     let options: [String]
     let target: String
     let status: Int
-    /// Of the error.
+    /// The code of the error.
     let code: String?
-    /// Of the audit line.
+    /// The reason of the audit line.
     let reason: String?
-    /// Likewise.
+    /// The client of the audit line.
     let client: String
 
     init(
@@ -48,7 +49,7 @@ struct AccessCertificateTests {
       (self.status, self.code, self.reason, self.client) = (status, code, reason, client)
     }
 
-    /// For a token, with nothing else sent.
+    /// A request for a token without other options.
     init(
       _ label: String, _ names: [String]?, _ status: Int, _ code: String? = nil, _ reason: String? = nil,
       client: String = "-"
@@ -106,11 +107,11 @@ struct AccessCertificateTests {
       "invalid_credentials", several),
   ]
 
-  @Test("is what the list says, for every name and route", arguments: ["--http1.1", "--http2"])
+  @Test("is accepted or refused as the table says, for every name and route", arguments: ["--http1.1", "--http2"])
   func table(version: String) throws {
     let ground = try Self.ground()
     for (index, row) in Self.rows.enumerated() {
-      // A common name that would be the client's, so that no row is right by it.
+      // The common name is a DNS name of a client, so that no row passes because of its common name.
       if let names = row.names { try ground.issue("\(index)", names, commonName: "host.example.com") }
       let response = try ground.request(row.target, as: row.names.map { _ in "\(index)" }, [version] + row.options)
       #expect(response.status == row.status, "\(row.testDescription): \(response.text)")
@@ -128,7 +129,7 @@ struct AccessCertificateTests {
     for secret in [Self.key, "BEGIN", "spiffe:"] { #expect(!ground.server.log.contains(secret)) }
   }
 
-  @Test("is needed for nothing that anybody may ask", arguments: ["/healthz", "/readyz", "/openapi.json"])
+  @Test("is irrelevant for routes without access control", arguments: ["/healthz", "/readyz", "/openapi.json"])
   func health(target: String) throws {
     let ground = try Self.ground()
     try ground.issue("unknown", ["DNS:x.example.org"])
@@ -137,19 +138,19 @@ struct AccessCertificateTests {
     #expect(ground.server.auditLines.isEmpty)
   }
 
-  @Test("of another authority ends the handshake, whatever names it has", arguments: ["1.2", "1.3"])
+  @Test("of an untrusted authority ends the handshake, whatever its names", arguments: ["1.2", "1.3"])
   func stranger(version: String) throws {
     let ground = try Self.ground()
     try ground.issue("forged", Self.uri, by: try Certificate("CA", key: KeyPair(), isAuthority: true))
     let options = ground.options(as: "forged") + ["--tlsv\(version)", "--tls-max", version]
     let result = try run("curl", ["-sS", "--noproxy", "*"] + options + ["\(ground.server.url)\(AccessGround.album)"])
-    // 35: the handshake failed; 56: its last word came with the first read.
+    // 35: the handshake failed; 56: the alert arrived with the first read.
     #expect([35, 56].contains(result.status) && result.stdout.isEmpty, "\(result.status) \(result.stderr)")
     ground.server.stop()
     #expect(ground.server.auditLines.isEmpty)
   }
 
-  @Test("is known in a resumed session, as long as its client is there", arguments: ["-tls1_2", "-tls1_3"])
+  @Test("identifies its client in a resumed session until the client is removed", arguments: ["-tls1_2", "-tls1_3"])
   func resumption(version: String) throws {
     let configuration = try TemporaryDirectory()
     let file = try configuration.write("{ access: { clients: \(try Self.clients()) } }", to: "config.json5")
@@ -163,7 +164,7 @@ struct AccessCertificateTests {
     }
     let first = try ask("-sess_out", session, "-cert", ground.files.directory.path(of: "partner.pem"))
     #expect(first.contains("New, ") && first.contains("HTTP/1.1 200 OK"), "\(first)")
-    // Without its certificate: the session has it.
+    // Without the certificate: the session contains it.
     let second = try ask("-sess_in", session)
     #expect(second.contains("Reused, ") && second.contains("HTTP/1.1 200 OK"), "\(second)")
 
@@ -177,7 +178,7 @@ struct AccessCertificateTests {
     #expect(ground.server.auditLines.map(\.client) == ["partner", "partner", "-"])
   }
 
-  @Test("of a client that a reload removes is nobody's from the next request on, also on a connection that stays")
+  @Test("of a removed client is refused from the next request on, even on an open connection")
   func removed() throws {
     let configuration = try TemporaryDirectory()
     let file = try configuration.write("{ access: { clients: \(try Self.clients()) } }", to: "config.json5")

@@ -3,10 +3,10 @@ import JSON
 import TestSupport
 import Testing
 
-/// The attacks of RFC 8725 §2 and their kin, as an attacker would send them.
+/// The attacks of RFC 8725 §2 and similar attacks.
 @Suite("A forged JWT", .timeLimit(.minutes(10)))
 struct AccessJWTAttackTests {
-  /// One attack: what the forger asks of `jwks_provider.py`, and the word for it in the record.
+  /// One attack: the query for `jwks_provider.py`, and the reason in the audit log.
   struct Attack: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let query: String
@@ -40,11 +40,11 @@ struct AccessJWTAttackTests {
     Attack("for another service", "", "jwt_wrong_audience", claims: "{\"aud\": \"music.evil.example\"}"),
   ]
 
-  @Test("is refused, whatever is forged, with a word for it in the record")
+  @Test("is refused, and the audit log gives the reason")
   func refused() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
-    // The keys are there, so that no attack fails for want of them.
+    // The keys are present, so that no attack fails because of missing keys.
     #expect(try ground.request("/token", key: try provider.mint()).status == 200)
     for attack in Self.attacks {
       let token = try provider.mint(attack.query, claims: attack.claims)
@@ -62,7 +62,7 @@ struct AccessJWTAttackTests {
     #expect(!ground.server.log.contains("eyJ"))
   }
 
-  @Test("that says where its key is to be had sends the server nowhere", arguments: ["jku", "x5u"])
+  @Test("with the URL of its key causes no request to this URL", arguments: ["jku", "x5u"])
   func address(member: String) throws {
     let provider = try IdentityProvider()
     let forger = try IdentityProvider()
@@ -75,7 +75,7 @@ struct AccessJWTAttackTests {
     #expect(try forger.requests() == 0)
   }
 
-  @Test("is refused if any part of a good one was changed")
+  @Test("with any changed part is refused")
   func changed() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
@@ -91,7 +91,7 @@ struct AccessJWTAttackTests {
     #expect(try ground.request("/token", key: parts.joined(separator: ".")).status == 200)
   }
 
-  @Test("whose key nobody has, a thousand times, costs the provider one request, and nobody else anything")
+  @Test("with an unknown key, sent a thousand times, causes one request to the provider")
   func flood() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client(), ["SERVER_LOOPS": "2"])
@@ -112,7 +112,7 @@ struct AccessJWTAttackTests {
       #expect(responses.split(separator: "HTTP/1.1 ").count == 250)
       #expect(!responses.contains("HTTP/1.1 200"))
     }
-    // The first unknown one has the keys fetched, and the next half a minute later at the earliest.
+    // The first unknown key causes a fetch. The next fetch comes half a minute later at the earliest.
     #expect(try provider.requests() == 2)
     #expect(try ground.request("/token", key: good).status == 200)
     ground.server.stop()
@@ -121,7 +121,7 @@ struct AccessJWTAttackTests {
     #expect(Set(failed.map { $0.reason ?? "" }) == ["jwt_unknown_key", "failed_attempts"])
   }
 
-  @Test("is one without its page, and the page without it, where a client needs both")
+  @Test("a client with origins needs both a JWT and an allowed origin")
   func page() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client("members", "origins: [\"https://members.example.com\"]"))
@@ -137,7 +137,7 @@ struct AccessJWTAttackTests {
     #expect(both["Access-Control-Allow-Origin"] == "https://members.example.com")
     #expect(try respond(token, nil).errorCode == "missing_credentials")
     #expect(try respond(nil, "https://members.example.com").errorCode == "missing_credentials")
-    // Another client's page, and nobody's.
+    // An origin of another client, and an unlisted origin.
     #expect(try respond(token, "https://app.example.com").errorCode == "origin_not_allowed")
     #expect(try respond(token, "https://evil.example").errorCode == "origin_not_allowed")
     let forged = try respond(try provider.mint("alg=none"), "https://members.example.com")

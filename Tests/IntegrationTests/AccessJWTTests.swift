@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A JWT of an identity provider", .timeLimit(.minutes(10)))
 struct AccessJWTTests {
-  @Test("lets its bearer in, whatever its algorithm, for a token and for the catalog")
+  @Test("grants tokens and catalog access with every supported algorithm")
   func algorithms() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
@@ -21,7 +21,7 @@ struct AccessJWTTests {
   }
 
   @Test(
-    "is refused with a word of its own",
+    "has a specific reason in the audit log if it is refused",
     arguments: [
       ("keys=unpublished", "{}", "jwt_unknown_key"),
       ("keys=unpublished&kid=es256-1", "{}", "jwt_bad_signature"),
@@ -44,7 +44,7 @@ struct AccessJWTTests {
     #expect(ground.auditLines.map(\.reason) == [reason])
   }
 
-  @Test("is not believed when its provider's certificate is not trusted, and the log names the setting")
+  @Test("the log names jwt.caFile if the certificate of a provider is untrusted")
   func untrustedProvider() throws {
     let provider = try IdentityProvider()
     let jwt = "jwt: { issuer: \"https://id.example.com/\", audience: \"music\", jwksURL: \"\(provider.url)\" }"
@@ -53,7 +53,7 @@ struct AccessJWTTests {
     #expect(!ground.server.log.contains("catalog.caFile"))
   }
 
-  @Test("tells clients of one provider apart by audience and by required claims")
+  @Test("selects its client by audience and required claims")
   func clients() throws {
     let provider = try IdentityProvider()
     let source = "jwksURL: \"\(provider.url)\", caFile: \"\(provider.certificateFile)\""
@@ -73,7 +73,7 @@ struct AccessJWTTests {
     #expect(try ground.request("/token", key: try provider.mint()).status == 401)
   }
 
-  @Test("is counted for each user, wherever they come from")
+  @Test("has a rate limit per user, whatever the address")
   func rate() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client("members", "rateLimit: { perSecond: 0.01, burst: 1 }"))
@@ -84,7 +84,7 @@ struct AccessJWTTests {
     #expect(try ground.request("/token", key: other).status == 200)
   }
 
-  @Test("is counted for each address where its sub is an app and no person")
+  @Test("has a rate limit per address if the client's settings say so")
   func rateOfAddresses() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(
@@ -96,7 +96,7 @@ struct AccessJWTTests {
     }
   }
 
-  @Test("by a key that is new is taken at once, and one by a key that is gone no longer")
+  @Test("is accepted right after a key rotation, and refused after the removal of its key")
   func rotation() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
@@ -107,7 +107,7 @@ struct AccessJWTTests {
     #expect(try ground.request("/token", key: before).status == 401)
   }
 
-  @Test("is taken while the provider is down, and a reload changes nothing about that")
+  @Test("stays valid during an outage of its provider, also after a reload")
   func down() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
@@ -118,13 +118,13 @@ struct AccessJWTTests {
     ground.server.process.signal(SIGHUP)
     try ground.server.process.waitForErrors("Configuration reloaded")
     #expect(try ground.request("/token", key: token).status == 200)
-    // One whose key nobody has, meanwhile.
+    // A token with an unknown key, meanwhile.
     #expect(try ground.request("/token", key: try provider.mint("kid=other")).status == 401)
     #expect(try ground.request("/token").status == 200)
   }
 
   @Test(
-    "gets 503 while no keys have come, without being counted as a failed attempt, and the server starts all the same")
+    "gets 503 until the first keys arrive, and the server starts without keys")
   func never() throws {
     let provider = try IdentityProvider()
     try provider.behave("down")
@@ -142,7 +142,7 @@ struct AccessJWTTests {
     try eventually("the keys have come") { try ground.request("/token", key: token).status == 200 }
   }
 
-  @Test("that comes with content waits for the keys with its content kept")
+  @Test("waits for the keys, and its request keeps its content")
   func content() throws {
     let provider = try IdentityProvider()
     try provider.behave("hold")
@@ -152,7 +152,7 @@ struct AccessJWTTests {
     let content = "{\"ttl\": 777}"
     let request = "POST /token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(token)\r\n"
     connection.send("\(request)Content-Length: \(content.utf8.count)\r\n\r\n\(content)")
-    // Another behind it, on the same connection: in order, and with its own content.
+    // A second request on the same connection: its response is in order and depends on its own content.
     connection.send("\(request)Content-Length: 12\r\nConnection: close\r\n\r\n{\"ttl\": 888}")
     try provider.waitUntilHolding()
     try provider.behave("ok")
@@ -162,7 +162,7 @@ struct AccessJWTTests {
     #expect(responses.contains("\"expiresIn\":777") && responses.contains("\"expiresIn\":888"))
   }
 
-  @Test("is verified by a file of keys, which may be replaced")
+  @Test("is verified with a key file, and the server notices a new key file")
   func file() throws {
     let provider = try IdentityProvider()
     let directory = try TemporaryDirectory()
@@ -173,12 +173,12 @@ struct AccessJWTTests {
     try provider.rotate()
     #expect(try ground.request("/token", key: try provider.mint()).status == 401)
     _ = try directory.write(try provider.keySet(), to: "jwks.json")
-    // No signal: the file is watched.
+    // No signal: the server watches the file.
     try ground.server.process.waitForErrors("Configuration reloaded")
     #expect(try ground.request("/token", key: try provider.mint()).status == 200)
   }
 
-  @Test("cannot be verified by a file that is no key set, which is a fault at the start")
+  @Test("cannot be verified with a file without keys, and the start fails")
   func faultyFile() throws {
     let directory = try TemporaryDirectory()
     let file = try directory.write("{\"keys\": []}", to: "jwks.json")
@@ -191,7 +191,7 @@ struct AccessJWTTests {
   }
 
   @Test(
-    "for one of several clients of a provider is neither refused nor held against anybody while the keys are missing")
+    "gets 503 while the keys of its possible clients are missing")
   func severalWithoutKeys() throws {
     let provider = try IdentityProvider()
     try provider.behave("down")
@@ -209,7 +209,7 @@ struct AccessJWTTests {
     #expect(ground.auditLines.map(\.reason) == ["jwt_no_keys", "jwt_no_keys", "jwt_expired"])
   }
 
-  @Test("that is for two clients is refused, since they may have different rights")
+  @Test("that matches two clients is refused")
   func ambiguous() throws {
     let provider = try IdentityProvider()
     let source =
@@ -219,14 +219,14 @@ struct AccessJWTTests {
     #expect(try ground.request("/token", key: try provider.mint(claims: "{\"aud\": \"two\"}")).status == 200)
     let both = try provider.mint(claims: "{\"aud\": [\"two\", \"one\"]}")
     #expect(try ground.request("/token", key: both).status == 401)
-    // By another's key it is not even that.
+    // With a forged signature the reason is the signature.
     let forged = try provider.mint("keys=unpublished&kid=es256-1", claims: "{\"aud\": [\"two\", \"one\"]}")
     #expect(try ground.request("/token", key: forged).status == 401)
     ground.server.stop()
     #expect(ground.auditLines.map(\.reason) == [nil, "jwt_ambiguous_client", "jwt_bad_signature"])
   }
 
-  @Test("that has just expired gets 401 as often as it comes, since 429 would keep the app from renewing it")
+  @Test("that has expired gets 401 for every repetition and never 429")
   func expired() throws {
     let provider = try IdentityProvider()
     let ground = try AccessGround(provider.client())
@@ -238,7 +238,7 @@ struct AccessJWTTests {
     #expect(try connection.receiveAll().split(separator: "HTTP/1.1 401 ").count == 150)
   }
 
-  @Test("holds nothing up for a caller who has gone while the keys are fetched")
+  @Test("of a disconnected client does not block the server during the key fetch")
   func gone() throws {
     let provider = try IdentityProvider()
     try provider.behave("hold")

@@ -9,7 +9,7 @@ struct AccessLogTests {
     "response.bytes", "time",
   ]
 
-  @Test("has one line for each request, with exactly these fields")
+  @Test("has one line per request, with exactly ten fields")
   func fields() throws {
     let server = try Ground().serve()
     let responses = [
@@ -30,7 +30,7 @@ struct AccessLogTests {
     #expect(lines.map { $0["http.route"]?.string } == ["/token", "-", "/token", "/token", "/healthz", "/token"])
   }
 
-  @Test("has a line for what was refused before routing, without what the client sent")
+  @Test("has a line without client data for a request that is refused before routing")
   func refused() throws {
     let server = try Ground().serve()
     let connection = try server.connect()
@@ -42,7 +42,7 @@ struct AccessLogTests {
     #expect(!server.log.lowercased().contains("secret"))
   }
 
-  @Test("is text if that is asked for")
+  @Test("is in text form if the settings say so")
   func text() throws {
     let server = try Ground().serve(["LOG_FORMAT": "text"])
     let response = try server.request("/token?ttl=60")
@@ -53,7 +53,7 @@ struct AccessLogTests {
     #expect(!line.contains("ttl"))
   }
 
-  @Test("is silent above its level")
+  @Test("is empty at level warning")
   func level() throws {
     let server = try Ground().serve(["LOG_LEVEL": "warning"])
     _ = try server.request("/token")

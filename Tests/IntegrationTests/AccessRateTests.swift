@@ -2,13 +2,13 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A rate", .timeLimit(.minutes(10)))
+@Suite("A rate limit", .timeLimit(.minutes(10)))
 struct AccessRateTests {
   private static func client(_ rate: String) throws -> String {
     "{ id: \"slow\", apiKey: { sha256: \"\(try AccessGround.sha256("slow-key"))\" }, catalog: true, rateLimit: \(rate) }"
   }
 
-  @Test("lets a burst through, then says when to come back, and is told in every response")
+  @Test("allows a burst, then refuses with Retry-After, and appears in every response")
   func burst() throws {
     let ground = try AccessGround(try Self.client("{ perSecond: 0.01, burst: 3 }"))
     var remaining: [String?] = []
@@ -29,7 +29,7 @@ struct AccessRateTests {
       #expect(try #require(response.errorDetail).contains("\(wait) s"))
       #expect(response["RateLimit"]?.contains("r=0") == true)
     }
-    // Nobody else is slowed down.
+    // Other clients and open routes have no limit.
     #expect(try ground.request("/token").status == 200)
     #expect(try ground.request("/token")["RateLimit"] == nil)
     #expect(try ground.request("/healthz", key: "slow-key").status == 200)
@@ -37,7 +37,7 @@ struct AccessRateTests {
     #expect(ground.auditLines.filter { $0.outcome == "limited" }.map(\.reason) == ["caller_rate", "caller_rate"])
   }
 
-  @Test("for all callers of a client together is one of its own")
+  @Test("can apply to all callers of a client together")
   func total() throws {
     let ground = try AccessGround(
       try Self.client("{ perSecond: 100, burst: 100, total: { perSecond: 0.01, burst: 2 } }"))
@@ -48,7 +48,7 @@ struct AccessRateTests {
     #expect(try #require(response.errorDetail).contains("All callers of client slow together"))
   }
 
-  @Test("counts each address by itself", arguments: [("127.0.0.1", "127.0.0.2")])
+  @Test("counts each address separately", arguments: [("127.0.0.1", "127.0.0.2")])
   func addresses(_ one: String, _ other: String) throws {
     let ground = try AccessGround(try Self.client("{ perSecond: 0.01, burst: 1 }"))
     func status(_ address: String) throws -> Int {
@@ -60,7 +60,7 @@ struct AccessRateTests {
     #expect(try status(other) == 429)
   }
 
-  @Test("goes on where it was after a reload")
+  @Test("keeps its state across a reload")
   func reload() throws {
     let ground = try Ground()
     let file = try ground.directory.write(
@@ -73,7 +73,7 @@ struct AccessRateTests {
     #expect(try ParsedResponse(curl: credential).status == 429)
   }
 
-  @Test("of failed attempts slows whoever guesses, and nobody with a right key")
+  @Test("for failed attempts slows wrong keys and no valid key")
   func failures() throws {
     let ground = try AccessGround()
     let connection = try ground.server.connect()
@@ -84,7 +84,7 @@ struct AccessRateTests {
     #expect((100...110).contains(responses.split(separator: "HTTP/1.1 401 ").count))
     #expect(responses.contains("HTTP/1.1 429 "))
     #expect(responses.contains("\"code\":\"rate_limited\""))
-    // The same address, the same moment.
+    // The same address, immediately afterwards.
     #expect(try ground.request("/token").status == 200)
     #expect(try ground.request("/token", key: "wrong").status == 429)
     #expect(try ground.request("/token", key: nil).status == 401)

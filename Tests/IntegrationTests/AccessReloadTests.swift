@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A reload of the clients", .timeLimit(.minutes(10)))
 struct AccessReloadTests {
-  /// Two policies that contradict each other in all that they say: whoever is judged by half of one and half of the other
-  /// gets a response that neither gives.
+  /// Two policies that differ in every value: a request judged by a mixture of both gets a response that neither policy
+  /// gives.
   private static func policy(_ name: String, _ key: String, _ ttl: Int, _ origin: String) throws -> String {
     """
     { access: { clients: [
@@ -16,7 +16,7 @@ struct AccessReloadTests {
     """
   }
 
-  @Test("under load judges no request by half a policy")
+  @Test("under load never mixes two policies for one request")
   func load() throws {
     let ground = try Ground()
     let policies = [
@@ -41,7 +41,7 @@ struct AccessReloadTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("lets a new client in, and a removed one no longer, with its key in use until then")
+  @Test("adds a new client and removes an old client")
   func clients() throws {
     let ground = try Ground()
     let file = try ground.directory.write(
@@ -59,7 +59,7 @@ struct AccessReloadTests {
     #expect(try status("key-two", "https://two.example") == 200)
   }
 
-  @Test("with a fault in the list changes nothing")
+  @Test("with an error in the list changes nothing")
   func fault() throws {
     let ground = try Ground()
     let file = try ground.directory.write(
@@ -73,7 +73,7 @@ struct AccessReloadTests {
     #expect(response.status == 200)
   }
 
-  @Test("that names the same keys by another file refuses no bearer of a JWT, however often it comes")
+  @Test("to another file with the same keys refuses no valid JWT")
   func keys() throws {
     let provider = try IdentityProvider()
     let ground = try Ground()

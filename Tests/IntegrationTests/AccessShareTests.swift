@@ -2,13 +2,13 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("What clients share", .timeLimit(.minutes(10)))
+@Suite("A limit that several requests share", .timeLimit(.minutes(10)))
 struct AccessShareTests {
   private static func client(_ id: String, _ more: String) throws -> String {
     "{ id: '\(id)', apiKey: { sha256: '\(try AccessGround.sha256("\(id)-key"))' }, catalog: true, \(more) }"
   }
 
-  @Test("of Apple's quota: the greedy one never has more than its part, and the other's request goes at once")
+  @Test("keeps a greedy client within its share, and another client's request starts immediately")
   func quota() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -16,7 +16,7 @@ struct AccessShareTests {
     let server = try ground.serve(
       upstream, ["CATALOG_CONCURRENCY": "8", "ACCESS_CLIENTS": clients, "ACCESS_ANONYMOUS": ""])
     try upstream.behave("hold")
-    // One caller may have three of its client's four, so it takes two.
+    // One caller may use three of its client's four places, so the test needs two callers.
     let callers = try ["127.0.0.1", "127.0.0.2"].map { try ground.load(server, 20, key: "greedy-key", from: $0) }
     for caller in callers { while try #require(try caller.line()) != "sent" {} }
     try eventually("the greedy one has its part") { try upstream.count("held") == 4 }
@@ -26,7 +26,7 @@ struct AccessShareTests {
     try eventually("the modest one's request is there") { try upstream.count("held") == 5 }
     #expect(try upstream.admin("/").json?["paths"]?["/v1/catalog/us/songs/modest"]?.integer == 1)
 
-    // Four by four, to the last: a fifth would be there too early.
+    // Four at a time to the end: a fifth request would arrive too early.
     for round in 1..<10 {
       try upstream.release()
       try eventually("the next ones are there") { try upstream.count("requests") >= 5 + 4 * round }
@@ -43,7 +43,7 @@ struct AccessShareTests {
   }
 
   @Test(
-    "of a rate: of many requests at once, on both loops, exactly the burst is granted",
+    "grants exactly the burst to concurrent requests on two loops",
     arguments: [
       "rateLimit: { perSecond: 0.01, burst: 20 }", "rateLimit: { total: { perSecond: 0.01, burst: 20 } }",
       "rateLimit: { perSecond: 0.01, burst: 30, total: { perSecond: 0.01, burst: 20 } }",

@@ -6,7 +6,7 @@ import Testing
 /// Callers × routes × outcomes, with the built binary.
 @Suite("Access", .timeLimit(.minutes(10)))
 struct AccessTableTests {
-  /// One row: what is sent, what is asked for, and what comes of it.
+  /// One row: the request and the expected response.
   struct Row: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let options: [String]
@@ -73,7 +73,7 @@ struct AccessTableTests {
       "an unknown key on an allowed page", bearer("nobodys") + from("https://app.example.com"), "/token", 401,
       "invalid_credentials"),
     Row("an unknown key, for the catalog", bearer("nobodys"), AccessGround.album, 401, "invalid_credentials"),
-    // A query is parsed for callers with permission only.
+    // The server parses a query only for callers with permission.
     Row(
       "an unknown key, with a malformed query", bearer("nobodys"), "\(AccessGround.album)?a=%FF", 401,
       "invalid_credentials"),
@@ -105,7 +105,7 @@ struct AccessTableTests {
     Row("nothing, for the description", [], "/openapi.json", 200),
   ]
 
-  @Test("is what the list says, for every caller and route")
+  @Test("is granted or refused as the table says, for every caller and route")
   func table() throws {
     let ground = try AccessGround()
     for row in Self.rows {
@@ -116,7 +116,7 @@ struct AccessTableTests {
       if row.status != 200 { #expect(response["Cache-Control"] == "no-store", "\(row.testDescription)") }
     }
     #expect(ground.server.stop() == 0)
-    // One line of record for each but those that anybody may ask for.
+    // One audit line for each request, except those to open routes.
     let gated = Self.rows.filter { $0.target.hasPrefix("/token") || $0.target.hasPrefix("/v1/") }
     #expect(ground.auditLines.count == gated.count)
     for (line, row) in zip(ground.auditLines, gated) {
@@ -128,7 +128,7 @@ struct AccessTableTests {
     }
   }
 
-  @Test("binds a page's token to that page and no other")
+  @Test("of a page gives a token bound to the origin of this page")
   func binding() throws {
     let ground = try AccessGround()
     for origin in ["https://app.example.com", "https://pr-7.preview.example.com"] {
@@ -139,7 +139,7 @@ struct AccessTableTests {
     #expect(try ground.request("/token").json?["origin"] == nil)
   }
 
-  @Test("gives a client its own life for tokens")
+  @Test("of a client gives tokens with the lifetime of this client")
   func life() throws {
     let ground = try AccessGround()
     #expect(try ground.request("/token").json?["expiresIn"]?.integer == 7200)
@@ -147,7 +147,7 @@ struct AccessTableTests {
     #expect(page.json?["expiresIn"]?.integer == 43_200)
   }
 
-  @Test("lets the music user token of those who may not use it go nowhere")
+  @Test("without permission for user data forwards no music user token")
   func userToken() throws {
     let ground = try AccessGround()
     let target = "/v1/catalog/us/songs/1200868616?relate=library"
@@ -159,7 +159,7 @@ struct AccessTableTests {
     #expect(try ground.catalog.emulator.requests().map { $0["music-user-token"] } == [nil, "good"])
   }
 
-  @Test("tells a page without Origin, and one with Apple's own token, what to do")
+  @Test("the error for a page without Origin, or with a developer token, says what to do")
   func hints() throws {
     let ground = try AccessGround(
       "{ id: 'idp', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://localhost:1/jwks' } }")

@@ -2,13 +2,13 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Callers without credentials", .timeLimit(.minutes(10)))
+@Suite("Anonymous callers", .timeLimit(.minutes(10)))
 struct AnonymousOriginTests {
   private static let listed = [
     "ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com', 'https://b.example'] }"
   ]
 
-  @Test("are asked for an origin if there is a list of those, and told why a page may lack one")
+  @Test("need an Origin if the policy lists origins, and the error explains POST")
   func noOrigin() throws {
     let response = try Ground().serve(Self.listed).request("/token")
     #expect(response.status == 401)
@@ -17,7 +17,7 @@ struct AnonymousOriginTests {
     #expect(try #require(response.errorDetail).contains("POST /token"))
   }
 
-  @Test("get a token bound to the page that asks", arguments: [[], ["-X", "POST"]])
+  @Test("get a token bound to their own origin", arguments: [[], ["-X", "POST"]])
   func bound(_ options: [String]) throws {
     let server = try Ground().serve(Self.listed)
     let response = try ParsedResponse(curl: options + ["-H", "Origin: https://b.example", "\(server.url)/token"])
@@ -25,7 +25,7 @@ struct AnonymousOriginTests {
     #expect(try CompactToken(try #require(response.token)).claims["origin"]?.strings == ["https://b.example"])
   }
 
-  @Test("get no token bound to another page than the one that asks")
+  @Test("get no token bound to another origin")
   func boundToOther() throws {
     let server = try Ground().serve(Self.listed)
     let response = try server.request("/token?origin=https://app.example.com", "-H", "Origin: https://b.example")
@@ -34,7 +34,7 @@ struct AnonymousOriginTests {
   }
 
   @Test(
-    "are refused with another origin than the listed ones",
+    "are refused with an unlisted origin",
     arguments: [
       ["-H", "Origin: https://evil.example"], ["-H", "Origin: https://app.example.com.evil.example"],
       ["-H", "Origin: http://app.example.com"], ["-H", "Origin: https://app.example.com:8443"],
@@ -51,14 +51,14 @@ struct AnonymousOriginTests {
     #expect(response["Vary"]?.contains("Origin") == true)
   }
 
-  @Test("get nothing if they are not permitted tokens")
+  @Test("get no token without the permission for tokens")
   func notPermitted() throws {
     let response = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"]).request("/token")
     #expect(response.status == 403)
     #expect(response.errorCode == "not_permitted")
   }
 
-  @Test("may name no origin if none is listed")
+  @Test("may name no origin if the policy lists none")
   func emptyPolicy() throws {
     let server = try Ground().serve()
     #expect(try server.request("/token").status == 200)
@@ -66,7 +66,7 @@ struct AnonymousOriginTests {
     #expect(try server.request("/token", "-H", "Origin: https://app.example.com").errorCode == "origin_not_allowed")
   }
 
-  @Test("may name any origin if that is what --unsafe-allow-anonymous says")
+  @Test("may name any origin with --unsafe-allow-anonymous")
   func unsafeAnybody() throws {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": ""], ["--unsafe-allow-anonymous"])
     #expect(try server.request("/token").json?["origin"] == nil)

@@ -4,9 +4,9 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The record", .timeLimit(.minutes(10)))
+@Suite("The audit log", .timeLimit(.minutes(10)))
 struct AuditTests {
-  @Test("says of each grant who got what, by which key, for whom and until when, without the token")
+  @Test("describes each grant and identifies the token without its text")
   func grant() throws {
     let ground = try AccessGround()
     let response = try ground.request("/token", key: nil, "-H", "Origin: https://app.example.com")
@@ -29,7 +29,7 @@ struct AuditTests {
     #expect(!ground.server.log.contains("eyJ"))
   }
 
-  @Test("has a line for every method that is answered, in whatever form, and none for a preflight")
+  @Test("has one line per GET, POST and HEAD, and none for OPTIONS")
   func methods() throws {
     let ground = try AccessGround()
     for method in ["GET", "POST", "HEAD"] {
@@ -39,7 +39,7 @@ struct AuditTests {
       #expect(response.status == 200)
       #expect(response["Content-Type"] == "text/plain")
       if method == "HEAD" { #expect(response.body.isEmpty) } else { _ = try CompactToken(response.text) }
-      // A refusal is JSON all the same.
+      // A refusal is always JSON.
       let refused = try ParsedResponse(curl: options + ["-H", "X-API-Key: wrong", "\(ground.server.url)/token"])
       #expect(refused.status == 401)
       #expect(refused["Content-Type"] == "application/json")
@@ -58,7 +58,7 @@ struct AuditTests {
     #expect(ground.auditLines.allSatisfy { ($0.client == "android") == ($0.outcome == "granted") })
   }
 
-  @Test("names the origin that was refused, for preflights too, and nothing that is no origin")
+  @Test("names a refused origin, also for a preflight, but no malformed origin")
   func origins() throws {
     let ground = try AccessGround()
     let preflight = ["-X", "OPTIONS", "-H", "Access-Control-Request-Method: GET"]
@@ -72,7 +72,7 @@ struct AuditTests {
       (AccessGround.album, preflight + ["-H", "Origin: null"], "null"),
     ]
     for (target, options, _) in cases { _ = try ParsedResponse(curl: options + ["\(ground.server.url)\(target)"]) }
-    // Neither is a preflight of a refused origin.
+    // None of these is a preflight of a refused origin.
     let others = [
       ["-X", "OPTIONS", "-H", "Origin: https://evil.example"], preflight, preflight + ["-H", "Origin: \(long)"],
     ]
@@ -85,7 +85,7 @@ struct AuditTests {
     #expect(lines.allSatisfy { $0["audit.reason"]?.string == "origin_not_allowed" })
   }
 
-  @Test("goes to a file that may be moved away, and nothing of it is lost")
+  @Test("loses no line when its file is moved away")
   func rotation() throws {
     let directory = try TemporaryDirectory()
     let file = directory.path(of: "audit.log")
@@ -102,7 +102,7 @@ struct AuditTests {
     #expect(ground.auditLines.isEmpty, "they are not in the log as well")
   }
 
-  @Test("that cannot be written does not stop the server, and goes on when it can")
+  @Test("does not stop the server while its file is unwritable, and resumes afterwards")
   func lostDisk() throws {
     let directory = try TemporaryDirectory()
     let folder = directory.path(of: "audit")
@@ -111,7 +111,7 @@ struct AuditTests {
     let ground = try AccessGround("", ["AUDIT_FILE": file])
     #expect(try ground.request("/token").status == 200)
     try eventually("the first line is there") { try Self.lines(file).count == 1 }
-    // The disk is gone, and a link to one that is full is in its place.
+    // The disk is gone: a link to a full disk is in place of the file.
     #expect(unsafe unlink(file) == 0)
     #expect(unsafe symlink("/dev/full", file) == 0)
     for _ in 0..<5 { #expect(try ground.request("/token").status == 200) }
@@ -123,7 +123,7 @@ struct AuditTests {
     #expect(ground.server.stop() == 0)
   }
 
-  @Test("to a file that cannot be opened is a fault at the start")
+  @Test("in an unwritable file is an error at the start")
   func unwritable() throws {
     let result = try Ground().run(["serve"], ["AUDIT_FILE": "/nonexistent/audit.log"])
     #expect(result.status == 78)
@@ -133,7 +133,7 @@ struct AuditTests {
     #expect(check.stderr.contains("audit.file"))
   }
 
-  @Test("is counted for each client")
+  @Test("has counters per client in the metrics")
   func metrics() throws {
     let ground = try AccessGround()
     for _ in 0..<3 { #expect(try ground.request("/token").status == 200) }
@@ -151,7 +151,7 @@ struct AuditTests {
   }
 
   private static func lines(_ file: String) throws -> [JSONValue] {
-    // The server makes the file when it starts, and again when it is told to open it anew.
+    // The file may be missing: the server creates it at the start, and again after a move.
     guard unsafe access(file, F_OK) == 0 else { return [] }
     return try TextFile.read(file).split(separator: "\n").compactMap { JSONReader.read(Array($0.utf8)) }
   }

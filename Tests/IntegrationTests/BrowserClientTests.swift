@@ -2,8 +2,8 @@ import JSON
 import TestSupport
 import Testing
 
-/// ``BrowserTests`` with a list of clients, some of whom have a key as well.
-@Suite("Pages of clients in a browser", .timeLimit(.minutes(10)))
+/// ``BrowserTests`` with a list of clients. Some clients also have a key.
+@Suite("A browser page of a listed client", .timeLimit(.minutes(10)))
 struct BrowserClientTests {
   private static let app = "https://app.example.com"
   private static let preview = "https://pr-7.preview.example.com"
@@ -13,7 +13,7 @@ struct BrowserClientTests {
     "https://pr-7.preview.example.com.evil.example",
   ]
 
-  /// What a page sees of several requests, each a call of `ask`.
+  /// The results of several calls of `ask` on a page.
   private static func views(at origin: String, _ calls: [String]) throws -> [PageView] {
     let script = "return [\(calls.map { "await \($0)" }.joined(separator: ", "))];"
     guard case .array(let views) = try Browser.shared().run(at: origin, script) else { return [] }
@@ -25,10 +25,10 @@ struct BrowserClientTests {
     return errors.first?["code"]?.string
   }
 
-  /// The second argument of `fetch` that sends a field.
+  /// The second argument of `fetch`, with one header field.
   private static func field(_ name: String, _ value: String) -> String { "{ headers: { '\(name)': '\(value)' } }" }
 
-  @Test("get a token for themselves and responses of the catalog, by name and by the star", arguments: [app, preview])
+  @Test("gets a bound token and catalog responses", arguments: [app, preview])
   func granted(origin: String) throws {
     let ground = try AccessGround()
     let url = ground.server.url
@@ -46,7 +46,7 @@ struct BrowserClientTests {
     #expect(ground.auditLines.map(\.client) == ["web", "web", "web"])
   }
 
-  @Test("may read how much is left to them, and when to come back")
+  @Test("can read the rate limit fields and Retry-After")
   func limited() throws {
     let rate = "catalog: true, rateLimit: { perSecond: 0.01, burst: 2 }"
     let ground = try AccessGround("", ["ACCESS_CLIENTS": "[{ id: 'web', origins: ['\(Self.app)'], \(rate) }]"])
@@ -68,12 +68,12 @@ struct BrowserClientTests {
       #expect(Self.code(view) == "rate_limited")
       #expect(view["X-Request-ID"]?.isEmpty == false)
     }
-    // A foreign page learns nothing of it.
+    // A foreign page can read none of this.
     let foreign = try Self.views(at: "https://evil.example", ["ask('\(url)/token')", "ask('\(url)/nowhere')"])
     #expect(foreign.map(\.error) == ["TypeError", "TypeError"])
   }
 
-  @Test("of no client see nothing at all, whatever they ask for and with whatever key", arguments: foreignOrigins)
+  @Test("an unlisted page can read nothing, with or without a key", arguments: foreignOrigins)
   func foreign(origin: String) throws {
     let ground = try AccessGround()
     let url = ground.server.url
@@ -88,11 +88,11 @@ struct BrowserClientTests {
     let views = try Self.views(at: origin, calls)
     #expect(views.map(\.error) == calls.map { _ in "TypeError" })
     ground.server.stop()
-    // What has a key was asked about beforehand, and never sent.
+    // A request with a key needs a preflight. The preflight is refused, so the browser never sends the key.
     #expect(ground.auditLines.allSatisfy { $0.reason == "origin_not_allowed" && $0.client == "-" })
   }
 
-  @Test("with a key and an origin need both, and may send the key", arguments: ["Authorization", "X-API-Key"])
+  @Test("needs both the key and the origin if the client has both", arguments: ["Authorization", "X-API-Key"])
   func both(name: String) throws {
     let ground = try AccessGround()
     let value = name == "X-API-Key" ? AccessGround.studio : "Bearer \(AccessGround.studio)"
@@ -106,14 +106,14 @@ struct BrowserClientTests {
     let own = try Self.views(at: Self.studio, calls)
     #expect(own.map(\.status) == [200, 200, 403, 401])
     #expect(own.map(Self.code) == [nil, nil, "not_permitted", "missing_credentials"])
-    // On a page of another client it may be sent, and does not help.
+    // On a page of another client the browser sends the key, and the server refuses the request.
     let other = try Self.views(at: Self.app, Array(calls.prefix(2)))
     #expect(other.map(Self.code) == ["origin_not_allowed", "origin_not_allowed"])
     ground.server.stop()
     #expect(ground.auditLines.map(\.client) == ["studio", "studio", "studio", "studio", "studio", "studio"])
   }
 
-  @Test("may read that their key is wrong", arguments: [app, preview, studio])
+  @Test("can read that its key is wrong", arguments: [app, preview, studio])
   func wrongKey(origin: String) throws {
     let ground = try AccessGround()
     let calls = ["/token", AccessGround.album].flatMap { target in
@@ -127,7 +127,7 @@ struct BrowserClientTests {
     }
   }
 
-  @Test("never send cookies or passwords of the browser's, before a preflight or without one")
+  @Test("cannot read a response to a request with the browser's credentials")
   func ambient() throws {
     let ground = try AccessGround()
     let url = ground.server.url
@@ -142,7 +142,7 @@ struct BrowserClientTests {
     #expect(views.map(\.error) == ["TypeError", "TypeError", "TypeError", nil])
   }
 
-  @Test("on the server's own origin get a token by POST, and are told so by GET, which has no Origin")
+  @Test("on the server's own origin gets a token by POST, and the error of GET explains this")
   func sameOrigin() throws {
     let port = UpstreamGround.fixedPort
     let origin = "http://localhost:\(port)"

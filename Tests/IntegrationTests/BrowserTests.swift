@@ -3,8 +3,9 @@ import JSON
 import TestSupport
 import Testing
 
-/// The Fetch standard as a browser enforces it; ``CrossOriginTests`` has the fields by which we tell it what to do.
-@Suite("Pages in a browser", .timeLimit(.minutes(10)))
+/// The Fetch standard as a browser enforces it. ``CrossOriginTests`` checks the response fields that control the
+/// browser.
+@Suite("A browser page", .timeLimit(.minutes(10)))
 struct BrowserTests {
   private static let app = "https://app.example.com"
   private static let local = "http://localhost"
@@ -14,7 +15,7 @@ struct BrowserTests {
     try Ground().serve(allowed.merging(more) { $1 })
   }
 
-  @Test("of an allowed origin may read a token that is bound to it, and the fields that help", arguments: [app, local])
+  @Test("of an allowed origin can read a bound token and the exposed fields", arguments: [app, local])
   func token(origin: String) throws {
     let server = try Self.serve()
     let view = try Browser.shared().ask("\(server.url)/token", from: origin)
@@ -26,7 +27,7 @@ struct BrowserTests {
   }
 
   @Test(
-    "of any other origin see nothing at all",
+    "of any other origin can read nothing",
     arguments: [
       "https://evil.example", "https://app.example.com.evil.example", "https://www.app.example.com",
       "http://app.example.com", "http://localhost.evil.example", "http://127.0.0.1", "https://localhost",
@@ -47,7 +48,7 @@ struct BrowserTests {
     #expect(opaque.type == "opaque" && opaque.status == 0 && opaque.body.isEmpty)
   }
 
-  @Test("that an allowed page holds in a sandbox are not the allowed page")
+  @Test("in a sandboxed frame of an allowed page can read nothing")
   func sandboxed() throws {
     let server = try Self.serve()
     let script = """
@@ -66,7 +67,7 @@ struct BrowserTests {
   }
 
   @Test(
-    "of an allowed origin may read why they get nothing",
+    "of an allowed origin can read errors",
     arguments: [
       ("/token?ttl=1", "{}", 400, "invalid_parameter"), ("/nowhere", "{}", 404, "not_found"),
       ("/token?origin=https://evil.example", "{}", 403, "origin_not_allowed"),
@@ -86,7 +87,7 @@ struct BrowserTests {
     #expect(errors.first?["id"]?.string == view["X-Request-ID"])
   }
 
-  @Test("of an allowed origin may send JSON, after a preflight")
+  @Test("of an allowed origin can send JSON after a preflight")
   func preflight() throws {
     let server = try Self.serve()
     let view = try Browser.shared().ask(
@@ -97,7 +98,7 @@ struct BrowserTests {
   }
 
   @Test(
-    "may send nothing that the preflight does not name",
+    "cannot send a method, field or credential that the preflight does not allow",
     arguments: ["{ method: 'DELETE' }", "{ headers: { 'X-Strange': '1' } }", "{ credentials: 'include' }"])
   func notNamed(options: String) throws {
     let server = try Self.serve()

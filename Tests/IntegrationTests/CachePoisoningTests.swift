@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite("What is no part of the cache's key", .timeLimit(.minutes(10)))
+@Suite("Cache poisoning", .timeLimit(.minutes(10)))
 struct CachePoisoningTests {
-  /// A target that nobody has asked for yet.
+  /// A target that is not in the cache.
   private static func target(_ index: Int) -> String {
     "/v1/catalog/us/playlists/pl.00000000000000000000000000000250/tracks?limit=1&offset=\(index)"
   }
@@ -22,7 +22,7 @@ struct CachePoisoningTests {
     "Content-Length: 0",
   ]
 
-  @Test("changes nothing for the next caller: a field")
+  @Test("by a header field has no effect on the next caller")
   func fields() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     for (index, field) in Self.fields.enumerated() {
@@ -32,7 +32,7 @@ struct CachePoisoningTests {
     }
   }
 
-  @Test("changes nothing for the next caller: a Host, in its field or in the target")
+  @Test("by a Host field or an absolute target has no effect on the next caller")
   func host() throws {
     let ground = try CatalogGround()
     for (index, (form, host)) in [
@@ -47,7 +47,7 @@ struct CachePoisoningTests {
     }
   }
 
-  @Test("changes nothing for the next caller: content of a GET", arguments: [true, false])
+  @Test("by the content of a GET has no effect on the next caller", arguments: [true, false])
   func content(_ isChunked: Bool) throws {
     let ground = try CatalogGround()
     for (index, content) in ["term=x", "{\"data\":[]}", "GET /v1/storefronts HTTP/1.1\r\nHost: a\r\n\r\n"].enumerated()
@@ -67,7 +67,7 @@ struct CachePoisoningTests {
     #expect(try ground.emulator.requests().allSatisfy { $0.path.hasPrefix("/v1/catalog/us/playlists/") })
   }
 
-  @Test("changes nothing for the next caller: a suffix or a parameter that somebody might ignore")
+  @Test("by a path suffix or a parameter has no effect on the next caller")
   func suffixes() throws {
     let ground = try CatalogGround()
     let album = CatalogGround.album
@@ -82,7 +82,7 @@ struct CachePoisoningTests {
     }
   }
 
-  @Test("changes nothing for the next caller: a method, and a request that is broken off")
+  @Test("by a method or an aborted request has no effect on the next caller")
   func methods() throws {
     let ground = try CatalogGround()
     for (index, method) in ["HEAD", "POST", "OPTIONS", "TRACE", "PURGE", "DELETE"].enumerated() {
@@ -92,7 +92,7 @@ struct CachePoisoningTests {
     }
   }
 
-  /// Expects that another caller gets what Apple says, twice.
+  /// Expects that another caller gets Apple's own response, twice.
   private static func expectOriginal(_ target: String, _ poison: String, _ ground: CatalogGround) throws {
     let original = try ground.original(target)
     for _ in 0..<2 {

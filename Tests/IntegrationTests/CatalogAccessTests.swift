@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The catalog is for whom the policy names:", .timeLimit(.minutes(10)))
+@Suite("Catalog access", .timeLimit(.minutes(10)))
 struct CatalogAccessTests {
   private static let page = "Origin: https://app.example.com"
   private static let listed = [
@@ -10,7 +10,8 @@ struct CatalogAccessTests {
     "CATALOG_ME": "true",
   ]
 
-  @Test("nobody, if it does not say so", arguments: ["{}", "{ token: true }", "{ token: true, me: true }"])
+  @Test(
+    "is refused without permission for the catalog", arguments: ["{}", "{ token: true }", "{ token: true, me: true }"])
   func notPermitted(_ policy: String) throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": policy])
     for path in [CatalogGround.album, "/v1/storefronts", "/v1/test"] {
@@ -23,7 +24,7 @@ struct CatalogAccessTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("pages of the listed origins, which may read the response")
+  @Test("is granted to pages of the listed origins, which can read the response")
   func listed() throws {
     let ground = try CatalogGround(Self.listed)
     for (index, path) in [CatalogGround.album, CatalogGround.album, "/v1/me/storefront", "/v1/test"].enumerated() {
@@ -37,7 +38,7 @@ struct CatalogAccessTests {
     }
   }
 
-  @Test("each page with its own name, also from the cache")
+  @Test("gives each page its own origin in the response, also from the cache")
   func ownName() throws {
     let ground = try CatalogGround(Self.listed)
     for origin in ["https://app.example.com", "https://b.example", "https://app.example.com"] {
@@ -48,7 +49,7 @@ struct CatalogAccessTests {
   }
 
   @Test(
-    "no pages of other origins, also if the response is there already",
+    "is refused to pages of other origins, even if the response is in the cache",
     arguments: ["https://evil.example", "null", "https://app.example.com.evil.example", "http://app.example.com"])
   func foreign(_ origin: String) throws {
     let ground = try CatalogGround(Self.listed)
@@ -63,7 +64,7 @@ struct CatalogAccessTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("nobody without an origin, where origins are listed")
+  @Test("is refused without an origin if the policy lists origins")
   func withoutOrigin() throws {
     let ground = try CatalogGround(Self.listed)
     let response = try ground.request(CatalogGround.album)
@@ -74,7 +75,7 @@ struct CatalogAccessTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("errors may be read by listed pages as well")
+  @Test("errors are readable for pages of the listed origins")
   func errors() throws {
     let ground = try CatalogGround(Self.listed)
     try ground.emulator.fail("status=503", path: "/v1/catalog/us/songs/")
@@ -91,7 +92,7 @@ struct CatalogAccessTests {
   }
 
   @Test(
-    "a page is told by a preflight what it may send",
+    "has a preflight that lists the allowed methods and fields",
     arguments: [("/v1/catalog/us/genres", false), ("/v1/me/library/songs", true)])
   func preflight(_ path: String, _ isUser: Bool) throws {
     let ground = try CatalogGround(Self.listed)
@@ -105,7 +106,7 @@ struct CatalogAccessTests {
     #expect(try ground.emulator.count() == 0, "Apple is not asked")
   }
 
-  @Test("a page of another origin is told nothing by a preflight")
+  @Test("has a preflight without CORS fields for other origins")
   func foreignPreflight() throws {
     let ground = try CatalogGround(Self.listed)
     let response = try ground.request(
@@ -114,7 +115,7 @@ struct CatalogAccessTests {
     #expect(!response.fields.contains { $0.name.hasPrefix("Access-Control") })
   }
 
-  @Test("what not everybody may have is private, and varies by Origin")
+  @Test("with a restricted policy gives private responses that vary by Origin")
   func privately() throws {
     let ground = try CatalogGround(Self.listed)
     for options in [[], [], ["-H", "Cache-Control: no-store"], ["-H", "Accept-Encoding: gzip"], ["-I"]] {
@@ -125,7 +126,7 @@ struct CatalogAccessTests {
     }
   }
 
-  @Test("what anybody may have is public", arguments: [true, false])
+  @Test("with an open policy gives public responses", arguments: [true, false])
   func publicly(_ hasFlag: Bool) throws {
     let ground = try CatalogGround(
       hasFlag ? ["ACCESS_ANONYMOUS": ""] : [:], flags: hasFlag ? ["--unsafe-allow-anonymous"] : [])
@@ -135,7 +136,7 @@ struct CatalogAccessTests {
     }
   }
 
-  @Test("what names the page that may read it varies by Origin, so that no cache hands it to another page")
+  @Test("gives a response that names an origin only with Vary: Origin")
   func publicPages() throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": ""], flags: ["--unsafe-allow-anonymous"])
     for origin in ["https://a.example", "https://b.example"] {

@@ -7,7 +7,7 @@ struct CatalogCacheTests {
   private static let album = CatalogGround.album
   private static let searches = "/v1/catalog/us/search"
 
-  @Test("gives a caller that has the response already 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
+  @Test("answers a matching If-None-Match with 304", arguments: [CatalogGround.album, "/v1/catalog/us/genres"])
   func notModified(_ target: String) throws {
     let ground = try CatalogGround()
     let tag = try #require(try ground.request(target)["ETag"])
@@ -23,7 +23,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("sends gzip to who takes it, the same content under another tag")
+  @Test("sends gzip to a client that accepts gzip, with the same content and another ETag")
   func gzip() throws {
     let ground = try CatalogGround()
     let plain = try ground.request(Self.album)
@@ -44,7 +44,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("answers HEAD from what a GET has brought")
+  @Test("answers HEAD from the response to a GET")
   func head() throws {
     let ground = try CatalogGround()
     let get = try ground.request(Self.album)
@@ -54,7 +54,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("answers GET from what a HEAD has brought")
+  @Test("answers GET from the response to a HEAD")
   func headFirst() throws {
     let ground = try CatalogGround()
     let head = try ground.request(Self.album, "-I")
@@ -65,7 +65,7 @@ struct CatalogCacheTests {
   }
 
   @Test(
-    "knows a question again, however its parameters are ordered and spelt",
+    "ignores the order and the escaping of parameters",
     arguments: [
       "types=albums&term=khalid", "term=%6bhalid&types=albums", "types=%61lbums&term=khalid",
     ])
@@ -77,7 +77,7 @@ struct CatalogCacheTests {
   }
 
   @Test(
-    "takes for another question what Apple might",
+    "distinguishes requests that Apple may answer differently",
     arguments: [
       "term=khalid&types=songs", "term=khalid", "term=khalid&types=albums&l=en-US", "term=Khalid&types=albums",
       "term=khalid&types=albums&", "term=khalid&types=albums&x", "term=khalid&types=albums&types=songs",
@@ -90,7 +90,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 2)
   }
 
-  @Test("asks Apple whether a response still holds if its caller wants that, and keeps it if so")
+  @Test("revalidates a response if the client asks for this, and keeps a valid response")
   func revalidation() throws {
     let ground = try CatalogGround()
     let first = try ground.request(Self.album)
@@ -105,7 +105,7 @@ struct CatalogCacheTests {
     #expect(try ground.request(Self.album).isHit)
   }
 
-  @Test("fetches anew what Apple gave no tag for, if its caller wants that")
+  @Test("fetches a response without an upstream ETag again if the client asks for revalidation")
   func withoutTag() throws {
     let ground = try CatalogGround()
     let genres = "/v1/catalog/us/genres"
@@ -116,7 +116,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.requests().map(\.status) == [200, 200])
   }
 
-  @Test("sends no request if its caller wants a stored response or none")
+  @Test("sends no upstream request for only-if-cached")
   func onlyIfCached() throws {
     let ground = try CatalogGround()
     let control = "Cache-Control: only-if-cached"
@@ -129,7 +129,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("keeps nothing for a caller who wants nothing kept")
+  @Test("stores nothing for a request with no-store")
   func noStore() throws {
     let ground = try CatalogGround()
     for _ in 0..<2 {
@@ -141,7 +141,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 3)
   }
 
-  @Test("keeps for a minute that there is no such thing")
+  @Test("stores a 404 for one minute")
   func notFound() throws {
     let ground = try CatalogGround()
     let first = try ground.request("/v1/catalog/us/albums/1")
@@ -152,7 +152,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("keeps no error that may pass", arguments: ["status=500", "status=503", "status=400", "status=403"])
+  @Test("stores no transient error", arguments: ["status=500", "status=503", "status=400", "status=403"])
   func errors(_ fault: String) throws {
     let ground = try CatalogGround()
     try ground.emulator.fail(fault, count: 1)
@@ -161,7 +161,7 @@ struct CatalogCacheTests {
     #expect(response.status == 200 && !response.isHit)
   }
 
-  @Test("keeps neither /v1/test nor what is turned off")
+  @Test("stores nothing if its size is 0")
   func unkept() throws {
     let ground = try CatalogGround(["CATALOG_CACHE_MAX_BYTES": "0"])
     for target in ["/v1/test", Self.album] {
@@ -170,7 +170,7 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.count() == 4)
   }
 
-  @Test("serves what it has while Apple is away, marked so", arguments: [false, true])
+  @Test("serves a stale response during an upstream outage and marks the response as stale", arguments: [false, true])
   func upstreamGone(_ isSecure: Bool) throws {
     let ground = try CatalogGround(
       [

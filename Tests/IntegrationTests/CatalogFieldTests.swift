@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite("Of a request's fields", .timeLimit(.minutes(10)))
+@Suite("A request field", .timeLimit(.minutes(10)))
 struct CatalogFieldTests {
-  /// What may go to Apple with a request of the catalog, and nothing else.
+  /// The only fields that may reach Apple with a catalog request.
   private static let sent = ["accept", "accept-encoding", "authorization", "user-agent", "via"]
 
   private static let foreign = [
@@ -19,7 +19,9 @@ struct CatalogFieldTests {
     "Content-Type: text/plain", "Traceparent: 00-1-1-00", "Apple-Id: x", "Host: evil.example",
   ]
 
-  @Test("the caller's none go to Apple with the catalog, and all that must be there is", arguments: [false, true])
+  @Test(
+    "of the client never reaches Apple with a catalog request, and the required fields are present",
+    arguments: [false, true])
   func catalog(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
     let response = try ParsedResponse(
@@ -34,7 +36,7 @@ struct CatalogFieldTests {
     #expect(request.developerToken.hasPrefix("accepted"))
   }
 
-  @Test("Accept-Encoding comes down to gzip or nothing")
+  @Test("Accept-Encoding becomes gzip or identity")
   func codings() throws {
     let ground = try CatalogGround()
     for (index, (coding, sent)) in [
@@ -46,7 +48,7 @@ struct CatalogFieldTests {
     }
   }
 
-  @Test("those that describe it go along below /v1/me, and no others")
+  @Test("of a request to /v1/me reaches Apple only if it describes the content or a condition")
   func user() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     let mine = ["If-Match: \"1\"", "Content-Type: application/json", "Content-Language: de"]
@@ -62,7 +64,7 @@ struct CatalogFieldTests {
     #expect(request["content-type"] == "application/json")
   }
 
-  @Test("one that Connection names goes no further")
+  @Test("named by Connection is not forwarded")
   func connection() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     let response = try ground.request(
@@ -74,7 +76,7 @@ struct CatalogFieldTests {
   }
 
   @Test(
-    "two of which only one may count keep a request from going anywhere",
+    "that is duplicated or malformed causes 400, and Apple gets no request",
     arguments: [
       ["Music-User-Token: sandbox-user-token", "Music-User-Token: other"], ["If-Match: \"1\"", "If-Match: \"2\""],
       ["Music-User-Token: sandbox-user-token, other"], ["Music-User-Token: a b"], ["Content-Range: bytes 0-1/2"],
@@ -90,7 +92,7 @@ struct CatalogFieldTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("X-Request-ID names the response and goes nowhere else")
+  @Test("X-Request-ID is neither used nor forwarded")
   func requestID() throws {
     let ground = try CatalogGround()
     let response = try ground.request(CatalogGround.album, "-H", "X-Request-ID: mine")
@@ -99,14 +101,14 @@ struct CatalogFieldTests {
   }
 }
 
-@Suite("Of a response's fields", .timeLimit(.minutes(10)))
+@Suite("A response field", .timeLimit(.minutes(10)))
 struct CatalogResponseFieldTests {
   private static let foreign = [
     "Set-Cookie", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
     "Proxy-Authenticate", "Strict-Transport-Security", "Alt-Svc", "Server", "Keep-Alive", "Transfer-Encoding",
   ]
 
-  @Test("nosniff is on every response: from Apple, from the cache, in parts, on errors and tokens")
+  @Test("X-Content-Type-Options has the value nosniff in every response")
   func nosniff() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     let tag = try #require(try ground.request(CatalogGround.album)["ETag"])
@@ -129,7 +131,7 @@ struct CatalogResponseFieldTests {
     }
   }
 
-  @Test("Apple's Location is handed on only if it is a URI", arguments: [false, true])
+  @Test("Location is forwarded from Apple only if it is a URI", arguments: [false, true])
   func location(_ isSecure: Bool) throws {
     let ground = try CatalogGround(isSecure: isSecure)
     for (fault, location) in [("/v1/a", "/v1/a"), ("/v1/a%20b", nil), ("/v1/%C3%A9", nil)] as [(String, String?)] {
@@ -139,7 +141,7 @@ struct CatalogResponseFieldTests {
     }
   }
 
-  @Test("those that would speak for this server do not reach the caller", arguments: [false, true])
+  @Test("that only this server may set is not forwarded from Apple", arguments: [false, true])
   func foreign(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, emulator: ["--fault", "set-cookie"], isSecure: isSecure)
     #expect(try ground.original(CatalogGround.album)["Set-Cookie"] != nil, "Apple sends some")
@@ -153,7 +155,7 @@ struct CatalogResponseFieldTests {
     }
   }
 
-  @Test("a cookie keeps a response out of the cache")
+  @Test("Set-Cookie keeps a response out of the cache")
   func cookie() throws {
     let ground = try CatalogGround(emulator: ["--fault", "set-cookie"])
     for _ in 0..<2 { #expect(!(try ground.request(CatalogGround.album)).isHit) }

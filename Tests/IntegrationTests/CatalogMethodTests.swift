@@ -5,7 +5,9 @@ import Testing
 struct CatalogMethodTests {
   private static let user = "Music-User-Token: sandbox-user-token"
 
-  @Test("that only asks is all that the catalog takes", arguments: ["POST", "PUT", "PATCH", "DELETE", "TRACE"])
+  @Test(
+    "other than GET, HEAD and OPTIONS gets 405 from the catalog",
+    arguments: ["POST", "PUT", "PATCH", "DELETE", "TRACE"])
   func catalog(_ method: String) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     for path in [CatalogGround.album, "/v1/storefronts", "/v1/language/us/tag", "/v1/test"] {
@@ -17,7 +19,7 @@ struct CatalogMethodTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("that Apple documents below /v1/me arrives there as it is", arguments: ["POST", "PUT", "PATCH", "DELETE"])
+  @Test("that Apple documents below /v1/me is forwarded unchanged", arguments: ["POST", "PUT", "PATCH", "DELETE"])
   func user(_ method: String) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     _ = try ground.request("/v1/me/library/nothing", "-X", method, "-H", Self.user, "-d", "{}")
@@ -26,7 +28,7 @@ struct CatalogMethodTests {
     #expect(request["content-length"] == "2")
   }
 
-  @Test("that nobody documents below /v1/me is refused there")
+  @Test("that Apple does not document below /v1/me gets 405")
   func trace() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     let response = try ground.request("/v1/me/library/songs", "-X", "TRACE", "-H", Self.user)
@@ -35,7 +37,7 @@ struct CatalogMethodTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("that the server does not know is 501", arguments: ["FOO", "get", "PROPFIND", "CONNECT"])
+  @Test("that the server does not know gets 501", arguments: ["FOO", "get", "PROPFIND", "CONNECT"])
   func unknown(_ method: String) throws {
     let ground = try CatalogGround()
     let connection = try ground.connect()
@@ -46,7 +48,7 @@ struct CatalogMethodTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("in a field in place of the request line changes nothing")
+  @Test("in an override field has no effect")
   func override() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     let response = try ground.request(

@@ -55,7 +55,7 @@ struct CatalogPathTests {
   ]
 
   @Test(
-    "is refused in Apple's shape, and nothing of it arrives at Apple",
+    "gets an error object and does not reach Apple",
     arguments: [dots, separators, characters, names, queries, forms])
   func refused(_ targets: [String]) throws {
     let ground = try CatalogGround()
@@ -71,7 +71,7 @@ struct CatalogPathTests {
     #expect(try ground.emulator.requests().map(\.path) == [])
   }
 
-  @Test("that is only escaped more than it need be is sent in its plain form, which is the one that was judged")
+  @Test("with unnecessary escapes reaches Apple in its normal form")
   func escaped() throws {
     let ground = try CatalogGround()
     #expect(try ground.request("/v1/%63atalog/us/%61lbums/%31200868601").status == 200)
@@ -79,7 +79,7 @@ struct CatalogPathTests {
     #expect(try ground.request(Self.album).isHit)
   }
 
-  @Test("with another host's name in front leads to Apple all the same, under Apple's own name")
+  @Test("with another authority leads to Apple, without this authority")
   func absolute() throws {
     let ground = try CatalogGround()
     let connection = try ground.connect()
@@ -90,7 +90,7 @@ struct CatalogPathTests {
     #expect(response.body == (try ground.original(Self.album).body))
   }
 
-  @Test("does not get to /v1/me by way of the catalog if that is forwarded")
+  @Test("cannot reach /v1/me through the catalog if /v1/me is enabled")
   func user() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     for target in [

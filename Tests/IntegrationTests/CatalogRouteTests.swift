@@ -16,7 +16,7 @@ struct CatalogRouteTests {
     "/v1/language/us/tag?acceptLanguage=en-GB", "/v1/test",
   ]
 
-  @Test("answers what Apple Music answers, byte for byte, on every route", arguments: [false, true])
+  @Test("returns Apple's responses byte for byte on every route", arguments: [false, true])
   func routes(_ isSecure: Bool) throws {
     let ground = try CatalogGround(isSecure: isSecure)
     for route in Self.routes {
@@ -31,7 +31,7 @@ struct CatalogRouteTests {
     #expect(ours.allSatisfy { $0.hasLowercaseNames == isSecure }, "over TLS it is HTTP/2")
   }
 
-  @Test("answers HEAD with the length of what GET gets, and without content")
+  @Test("answers HEAD with the length of GET and without content")
   func head() throws {
     let ground = try CatalogGround()
     for route in Self.routes {
@@ -42,7 +42,7 @@ struct CatalogRouteTests {
     }
   }
 
-  @Test("gets the query byte for byte, whatever stands in it")
+  @Test("forwards every query byte for byte")
   func queries() throws {
     let ground = try CatalogGround()
     let connection = try ground.connect()
@@ -59,7 +59,7 @@ struct CatalogRouteTests {
     #expect(try ground.emulator.requests().map { $0.query ?? "" } == queries)
   }
 
-  @Test("leads by its next through a long playlist, each track once", arguments: [false, true])
+  @Test("has next links that lead through a long playlist, each track once", arguments: [false, true])
   func paging(_ isSecure: Bool) throws {
     let ground = try CatalogGround(isSecure: isSecure)
     var next: String? = "/v1/catalog/us/playlists/pl.00000000000000000000000000000250/tracks"
@@ -73,7 +73,7 @@ struct CatalogRouteTests {
     #expect(Set(tracks).count == 250)
   }
 
-  @Test("finds an album, and a second time knows it")
+  @Test("finds an album and answers the second request from the cache")
   func search() throws {
     let ground = try CatalogGround()
     let first = try ground.request(Self.search)
@@ -86,7 +86,7 @@ struct CatalogRouteTests {
   }
 
   @Test(
-    "passes on what Apple Music says about what does not exist", arguments: ["albums/1", "albums?ids=", "nonsense"])
+    "forwards Apple's errors about missing resources", arguments: ["albums/1", "albums?ids=", "nonsense"])
   func errors(_ path: String) throws {
     let ground = try CatalogGround()
     let original = try ground.original("/v1/catalog/us/\(path)")
@@ -97,7 +97,7 @@ struct CatalogRouteTests {
     #expect(response.error?.names == original.error?.names)
   }
 
-  @Test("is asked for with a token that is good, has no origin and is not that of /token")
+  @Test("sends a valid developer token without an Origin field")
   func token() throws {
     let ground = try CatalogGround()
     _ = try ground.request(CatalogGround.album)
@@ -106,7 +106,7 @@ struct CatalogRouteTests {
     #expect(request["origin"] == nil)
   }
 
-  @Test("is not there if it is turned off")
+  @Test("answers 404 if it is disabled")
   func disabled() throws {
     let ground = try CatalogGround(["CATALOG_ENABLED": "false"])
     #expect(try ground.request(CatalogGround.album).errorCode == "not_found")

@@ -8,7 +8,7 @@ struct CatalogStreamingTests {
   /// More than the kernel's buffers of two connections hold.
   private static let flood = 64 << 20
 
-  @Test("arrives whole, whether its length is known or not", arguments: [[], ["-H", "Transfer-Encoding: chunked"]])
+  @Test("arrives complete, with and without a known length", arguments: [[], ["-H", "Transfer-Encoding: chunked"]])
   func upload(_ framing: [String]) throws {
     let upstream = try RawUpstream()
     let ground = try Ground()
@@ -24,7 +24,7 @@ struct CatalogStreamingTests {
     #expect(request["sha256"]?.string == String(digest))
   }
 
-  @Test("is taken no faster than Apple takes it, and then all of it")
+  @Test("is read no faster than Apple reads, and then completely")
   func heldUpload() throws {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
@@ -43,7 +43,7 @@ struct CatalogStreamingTests {
   }
 
   @Test(
-    "of a response is taken from Apple no faster than its caller reads it",
+    "in a response is read no faster than the client reads",
     arguments: ["/v1/me/flood", "/v1/catalog/us/flood"])
   func heldDownload(_ path: String) throws {
     let upstream = try RawUpstream()
@@ -58,7 +58,7 @@ struct CatalogStreamingTests {
     #expect(try Self.memory(of: server) - before < 8 << 20)
   }
 
-  @Test("of a caller who goes away in its middle ends at Apple as well")
+  @Test("of a client that disconnects halfway also ends at Apple")
   func goneMidway() throws {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
@@ -72,7 +72,7 @@ struct CatalogStreamingTests {
     #expect(server.stop() == 0)
   }
 
-  /// The most memory that a server has had so far, in bytes.
+  /// The peak memory of a server so far, in bytes.
   private static func memory(of server: RunningServer) throws -> Int {
     let status = try TextFile.read("/proc/\(server.process.id)/status")
     let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }

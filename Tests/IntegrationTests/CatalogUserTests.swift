@@ -2,12 +2,12 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Below /v1/me", .timeLimit(.minutes(10)))
+@Suite("Access to /v1/me", .timeLimit(.minutes(10)))
 struct CatalogUserTests {
   private static let token = "Music-User-Token: sandbox-user-token"
   private static let playlists = "/v1/me/library/playlists"
 
-  @Test("there is nothing unless it is turned on")
+  @Test("is refused unless it is enabled")
   func disabled() throws {
     let ground = try CatalogGround(["ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }"])
     let response = try ground.request(Self.playlists, "-H", Self.token)
@@ -17,7 +17,7 @@ struct CatalogUserTests {
     #expect(try ground.emulator.count() == 0)
   }
 
-  @Test("there is nothing for callers to whom the policy does not give it")
+  @Test("is refused without permission for user data")
   func notPermitted() throws {
     let ground = try CatalogGround(["CATALOG_ME": "true"])
     let response = try ground.request(Self.playlists, "-H", Self.token)
@@ -27,7 +27,7 @@ struct CatalogUserTests {
     #expect(try ground.emulator.requests().map(\.path) == [CatalogGround.album])
   }
 
-  @Test("the user's token goes along, and no cache keeps the response", arguments: [false, true])
+  @Test("forwards the user token, and no cache stores the response", arguments: [false, true])
   func forwarded(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
     for _ in 0..<2 {
@@ -40,7 +40,7 @@ struct CatalogUserTests {
     #expect(try ground.emulator.requests().map { $0["music-user-token"] } == ["good", "good"])
   }
 
-  @Test("Apple's 403 passes through as it is")
+  @Test("forwards a 403 of Apple unchanged")
   func forbidden() throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     for options in [[], ["-H", "Music-User-Token: wrong"], ["-H", "\(Self.token)-without-subscription"]] {
@@ -53,7 +53,7 @@ struct CatalogUserTests {
   }
 
   @Test(
-    "and where the catalog is about a user, each gets its own response, though Apple says that anybody may keep it",
+    "personal catalog requests give each user their own response, even if Apple's response is public",
     arguments: [
       "/v1/me/storefront", "/v1/catalog/us/songs/1?relate=library", "/v1/catalog/us/songs/1?relate%5Bsongs%5D=library",
       "/v1/catalog/us/playlists?filter[identity]=personal", "/v1/catalog/us/playlists?filter%5bidentity%5D=%70ersonal",
@@ -71,7 +71,7 @@ struct CatalogUserTests {
     #expect(try server.request(target).json?["user"]?.string == nil)
   }
 
-  @Test("nothing else of the catalog gets to know the user, who then shares the response with everybody")
+  @Test("other catalog requests forward no user token and share cached responses")
   func catalog() throws {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
@@ -83,7 +83,7 @@ struct CatalogUserTests {
     #expect(try upstream.next().field("music-user-token") == nil)
   }
 
-  @Test("no token of a user goes anywhere unless it is turned on")
+  @Test("forwards no user token in catalog requests unless it is enabled")
   func personalCatalog() throws {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground())
@@ -95,7 +95,7 @@ struct CatalogUserTests {
     }
   }
 
-  @Test("a playlist that was made is there, can be changed, and can be removed", arguments: [false, true])
+  @Test("allows a client to create, change and delete a playlist", arguments: [false, true])
   func playlist(_ isSecure: Bool) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody, isSecure: isSecure)
     let type = "Content-Type: application/json"
@@ -115,7 +115,7 @@ struct CatalogUserTests {
     #expect(try ground.request(path, "-H", Self.token).status == 404)
   }
 
-  @Test("no token of a user is in the log, however much is logged", arguments: ["json", "text"])
+  @Test("leaves no user token in the log, even at level trace", arguments: ["json", "text"])
   func log(_ format: String) throws {
     let ground = try CatalogGround(
       CatalogGround.forEverybody.merging(["LOG_FORMAT": format, "LOG_LEVEL": "trace"]) { $1 })

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("check-config", .timeLimit(.minutes(10)))
 struct CheckConfigTests {
-  @Test("finds nothing wrong with what serve would take")
+  @Test("accepts a configuration that serve accepts")
   func good() throws {
     let result = try Ground().run(["check-config"])
     #expect(result.status == 0)
@@ -12,7 +12,7 @@ struct CheckConfigTests {
     #expect(result.stdout.contains(Ground.teamID))
   }
 
-  @Test("finds nothing wrong with the settings of the example for Kubernetes")
+  @Test("accepts the configuration of the Kubernetes example")
   func kubernetes() throws {
     let manifests = "\(Repository.path)/deploy/kubernetes"
     let variables = try TextFile.read("\(manifests)/base/deployment.yaml")
@@ -28,7 +28,7 @@ struct CheckConfigTests {
     #expect(result.stderr.isEmpty)
   }
 
-  @Test("reports all errors at once, each with its path")
+  @Test("reports all errors together, each with its path")
   func allErrors() throws {
     let directory = try TemporaryDirectory()
     let file = try directory.write(
@@ -46,7 +46,7 @@ struct CheckConfigTests {
     }
   }
 
-  @Test("says so of a key that is none")
+  @Test("reports an invalid key")
   func badKey() throws {
     let ground = try Ground()
     try ground.directory.write("nothing", to: "AuthKey_\(Ground.keyID).p8")
@@ -55,7 +55,7 @@ struct CheckConfigTests {
     #expect(result.stderr.hasPrefix("musickit.keyFile"))
   }
 
-  @Test("says so of a certificate that serve would refuse")
+  @Test("reports a certificate that serve refuses")
   func badCertificate() throws {
     let ground = try Ground()
     var settings = try ground.tlsSettings()
@@ -65,7 +65,7 @@ struct CheckConfigTests {
     #expect(result.stderr.contains("server.tls"))
   }
 
-  @Test("says the same as serve of an audit file that is a directory", arguments: ["check-config", "serve"])
+  @Test("reports an audit file that is a directory, as serve does", arguments: ["check-config", "serve"])
   func auditDirectory(_ command: String) throws {
     let ground = try Ground()
     let result = try ground.run([command], ["AUDIT_FILE": ground.directory.path])
@@ -76,7 +76,7 @@ struct CheckConfigTests {
     #expect(result.stderr.split(separator: "\n").count == 1)
   }
 
-  @Test("says the same as serve of a key set's file that is none", arguments: ["check-config", "serve"])
+  @Test("reports a key set file that contains no key set, as serve does", arguments: ["check-config", "serve"])
   func keySetFile(_ command: String) throws {
     let ground = try Ground()
     let page = try ground.directory.write("<html>", to: "page")
@@ -90,11 +90,11 @@ struct CheckConfigTests {
     #expect(result.stderr.split(separator: "\n").count == 1)
   }
 
-  @Test("takes the examples that come with the project", arguments: ["minimal", "example"])
+  @Test("accepts the example configurations of the project", arguments: ["minimal", "example"])
   func examples(_ name: String) throws {
     let directory = try TemporaryDirectory()
     try directory.write(try KeyPair().pem, to: "AuthKey_ABC1234567.p8")
-    // The examples name the key file as seen from the directory in which the server is started.
+    // The examples name the key file relative to the directory in which the server starts.
     let result = try run(
       "/bin/sh",
       [
@@ -106,7 +106,7 @@ struct CheckConfigTests {
   }
 
   @Test(
-    "waits for the end of a configuration that comes through a pipe in parts, however late", arguments: [false, true])
+    "reads a configuration that arrives through a pipe in parts", arguments: [false, true])
   func pipe(_ isGood: Bool) throws {
     let ground = try Ground()
     let path = ground.directory.path(of: "pipe")
@@ -114,7 +114,7 @@ struct CheckConfigTests {
     try #require(made == 0)
     let check = try ChildProcess(
       Program.path, ["check-config", "--config", path], environment: ground.settings.merging(["LOG_LEVEL": ""]) { $1 })
-    // It opens once the other end has been opened for reading.
+    // This call returns when the other end is open for reading.
     let writer = unsafe open(path, O_WRONLY | O_CLOEXEC)
     try #require(writer >= 0)
     for part in ["{ token: { ttl: ", isGood ? "'2h' } }" : "'2y' } }"] {

@@ -2,9 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("With client certificates", .timeLimit(.minutes(10)))
+@Suite("A server that requests client certificates", .timeLimit(.minutes(10)))
 struct ClientCertificateTests {
-  /// A server that asks for certificates of an authority, and the files of a client.
+  /// A server that requests certificates of an authority, and the files of a client.
   private struct Certified {
     let ground: Ground
     let server: RunningServer
@@ -28,7 +28,7 @@ struct ClientCertificateTests {
       _ = try ground.directory.write(certificate.key.pem, to: "\(name).key")
     }
 
-    /// curl's exit status and output.
+    /// The exit status and the output of curl.
     func curl(_ path: String, as name: String? = nil, _ options: [String] = []) throws -> ProcessResult {
       let credential =
         name.map {
@@ -40,7 +40,7 @@ struct ClientCertificateTests {
           + credential + options + ["\(server.url)\(path)"])
     }
 
-    /// Runs `openssl s_client` with the partner's certificate, unless it resumes.
+    /// Runs `openssl s_client`. The options contain the partner's certificate or a session to resume.
     func resumable(_ options: [String]) throws -> ProcessResult {
       let request = "GET /token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
       return try run(
@@ -53,7 +53,8 @@ struct ClientCertificateTests {
     }
   }
 
-  @Test("one that verifies is taken, and none is no fault", arguments: ["/token", "/healthz"], ["1.2", "1.3"])
+  @Test(
+    "accepts a valid certificate and a client without a certificate", arguments: ["/token", "/healthz"], ["1.2", "1.3"])
   func taken(_ path: String, _ version: String) throws {
     let certified = try Certified()
     let options = ["--tlsv\(version)", "--tls-max", version]
@@ -62,14 +63,14 @@ struct ClientCertificateTests {
   }
 
   @Test(
-    "a stranger's, or one for servers only, ends the handshake", arguments: ["1.2", "1.3"],
+    "ends the handshake for an untrusted certificate and for a server certificate", arguments: ["1.2", "1.3"],
     ["stranger", "server"])
   func refused(_ version: String, _ name: String) throws {
     let certified = try Certified()
     try certified.issue("stranger", by: nil)
     try certified.issue("server", by: certified.authority, usage: "serverAuth")
     let result = try certified.curl("/token", as: name, ["--tlsv\(version)", "--tls-max", version])
-    // 35: the handshake failed; 56: its last word came with the first read.
+    // 35: the handshake failed; 56: the alert arrived with the first read.
     #expect([35, 56].contains(result.status) && result.stdout == "000", "\(result.status) \(result.stderr)")
     let page = try MetricsPage(of: certified.server)
     #expect(page["musickit_tls_failures_total", ["cause": "client_certificate"]] == 1)
@@ -77,7 +78,7 @@ struct ClientCertificateTests {
     #expect(!certified.server.log.contains("/token"))
   }
 
-  @Test("a session is resumed, until the authorities change", arguments: ["-tls1_2", "-tls1_3"])
+  @Test("resumes a session until the authorities change", arguments: ["-tls1_2", "-tls1_3"])
   func resumption(_ version: String) throws {
     let certified = try Certified()
     let session = certified.ground.directory.path(of: "session")
@@ -97,7 +98,7 @@ struct ClientCertificateTests {
     #expect(try certified.curl("/token", as: "newcomer").stdout == "200")
   }
 
-  @Test("an authority that has expired is warned of, at the start and by check-config")
+  @Test("warns of an expired authority, at the start and in check-config")
   func expiredAuthority() throws {
     let ground = try Ground()
     let authority = try Certificate("CA", key: KeyPair(), isAuthority: true, notBefore: -7200, notAfter: -3600)
@@ -110,7 +111,7 @@ struct ClientCertificateTests {
     #expect(server.log.split(separator: "\n").count { $0.contains(warning) } == 1, "\(server.log)")
   }
 
-  @Test("a changed file of authorities is noticed without a signal")
+  @Test("notices a changed authority file without a signal")
   func watched() throws {
     let certified = try Certified()
     let other = try Certificate("CA 2", key: KeyPair(), isAuthority: true)
@@ -119,7 +120,8 @@ struct ClientCertificateTests {
     #expect(try certified.curl("/token", as: "partner").stdout == "000")
   }
 
-  @Test("a file that holds no authority is a configuration error that names it", arguments: ["serve", "check-config"])
+  @Test(
+    "reports an authority file without a certificate as a configuration error", arguments: ["serve", "check-config"])
   func fault(_ command: String) throws {
     let ground = try Ground()
     let settings = try ground.tlsSettings()
@@ -130,7 +132,7 @@ struct ClientCertificateTests {
     #expect(result.stderr.hasPrefix("server.tls.clientCAFile: "))
   }
 
-  @Test("one whose CA is taken out counts no longer, on a connection that lives on either")
+  @Test("refuses a certificate after the removal of its CA, even on an open connection")
   func authorityGone() throws {
     let certified = try Certified([
       "ACCESS_CLIENTS": "[{ id: 'partner', clientCertificate: { san: 'spiffe://example.com/partner' } }]",

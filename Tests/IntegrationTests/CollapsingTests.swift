@@ -2,9 +2,9 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Many requests for the same", .timeLimit(.minutes(10)))
+@Suite("Concurrent requests for the same target", .timeLimit(.minutes(10)))
 struct CollapsingTests {
-  @Test("are one at Apple, and all are answered", arguments: [false, true])
+  @Test("cause one upstream request, and all get the response", arguments: [false, true])
   func thousand(_ isSecure: Bool) throws {
     let ground = try CatalogGround(isSecure: isSecure)
     try ground.emulator.fail("delay=1s")
@@ -16,7 +16,7 @@ struct CollapsingTests {
     #expect(try ground.emulator.count() == 1)
   }
 
-  @Test("each get a response of their own if that is for one caller alone")
+  @Test("each get their own response if the response is private")
   func unshared() throws {
     let body = "{}"
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: private\r\nConnection: close\r\n"
@@ -29,7 +29,7 @@ struct CollapsingTests {
     for _ in 0..<30 { #expect(try upstream.next()["line"]?.string?.contains("/songs/one") == true) }
   }
 
-  @Test("all hear of an error, each by itself")
+  @Test("share an upstream error, each with its own request ID")
   func error() throws {
     let ground = try CatalogGround()
     try ground.emulator.fail("delay=1s,status=503", count: 1)
@@ -41,7 +41,7 @@ struct CollapsingTests {
     #expect(try #require(herd["bodies"]?.integer) >= failed, "each error bears its request's own ID")
   }
 
-  @Test("are answered though the one that came first goes away")
+  @Test("get the response even if the first client disconnects")
   func leader() throws {
     let ground = try CatalogGround()
     try ground.emulator.fail("delay=1s")
@@ -60,7 +60,7 @@ struct CollapsingTests {
     #expect(leader == nil)
   }
 
-  @Test("that all go away end at Apple too, and leave nothing behind")
+  @Test("leave nothing behind if all clients disconnect")
   func abandoned() throws {
     let ground = try CatalogGround()
     try ground.emulator.fail("delay=1s", count: 1)
@@ -73,7 +73,7 @@ struct CollapsingTests {
     #expect(ground.server.stop() == 0)
   }
 
-  @Test("with different wishes each get the form that they want")
+  @Test("each get the form that they accept")
   func forms() throws {
     let ground = try CatalogGround()
     try ground.emulator.fail("delay=1s")

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The command line", .timeLimit(.minutes(10)))
 struct CommandLineTests {
-  @Test("ends with 1 and a sentence if what was asked for cannot be written")
+  @Test("ends with status 1 and a message if standard output is not writable")
   func fullOutput() throws {
     let ground = try Ground()
     let mint = ["mint", "--key-file", ground.keyFile, "--team-id", Ground.teamID]
@@ -16,7 +16,8 @@ struct CommandLineTests {
     }
   }
 
-  @Test("explains each command", arguments: ["serve", "demo", "mint", "inspect", "check-config", "healthcheck"])
+  @Test(
+    "has a help text for each command", arguments: ["serve", "demo", "mint", "inspect", "check-config", "healthcheck"])
   func help(_ command: String) throws {
     let result = try Program.run([command, "--help"])
     #expect(result.status == 0)
@@ -24,7 +25,7 @@ struct CommandLineTests {
     #expect(result.stderr.isEmpty)
   }
 
-  @Test("has the commands of docs/configuration.md, all of them")
+  @Test("has exactly the commands of docs/configuration.md")
   func documented() throws {
     let help = try Program.run(["--help"]).stdout
     let list = try #require(help.split(separator: "SUBCOMMANDS:\n", maxSplits: 1).last)
@@ -35,14 +36,14 @@ struct CommandLineTests {
     #expect(commands.contains("serve") && commands == rows)
   }
 
-  @Test("prints its version, and that it is a development build", arguments: ["--version", "-V"])
+  @Test("prints the version and the kind of build", arguments: ["--version", "-V"])
   func version(_ flag: String) throws {
     let result = try Program.run([flag])
     #expect(result.status == 0)
     #expect(result.stdout.wholeMatch(of: /\d+\.\d+\.\d+ \(development build\)\n/) != nil)
   }
 
-  @Test("is built for release with the commit and its date for --version")
+  @Test("make release sets the commit and its date for --version")
   func revision() throws {
     let arguments = ["-C", Repository.path, "--no-print-directory", "--dry-run", "--assume-old=toolchain", "release"]
     let build = try run("make", arguments)
@@ -52,7 +53,7 @@ struct CommandLineTests {
     #expect(build.stdout.hasPrefix("SOURCE_REVISION='\(commit)"), "\(build.stdout)\(build.stderr)")
   }
 
-  @Test("takes a negative number as an option's value")
+  @Test("accepts a negative number as the value of an option")
   func negative() throws {
     let result = try Program.run(["sandbox", "--clock-skew", "-1000000001"])
     #expect(result.status == 64)
@@ -60,7 +61,7 @@ struct CommandLineTests {
   }
 
   @Test(
-    "ends with 64 for what it cannot make sense of",
+    "ends with status 64 for invalid arguments",
     arguments: [
       ["--bogus"], ["bogus"], ["mint"], ["serve", "--set", "token.ttl"], ["demo", "--port", "x"],
       ["mint", "--key-file", "x.p8", "--team-id", "short"], ["healthcheck", "--url", "ftp://localhost"],

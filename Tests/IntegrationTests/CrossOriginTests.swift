@@ -1,12 +1,12 @@
 import TestSupport
 import Testing
 
-@Suite("Pages of other origins", .timeLimit(.minutes(10)))
+@Suite("A cross-origin page", .timeLimit(.minutes(10)))
 struct CrossOriginTests {
   private static let listed = ["ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com'] }"]
   private static let page = "Origin: https://app.example.com"
 
-  @Test("may read the token if their origin is allowed")
+  @Test("of an allowed origin can read the token")
   func token() throws {
     let response = try Ground().serve(Self.listed).request("/token", "-H", Self.page)
     #expect(response["Access-Control-Allow-Origin"] == "https://app.example.com")
@@ -14,7 +14,7 @@ struct CrossOriginTests {
     #expect(response["Access-Control-Allow-Credentials"] == nil)
   }
 
-  @Test("may read errors as well", arguments: ["?ttl=1", "?bogus=1"])
+  @Test("of an allowed origin can read errors", arguments: ["?ttl=1", "?bogus=1"])
   func errors(_ query: String) throws {
     let response = try Ground().serve(Self.listed).request("/token\(query)", "-H", Self.page)
     #expect(response.status == 400)
@@ -22,7 +22,7 @@ struct CrossOriginTests {
   }
 
   @Test(
-    "are no pages where an origin is longer than 300 bytes or has bytes beyond ASCII",
+    "is refused if its origin has more than 300 bytes or non-ASCII characters",
     arguments: [
       "https://app.example.com\u{301}", "https://\(String(repeating: "a", count: 293)).com",
       "https://a" + String(repeating: "\u{301}\u{316}", count: 7000),
@@ -31,13 +31,13 @@ struct CrossOriginTests {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ origins: ['https://app.example.com'], token: true }"])
     let refused = try server.request("/token", "-H", "Origin: \(origin)")
     #expect(refused.errorCode == "origin_not_allowed")
-    // What is refused is not quoted.
+    // A refused origin is not quoted.
     #expect(refused.errorDetail?.contains("https://a") == false)
     let health = try server.request("/healthz", "-H", "Origin: \(origin)")
     #expect(health.status == 200 && health["Access-Control-Allow-Origin"] == nil)
   }
 
-  @Test("from file:// and sandboxed frames are told why they are refused")
+  @Test("with the origin null gets an explanation")
   func opaqueOrigin() throws {
     let response = try Ground().serve(Self.listed).request("/token", "-H", "Origin: null")
     #expect(response.status == 403)
@@ -48,7 +48,7 @@ struct CrossOriginTests {
         """)
   }
 
-  @Test("may read that their content was too long, and that their method is not there")
+  @Test("of an allowed origin can read the errors 405 and 413")
   func refusals() throws {
     let ground = try Ground()
     let server = try ground.serve(Self.listed.merging(["SERVER_LIMITS_BODY_BYTES": "256"]) { $1 })
@@ -61,7 +61,7 @@ struct CrossOriginTests {
   }
 
   @Test(
-    "may read what every route answers, and that there is none, if their origin is allowed",
+    "of an allowed origin can read the response of every route",
     arguments: [("/healthz", 200), ("/readyz", 200), ("/openapi.json", 200), ("/nowhere", 404), ("/token?ttl=1", 400)])
   func routes(_ path: String, _ status: Int) throws {
     let server = try Ground().serve(Self.listed)
@@ -76,7 +76,7 @@ struct CrossOriginTests {
     #expect(response["Vary"] == "Origin")
   }
 
-  @Test("are told by a preflight what they may send")
+  @Test("gets the allowed methods and fields from a preflight")
   func preflight() throws {
     let response = try Ground().serve(Self.listed).request(
       "/token", "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: POST", "-H",
@@ -88,7 +88,7 @@ struct CrossOriginTests {
     #expect(response["Vary"]?.contains("Origin") == true)
   }
 
-  @Test("are told nothing by a preflight if nobody may use their origin")
+  @Test("of a refused origin gets no CORS fields from a preflight")
   func refusedPreflight() throws {
     let response = try Ground().serve(Self.listed).request(
       "/token", "-X", "OPTIONS", "-H", "Origin: https://evil.example", "-H", "Access-Control-Request-Method: GET")

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite("demo", .timeLimit(.minutes(10)))
+@Suite("The demo", .timeLimit(.minutes(10)))
 struct DemoTests {
-  @Test("announces commands that work, and ends with its emulator")
+  @Test("prints working commands, and its emulator ends with the demo")
   func commands() throws {
     let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
     var lines: [String] = []
@@ -24,7 +24,7 @@ struct DemoTests {
     #expect(throws: TestFailure.self) { try RawConnection(port: port) }
   }
 
-  @Test("is for pages of this machine only")
+  @Test("accepts only pages of this machine")
   func pages() throws {
     let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
     for target in ["/token", CatalogGround.album, "/v1/me/storefront"] {
@@ -37,7 +37,7 @@ struct DemoTests {
     }
   }
 
-  @Test("answers the catalog from its cache the second time")
+  @Test("answers the second catalog request from the cache")
   func cache() throws {
     let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
     let target = "/v1/catalog/us/search?term=khalid&types=albums"

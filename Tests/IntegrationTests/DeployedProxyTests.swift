@@ -2,18 +2,18 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Behind the proxies of deploy/", .timeLimit(.minutes(10)))
+@Suite("The server behind a proxy of deploy/", .timeLimit(.minutes(10)))
 struct DeployedProxyTests {
   private static let settings = ["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"]
 
-  /// Fields that name another client, and none.
+  /// Fields that name another client, or no fields.
   private static let forgeries: [[String]] = [
     [], ["X-Forwarded-For: 192.0.2.1"], ["Forwarded: for=192.0.2.1"],
     ["X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.2"],
     ["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 127.0.0.1"],
   ]
 
-  @Test("the log has the client's address, never one that it made up", arguments: DeployedProxy.Kind.allCases)
+  @Test("logs the client's real address, never a forged address", arguments: DeployedProxy.Kind.allCases)
   func address(_ kind: DeployedProxy.Kind) throws {
     let server = try Ground().serve(Self.settings)
     let proxy = try DeployedProxy(kind, server)
@@ -27,7 +27,7 @@ struct DeployedProxyTests {
     #expect(lines.map { $0["client.address"]?.string } == clients)
   }
 
-  @Test("each request has an ID of the proxy's, in the log and in the response", arguments: DeployedProxy.Kind.allCases)
+  @Test("uses the proxy's request ID in the log and in the response", arguments: DeployedProxy.Kind.allCases)
   func requestID(_ kind: DeployedProxy.Kind) throws {
     let server = try Ground().serve(Self.settings)
     let proxy = try DeployedProxy(kind, server)
@@ -41,12 +41,12 @@ struct DeployedProxyTests {
     #expect(lines.map { $0["request.id"]?.string } == identifiers)
   }
 
-  @Test("clients share connections to the server", arguments: DeployedProxy.Kind.allCases)
+  @Test("gets several requests of the proxy on each connection", arguments: DeployedProxy.Kind.allCases)
   func connections(_ kind: DeployedProxy.Kind) throws {
     let server = try Ground().serve(Self.settings)
     let proxy = try DeployedProxy(kind, server)
     for _ in 0..<10 { #expect(try proxy.request("/token", from: "127.0.0.7").status == 200) }
-    // One, or a few more: the next client can come before a connection counts as idle.
+    // One connection or a few more: the next client can come before a connection counts as idle.
     let accepted = try #require(try MetricsPage(of: server)["musickit_connections_accepted_total"])
     #expect(accepted <= 5)
   }

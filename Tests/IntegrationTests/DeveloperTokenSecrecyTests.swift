@@ -3,9 +3,9 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The developer token that goes to Apple", .timeLimit(.minutes(10)))
+@Suite("The developer token for Apple", .timeLimit(.minutes(10)))
 struct DeveloperTokenSecrecyTests {
-  @Test("has no origin, lives an hour at most, and is in no response and no log")
+  @Test("has no origin, lives at most one hour, and appears in no response and no log")
   func secrecy() throws {
     let upstream = try RawUpstream([
       "broken": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
@@ -40,7 +40,7 @@ struct DeveloperTokenSecrecyTests {
     }
   }
 
-  /// The tokens that the upstream has been sent, once the server has ended.
+  /// The tokens that the upstream has received, after the end of the server.
   private static func tokens(_ upstream: RawUpstream) throws -> [CompactToken] {
     upstream.process.signal(SIGKILL)
     var texts: Set<String> = []

@@ -2,9 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A signal that comes while the server starts", .timeLimit(.minutes(10)))
+@Suite("A signal during the start", .timeLimit(.minutes(10)))
 struct EarlySignalTests {
-  @Test("reloads once it serves, if it is SIGHUP")
+  @Test("causes a reload after the start if it is SIGHUP")
   func hangUp() throws {
     let ground = try Ground()
     let process = try Self.start(ground)
@@ -15,7 +15,7 @@ struct EarlySignalTests {
     #expect(process.wait() == 0)
   }
 
-  @Test("ends the server in good order", arguments: [SIGTERM, SIGINT])
+  @Test("ends the server with status 0", arguments: [SIGTERM, SIGINT])
   func end(_ signal: Int32) throws {
     let ground = try Ground()
     let process = try Self.start(ground)
@@ -23,26 +23,26 @@ struct EarlySignalTests {
     #expect(process.wait() == 0)
   }
 
-  @Test("ends a command that does not serve as it always does")
+  @Test("ends a command other than serve with the signal's default action")
   func otherCommand() throws {
-    // It waits for a token on its standard input.
+    // The command waits for a token on standard input.
     let process = try ChildProcess(Program.path, ["inspect"], holdsInput: true)
     try Self.wait(until: "SigBlk", has: SIGTERM, isSet: false, in: process)
     process.signal(SIGTERM)
     #expect(process.wait() == 128 + SIGTERM)
   }
 
-  /// A server in the first moments of `main`.
+  /// A server at the beginning of `main`.
   private static func start(_ ground: Ground) throws -> ChildProcess {
     let process = try ChildProcess(Program.path, [], environment: ground.settings)
     try wait(until: "SigBlk", has: SIGHUP, isSet: true, in: process)
     return process
   }
 
-  /// Waits until a mask of signals in `/proc/PID/status` is as it should be.
+  /// Waits until a signal mask in `/proc/PID/status` has the expected value.
   private static func wait(until mask: String, has signal: Int32, isSet: Bool, in process: ChildProcess) throws {
     try eventually("the signal \(signal) is \(isSet ? "held back" : "let through")") {
-      // Before the program has replaced the test's child, the masks are those of the test.
+      // Before exec the masks are those of the test process.
       let isRunning = try run("readlink", ["/proc/\(process.id)/exe"]).stdout.hasPrefix(Program.path)
       let status = try TextFile.read("/proc/\(process.id)/status")
       let line = status.split(separator: "\n").first { $0.hasPrefix("\(mask):") }

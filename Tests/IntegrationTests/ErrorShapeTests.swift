@@ -4,7 +4,7 @@ import Testing
 
 @Suite("An error", .timeLimit(.minutes(10)))
 struct ErrorShapeTests {
-  /// What a client sends, and what it gets.
+  /// A request and the expected response.
   struct Case: CustomTestStringConvertible {
     let testDescription: String
     let request: String
@@ -64,7 +64,7 @@ struct ErrorShapeTests {
       code: "http_version_not_supported", closes: true),
   ]
 
-  @Test("has Apple's shape, and an id that is also in X-Request-ID", arguments: cases)
+  @Test("is an error object like Apple's, and its id equals X-Request-ID", arguments: cases)
   func shape(_ testCase: Case) throws {
     let connection = try Ground().serve().connect()
     connection.send(testCase.request)
@@ -82,7 +82,7 @@ struct ErrorShapeTests {
     #expect((response["Connection"] == "close") == testCase.closes)
   }
 
-  @Test("that was refused before routing is the last word on its connection", arguments: cases.filter(\.closes))
+  @Test("before routing closes the connection", arguments: cases.filter(\.closes))
   func closes(_ testCase: Case) throws {
     let connection = try Ground().serve().connect()
     connection.send(testCase.request + "GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -91,7 +91,7 @@ struct ErrorShapeTests {
     #expect(all.split(separator: "\nHTTP/1.1 ").count == 1, "\(all)")
   }
 
-  @Test("leaves the connection open if only the route refused", arguments: cases.filter { !$0.closes })
+  @Test("of a route leaves the connection open", arguments: cases.filter { !$0.closes })
   func staysOpen(_ testCase: Case) throws {
     let connection = try Ground().serve().connect()
     connection.send(testCase.request + "GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -99,7 +99,7 @@ struct ErrorShapeTests {
     #expect(try connection.response().status == 200)
   }
 
-  @Test("has a fresh id each time, whatever the client sends as X-Request-ID")
+  @Test("has a fresh id, whatever X-Request-ID the client sends")
   func freshID() throws {
     let server = try Ground().serve()
     let ids = try (0..<3).map { _ in try server.request("/nothing", "-H", "X-Request-ID: mine")["X-Request-ID"] ?? "" }
@@ -107,7 +107,7 @@ struct ErrorShapeTests {
     #expect(!ids.contains("mine"))
   }
 
-  @Test("has the id that a trusted proxy sends, if it is safe")
+  @Test("has the id of a trusted proxy if this id is safe")
   func proxysID() throws {
     let server = try Ground().serve(["SERVER_TRUSTED_PROXIES": "['127.0.0.0/8']"])
     let response = try server.request("/nothing", "-H", "X-Request-ID: from-the.proxy_1")

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A TLS handshake that fails", .timeLimit(.minutes(10)))
+@Suite("A failed TLS handshake", .timeLimit(.minutes(10)))
 struct FailedHandshakeTests {
   private let ground: Ground
   private let server: RunningServer
@@ -15,12 +15,12 @@ struct FailedHandshakeTests {
     _ = try run("openssl", ["s_client", "-connect", "127.0.0.1:\(server.port)"] + options)
   }
 
-  /// The lines about failed sessions that end with this cause.
+  /// The log lines about failed sessions with this cause.
   private func lines(_ cause: String, of server: RunningServer) -> [String] {
     server.log.split(separator: "\n").filter { $0.contains("A TLS session failed: \(cause).") }.map(String.init)
   }
 
-  @Test("is logged once, with the client's address and why in words")
+  @Test("is logged once per cause, with the client's address and the reason")
   func reasons() throws {
     for _ in 0..<3 { #expect(throws: TestFailure.self) { try server.request("/token") } }
     try openssl("-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
@@ -33,7 +33,7 @@ struct FailedHandshakeTests {
     half.send("\u{16}\u{3}\u{1}")
     half.finishSending()
     #expect(try half.receiveAll().isEmpty)
-    // A load balancer that only looks whether the port is open is no failure.
+    // A load balancer that only checks whether the port is open causes no failure.
     let probe = try server.connect()
     probe.finishSending()
     #expect(try probe.receiveAll().isEmpty)
@@ -57,7 +57,7 @@ struct FailedHandshakeTests {
     }
   }
 
-  @Test("for want of time ends with an alert, and is logged")
+  @Test("after the time limit ends with an alert and is logged")
   func timeout() throws {
     let server = try ground.serve(try ground.tlsSettings().merging(["SERVER_LIMITS_TLS_HANDSHAKE": "1s"]) { $1 })
     let client = try RawClient(port: server.port)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A client whose requests fail", .timeLimit(.minutes(10)))
 struct FailingClientTests {
-  @Test("costs another client nothing", arguments: ["status=500", "status=503"])
+  @Test("does not affect another client", arguments: ["status=500", "status=503"])
   func otherClient(_ fault: String) throws {
     let clients = try ["bad", "good"].map {
       "{ id: '\($0)', apiKey: { sha256: '\(try AccessGround.sha256("\($0)-key"))' }, catalog: true }"
@@ -30,7 +30,7 @@ struct FailingClientTests {
     #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
   }
 
-  @Test("keeps the catalog from no client that comes later")
+  @Test("does not block the catalog for later clients")
   func laterClient() throws {
     let clients = "[{ id: 'good', apiKey: { sha256: '\(try AccessGround.sha256("good-key"))' }, catalog: true }]"
     let ground = try CatalogGround(["ACCESS_CLIENTS": clients, "CATALOG_CACHE_MAX_BYTES": "0"])
@@ -46,7 +46,7 @@ struct FailingClientTests {
     #expect(try ground.request("/readyz").json?["status"]?.string == "ready")
   }
 
-  @Test("has one resource that fails, which is given a moment, and no other is")
+  @Test("is throttled only for the failing resource")
   func resource() throws {
     let ground = try CatalogGround(["CATALOG_CACHE_MAX_BYTES": "0"])
     let song = "/v1/catalog/us/songs/1200868616"

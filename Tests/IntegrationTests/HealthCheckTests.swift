@@ -3,7 +3,7 @@ import Testing
 
 @Suite("healthcheck", .timeLimit(.minutes(10)))
 struct HealthCheckTests {
-  @Test("asks the admin listener of serve's settings, and ends with 0")
+  @Test("requests the admin listener of serve's settings and ends with status 0")
   func good() throws {
     let ground = try Ground()
     let server = try ground.serve()
@@ -13,7 +13,7 @@ struct HealthCheckTests {
     #expect(result.stdout.isEmpty && result.stderr.isEmpty)
   }
 
-  @Test("asks the URL that it is given")
+  @Test("requests the given URL")
   func url() throws {
     let server = try Ground().serve()
     #expect(try Program.run(["healthcheck", "--url", "\(server.url)/readyz"]).status == 0)
@@ -22,7 +22,7 @@ struct HealthCheckTests {
     #expect(other.stderr.contains("404"))
   }
 
-  @Test("ends with 1 if nobody answers")
+  @Test("ends with status 1 if no server answers")
   func dead() throws {
     let server = try Ground().serve()
     server.stop()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Health", .timeLimit(.minutes(10)))
 struct HealthTests {
-  @Test("is told on both listeners, without credentials", arguments: ["/healthz", "/readyz"])
+  @Test("is available on both listeners without credentials", arguments: ["/healthz", "/readyz"])
   func both(_ path: String) throws {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ catalog: true }"])
     for response in [try server.request(path), try server.admin(path), try server.request(path, "-I")] {
@@ -15,7 +15,7 @@ struct HealthTests {
     }
   }
 
-  @Test("comes with an entry for each check on the admin listener, and only there")
+  @Test("has an entry for each check on the admin listener only")
   func checks() throws {
     let server = try Ground().serve()
     let detailed = try #require(try server.admin("/readyz").json)
@@ -26,7 +26,7 @@ struct HealthTests {
     #expect(try server.request("/readyz").json?.names == ["status"])
   }
 
-  @Test("is degraded while the keys of an identity provider have not come, and says so for operators")
+  @Test("is degraded until the keys of an identity provider arrive, and the admin listener gives the reason")
   func identityProviders() throws {
     let provider = try IdentityProvider()
     try provider.behave("hold")
@@ -47,19 +47,19 @@ struct HealthTests {
     #expect(detail == "all keys have come")
   }
 
-  @Test("and metrics are all that the admin listener has: no tokens there")
+  @Test("is available on the admin listener, but tokens are not")
   func adminOnly() throws {
     #expect(try Ground().serve().admin("/token").status == 404)
   }
 
-  @Test("is 503 to /readyz during the drain's delay, while everything else is served as the connection's last")
+  @Test("is 503 on /readyz during the drain delay, and other requests still succeed on closing connections")
   func drainDelay() throws {
     let server = try Ground().serve(["SERVER_DRAIN_DELAY": "2s"])
     let old = try server.connect()
     old.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try old.response().status == 200)
     server.process.signal(SIGTERM)
-    // The signal is on its way; /readyz says when it has arrived.
+    // The signal takes some time; /readyz shows when it has arrived.
     var response = try server.request("/readyz")
     while response.status == 200 { response = try server.request("/readyz") }
     #expect(response.status == 503)

@@ -2,20 +2,21 @@ import Glibc
 import TestSupport
 import Testing
 
-/// DNS rebinding: a page of `evil.example`, whose name resolves to this machine, asks as the server's own origin.
-@Suite("A host name that is not the server's", .timeLimit(.minutes(10)))
+/// DNS rebinding: the host name of a page of `evil.example` resolves to this machine, so the page sends requests to the
+/// server as its own origin.
+@Suite("A foreign host name", .timeLimit(.minutes(10)))
 struct HostNameTests {
   private static let noList = ["SERVER_HOSTS": ""]
   private static let client = "[{ id: 'web', origins: ['https://app.example.com'] }]"
 
-  /// The status that a request for `path` gets if it names `host`.
+  /// The status of a request for `path` with this Host.
   private static func status(
     _ url: String, _ path: String, host: String, _ options: String...
   ) throws -> Int {
     try ParsedResponse(curl: ["-H", "Host: \(host)"] + options + ["\(url)\(path)"]).status
   }
 
-  @Test("gets nothing on a loopback listener that serves callers without credentials")
+  @Test("gets 421 on a loopback listener with anonymous callers")
   func anonymous() throws {
     let server = try Ground().serve(Self.noList)
     for path in ["/token", "/v1/storefronts", "/healthz", "/readyz", "/openapi.json", "/nowhere"] {
@@ -35,7 +36,7 @@ struct HostNameTests {
     }
   }
 
-  @Test("gets no token in a browser, and an address of this machine does")
+  @Test("gets no token in a browser, but localhost does")
   func browser() throws {
     let server = try Ground().serve(Self.noList)
     let script = "return await ask('/token');"
@@ -46,7 +47,7 @@ struct HostNameTests {
     #expect(own.status == 200)
   }
 
-  @Test("gets nothing of the admin listener on loopback, unless the name is listed")
+  @Test("gets 421 from an admin listener on loopback unless the name is listed")
   func admin() throws {
     let ground = try Ground()
     let server = try ground.serve()
@@ -61,7 +62,7 @@ struct HostNameTests {
     #expect(try Self.status(try #require(listed.adminURL), "/metrics", host: "evil.example") == 421)
   }
 
-  @Test("gets nothing of demo")
+  @Test("gets 421 from the demo")
   func demo() throws {
     let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
     #expect(try Self.status(demo.url, "/token", host: "evil.example") == 421)
@@ -69,7 +70,7 @@ struct HostNameTests {
     #expect(try demo.admin("/metrics", "-H", "Host: evil.example").status == 421)
   }
 
-  @Test("is nobody's business where only clients with credentials are served, so that a proxy on this machine works")
+  @Test("is accepted if only clients with credentials are served")
   func credentials() throws {
     let server = try Ground().serve(
       ["ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": Self.client].merging(Self.noList) { $1 })
@@ -78,7 +79,7 @@ struct HostNameTests {
       try ParsedResponse(curl: page + ["-H", "Host: tokens.example.com", "\(server.url)/token"]).status == 200)
   }
 
-  @Test("gets nothing wherever a list is set, of callers with credentials and on every address too")
+  @Test("gets 421 if the settings list other host names, even with credentials and on every address")
   func list() throws {
     let settings = [
       "ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": Self.client, "SERVER_HOSTS": "['Tokens.example.com.']",
@@ -92,7 +93,7 @@ struct HostNameTests {
     }
   }
 
-  @Test("is let through from trusted proxies, on a Unix-domain socket, and with --unsafe-allow-anonymous")
+  @Test("is accepted from trusted proxies, on a Unix-domain socket, and with --unsafe-allow-anonymous")
   func exempt() throws {
     let ground = try Ground()
     let proxied = try ground.serve(["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"].merging(Self.noList) { $1 })
@@ -106,7 +107,7 @@ struct HostNameTests {
     #expect(unix.stop() == 0)
   }
 
-  @Test("may become the server's by a reload")
+  @Test("can become valid through a reload")
   func reload() throws {
     let ground = try Ground()
     func file(_ hosts: String) throws -> String {

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A hostile client", .timeLimit(.minutes(10)))
 struct HostileInputTests {
-  @Test("gets a response per request to a hundred in one segment, in their order")
+  @Test("gets the responses to a hundred pipelined requests in order")
   func pipelining() throws {
     let connection = try Ground().serve().connect()
     let requests = (0..<100).map { "GET /\($0 % 2 == 0 ? "token" : "nothing") HTTP/1.1\r\nHost: a\r\n\r\n" }
@@ -11,7 +11,7 @@ struct HostileInputTests {
     for index in 0..<100 { #expect(try connection.response().status == (index % 2 == 0 ? 200 : 404)) }
   }
 
-  @Test("smuggles nothing behind a refused request")
+  @Test("cannot smuggle a request behind a refused request")
   func smuggling() throws {
     let server = try Ground().serve()
     for framing in [
@@ -30,7 +30,8 @@ struct HostileInputTests {
     }
   }
 
-  @Test("learns that its content is malformed, also where nothing reads it", arguments: ["/healthz", "/token", "/x"])
+  @Test(
+    "gets 400 for malformed content, even on a route that ignores content", arguments: ["/healthz", "/token", "/x"])
   func malformedContent(path: String) throws {
     let connection = try Ground().serve().connect()
     connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
@@ -41,7 +42,7 @@ struct HostileInputTests {
     #expect(try connection.isClosedByPeer())
   }
 
-  @Test("does not bring the server down with noise")
+  @Test("cannot end the server with noise")
   func noise() throws {
     let server = try Ground().serve()
     for noise in [
@@ -60,7 +61,7 @@ struct HostileInputTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("that goes away in the middle of a request costs nobody else anything")
+  @Test("that disconnects within a request does not affect others")
   func goneMidway() throws {
     let server = try Ground().serve()
     for part in ["G", "GET /token HTTP/1.1\r\nHo", "POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"] {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What many hostile peers make the server hold.
+/// The memory that many hostile peers make the server use.
 @Suite("Many hostile peers", .timeLimit(.minutes(10)))
 struct HostilePeerTests {
   private static let megabyte = 1 << 20
@@ -17,7 +17,7 @@ struct HostilePeerTests {
   ]
 
   @Test(
-    "do not end it in a control group of 256 MB, nor keep it from serving others",
+    "cannot end the server in a control group of 256 MB, and other clients are still served",
     .enabled(if: ControlGroup.obstacle == nil, Comment(rawValue: ControlGroup.obstacle ?? "")),
     arguments: [false, true])
   func withinLimit(_ isSecure: Bool) throws {
@@ -49,10 +49,10 @@ struct HostilePeerTests {
   }
 
   @Test(
-    "that wait for Apple with all that a request may have, from several addresses, hold no more than the budget",
+    "that wait for Apple with large requests or responses cannot exceed the memory budget",
     arguments: [
       ("long", 3000, "/v1/catalog/us/albums/hang"), ("content", 3000, "/v1/me/hang"),
-      // A response of 1 MB for each, which it does not read.
+      // A response of 1 MB for each peer, which the peer does not read.
       ("waiting", 400, "/v1/catalog/us/albums/long"),
     ])
   func waitingCallers(_ kind: String, _ count: Int, _ path: String) throws {
@@ -70,7 +70,7 @@ struct HostilePeerTests {
       #expect(try server.request("/healthz").status == 200)
       #expect(try server.request("/token").status == 200)
     }
-    // The budget, and what the allocator and refusals in progress take.
+    // The budget, plus the memory of the allocator and of refusals in progress.
     let held = try Self.anonymousBytes(of: server) - before
     #expect(held < 40 * Self.megabyte)
     peers.leave()
@@ -78,11 +78,11 @@ struct HostilePeerTests {
   }
 
   @Test(
-    "leave the server's own memory as it was when they have gone, with the least budget too",
+    "leave no lasting growth of the server's memory, even with the smallest budget",
     arguments: [("pipelined", "512MB"), ("body", "512MB"), ("body", "8MB"), ("head", "8MB")])
   func afterBurst(_ kind: String, _ budget: String) throws {
     let server = try Ground().serve(["LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": budget])
-    // What is made once, for the first requests.
+    // Allocations that happen once, with the first requests.
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
     let before = try Self.anonymousBytes(of: server)
     let peers = try HostilePeers(kind, 4000, at: server, path: "/openapi.json")
@@ -90,7 +90,7 @@ struct HostilePeerTests {
     let burst = try Self.anonymousBytes(of: server)
     #expect(burst > before + (budget == "8MB" ? 1 : 8) * Self.megabyte)
     peers.leave()
-    // Ten seconds are promised. A machine that is busy with other tests gets longer.
+    // The promised time is ten seconds. A machine that is busy with other tests gets longer.
     let allowed = max(before / 20, 4 * Self.megabyte)
     let end = ContinuousClock.now.advanced(by: .seconds(60))
     while try Self.anonymousBytes(of: server) > before + allowed, ContinuousClock.now < end {
@@ -100,7 +100,7 @@ struct HostilePeerTests {
     #expect(after <= before + allowed, "\(before) bytes, then \(burst), then \(after)")
   }
 
-  @Test("of an unfinished POST hold less than 4 kB each")
+  @Test("with an unfinished POST use less than 4 kB each")
   func unfinishedPost() throws {
     let server = try Ground().serve(["LOG_LEVEL": "warning"])
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
@@ -111,7 +111,7 @@ struct HostilePeerTests {
     #expect(each < 4096)
   }
 
-  /// The memory that a server has to itself.
+  /// The anonymous memory of a server, in bytes.
   private static func anonymousBytes(of server: RunningServer) throws -> Int {
     let status = try TextFile.read("/proc/\(server.process.id)/status")
     let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }

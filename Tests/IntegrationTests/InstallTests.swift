@@ -5,13 +5,13 @@ import Testing
 struct InstallTests {
   private static let name = "musickit-token-server"
 
-  /// What it installs, below `PREFIX`.
+  /// The installed files, relative to `PREFIX`.
   private static let files = [
     "bin/\(name)", "lib/systemd/system/\(name).service", "share/bash-completion/completions/\(name)",
     "share/fish/vendor_completions.d/\(name).fish", "share/man/man1/\(name).1", "share/zsh/site-functions/_\(name)",
   ]
 
-  /// A folder with the built program installed below `/opt/music`.
+  /// A folder with the built program installed in `/opt/music`.
   private struct Installation {
     let directory: TemporaryDirectory
     var prefix: String { directory.path(of: "opt/music") }
@@ -37,7 +37,7 @@ struct InstallTests {
     func path(_ file: String) -> String { "\(prefix)/\(file)" }
   }
 
-  @Test("installs a program that runs, and uninstall leaves no file")
+  @Test("installs a program that runs, and make uninstall removes every file")
   func roundTrip() throws {
     let installation = try Installation()
     defer { withExtendedLifetime(installation) {} }
@@ -53,7 +53,7 @@ struct InstallTests {
     #expect(try installation.files().isEmpty)
   }
 
-  @Test("installs a manual page of every command and option, without a fault of form")
+  @Test("installs a valid manual page with every command and option")
   func manual() throws {
     let installation = try Installation()
     defer { withExtendedLifetime(installation) {} }
@@ -100,7 +100,7 @@ struct InstallTests {
     }
   }
 
-  @Test("installs a systemd unit that starts the program where it is")
+  @Test("installs a systemd unit with the path of the installed program")
   func unit() throws {
     let installation = try Installation()
     defer { withExtendedLifetime(installation) {} }
@@ -110,7 +110,7 @@ struct InstallTests {
     for line in starts { #expect(line.contains("=/opt/music/bin/\(Self.name) "), "\(line)") }
   }
 
-  @Test("says that the program must be built first")
+  @Test("asks for a build if the program is missing")
   func unbuilt() throws {
     let directory = try TemporaryDirectory()
     let places = ["DESTDIR=\(directory.path)", "BINARY=\(directory.path(of: "missing"))"]

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A key", .timeLimit(.minutes(10)))
+@Suite("A signing key", .timeLimit(.minutes(10)))
 struct KeyFormTests {
   private static func settings(_ ground: Ground, key: String) -> [String: String] {
     var settings = ground.settings
@@ -13,7 +13,7 @@ struct KeyFormTests {
     return settings
   }
 
-  @Test("is taken from a variable in every form that people paste", arguments: [0, 1, 2, 3, 4, 5, 6])
+  @Test("in a variable is accepted in every common form", arguments: [0, 1, 2, 3, 4, 5, 6])
   func forms(_ index: Int) throws {
     let ground = try Ground()
     let pem = ground.key.pem
@@ -35,7 +35,7 @@ struct KeyFormTests {
     #expect(result.status == 0)
   }
 
-  @Test("that is something else is named for what it is, and the server does not start")
+  @Test("of a wrong kind prevents the start, and the error names the kind")
   func wrongKinds() throws {
     let ground = try Ground()
     let token = try ground.serve().request("/token", "-H", "Accept: text/plain").text
@@ -53,7 +53,7 @@ struct KeyFormTests {
     }
   }
 
-  @Test("whose path is a directory, or nothing, is named for that")
+  @Test("with a wrong path prevents the start, and the error gives the reason")
   func wrongPlaces() throws {
     let ground = try Ground()
     let settings = ["MUSICKIT_KEY_ID": Ground.keyID]
@@ -63,7 +63,7 @@ struct KeyFormTests {
     #expect(missing.status == 78 && missing.stderr.contains("does not exist"))
   }
 
-  @Test("whose ID differs from the one in its file name is refused")
+  @Test("with another ID than in its file name is refused")
   func mismatch() throws {
     let result = try Ground().run([], ["MUSICKIT_KEY_ID": "ZZZ1234567"])
     #expect(result.status == 78)
@@ -79,7 +79,7 @@ struct KeyFormTests {
     #expect(result.stderr.contains("chmod 600"))
   }
 
-  @Test("that others can read is taken, with a warning in the log")
+  @Test("that others can read is accepted with a warning")
   func readable() throws {
     let ground = try Ground()
     #expect(unsafe chmod(ground.keyFile, 0o644) == 0)

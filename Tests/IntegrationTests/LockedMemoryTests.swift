@@ -2,13 +2,13 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The key of a running server", .timeLimit(.minutes(10)))
+@Suite("The signing key of a running server", .timeLimit(.minutes(10)))
 struct LockedMemoryTests {
   /// Only root may read the memory of a process that is not dumpable.
   static let mayReadMemory = getuid() == 0
 
   @Test(
-    "is in locked memory and nowhere else, however it came and after it has signed",
+    "is only in locked memory, from a file or a variable, also after signatures",
     .enabled(if: mayReadMemory, "only root may look"), arguments: [true, false])
   func lockedOnly(comesByEnvironment: Bool) throws {
     let ground = try Ground()
@@ -19,19 +19,19 @@ struct LockedMemoryTests {
       settings["MUSICKIT_KEY_ID"] = Ground.keyID
     }
     let server = try RunningServer([], environment: settings)
-    // Each lifetime is a token of its own, so each is signed.
+    // Each lifetime needs another token, so the server signs each time.
     for ttl in 600..<620 { #expect(try server.request("/token?ttl=\(ttl)").status == 200) }
     let memory = try ProcessMemory(server.process.id)
     let scalar = try Self.scalar(of: ground.key)
     let text = Array(try #require(ground.key.pem.split(separator: "\n").dropFirst(2).first).utf8.prefix(40))
-    // Big-endian as in DER, little-endian as in OpenSSL's numbers, and as text.
+    // Big-endian as in DER, little-endian as in OpenSSL's numbers, and as PEM text.
     let places = try [scalar, scalar.reversed(), text].map { try memory.places(of: $0) }
     #expect(places[1].contains { $0.isLocked }, "the search finds what is there")
     for place in places.joined() { #expect(place.isLocked, "\(place)") }
     #expect(server.stop() == 0)
   }
 
-  /// The private number: the OCTET STRING of 32 bytes behind the version 1 of an ECPrivateKey (RFC 5915 §3).
+  /// The private scalar: the OCTET STRING of 32 bytes after the version 1 of an ECPrivateKey (RFC 5915 §3).
   private static func scalar(of key: KeyPair) throws -> [UInt8] {
     let body = key.pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.joined()
     let alphabet: [Character: Character] = ["+": "-", "/": "_"]
@@ -42,7 +42,7 @@ struct LockedMemoryTests {
   }
 }
 
-/// The memory of another process, by `/proc`.
+/// The memory of another process, read through `/proc`.
 private struct ProcessMemory {
   struct Region: CustomStringConvertible {
     let range: Range<Int>
@@ -65,7 +65,7 @@ private struct ProcessMemory {
     }
   }
 
-  /// The first field of a region's first line, `7f00-7fff`, if it may be read.
+  /// The address range in the first line of a region, `7f00-7fff`, if the region is readable.
   private static func range(_ line: Substring) -> Range<Int>? {
     let fields = line.split(separator: " ")
     guard fields.count >= 5, fields[1].hasPrefix("r") else { return nil }
@@ -73,20 +73,20 @@ private struct ProcessMemory {
     return ends.count == 2 ? ends[0]..<ends[1] : nil
   }
 
-  /// The regions that hold these bytes.
+  /// The regions that contain these bytes.
   func places(of bytes: [UInt8]) throws -> [Region] {
     let descriptor = unsafe open("/proc/\(id)/mem", O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw TestFailure("The memory of \(id) cannot be read.") }
     defer { close(descriptor) }
     return regions.filter { region in
       var content = [UInt8](repeating: 0, count: region.range.count)
-      // Some of the kernel's own pages cannot be read; they hold nothing of the process.
+      // Some pages of the kernel are unreadable; they contain no data of the process.
       let count = unsafe pread(descriptor, &content, content.count, region.range.lowerBound)
       return Self.contains(bytes, content.span.extracting(first: max(0, count)))
     }
   }
 
-  /// Goes from one occurrence of a byte that is not 0 to the next: most of memory is 0.
+  /// Searches for one byte that is not 0, because most of the memory is 0.
   private static func contains(_ bytes: [UInt8], _ content: Span<UInt8>) -> Bool {
     guard let offset = bytes.firstIndex(where: { $0 != 0 }) else { return false }
     return unsafe content.withUnsafeBytes { content in

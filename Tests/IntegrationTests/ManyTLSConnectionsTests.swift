@@ -2,13 +2,13 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Thousands of TLS 1.3 connections", .timeLimit(.minutes(10)))
+@Suite("Thousands of open TLS 1.3 connections", .timeLimit(.minutes(10)))
 struct ManyTLSConnectionsTests {
-  /// More than a heap of 64 KiB has room for, at 32 bytes each.
+  /// More than fit into a heap of 64 KiB, at 32 bytes each.
   private static let count = 2200
 
   @Test(
-    "that stay open leave room for more, for new tokens and for a reload",
+    "leave room for further connections, new tokens and a reload",
     arguments: [KeyPair.Algorithm.p256, .rsa(2048)])
   func stayOpen(_ algorithm: KeyPair.Algorithm) throws {
     Self.raiseDescriptorLimit()

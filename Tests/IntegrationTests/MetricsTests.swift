@@ -11,7 +11,7 @@ struct MetricsTests {
     ["route": route, "method": method, "code": code]
   }
 
-  @Test("count every response of the public listener by route, method and code, without an access log too")
+  @Test("count every public response by route, method and code, even without an access log")
   func requests() throws {
     let server = try Ground().serve(["LOG_LEVEL": "warning"])
     let tokens = [
@@ -36,7 +36,7 @@ struct MetricsTests {
     #expect(page["musickit_connections_accepted_total"] == 6)
   }
 
-  @Test("are for the admin listener only")
+  @Test("are available on the admin listener only")
   func adminOnly() throws {
     let server = try Ground().serve()
     #expect(try server.request("/metrics").status == 404)
@@ -44,7 +44,7 @@ struct MetricsTests {
     #expect(try server.admin("/metrics", "-X", "POST").status == 405)
   }
 
-  @Test("are those of docs/metrics.md, all of them, over TLS")
+  @Test("are exactly those of docs/metrics.md")
   func complete() throws {
     let ground = try Ground()
     let server = try ground.serve(try ground.tlsSettings())
@@ -56,7 +56,7 @@ struct MetricsTests {
     #expect(left > 0)
   }
 
-  @Test("tell of the process")
+  @Test("describe the process")
   func process() throws {
     let server = try Ground().serve()
     let page = try MetricsPage(of: server)
@@ -71,7 +71,7 @@ struct MetricsTests {
     #expect(try #require(page["process_max_fds"]) >= descriptors)
   }
 
-  @Test("have no label from what a client sent")
+  @Test("have no label with client data")
   func hostile() throws {
     let ground = try Ground()
     let server = try ground.serve([
@@ -102,10 +102,10 @@ struct MetricsTests {
       ]), "\(page.values(of: "route"))")
   }
 
-  @Test("tell of connections: open, turned away, failed")
+  @Test("count open, refused and failed connections")
   func connections() throws {
     let ground = try Ground()
-    // One loop, which accepts in the order of arrival; of two, the second might be quicker.
+    // One loop, which accepts connections in their order of arrival. With two loops the second could be faster.
     let server = try ground.serve(
       try ground.tlsSettings().merging(["SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "1", "SERVER_LOOPS": "1"]) { $1 })
     let first = try server.connect()
@@ -127,7 +127,7 @@ struct MetricsTests {
 struct CatalogMetricsTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 
-  @Test("count what went to Apple Music and what the cache has")
+  @Test("count upstream requests and describe the cache")
   func cache() throws {
     let ground = try Ground()
     let sandbox = try RunningServer(
@@ -160,7 +160,7 @@ struct CatalogMetricsTests {
     withExtendedLifetime(sandbox) {}
   }
 
-  @Test("say why Apple Music cannot be reached, and how far its clock is ahead")
+  @Test("give the cause of upstream errors and the clock skew of Apple Music")
   func badDay() throws {
     let ground = try Ground()
     let sandbox = try RunningServer(
@@ -178,7 +178,7 @@ struct CatalogMetricsTests {
     #expect(page["musickit_upstream_errors_total", ["cause": "tls"]] == 0)
   }
 
-  @Test("count each rejected token, and say that the next one will be")
+  @Test("count each rejected token and show the rejection")
   func rejected() throws {
     let sandbox = try RunningServer(
       Program.path, ["sandbox", "--port", "0"], environment: [:], hasAdmin: false)

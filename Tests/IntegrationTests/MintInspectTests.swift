@@ -8,7 +8,7 @@ struct MintInspectTests {
     try Program.run(["mint", "--key-file", ground.keyFile, "--team-id", Ground.teamID] + more)
   }
 
-  @Test("mint prints a token and nothing else")
+  @Test("mint prints only a token")
   func mintsOnly() throws {
     let ground = try Ground()
     let result = try Self.mint(ground)
@@ -18,7 +18,7 @@ struct MintInspectTests {
     #expect(try CompactToken(String(result.stdout.dropLast())).claims["iss"]?.string == Ground.teamID)
   }
 
-  @Test("what one mints the other finds good, by pipe and by argument, with and without the key")
+  @Test("inspect accepts a minted token, through a pipe and as an argument, with and without the key")
   func pipeline() throws {
     let ground = try Ground()
     let minted = try Self.mint(ground, ["--ttl", "30d", "--origin", "https://app.example.com"])
@@ -30,7 +30,7 @@ struct MintInspectTests {
     #expect(withKey.stdout.contains("https://app.example.com"))
   }
 
-  @Test("inspect finds good what the server serves")
+  @Test("inspect accepts a token of the server")
   func served() throws {
     let ground = try Ground()
     let token = try ground.serve().request("/token", "-H", "Accept: text/plain").text
@@ -39,7 +39,7 @@ struct MintInspectTests {
     #expect(JSONReader.read(result.standardOutput)?["acceptable"] == .bool(true))
   }
 
-  @Test("inspect ends with 1 for a token that Apple would refuse")
+  @Test("inspect ends with status 1 for a token that Apple would refuse")
   func refused() throws {
     let ground = try Ground()
     let token = String(try Self.mint(ground).stdout.dropLast())
@@ -54,7 +54,7 @@ struct MintInspectTests {
     }
   }
 
-  @Test("inspect ends with 1 for a token whose origins lack the page's")
+  @Test("inspect ends with status 1 for a token without the page's origin")
   func otherOrigin() throws {
     let token = try Self.mint(try Ground(), ["--origin", "https://app.example.com"]).stdout
     #expect(try Program.run(["inspect", "--origin", "https://evil.example"], input: token).status == 1)

@@ -8,7 +8,7 @@ struct NewAPIKeyTests {
     String(try TestSupport.run("sha256sum", input: Array(text.utf8)).stdout.prefix(64))
   }
 
-  @Test("prints a key and its SHA-256, a line each, and on standard error what to do with them")
+  @Test("prints a key and its SHA-256 on two lines, and instructions on standard error")
   func lines() throws {
     let result = try Program.run(["new-api-key"])
     #expect(result.status == 0)
@@ -20,7 +20,7 @@ struct NewAPIKeyTests {
     #expect(!result.stderr.contains(lines[0]))
   }
 
-  @Test("with --json prints the same as one object and nothing else")
+  @Test("with --json prints only one object with the key and its SHA-256")
   func document() throws {
     let result = try Program.run(["new-api-key", "--json"])
     #expect(result.status == 0 && result.stderr.isEmpty)
@@ -29,7 +29,7 @@ struct NewAPIKeyTests {
     #expect(try document["sha256"]?.string == Self.sha256sum(key))
   }
 
-  @Test("the checksum is the one of zlib, by which scanners tell a key from a look-alike")
+  @Test("makes keys with the CRC-32 of zlib as their checksum")
   func checksum() throws {
     let key = try Program.run(["new-api-key"]).stdout.prefix(54)
     let script = """
@@ -44,13 +44,13 @@ struct NewAPIKeyTests {
     #expect(try TestSupport.run(Repository.python, ["-c", script, String(key)]).status == 0, "\(key)")
   }
 
-  @Test("is not the same twice")
+  @Test("makes a different key each time")
   func fresh() throws {
     let keys = try (0..<8).map { _ in try Program.run(["new-api-key"]).stdout }
     #expect(Set(keys).count == 8)
   }
 
-  @Test("takes no arguments, and quotes none")
+  @Test("refuses unknown arguments")
   func arguments() throws {
     let result = try Program.run(["new-api-key", "--bits", "64"])
     #expect(result.status == 64)

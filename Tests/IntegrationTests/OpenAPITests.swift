@@ -4,7 +4,7 @@ import Testing
 
 @Suite("/openapi.json", .timeLimit(.minutes(10)))
 struct OpenAPITests {
-  @Test("is OpenAPI 3.1 and has every public path")
+  @Test("is an OpenAPI 3.1 document with every public path")
   func document() throws {
     let response = try Ground().serve().request("/openapi.json")
     #expect(response.status == 200)
@@ -22,7 +22,7 @@ struct OpenAPITests {
       ])
   }
 
-  @Test("promises no longer life than the server gives")
+  @Test("gives the lifetimes that the server enforces")
   func lifetime() throws {
     let server = try Ground().serve(["TOKEN_MAX_TTL": "13h"])
     let lifetime = try #require(try server.request("/openapi.json").json?["components"]?["schemas"]?["Lifetime"])
@@ -33,7 +33,7 @@ struct OpenAPITests {
     }
   }
 
-  @Test("says what the server does, as schemathesis finds")
+  @Test("matches the server's behaviour, as schemathesis verifies")
   func schemathesis() throws {
     let ground = try Ground()
     let sandbox = try ChildProcess(
@@ -44,8 +44,8 @@ struct OpenAPITests {
       ["CATALOG_UPSTREAM": String(upstream)], ["--unsafe-allow-anonymous"])
     let program = Repository.python.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/schemathesis"
     let directory = try TemporaryDirectory()
-    // It writes its example database into the working directory. One worker: Python's own parser, which Hypothesis uses,
-    // fails now and then when two threads are in it (bpo-106905).
+    // Schemathesis writes its example database into the working directory. It has one worker, because Python's own
+    // parser, which Hypothesis uses, sometimes fails with two threads (bpo-106905).
     let result = try run(
       "sh",
       [

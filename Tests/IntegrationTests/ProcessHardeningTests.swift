@@ -2,41 +2,41 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The process", .timeLimit(.minutes(10)))
+@Suite("The server process", .timeLimit(.minutes(10)))
 struct ProcessHardeningTests {
   private static let nobody = 65_534
 
-  /// A server whose key came by the environment.
+  /// A server with its key from the environment.
   private static func server(_ ground: Ground) throws -> RunningServer {
     var environment = ground.settings
     environment["MUSICKIT_KEY_FILE"] = nil
     environment["MUSICKIT_KEY"] = ground.key.pem
     environment["MUSICKIT_KEY_ID"] = Ground.keyID
     guard getuid() == 0 else { return try RunningServer([], environment: environment) }
-    // Everything of root's belongs to root: whether the process is dumpable shows with another user only.
+    // A process of root always shows root as the owner, so only a process of another user shows whether it is dumpable.
     return try RunningServer(
       "setpriv", ["--reuid", "\(nobody)", "--regid", "\(nobody)", "--clear-groups", Program.path],
       environment: environment)
   }
 
-  /// Whether another user may run the binary where it is.
+  /// Whether another user may execute the program in its folder.
   static let othersMayRun =
     getuid() != 0
     || (try? run("setpriv", ["--reuid", "\(nobody)", "--clear-groups", "test", "-x", Program.path]))?.status == 0
 
   @Test(
-    "is not dumpable: its memory belongs to root, whoever runs it",
+    "is not dumpable, so its memory belongs to root",
     .enabled(if: othersMayRun, "the build is in a folder that only root may enter"))
   func notDumpable() throws {
     let server = try Self.server(try Ground())
     var status = stat()
     #expect(unsafe stat("/proc/\(server.process.id)/environ", &status) == 0)
     #expect(status.st_uid == 0)
-    // The directory itself keeps its owner: it shows who would own the file otherwise.
+    // The directory itself keeps its owner, so only the owner of a file shows the difference.
     #expect(try server.request("/token").status == 200)
   }
 
-  @Test("leaves no core")
+  @Test("writes no core file")
   func noCore() throws {
     let server = try Ground().serve()
     let limits = try TextFile.read("/proc/\(server.process.id)/limits").split(separator: "\n")
@@ -45,7 +45,7 @@ struct ProcessHardeningTests {
   }
 
   @Test(
-    "no longer has the key in its environment once it serves",
+    "removes the key from its environment",
     .enabled(if: getuid() == 0, "only root may look at the environment of a process that is not dumpable"))
   func environment() throws {
     let ground = try Ground()
@@ -58,7 +58,7 @@ struct ProcessHardeningTests {
     #expect(try !SecrecyTests.leaks(ground.key.pem, in: environment))
   }
 
-  @Test("ignores a client that closes while it writes")
+  @Test("survives clients that close while the server writes")
   func brokenPipe() throws {
     let server = try Ground().serve()
     for _ in 0..<20 {

@@ -2,20 +2,20 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("With the PROXY protocol", .timeLimit(.minutes(10)))
+@Suite("A server with the PROXY protocol", .timeLimit(.minutes(10)))
 struct ProxyProtocolTests {
   private static let settings = [
     "SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)']", "SERVER_PROXY_PROTOCOL": "true",
   ]
 
-  /// Who asked for tokens, as the access log has it, once the server has ended.
+  /// The client addresses of the token requests in the access log, after the end of the server.
   private static func clients(_ server: RunningServer) -> [String?] {
     server.stop()
     return server.accessLines.filter { $0["http.route"]?.string == "/token" }.map { $0["client.address"]?.string }
   }
 
   @Test(
-    "the log has the client that HAProxy tells",
+    "logs the client address that HAProxy sends",
     arguments: ["send-proxy", "send-proxy-v2", "send-proxy-v2 proxy-v2-options crc32c,unique-id,authority"])
   func haproxy(_ option: String) throws {
     let server = try Ground().serve(Self.settings)
@@ -27,7 +27,7 @@ struct ProxyProtocolTests {
     #expect(Self.clients(server) == ["127.0.0.7", "127.0.0.8"])
   }
 
-  @Test("TLS comes behind the header", arguments: ["send-proxy", "send-proxy-v2"])
+  @Test("reads the header before TLS", arguments: ["send-proxy", "send-proxy-v2"])
   func tls(_ option: String) throws {
     let ground = try Ground()
     let server = try ground.serve(try ground.tlsSettings().merging(Self.settings) { $1 })
@@ -37,7 +37,7 @@ struct ProxyProtocolTests {
     #expect(Self.clients(server) == ["127.0.0.7"])
   }
 
-  @Test("HAProxy finds the server healthy, and its checks are its own")
+  @Test("passes HAProxy's health checks and logs them with HAProxy's address")
   func healthCheck() throws {
     let server = try Ground().serve(Self.settings)
     let lines = ["option httpchk GET /healthz", "http-check expect status 200"]
@@ -50,7 +50,7 @@ struct ProxyProtocolTests {
     #expect(!server.log.contains("PROXY header"))
   }
 
-  @Test("what nginx tells behind HAProxy counts only if nginx is trusted", arguments: [true, false])
+  @Test("uses X-Forwarded-For of nginx behind HAProxy only if nginx is trusted", arguments: [true, false])
   func fields(isTrusted: Bool) throws {
     let more = isTrusted ? ["SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)', '127.0.0.6']"] : [:]
     let server = try Ground().serve(Self.settings.merging(more) { $1 })
@@ -59,7 +59,7 @@ struct ProxyProtocolTests {
     #expect(Self.clients(server) == [isTrusted ? "192.0.2.1" : "127.0.0.6"])
   }
 
-  @Test("curl's header is read too")
+  @Test("reads curl's header")
   func curl() throws {
     let server = try Ground().serve(Self.settings)
     let response = try server.request("/token", "--haproxy-protocol", "--interface", FrontProxy.address)
@@ -67,10 +67,10 @@ struct ProxyProtocolTests {
     #expect(Self.clients(server) == [FrontProxy.address])
   }
 
-  @Test("a trusted proxy without a header gets nothing, and is counted and logged")
+  @Test("gives no response to a trusted proxy without a header, but counts and logs the error")
   func missing() throws {
     let server = try Ground().serve(Self.settings)
-    // 52: nothing was answered; 56: or so, with a reset.
+    // 52: no response; 56: the same, with a reset.
     let result = try run("curl", ["-sS", "--interface", FrontProxy.address, "\(server.url)/token"])
     #expect([52, 56].contains(result.status))
     #expect(try MetricsPage(of: server)["musickit_proxy_headers_refused_total"] == 1)
@@ -80,7 +80,7 @@ struct ProxyProtocolTests {
     #expect(warning?["message"]?.string?.contains("server.proxyProtocol") == true)
   }
 
-  @Test("from anybody else a header is a malformed request")
+  @Test("treats a header of an untrusted peer as a malformed request")
   func untrusted() throws {
     let server = try Ground().serve(Self.settings)
     #expect(try server.request("/token").status == 200)
@@ -88,7 +88,7 @@ struct ProxyProtocolTests {
     #expect(response.status == 400 && response.errorCode == "malformed_request")
   }
 
-  @Test("the admin listener takes no header, and needs none")
+  @Test("needs and accepts no header on the admin listener")
   func admin() throws {
     let server = try Ground().serve(Self.settings)
     #expect(try server.admin("/healthz", "--interface", FrontProxy.address).status == 200)

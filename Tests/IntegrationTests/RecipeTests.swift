@@ -2,15 +2,15 @@ import JSON
 import TestSupport
 import Testing
 
-/// The recipes of `docs/clients.md` and `README.md`, as they stand there, against a server.
+/// The recipes of `docs/clients.md` and `README.md`, unchanged, against a server.
 ///
-/// Each test adds lines that call the recipe: for a first token, for the same one before `refreshAfter`, for it again when
-/// the server is down after that, and for the error once the token has expired.
-@Suite("The recipes of docs/clients.md", .timeLimit(.minutes(10)))
+/// Each test adds calls of the recipe: for a first token, for the same token before `refreshAfter`, for a refresh while
+/// the server is down, and for the error after the token's expiry.
+@Suite("The documented recipes", .timeLimit(.minutes(10)))
 struct RecipeTests {
   private static let app = "https://app.example.com"
 
-  @Test("keep a valid token in a web page when a refresh fails, and configure MusicKit with it")
+  @Test("keep a valid token in a web page when a refresh fails, and configure MusicKit with the token")
   func page() throws {
     let ground = try AccessGround()
     let recipe = try Self.page(in: "docs/clients.md", under: "A web page with MusicKit JS", of: ground.server)
@@ -44,7 +44,7 @@ struct RecipeTests {
     #expect(view["again"]?.string == first)
   }
 
-  @Test("of README.md configures MusicKit, and says why there is no token")
+  @Test("configure MusicKit with the code of README.md, and report a refused token")
   func shortPage() throws {
     let ground = try AccessGround()
     let recipe = try Self.page(in: "README.md", under: "A recipe: a web page with MusicKit JS", of: ground.server)
@@ -160,7 +160,7 @@ struct RecipeTests {
     #expect(lines["expired"] == "true")
   }
 
-  @Test("use a token in a shell only if there is one, and say why not")
+  @Test("use a token in a shell only if the request succeeds, and print the error otherwise")
   func shell() throws {
     let ground = try AccessGround()
     let home = try TemporaryDirectory()
@@ -187,7 +187,7 @@ struct RecipeTests {
     return String(try #require(script)).replacing("https://tokens.example.com", with: server.url)
   }
 
-  /// The one block of code in a language in a section.
+  /// The only code block of a language in a section.
   private static func block(_ language: String, in document: String, under heading: String) throws -> String {
     let text = try TextFile.read("\(Repository.path)/\(document)")
     let section = try #require(text.split(separator: "\n## ").first { $0.hasPrefix("\(heading)\n") })
@@ -196,7 +196,7 @@ struct RecipeTests {
     return String(try #require(blocks.first?.split(separator: "```").first))
   }
 
-  /// What a script printed, by the first word of each line.
+  /// The output of a script, by the first word of each line.
   private static func lines(of result: ProcessResult) throws -> [String: String] {
     let pairs = result.stdout.split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1).map(String.init) }
     return Dictionary(pairs.map { ($0[0], $0.last ?? "") }) { $1 }

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite("A server refuses to start", .timeLimit(.minutes(10)))
+@Suite("The start of a server", .timeLimit(.minutes(10)))
 struct RefusedStartTests {
-  @Test("without anybody who may have a token, and says how to add somebody")
+  @Test("without access for any client fails, and the error explains how to grant access")
   func noAccess() throws {
     let result = try Ground().run(["serve"], ["ACCESS_ANONYMOUS": ""])
     #expect(result.status == 78)
@@ -12,9 +12,9 @@ struct RefusedStartTests {
     #expect(result.stdout.isEmpty)
   }
 
-  /// What is wrong in each case, and with it whether the value says true or false.
+  /// Each variable is an error, whether its value is true or false.
   @Test(
-    "with a variable for callers without credentials and no policy to change",
+    "with a variable of an absent anonymous policy fails",
     arguments: [
       ["ACCESS_ANONYMOUS_CATALOG": "false"], ["ACCESS_ANONYMOUS_CATALOG": "true"], ["ACCESS_ANONYMOUS_ME": "false"],
       ["ACCESS_ANONYMOUS_TTL": "1h"], ["ACCESS_ANONYMOUS_TOKEN": "false"],
@@ -28,14 +28,14 @@ struct RefusedStartTests {
     #expect(result.stdout.isEmpty)
   }
 
-  @Test("with a policy for callers without credentials that grants nothing")
+  @Test("with an anonymous policy that grants nothing fails")
   func worthlessPolicy() throws {
     let result = try Ground().run(["serve"], ["ACCESS_ANONYMOUS": "{ catalog: false }"])
     #expect(result.status == 78)
     #expect(result.stderr.contains("access.anonymous (ACCESS_ANONYMOUS): grants nothing; write token: true"))
   }
 
-  @Test("on an address in use, and says so")
+  @Test("on an address in use fails, and the error names the settings")
   func addressInUse() throws {
     let ground = try Ground()
     let server = try ground.serve()
@@ -56,21 +56,21 @@ struct RefusedStartTests {
     #expect(try server.request("/token").status == 200, "the first one is not disturbed")
   }
 
-  @Test("on an address in use by one loop of many, since a shared port would halve the traffic in silence")
+  @Test("on an address in use fails with several loops, because a shared port would halve the traffic")
   func addressInUseByLoops() throws {
     let ground = try Ground()
     let server = try ground.serve(["SERVER_LOOPS": "2"])
     #expect(try ground.run(["serve"], ["SERVER_PORT": "\(server.port)", "SERVER_LOOPS": "2"]).status == 78)
   }
 
-  @Test("on an address that is not this machine's, and says so")
+  @Test("on an address of another machine fails with a message")
   func foreignAddress() throws {
     let result = try Ground().run(["serve"], ["SERVER_HOST": "192.0.2.1"])
     #expect(result.status == 78)
     #expect(result.stderr.contains("no such address"))
   }
 
-  @Test("with a certificate and a key that do not belong together, and says so")
+  @Test("with a certificate and another certificate's key fails with a message")
   func foreignCertificateKey() throws {
     let ground = try Ground()
     var settings = try ground.tlsSettings()
@@ -81,7 +81,7 @@ struct RefusedStartTests {
     #expect(result.stderr.contains("other.key") || result.stderr.contains("tls.crt"))
   }
 
-  @Test("with a certificate but no key for it, and names the missing setting")
+  @Test("with a certificate and no key fails, and the error names the missing setting")
   func missingCertificateKey() throws {
     let ground = try Ground()
     let result = try ground.run(["serve"], ["SERVER_TLS_CERTIFICATE_FILE": try ground.certificate().file])
@@ -89,7 +89,7 @@ struct RefusedStartTests {
     #expect(result.stderr.contains("server.tls.keyFile"))
   }
 
-  @Test("with an unknown setting in the file, and names the nearest one")
+  @Test("with an unknown setting in the file fails, and the error names the nearest setting")
   func unknownSetting() throws {
     let ground = try Ground()
     let file = try ground.directory.write("{ server: { prot: 1 } }", to: "config.json5")
@@ -98,7 +98,7 @@ struct RefusedStartTests {
     #expect(result.stderr.contains("\"prot\"") && result.stderr.contains("server.port"))
   }
 
-  @Test("with a configuration file that is not there")
+  @Test("with a missing configuration file fails")
   func missingFile() throws {
     let ground = try Ground()
     let result = try ground.run(["serve", "--config", ground.directory.path(of: "none.json5")])

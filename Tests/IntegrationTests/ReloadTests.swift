@@ -8,7 +8,7 @@ struct ReloadTests {
   private static let done = "Configuration reloaded"
   private static let refused = "The new settings cannot be used; the old ones stay."
 
-  /// A server whose settings are in a file that the test rewrites.
+  /// A server with a settings file that the test rewrites.
   private struct Reloadable {
     let ground: Ground
     let server: RunningServer
@@ -29,7 +29,7 @@ struct ReloadTests {
       try server.process.waitForErrors(outcome, count: count)
     }
 
-    /// From `iat`, which is backdated by a minute, to `exp`; `expiresIn` would count down meanwhile.
+    /// The time from `iat`, which is backdated by one minute, to `exp`. `expiresIn` would decrease meanwhile.
     func lifetime() throws -> Int? {
       let json = try server.request("/token").json
       guard let issued = json?["issuedAt"]?.integer, let expires = json?["expiresAt"]?.integer else { return nil }
@@ -37,7 +37,7 @@ struct ReloadTests {
     }
   }
 
-  @Test("takes a changed lifetime into use, and keeps the token when nothing has changed")
+  @Test("applies a changed lifetime, and keeps the token if nothing has changed")
   func settings() throws {
     let server = try Reloadable("{ token: { ttl: '1h' } }")
     let first = try server.server.request("/token").token
@@ -51,7 +51,7 @@ struct ReloadTests {
   }
 
   @Test(
-    "changes nothing if any of the new is wrong, and says what", arguments: ["{ token: { ttl: '1y' } }", "{ token:"])
+    "with an error changes nothing and is logged once", arguments: ["{ token: { ttl: '1y' } }", "{ token:"])
   func faults(_ broken: String) throws {
     let server = try Reloadable("{ token: { ttl: '1h' } }")
     try server.write(broken)
@@ -62,7 +62,7 @@ struct ReloadTests {
   }
 
   @Test(
-    "changes nothing if the next start would fail on a file, even one that waits for a restart",
+    "changes nothing if the next start would fail because of a file, even for settings that need a restart",
     arguments: [
       ("catalog: { caFile: '/nonexistent/ca.pem' }", "catalog.caFile: "),
       ("audit: { file: '/tmp' }", "audit.file: the file \\\"/tmp\\\" is a directory; write "),
@@ -80,7 +80,7 @@ struct ReloadTests {
     #expect(server.server.log.contains(#""reason":"\#(fault)"#), "\(server.server.log)")
   }
 
-  @Test("is not held up by an audit file in use that could not be opened again")
+  @Test("succeeds even if the audit file in use cannot be opened again")
   func auditInUse() throws {
     let ground = try Ground()
     let folder = ground.directory.path(of: "audit")
@@ -95,7 +95,7 @@ struct ReloadTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("takes the authorities that new settings name as soon as they can be read")
+  @Test("with a missing CA file is repeated as soon as the file is readable")
   func authoritiesLater() throws {
     let ground = try Ground()
     let file = try ground.directory.write("{}", to: "config.json5")
@@ -104,13 +104,13 @@ struct ReloadTests {
     _ = try ground.directory.write("{ catalog: { caFile: '\(authorities)' } }", to: "config.json5")
     server.process.signal(SIGHUP)
     try server.process.waitForErrors(Self.refused)
-    // From here on no signal.
+    // No signal from here on.
     _ = try ground.certificate()
     try server.process.waitForErrors(Self.done)
     #expect(server.stop() == 0)
   }
 
-  @Test("logs the key's fingerprint, which tells a new key under an old ID from the old key")
+  @Test("logs the key's fingerprint, which differs for a new key with the same ID")
   func fingerprint() throws {
     let server = try Reloadable("{}")
     try server.reload(expecting: Self.done)
@@ -125,7 +125,7 @@ struct ReloadTests {
     #expect(fingerprints.count == reloads.count && Set(fingerprints).count == 2)
   }
 
-  @Test("is counted, and the metrics say while the server runs on older settings than the files hold")
+  @Test("is counted, and the metrics show whether the settings in use are older than the files")
   func metrics() throws {
     let server = try Reloadable("{}")
     func expect(_ reloads: Double, refused: Double, isStale: Double) throws {
@@ -146,13 +146,13 @@ struct ReloadTests {
     #expect(server.server.stop() == 0)
   }
 
-  @Test("signs with a new key from the moment that its file is swapped")
+  @Test("happens without a signal when the key file changes, and the new key signs")
   func key() throws {
     let server = try Reloadable("{}")
     let old = try server.server.request("/token").token
     let next = try KeyPair()
     _ = try server.ground.directory.write(next.pem, to: "AuthKey_\(Ground.keyID).p8")
-    // No signal: the file is watched.
+    // No signal: the server watches the file.
     try server.server.process.waitForErrors(Self.done)
     let new = try #require(try server.server.request("/token").token)
     #expect(new != old)
@@ -162,7 +162,7 @@ struct ReloadTests {
     #expect(server.server.stop() == 0)
   }
 
-  @Test("keeps the old key when the new file is no key")
+  @Test("keeps the old key if the new file is no key")
   func wrongKey() throws {
     let server = try Reloadable("{}")
     let old = try server.server.request("/token").token
@@ -172,7 +172,7 @@ struct ReloadTests {
     #expect(server.server.stop() == 0)
   }
 
-  @Test("takes the key that new settings name as soon as its file is there and can be used")
+  @Test("with an unusable key file is repeated as soon as the file is usable")
   func keyLater() throws {
     let ground = try Ground()
     let next = ground.directory.path(of: "AuthKey_NEXT123456.p8")
@@ -183,7 +183,7 @@ struct ReloadTests {
     _ = try ground.directory.write("{ musickit: { keyFile: '\(next)' } }", to: "config.json5")
     server.process.signal(SIGHUP)
     try server.process.waitForErrors(Self.refused)
-    // From here on no signal: the file that could not be used is watched, and its mode with it.
+    // No signal from here on: the server watches the unusable file and its mode.
     _ = try ground.directory.write(try KeyPair().pem, to: "AuthKey_NEXT123456.p8", mode: 0o660)
     try server.process.waitForErrors(Self.refused, count: 2)
     unsafe chmod(next, 0o600)
@@ -193,7 +193,7 @@ struct ReloadTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("never turns HTTPS into HTTP, and says that this takes a restart")
+  @Test("never turns HTTPS into HTTP, and the log names the setting that needs a restart")
   func tlsStays() throws {
     let ground = try Ground()
     let (certificate, keyFile) = try ground.certificate()
@@ -208,7 +208,7 @@ struct ReloadTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("serves a new certificate to new connections")
+  @Test("applies a new certificate to new connections")
   func certificate() throws {
     let ground = try Ground()
     let server = try ground.serve(try ground.tlsSettings())
@@ -216,12 +216,12 @@ struct ReloadTests {
     _ = try ground.certificate(next)
     server.process.signal(SIGHUP)
     try server.process.waitForErrors(Self.done)
-    // Verified against the new certificate, which the old one does not match.
+    // The client verifies with the new certificate, which the old one does not match.
     #expect(try server.request("/token", "--cacert", ground.certificateFile).status == 200)
     #expect(server.stop() == 0)
   }
 
-  @Test("says which settings wait for a restart, and goes on with the old ones")
+  @Test("logs the settings that need a restart and keeps their old values")
   func fixedSettings() throws {
     let server = try Reloadable("{ server: { limits: { bodyBytes: '1KB' } } }")
     try server.write("{ server: { limits: { bodyBytes: '2KB' } } }")

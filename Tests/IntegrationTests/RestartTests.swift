@@ -3,12 +3,12 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server that is told to end", .timeLimit(.minutes(10)))
+@Suite("A server that shuts down", .timeLimit(.minutes(10)))
 struct RestartTests {
-  @Test("twenty times by SIGTERM under load loses not one request", arguments: ["epoll", "poll"])
+  @Test("loses no request in twenty restarts by SIGTERM under load", arguments: ["epoll", "poll"])
   func restarts(_ poller: String) throws {
     let ground = try Ground()
-    // Outside the range from which clients' own ports are taken, so that nothing takes it between two servers.
+    // Outside the range of ephemeral ports, so that no client takes the port between two servers.
     let settings = [
       "SERVER_PORT": "\(UInt16.random(in: 20_000..<30_000))", "SERVER_POLLER": poller, "SERVER_LOOPS": "2",
       "LOG_LEVEL": "warning",
@@ -17,7 +17,7 @@ struct RestartTests {
     let load = try ChildProcess(
       Repository.python, [Repository.script("load.py"), "\(server.port)", "32"], holdsInput: true)
     for _ in 0..<20 {
-      // Each hundredth response: enough since the last start that all the connections are busy.
+      // Every hundredth response: after two of these all connections are busy again.
       for _ in 0..<2 { #expect(try load.line() != nil) }
       #expect(server.stop() == 0)
       server = try ground.serve(settings)
@@ -31,7 +31,7 @@ struct RestartTests {
     #expect(try #require(counts["answered"]?.integer) >= 4000)
   }
 
-  @Test("loses no request through a relay that takes 80 ms in each direction")
+  @Test("loses no request behind a relay with a delay of 80 ms in each direction")
   func relay() throws {
     let ground = try Ground()
     let settings = [
@@ -59,7 +59,7 @@ struct RestartTests {
     #expect(relay.wait() == 0)
   }
 
-  @Test("closes idle connections and ends with 0", arguments: [SIGTERM, SIGINT])
+  @Test("closes idle connections and ends with status 0", arguments: [SIGTERM, SIGINT])
   func idle(_ signal: Int32) throws {
     let server = try Ground().serve()
     let used = try server.connect()
@@ -69,14 +69,14 @@ struct RestartTests {
     #expect(try used.isClosedByPeer())
   }
 
-  @Test("answers a request whose content is still to come, as its connection's last")
+  @Test("answers a request whose content is incomplete, and then closes the connection")
   func underWay() throws {
     let server = try Ground().serve()
     let connection = try server.connect()
     connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
     #expect(try connection.interimResponse() == "HTTP/1.1 100 Continue")
     server.process.signal(SIGTERM)
-    // Refused once the server has closed its listener.
+    // The connection is refused once the server has closed its listener.
     try eventually("the server accepts no more connections") { (try? RawConnection(port: server.port)) == nil }
     connection.send("{}")
     let response = try connection.response()
@@ -85,7 +85,7 @@ struct RestartTests {
     #expect(server.process.wait() == 0)
   }
 
-  @Test("tells a request that is still not there after the drain's timeout to come again")
+  @Test("answers a request that is incomplete at the drain timeout with 503 and Retry-After")
   func timeout() throws {
     let server = try Ground().serve(["SERVER_DRAIN_TIMEOUT": "1s"])
     let connection = try server.connect()
@@ -99,7 +99,7 @@ struct RestartTests {
     #expect(server.process.wait() == 0)
   }
 
-  @Test("a second time ends at once", arguments: [SIGTERM, SIGINT])
+  @Test("ends immediately after a second signal", arguments: [SIGTERM, SIGINT])
   func secondSignal(_ signal: Int32) throws {
     let server = try Ground().serve(["SERVER_DRAIN_DELAY": "1h"])
     server.process.signal(SIGTERM)

@@ -3,17 +3,17 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server that runs out", .timeLimit(.minutes(10)))
+@Suite("A server with too few resources", .timeLimit(.minutes(10)))
 struct ScarcityTests {
   private static let request = "GET /token HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("of descriptors keeps answering the connections it has, and takes the others when some close")
+  @Test("serves its open connections without free descriptors, and accepts others when some close")
   func descriptors() throws {
     let ground = try Ground()
     let server = try RunningServer(
       "/bin/sh", ["-c", "ulimit -n 256 && exec \"$0\" --set log.format=json", Program.path],
       environment: ground.settings)
-    // The limit is lowered below what it started with, as an administrator may with prlimit(1).
+    // The limit is lowered during operation, as an administrator may do with prlimit(1).
     let first = try server.connect()
     first.send(Self.request)
     #expect(try first.response().status == 200)
@@ -30,12 +30,13 @@ struct ScarcityTests {
     late.send(Self.request)
     #expect(try late.response().status == 200)
     #expect(server.stop() == 0)
-    // One warning, however often it tried in vain: at ten tries a second, more only after ten seconds.
+    // One warning for all failed attempts. There are ten attempts per second, and a second warning comes after ten
+    // seconds.
     let warnings = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "warning" }
     #expect(warnings.count == 1, "\(server.log)")
   }
 
-  @Test("of room on the disk for its log serves on")
+  @Test("continues if the disk of its log is full")
   func fullDisk() throws {
     let ground = try Ground()
     let server = try RunningServer(
@@ -44,14 +45,14 @@ struct ScarcityTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("of its standard streams serves on, and keeps their numbers free of its own sockets")
+  @Test("continues without standard streams, and keeps their numbers free of sockets")
   func closedOutput() throws {
     let ground = try Ground()
     let port = UInt16.random(in: 20_000..<30_000)
     let process = try ChildProcess(
       "/bin/sh", ["-c", "exec \"$0\" <&- >&- 2>&-", Program.path],
       environment: ground.settings.merging(["SERVER_PORT": "\(port)"]) { $1 })
-    // It cannot say that it listens: a connection says it.
+    // The server cannot print that it listens, so the test connects until it succeeds.
     var connection: RawConnection?
     try eventually("the server listens on port \(port)") {
       connection = try? RawConnection(port: port)
@@ -68,7 +69,7 @@ struct ScarcityTests {
     #expect(process.wait() == 0)
   }
 
-  @Test("of descriptors because of its many loops answers each connection too many with 503")
+  @Test("with many loops answers each excess connection with 503")
   func manyLoops() throws {
     let ground = try Ground()
     let server = try RunningServer(
@@ -88,7 +89,7 @@ struct ScarcityTests {
   }
 
   @Test(
-    "of descriptors does not start, and says so in one sentence",
+    "does not start without enough descriptors, and prints one sentence",
     arguments: [
       Start([], files: 5), Start([], files: 8), Start([], files: 9), Start([], files: 12), Start([], files: 55),
       Start([], files: 367, loops: 40), Start(["demo", "--port", "0"], files: 5),
@@ -98,7 +99,7 @@ struct ScarcityTests {
     ])
   func tooFewDescriptors(_ start: Start) throws {
     let ground = try Ground()
-    // One that starts after all would be waited for without end.
+    // The time limit ends a server that starts by mistake.
     let result = try run("timeout", ["60", "/bin/bash"] + start.shell, environment: start.environment(ground))
     #expect(result.status == 78)
     #expect(result.stdout == "")
@@ -107,7 +108,7 @@ struct ScarcityTests {
   }
 
   @Test(
-    "of descriptors answers each connection too many with 503, also with the fewest that it starts with",
+    "answers each excess connection with 503, even with the fewest descriptors that suffice for a start",
     arguments: [
       Start([], files: 56), Start([], files: 64), Start([], files: 368, loops: 40),
       Start(["demo", "--port", "0"], files: 74), Start([], files: 86, inherited: 30),
@@ -141,7 +142,8 @@ struct ScarcityTests {
       (self.arguments, self.files, self.inherited, self.loops) = (arguments, files, inherited, loops)
     }
 
-    /// What closes the descriptors of the tests, leaves others open, sets the limit, and then becomes the program.
+    /// A script that closes the descriptors of the tests, opens `inherited` others, sets the limit, and then becomes
+    /// the program.
     var shell: [String] {
       let closing = "for file in /proc/self/fd/*; do file=${file##*/}; ((file < 3)) || exec {file}>&-; done; "
       let opening = closing + "for ((i = 0; i < \(inherited); i++)); do exec {file}</dev/null; done; "
@@ -160,10 +162,10 @@ struct ScarcityTests {
     }
   }
 
-  @Test("of threads does not start, and says so in one sentence")
+  @Test("does not start without enough threads, and prints one sentence")
   func threads() throws {
     let ground = try Ground()
-    // Each thread asks for a stack that is larger than all memory that the process may map.
+    // Each thread asks for a stack that is larger than the address space of the process may be.
     let result = try run(
       "/bin/sh", ["-c", "ulimit -s 8000000 && ulimit -v 6000000 && exec \"$0\"", Program.path],
       environment: ground.settings.merging(["SERVER_LOOPS": "2"]) { $1 })
@@ -174,7 +176,7 @@ struct ScarcityTests {
     #expect(result.stderr.split(separator: "\n").count == 1)
   }
 
-  @Test("of connections turns the next one away with 503, and says so in the log, but not each time")
+  @Test("answers each connection beyond the limit with 503, and logs one warning")
   func connections() throws {
     let server = try Ground().serve(["SERVER_LIMITS_CONNECTIONS": "4"])
     let kept = try (0..<4).map { _ in

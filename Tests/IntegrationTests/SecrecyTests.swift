@@ -2,12 +2,12 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Nothing that the program writes", .timeLimit(.minutes(10)))
+@Suite("The output of the program", .timeLimit(.minutes(10)))
 struct SecrecyTests {
-  /// How many bytes of a key in a row count as a leak.
+  /// The number of consecutive bytes of a key that count as a leak.
   private static let window = 16
 
-  @Test("holds a token, a query, a credential or a key byte, however busy it was", arguments: ["json", "text"])
+  @Test("contains no token, query, credential or part of a key, even at level trace", arguments: ["json", "text"])
   func busyServer(_ format: String) throws {
     let ground = try Ground()
     let settings = ["LOG_FORMAT": format, "LOG_LEVEL": "trace"].merging(try ground.tlsSettings()) { $1 }
@@ -35,13 +35,13 @@ struct SecrecyTests {
       #expect(!written.contains(token.signedBytes))
     }
     for canary in ["query-canary", "credential-canary", "ttl="] { #expect(!written.contains(canary)) }
-    // Not within a request's ID or a token's digest, where any four digits may come.
+    // Not within a request ID or a token digest, where any four digits may occur.
     #expect(!written.contains(/(^|[^0-9a-f])3601([^0-9a-f]|$)/))
     #expect(try !Self.leaks(ground.key.pem, in: written))
     #expect(try !Self.leaks(TextFile.read(ground.directory.path(of: "tls.key")), in: written))
   }
 
-  @Test("about a key that it refuses holds a byte of it")
+  @Test("about a refused key contains no part of the key")
   func refusedKeys() throws {
     let ground = try Ground()
     let pem = ground.key.pem
@@ -66,7 +66,7 @@ struct SecrecyTests {
     }
   }
 
-  @Test("about a key that was given in place of a flag's value holds a byte of it")
+  @Test("about a key in place of a flag's value contains no part of the key")
   func misplacedFlags() throws {
     let ground = try Ground()
     let body = ground.key.pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.joined()
@@ -87,15 +87,15 @@ struct SecrecyTests {
     }
   }
 
-  /// Whether `text` holds a window of the key, as base64 or as hexadecimal digits of its private scalar.
+  /// Whether `text` contains a window of the key, as base64 or as hexadecimal digits of its private scalar.
   static func leaks(_ pem: String, in text: String) throws -> Bool {
     let body = pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.joined()
-    // PKCS #8 of a P-256 key has the scalar's 32 bytes from the 36th byte on (RFC 5208, RFC 5915).
+    // PKCS #8 of a P-256 key contains the scalar's 32 bytes from the 36th byte on (RFC 5208, RFC 5915).
     let url = body.map { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 }.filter { $0 != "=" }
     let scalar = try Base64URL.decode(String(url)).dropFirst(36).prefix(32)
     let digits = scalar.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     let known = windows(body).union(windows(String(url))).union(windows(digits)).union(windows(digits.uppercased()))
-    // What the algorithm's own identifiers put at the beginning of every key is no secret.
+    // The algorithm identifiers at the beginning of every key are not secret.
     return !known.subtracting(windows(String(body.prefix(48)))).isDisjoint(with: windows(text))
   }
 
@@ -105,7 +105,7 @@ struct SecrecyTests {
     return Set((0...bytes.count - window).map { Array(bytes[$0..<$0 + window]) })
   }
 
-  @Test("about a leak would go unnoticed: the search finds one")
+  @Test("the search for leaks finds a leak")
   func searchWorks() throws {
     let pem = try KeyPair().pem
     let line = pem.split(separator: "\n")[1]

@@ -1,10 +1,10 @@
 import TestSupport
 import Testing
 
-/// Each limit is set to its least, one second; nothing here measures how long it took.
+/// Each limit has its smallest value, one second. No test here measures the elapsed time.
 @Suite("A slow client", .timeLimit(.minutes(10)))
 struct SlowClientTests {
-  @Test("gets 408 if its header section does not come in time, however it drips")
+  @Test("gets 408 if its header section is not complete in time, even if it sends single bytes")
   func headerSection() throws {
     let connection = try Ground().serve(["SERVER_LIMITS_HEADER_SECTION": "1s"]).connect()
     connection.send("GET /token HTTP/1.1\r\nHost: a\r\nX-Drip: ")
@@ -16,7 +16,7 @@ struct SlowClientTests {
     #expect(response["Connection"] == "close")
   }
 
-  @Test("gets 408 if its content does not come in time")
+  @Test("gets 408 if its content does not arrive in time")
   func content() throws {
     let connection = try Ground().serve(["SERVER_LIMITS_BODY_PROGRESS": "1s"]).connect()
     connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{")
@@ -24,7 +24,7 @@ struct SlowClientTests {
     #expect(try connection.isClosedByPeer())
   }
 
-  @Test("is let go without a word if it sends nothing, before or after a request")
+  @Test("is disconnected without a response if it sends nothing, before or after a request")
   func idle() throws {
     let server = try Ground().serve(["SERVER_LIMITS_IDLE": "1s"])
     let silent = try server.connect()
@@ -35,7 +35,7 @@ struct SlowClientTests {
     #expect(try silent.isClosedByPeer())
   }
 
-  @Test("gets an alert and is closed if it does not finish its TLS handshake")
+  @Test("gets an alert if it does not finish its TLS handshake in time")
   func handshake() throws {
     let ground = try Ground()
     let connection = try ground.serve(try ground.tlsSettings().merging(["SERVER_LIMITS_TLS_HANDSHAKE": "1s"]) { $1 })

@@ -2,18 +2,18 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server starts", .timeLimit(.minutes(10)))
+@Suite("A server", .timeLimit(.minutes(10)))
 struct StartTests {
-  @Test("with three settings from the environment and nothing else")
+  @Test("starts with three settings from the environment")
   func environmentOnly() throws {
     let ground = try Ground()
-    // The ports are the defaults then, which another test or program may have: this one takes free ones by flags.
+    // Another test or program may use the default ports, so flags choose free ports.
     let server = try RunningServer(["--port", "0", "--set", "admin.port=0"], environment: ground.required)
     #expect(try server.request("/token").status == 200)
     #expect(server.stop() == 0)
   }
 
-  @Test("with a configuration file and nothing else")
+  @Test("starts with a configuration file only")
   func fileOnly() throws {
     let ground = try Ground()
     let file = try ground.directory.write(
@@ -29,7 +29,7 @@ struct StartTests {
     #expect(try RunningServer([], environment: ["MUSICKIT_CONFIG": file]).request("/token").status == 200)
   }
 
-  @Test("with flags and nothing else")
+  @Test("starts with flags only")
   func flagsOnly() throws {
     let ground = try Ground()
     let flags = ["musickit.teamID=\(Ground.teamID)", "musickit.keyFile=\(ground.keyFile)", "admin.port=0"]
@@ -39,7 +39,7 @@ struct StartTests {
     #expect(try server.request("/token").status == 200)
   }
 
-  @Test("with a flag that beats the environment, which beats the file")
+  @Test("prefers a flag to the environment, and the environment to the file")
   func precedence() throws {
     let ground = try Ground()
     let file = try ground.directory.write("{ token: { ttl: '1h', maxTTL: '2h', backdate: '1m' } }", to: "config.json5")
@@ -54,14 +54,14 @@ struct StartTests {
     #expect(try server.request("/token?ttl=18001").status == 400, "the flag's maximum")
   }
 
-  @Test("with the admin listener turned off")
+  @Test("starts without an admin listener")
   func withoutAdmin() throws {
     let server = try Ground().serve(["ADMIN_ENABLED": "false"])
     #expect(server.adminURL == nil)
     #expect(try server.request("/readyz").status == 200)
   }
 
-  @Test("over either poller, with one loop and with several", arguments: ["epoll", "poll"], [1, 3])
+  @Test("serves with either poller, with one loop and with several loops", arguments: ["epoll", "poll"], [1, 3])
   func pollers(_ poller: String, _ loops: Int) throws {
     let server = try Ground().serve(["SERVER_POLLER": poller, "SERVER_LOOPS": "\(loops)"])
     for _ in 0..<8 {
@@ -72,7 +72,7 @@ struct StartTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("as a demo, on loopback only, and says that the key is a throwaway")
+  @Test("starts as a demo on loopback only, and says that its key is temporary")
   func demo() throws {
     let server = try RunningServer(["demo", "--port", "0"], environment: [:])
     #expect(try server.request("/token", "-H", "Origin: http://localhost:5173").status == 200)

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Over TLS", .timeLimit(.minutes(10)))
+@Suite("The server with TLS", .timeLimit(.minutes(10)))
 struct TLSTests {
   private static func server(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
     try ground.serve(try ground.tlsSettings().merging(more) { $1 })
@@ -12,11 +12,11 @@ struct TLSTests {
   private static func client(_ server: RunningServer, _ ground: Ground, _ options: [String]) throws -> ProcessResult {
     let request = "GET /token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     let fixed = ["-connect", "127.0.0.1:\(server.port)", "-CAfile", ground.certificateFile, "-verify_return_error"]
-    // -ign_eof waits for the server's end rather than that of standard input.
+    // With -ign_eof, openssl waits for the end of the server, not for the end of standard input.
     return try run("openssl", ["s_client"] + fixed + ["-ign_eof"] + options, input: Array(request.utf8))
   }
 
-  @Test("a token is served in either version", arguments: ["1.2", "1.3"])
+  @Test("serves a token in either version", arguments: ["1.2", "1.3"])
   func versions(_ version: String) throws {
     let ground = try Ground()
     let server = try Self.server(ground)
@@ -28,7 +28,7 @@ struct TLSTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("nothing is served in an older version")
+  @Test("refuses TLS 1.1")
   func oldVersion() throws {
     let ground = try Ground()
     let result = try Self.client(try Self.server(ground), ground, ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"])
@@ -36,7 +36,7 @@ struct TLSTests {
     #expect(!result.stdout.contains("HTTP/1.1 200"))
   }
 
-  @Test("http/1.1 is chosen by ALPN, also by a client that would rather have h2")
+  @Test("selects http/1.1 by ALPN, even for a client that prefers h2")
   func alpn() throws {
     let ground = try Ground()
     let result = try Self.client(try Self.server(ground), ground, ["-alpn", "h2,http/1.1"])
@@ -44,7 +44,7 @@ struct TLSTests {
     #expect(result.stdout.contains("HTTP/1.1 200 OK"))
   }
 
-  @Test("a session is resumed", arguments: ["-tls1_2", "-tls1_3"], ["1", "2"])
+  @Test("resumes a session", arguments: ["-tls1_2", "-tls1_3"], ["1", "2"])
   func resumption(_ version: String, _ loops: String) throws {
     let ground = try Ground()
     let server = try Self.server(ground, ["SERVER_LOOPS": loops])
@@ -56,7 +56,7 @@ struct TLSTests {
     #expect(second.stdout.contains("HTTP/1.1 200 OK"))
   }
 
-  @Test("the whole content comes before a proper end of the session")
+  @Test("sends close_notify after the whole content")
   func closeNotify() throws {
     let ground = try Ground()
     let server = try Self.server(ground)
@@ -65,7 +65,7 @@ struct TLSTests {
     #expect(response.status == 200 && response.json != nil)
   }
 
-  @Test("plain HTTP gets 400 and is told to use https")
+  @Test("answers plain HTTP with 400 and the advice to use https")
   func plainHTTP() throws {
     let ground = try Ground()
     let connection = try Self.server(ground).connect()
@@ -75,7 +75,7 @@ struct TLSTests {
     #expect(response.errorDetail?.contains("https") == true)
   }
 
-  @Test("a certificate's key that anybody can read is warned of")
+  @Test("warns of a certificate key that others can read")
   func readableKey() throws {
     let ground = try Ground()
     let settings = try ground.tlsSettings()
@@ -87,7 +87,7 @@ struct TLSTests {
     #expect(try ground.run(["check-config"], settings).stderr.contains("tls.key"))
   }
 
-  @Test("http/1.0 is taken by ALPN from a client that offers nothing newer")
+  @Test("selects http/1.0 by ALPN for a client that offers nothing newer")
   func oldALPN() throws {
     let ground = try Ground()
     let result = try Self.client(try Self.server(ground), ground, ["-alpn", "http/1.0"])
@@ -95,7 +95,7 @@ struct TLSTests {
     #expect(result.stdout.contains("HTTP/1.1 200 OK"))
   }
 
-  @Test("RSA signatures with SHA-224 are refused")
+  @Test("refuses RSA signatures with SHA-224")
   func sha224() throws {
     let ground = try Ground()
     _ = try ground.certificate(KeyPair(.rsa(2048)))
@@ -109,7 +109,7 @@ struct TLSTests {
     #expect(!result.stdout.contains("200 OK"))
   }
 
-  @Test("server.tls.hsts is in every response over TLS, errors too, in none in clear, and follows a reload")
+  @Test("sends server.tls.hsts in every response over TLS, in none without TLS, and follows a reload")
   func strictTransportSecurity() throws {
     let ground = try Ground()
     let (certificate, keyFile) = try ground.certificate()
@@ -137,7 +137,7 @@ struct TLSTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("a drain answers what has arrived")
+  @Test("ends with status 0 after a request")
   func drain() throws {
     let ground = try Ground()
     let server = try Self.server(ground)

@@ -2,9 +2,9 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("What a request for a token asks for", .timeLimit(.minutes(10)))
+@Suite("The parameters of a token request", .timeLimit(.minutes(10)))
 struct TokenParameterTests {
-  @Test("is the same in a query and in a JSON object")
+  @Test("have the same effect in a query and in a JSON object")
   func queryAndContent() throws {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
     let byQuery = try server.request("/token?ttl=3600&origin=https%3A%2F%2Fa.example&origin=https://b.example")
@@ -14,14 +14,14 @@ struct TokenParameterTests {
     #expect(byQuery.token != nil && byQuery.token == byContent.token)
   }
 
-  @Test("may be a whole number written with a fraction, as languages with one kind of number do")
+  @Test("may contain a whole number with the fraction .0")
   func fraction() throws {
     let server = try Ground().serve()
     let token = try server.request("/token", "-d", #"{"ttl":3600}"#).token
     #expect(try server.request("/token", "-d", #"{"ttl":3600.0}"#).token == token)
   }
 
-  @Test("may name one origin as a string")
+  @Test("may contain one origin as a string")
   func oneOrigin() throws {
     let response = try Ground().serve([:], ["--unsafe-allow-anonymous"])
       .request("/token", "-d", #"{"origin":"https://app.example.com"}"#)
@@ -29,7 +29,7 @@ struct TokenParameterTests {
   }
 
   @Test(
-    "may be nothing",
+    "may be absent",
     arguments: [["-X", "POST"], ["-d", "{}"], ["-d", " "], ["-H", "Transfer-Encoding: chunked", "-d", "{}"]])
   func nothing(_ options: [String]) throws {
     let server = try Ground().serve()
@@ -38,7 +38,7 @@ struct TokenParameterTests {
     #expect(response.status == (options == ["-d", " "] ? 400 : 200))
   }
 
-  @Test("has its origins normalised as browsers send them")
+  @Test("contain origins that the server normalizes as browsers do")
   func normalised() throws {
     let response = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request(
       "/token?origin=HTTPS://App.Example.com:443")
@@ -46,7 +46,7 @@ struct TokenParameterTests {
   }
 
   @Test(
-    "is refused by query, with 400 and a reason",
+    "cause 400 with a reason if the query is invalid",
     arguments: [
       "ttl=59", "ttl=86401", "ttl=0", "ttl=-1", "ttl=1e3", "ttl=", "ttl=60s", "ttl=99999999999999999999",
       "ttl=60&ttl=61", "tll=60", "origin=", "origin=null", "origin=*", "origin=ftp://a.example",
@@ -61,7 +61,7 @@ struct TokenParameterTests {
   }
 
   @Test(
-    "is refused by content, with 400 and a reason",
+    "cause 400 with a reason if the content is invalid",
     arguments: [
       ("{", "malformed_request"), ("[]", "malformed_request"), ("\"x\"", "malformed_request"),
       ("ttl=60", "malformed_request"), ("{\"ttl\":60}x", "malformed_request"), ("{'ttl':60}", "malformed_request"),
@@ -69,7 +69,7 @@ struct TokenParameterTests {
       ("{\"ttl\":60,\"ttl\":61}", "invalid_parameter"), ("{\"tll\":60}", "invalid_parameter"),
       ("{\"origin\":1}", "invalid_parameter"), ("{\"origin\":[1]}", "invalid_parameter"),
       ("{\"ttl\":null}", "invalid_parameter"), ("{\"origin\":{}}", "invalid_parameter"),
-      // The token would work everywhere.
+      // The token would be valid for every origin.
       ("{\"origin\":[]}", "invalid_parameter"), ("{\"origin\":[],\"ttl\":60}", "invalid_parameter"),
       ("{\"a\":[\(String(repeating: "0,", count: 255))0]}", "malformed_request"),
     ])
@@ -79,7 +79,7 @@ struct TokenParameterTests {
     #expect(response.errorCode == code)
   }
 
-  @Test("is refused with 413 if it is longer than the limit, sent whole or in chunks")
+  @Test("cause 413 if the content exceeds the limit, with a known length or in chunks")
   func tooLarge() throws {
     let ground = try Ground()
     let server = try ground.serve(["SERVER_LIMITS_BODY_BYTES": "1KB"])
@@ -92,7 +92,7 @@ struct TokenParameterTests {
     }
   }
 
-  @Test("is answered after 100 Continue if the client waits for that")
+  @Test("may follow 100 Continue if the client expects it")
   func expectContinue() throws {
     let connection = try Ground().serve().connect()
     connection.send("POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
@@ -101,7 +101,7 @@ struct TokenParameterTests {
     #expect(try connection.response().status == 200)
   }
 
-  @Test("is refused for too many origins before any of them is looked at")
+  @Test("cause an error for too many origins before any origin is parsed")
   func tooManyOrigins() throws {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
     let origins = Array(repeating: "nonsense", count: 33)
@@ -115,7 +115,7 @@ struct TokenParameterTests {
     }
   }
 
-  @Test("may not be more than access.anonymous.ttl")
+  @Test("cannot exceed access.anonymous.ttl")
   func anonymousTTL() throws {
     let server = try Ground().serve(["ACCESS_ANONYMOUS": "{ token: true, ttl: '1h' }"])
     #expect(try server.request("/token?ttl=3601").errorCode == "invalid_parameter")

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A response of /token", .timeLimit(.minutes(10)))
 struct TokenResponseTests {
-  @Test("has the token and its times, and an origin only if the token bears one")
+  @Test("contains the token and its times, and an origin only if the token has one")
   func members() throws {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
     let json = try #require(try server.request("/token").json)
@@ -15,7 +15,7 @@ struct TokenResponseTests {
     #expect(bound["origin"]?.strings == ["https://app.example.com"])
   }
 
-  @Test("has the token's own times, and a time to come back that is not in the past")
+  @Test("contains the token's own times, and a refresh time that is not in the past")
   func times() throws {
     let before = time(nil)
     let json = try #require(try Ground().serve().request("/token?ttl=3600").json)
@@ -31,7 +31,7 @@ struct TokenResponseTests {
     #expect((expiresAt - after...expiresAt - before).contains(try #require(json["expiresIn"]?.integer)))
   }
 
-  @Test("is not to be stored, and differs by Origin and Accept")
+  @Test("forbids storage, and varies by Origin and Accept")
   func caching() throws {
     let server = try Ground().serve()
     for options in [["-H", "Accept: */*"], ["-H", "Accept: text/plain"], ["-d", "{}"], ["-X", "POST"], ["-I"]] {
@@ -42,7 +42,7 @@ struct TokenResponseTests {
     }
   }
 
-  @Test("to HEAD has the fields of the one to GET, and no content")
+  @Test("to HEAD has the fields of the response to GET, and no content")
   func head() throws {
     let server = try Ground().serve()
     let get = try server.request("/token")
@@ -55,7 +55,7 @@ struct TokenResponseTests {
         == get.fields.filter { !varying.contains($0.name) }.map { "\($0)" })
   }
 
-  @Test("is the same token for callers with the same claims, and another for others")
+  @Test("contains the same token for equal claims, and another token for other claims")
   func reuse() throws {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
     let first = try server.request("/token").token
@@ -65,7 +65,7 @@ struct TokenResponseTests {
   }
 
   @Test(
-    "is bare if Accept prefers that",
+    "is a bare token if Accept prefers this form",
     arguments: [
       ("text/plain", "text/plain"), ("application/jwt", "application/jwt"), ("*/*", "application/json"),
       ("application/json", "application/json"), ("text/plain;q=0.5, application/jwt", "application/jwt"),

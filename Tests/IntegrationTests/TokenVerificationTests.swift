@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A served token", .timeLimit(.minutes(10)))
 struct TokenVerificationTests {
-  @Test("verifies with openssl dgst against the key's public half")
+  @Test("verifies with openssl dgst and the public key")
   func openssl() throws {
     let ground = try Ground()
     let token = try CompactToken(try #require(try ground.serve().request("/token").token))
@@ -16,7 +16,7 @@ struct TokenVerificationTests {
     #expect(result.stdout.contains("Verified OK"))
   }
 
-  @Test("verifies with PyJWT, and has Apple's claims and no others")
+  @Test("verifies with PyJWT and has exactly Apple's claims")
   func pyJWT() throws {
     let ground = try Ground()
     let json = try #require(try ground.serve().request("/token").json)
@@ -33,7 +33,7 @@ struct TokenVerificationTests {
     #expect(result.status == 0, "\(result.stderr)")
   }
 
-  @Test("verifies against the public key that demo prints")
+  @Test("of the demo verifies with the printed public key")
   func demo() throws {
     let server = try RunningServer(["demo", "--port", "0"], environment: [:])
     let token = try CompactToken(try #require(try server.request("/token").token))
@@ -51,7 +51,7 @@ struct TokenVerificationTests {
     #expect(result.stdout.contains("Verified OK"), "\(result.stderr)")
   }
 
-  @Test("has the header that Apple takes")
+  @Test("has the header that Apple requires")
   func header() throws {
     let token = try CompactToken(try #require(try Ground().serve().request("/token").token))
     #expect(token.header.names == ["alg", "kid", "typ"])
@@ -61,7 +61,7 @@ struct TokenVerificationTests {
     #expect(token.claims.names == ["exp", "iat", "iss"])
   }
 
-  @Test("bears its origins as an array of strings")
+  @Test("has its origins as an array of strings")
   func origin() throws {
     let server = try Ground().serve([:], ["--unsafe-allow-anonymous"])
     let token = try CompactToken(try #require(try server.request("/token?origin=https://app.example.com").token))

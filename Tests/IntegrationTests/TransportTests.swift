@@ -2,9 +2,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The server listens", .timeLimit(.minutes(10)))
+@Suite("The server", .timeLimit(.minutes(10)))
 struct TransportTests {
-  @Test("on a Unix-domain socket, which goes with it")
+  @Test("listens on a Unix-domain socket and removes the socket at its end")
   func unixSocket() throws {
     let ground = try Ground()
     let path = ground.directory.path(of: "http.sock")
@@ -18,7 +18,7 @@ struct TransportTests {
     #expect(unsafe access(path, F_OK) != 0)
   }
 
-  @Test("on a Unix-domain socket that a server which crashed has left behind")
+  @Test("listens on a Unix-domain socket that a crashed server has left behind")
   func staleUnixSocket() throws {
     let ground = try Ground()
     let path = ground.directory.path(of: "http.sock")
@@ -33,10 +33,10 @@ struct TransportTests {
     #expect(second.stop() == 0)
   }
 
-  /// Whether the machine has an IPv6 loopback.
+  /// Whether the machine has an IPv6 loopback address.
   static let hasIPv6 = ((try? TextFile.read("/proc/net/if_inet6")) ?? "").hasPrefix("00000000000000000000000000000001")
 
-  @Test("on IPv6", .enabled(if: hasIPv6, "this machine has no ::1"))
+  @Test("listens on IPv6", .enabled(if: hasIPv6, "this machine has no ::1"))
   func ipv6() throws {
     let server = try Ground().serve(["SERVER_HOST": "::1", "ADMIN_HOST": "::1"])
     #expect(server.url.hasPrefix("http://[::1]:"))
@@ -46,7 +46,7 @@ struct TransportTests {
     #expect(server.accessLines.count == 2 && server.log.contains("\"::1\""))
   }
 
-  @Test("on every address there is, if the host is *")
+  @Test("listens on every address if the host is *")
   func everywhere() throws {
     let server = try Ground().serve(["SERVER_HOST": "*"])
     #expect(try ParsedResponse(curl: ["http://127.0.0.1:\(server.port)/token"]).status == 200)
@@ -54,7 +54,7 @@ struct TransportTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("for HTTP/1.0 as well, and closes behind it")
+  @Test("accepts a request in HTTP/1.0")
   func http10() throws {
     let response = try Ground().serve().request("/token", "--http1.0")
     #expect(response.status == 200)

@@ -2,17 +2,17 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Behind trusted proxies", .timeLimit(.minutes(10)))
+@Suite("The server behind trusted proxies", .timeLimit(.minutes(10)))
 struct TrustedProxyTests {
   private static let proxies = ["SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)', '10.0.0.0/8']"]
 
-  /// Who asked for tokens, as the access log has it, once the server has ended.
+  /// The client addresses of the token requests in the access log, after the end of the server.
   private static func clients(_ server: RunningServer) -> [String?] {
     server.stop()
     return server.accessLines.filter { $0["http.route"]?.string == "/token" }.map { $0["client.address"]?.string }
   }
 
-  @Test("the log has the client that nginx tells, whatever that client made up")
+  @Test("logs the client address that nginx sends, never a forged address")
   func nginx() throws {
     let server = try Ground().serve(Self.proxies)
     let proxy = try FrontProxy.nginx(
@@ -23,7 +23,7 @@ struct TrustedProxyTests {
     #expect(Self.clients(server) == ["127.0.0.7", "127.0.0.8", "127.0.0.9"])
   }
 
-  @Test("the log has the client that HAProxy tells, in a field line of its own")
+  @Test("logs the client address that HAProxy sends in a separate field line")
   func haproxy() throws {
     let server = try Ground().serve(Self.proxies)
     let proxy = try FrontProxy.haproxy("http", server, server: "", ["option forwardfor"])
@@ -31,7 +31,7 @@ struct TrustedProxyTests {
     #expect(Self.clients(server) == ["127.0.0.7"])
   }
 
-  @Test("two proxies one behind the other are both skipped")
+  @Test("skips two proxies in a chain")
   func chain() throws {
     let server = try Ground().serve(Self.proxies)
     let inner = try FrontProxy.nginx(server, "proxy_set_header X-Forwarded-For \"$http_x_forwarded_for, 10.1.2.3\";")
@@ -39,7 +39,7 @@ struct TrustedProxyTests {
     #expect(Self.clients(server) == ["192.0.2.9"])
   }
 
-  @Test("a proxy that lets the two fields contradict is told once, and neither counts")
+  @Test("ignores contradictory fields and warns of their proxy once")
   func contradiction() throws {
     let server = try Ground().serve(Self.proxies)
     let proxy = try FrontProxy.nginx(server, "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
@@ -53,7 +53,7 @@ struct TrustedProxyTests {
     #expect(warnings.first?["message"]?.string?.contains("name different clients") == true)
   }
 
-  @Test("nobody else is believed: one warning for each peer, and a metric")
+  @Test("ignores the fields of an untrusted peer, with one warning per peer and a metric")
   func untrusted() throws {
     let server = try Ground().serve(Self.proxies)
     #expect(try MetricsPage(of: server)["musickit_forwarded_ignored_total"] == 0)
@@ -72,7 +72,7 @@ struct TrustedProxyTests {
     #expect(!server.log.contains("192.0.2.1"))
   }
 
-  @Test("what whoever connects to a Unix-domain socket says counts")
+  @Test("trusts the fields of every peer on a Unix-domain socket")
   func unixSocket() throws {
     let ground = try Ground()
     let path = ground.directory.path(of: "http.sock")

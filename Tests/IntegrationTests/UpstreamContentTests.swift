@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A response of Apple's that is not whole", .timeLimit(.minutes(10)))
+@Suite("A response of Apple with the wrong length", .timeLimit(.minutes(10)))
 struct UpstreamContentTests {
   private static let song = "/v1/catalog/us/songs/1"
   private static let protocols: [Int?] = [nil, 100]
@@ -28,7 +28,8 @@ struct UpstreamContentTests {
     #expect(try server.request(Self.song)["Cache-Status"]?.contains("hit") == true)
   }
 
-  @Test("breaks off at the caller's, too, if it is too long to be kept", arguments: ["big-long", "big-cut"], protocols)
+  @Test(
+    "breaks off at the client as well if it is too long for the cache", arguments: ["big-long", "big-cut"], protocols)
   func streamed(_ behaviour: String, _ streams: Int?) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: streams)
@@ -36,7 +37,7 @@ struct UpstreamContentTests {
     try upstream.behave(behaviour)
     for _ in 0..<2 {
       let result = try run("curl", ["-sS", "--noproxy", "*", "\(server.url)\(Self.song)"])
-      // CURLE_PARTIAL_FILE, CURLE_RECV_ERROR: the connection ended, or was reset, before the content was whole.
+      // CURLE_PARTIAL_FILE, CURLE_RECV_ERROR: the connection ended or was reset before the content was complete.
       #expect([18, 56].contains(result.status), "\(result.stderr)")
     }
     try upstream.behave("big")
@@ -46,7 +47,7 @@ struct UpstreamContentTests {
     #expect(whole["Cache-Status"]?.contains("stored") != true)
   }
 
-  @Test("because there is more of it than it said, spoils no other response", arguments: protocols)
+  @Test("and surplus content does not affect other responses", arguments: protocols)
   func surplus(_ streams: Int?) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: streams)
@@ -54,7 +55,7 @@ struct UpstreamContentTests {
     for number in 0..<5 {
       try upstream.behave("short")
       let response = try server.request("/v1/catalog/us/albums/\(number)")
-      // HTTP/1.1 cannot tell: what follows the content is no part of it.
+      // HTTP/1.1 cannot detect this: bytes after the content are no part of the content.
       #expect(response.status == (streams == nil ? 200 : 502))
       try upstream.behave("ok")
       let other = "/v1/catalog/us/songs/\(number)"

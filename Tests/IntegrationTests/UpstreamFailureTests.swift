@@ -2,11 +2,11 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple cannot be had", .timeLimit(.minutes(10)))
+@Suite("An upstream failure", .timeLimit(.minutes(10)))
 struct UpstreamFailureTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 
-  /// What the caller and the log are told.
+  /// The expected response and log message.
   struct Report {
     var status = 502
     var code = "upstream_error"
@@ -35,7 +35,7 @@ struct UpstreamFailureTests {
   }
 
   @Test(
-    "the caller is told in Apple's error shape, and the log in one sentence, when it",
+    "in a response causes an error object and one log line",
     arguments: [
       ("status=500", 502, "upstream_error", "received-status=500", "Apple Music answered with status 500."),
       ("status=503", 502, "upstream_error", "received-status=503", "Apple Music answered with status 503."),
@@ -50,21 +50,21 @@ struct UpstreamFailureTests {
     try Self.expect(Report(status: status, code: code, proxyStatus: proxyStatus, logged: logged), of: server)
   }
 
-  @Test("nobody listens there")
+  @Test("by a refused connection causes an error object and one log line")
   func refused() throws {
     let ground = try UpstreamGround()
     let server = try ground.serve("http://127.0.0.1:\(UpstreamGround.fixedPort)")
     try Self.expect(Report(proxyStatus: "error=connection_refused", logged: "No connection to 127.0.0.1"), of: server)
   }
 
-  @Test("its name does not resolve")
+  @Test("by an unknown host name causes an error object and one log line")
   func unknownName() throws {
     let ground = try UpstreamGround()
     let server = try ground.serve("https://host.invalid")
     try Self.expect(Report(proxyStatus: "error=dns_error", logged: "host.invalid"), of: server)
   }
 
-  @Test("its certificate is for another host")
+  @Test("by a certificate for another host causes an error object and one log line")
   func wrongCertificate() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox("--tls", "--wrong-certificate")
@@ -73,7 +73,7 @@ struct UpstreamFailureTests {
     #expect(try sandbox.requestsSeen() == 0)
   }
 
-  @Test("nobody whom we trust vouches for its certificate")
+  @Test("by a certificate of an untrusted authority causes an error object and one log line")
   func unknownAuthority() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox("--tls")
@@ -82,7 +82,7 @@ struct UpstreamFailureTests {
     #expect(try sandbox.requestsSeen() == 0)
   }
 
-  @Test("it speaks no TLS where it should")
+  @Test("by an upstream without TLS causes an error object and one log line")
   func noTLS() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox()
@@ -92,7 +92,7 @@ struct UpstreamFailureTests {
   }
 
   @Test(
-    "it breaks the connection under a request, what only asks is asked once more, and nothing else is",
+    "by a broken connection causes one retry of a GET or HEAD, and no retry of other methods",
     arguments: [("GET", 2), ("HEAD", 2), ("POST", 1), ("PUT", 1), ("PATCH", 1), ("DELETE", 1)], [nil, 100])
   func brokenConnection(_ request: (method: String, attempts: Int), _ streams: Int?) throws {
     let ground = try UpstreamGround()
@@ -106,7 +106,7 @@ struct UpstreamFailureTests {
     #expect(try upstream.count("requests") == request.attempts)
   }
 
-  @Test("again and again, it is left alone but for a request now and then, and used again when it is back")
+  @Test("that persists opens the circuit, and the circuit closes when the upstream recovers")
   func circuit() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -133,7 +133,7 @@ struct UpstreamFailureTests {
     #expect(server.log.split(separator: "\n").count { $0.contains("Apple Music answers again.") } == 1)
   }
 
-  @Test("at all, 600 requests make no more than 1.2 attempts each", arguments: ["status-429", "status-500", "close"])
+  @Test("of 600 requests causes at most 1.2 attempts per request", arguments: ["status-429", "status-500", "close"])
   func budget(_ behaviour: String) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -144,7 +144,7 @@ struct UpstreamFailureTests {
     #expect(statuses["200"] == nil)
     #expect(wrong == .array([]))
     let attempts = try upstream.count("requests")
-    // After the first 429s the pacer sends few requests, and refuses those that would be served too late.
+    // After the first 429s the pacer sends few requests, and refuses those that would be too late.
     #expect(attempts <= 720)
   }
 }

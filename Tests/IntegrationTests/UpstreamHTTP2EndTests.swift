@@ -2,12 +2,12 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When an HTTP/2 connection to Apple ends under many requests", .timeLimit(.minutes(10)))
+@Suite("The end of an HTTP/2 connection to Apple with many requests", .timeLimit(.minutes(10)))
 struct UpstreamHTTP2EndTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 
   @Test(
-    "each request that received nothing is sent again, and none is lost",
+    "causes a retry of each request without a response, and no request is lost",
     arguments: ["break-settings", "break-hpack", "break-continuation", "break-end", "mute"])
   func retried(_ end: String) throws {
     let ground = try UpstreamGround()
@@ -25,7 +25,7 @@ struct UpstreamHTTP2EndTests {
   }
 
   @Test(
-    "and each later one as well, callers get 502 with the cause, or what is stored, and the log has the reason",
+    "and of each later one causes 502 or a stale response, and the log has the reason",
     arguments: [
       ("break-settings", "FRAME_SIZE_ERROR"), ("break-hpack", "COMPRESSION_ERROR"),
       ("break-continuation", "CONTINUATION"), ("headless", "SETTINGS expected"),
@@ -38,7 +38,7 @@ struct UpstreamHTTP2EndTests {
     let stored = try server.request(Self.song)
     #expect(stored.status == 200)
     try upstream.behave(behaviour)
-    // A connection that was made before has its SETTINGS behind it.
+    // An earlier connection has already received its SETTINGS.
     if behaviour == "headless" { _ = try server.request("/v1/catalog/us/songs/1?do=goaway") }
 
     let failed = try server.request("/v1/catalog/us/songs/2")

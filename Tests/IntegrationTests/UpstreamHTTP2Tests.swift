@@ -3,11 +3,11 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Apple over HTTP/2", .timeLimit(.minutes(10)))
+@Suite("HTTP/2 to Apple", .timeLimit(.minutes(10)))
 struct UpstreamHTTP2Tests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 
-  @Test("takes several hundred requests at once over a few connections, none with more streams than it allows")
+  @Test("carries several hundred concurrent requests on few connections, within the stream limit")
   func multiplexing() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 50)
@@ -26,7 +26,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("most") <= 50)
   }
 
-  @Test("answers 10 000 requests that are in flight at once, each rightly, over a few connections of 100 streams")
+  @Test("carries 10 000 concurrent requests on few connections with 100 streams each")
   func tenThousand() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
@@ -49,7 +49,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("most") <= 100)
   }
 
-  @Test("of nginx says goodbye after each hundred requests, under load, and none is lost")
+  @Test("loses no request when nginx ends each connection after a hundred requests, under load")
   func goAway() throws {
     let ground = try UpstreamGround()
     let nginx = try NginxUpstream(ground)
@@ -63,7 +63,7 @@ struct UpstreamHTTP2Tests {
     #expect(Set(connections.keys.map(\.protocolName)) == ["HTTP/2.0"])
   }
 
-  @Test("says goodbye while other requests are under way, which are answered all the same")
+  @Test("completes the requests in flight after a GOAWAY")
   func goAwayWithOthers() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
@@ -81,7 +81,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("requests") == 52)
   }
 
-  @Test("refuses a stream unprocessed, and gets the request again, whatever its method", arguments: ["GET", "POST"])
+  @Test("retries a refused stream, whatever the method", arguments: ["GET", "POST"])
   func refusedStream(_ method: String) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
@@ -91,7 +91,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("requests") == 2)
   }
 
-  @Test("allows too few bytes of header fields on every connection, and gets the requests over HTTP/1.1")
+  @Test("gives way to HTTP/1.1 if the upstream allows too few bytes of header fields")
   func smallHeaderList() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
@@ -102,7 +102,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("connections") == 3, "two of HTTP/2, one of HTTP/1.1 that is kept")
   }
 
-  @Test("that does not even response a PING is asked again over another connection")
+  @Test("retries a request on another connection if the upstream does not answer a PING")
   func silence() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
@@ -112,7 +112,7 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("requests") == 2)
   }
 
-  @Test("hears of it when the caller goes away, and so it does over HTTP/1.1", arguments: [nil, 100])
+  @Test("cancels the upstream request when the client disconnects, and so does HTTP/1.1", arguments: [nil, 100])
   func cancellation(_ streams: Int?) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: streams)

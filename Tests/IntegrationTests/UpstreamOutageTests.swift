@@ -3,12 +3,12 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple goes away and comes back", .timeLimit(.minutes(10)))
+@Suite("An outage of Apple", .timeLimit(.minutes(10)))
 struct UpstreamOutageTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
   private static let song = "/v1/catalog/us/songs/1200868616"
 
-  @Test("what is stored is served, marked as stale, all else is a clear error, and then all is well again")
+  @Test("leaves stale responses and clear errors, and ends without a restart")
   func staleIfError() throws {
     let ground = try UpstreamGround()
     let port = UpstreamGround.fixedPort
@@ -48,7 +48,7 @@ struct UpstreamOutageTests {
     #expect(try back.requestsSeen() > 0)
   }
 
-  @Test("what is stored is served after half a second while Apple says nothing, and what it says then is kept")
+  @Test("gives a stale response while Apple is silent, and stores Apple's late response")
   func staleAfter() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -75,7 +75,7 @@ struct UpstreamOutageTests {
   }
 
   @Test(
-    "under load, every response is that of its URL or a proper error, none gets stuck, and then all is well again",
+    "under load gives only correct responses and proper errors, and ends without a restart",
     arguments: [nil, 100])
   func revival(_ streams: Int?) throws {
     let ground = try UpstreamGround()

@@ -2,11 +2,11 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple answers 429", .timeLimit(.minutes(10)))
+@Suite("Apple's quota", .timeLimit(.minutes(10)))
 struct UpstreamQuotaTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 
-  @Test("once, a GET is sent again after a moment, and answered")
+  @Test("exceeded once causes a retry of a GET, which succeeds")
   func once() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox()
@@ -16,7 +16,7 @@ struct UpstreamQuotaTests {
     #expect(try sandbox.requestsSeen() == 2)
   }
 
-  @Test("and goes on, a stored response stands in; without one it is 429 in Apple's error shape, with Retry-After")
+  @Test("exceeded for longer gives a stale response, or 429 with Retry-After if none is stored")
   func standing() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox("--cache-fields", "none")
@@ -28,7 +28,7 @@ struct UpstreamQuotaTests {
     let stored = try server.request(Self.song)
     #expect(stored.status == 200)
     #expect(stored.body == fresh.body)
-    // It does not wait for the retries.
+    // The response does not wait for the retries.
     #expect(try #require(stored["Cache-Status"]).contains("detail=\"stale-after\""))
     let refused = try server.request("/v1/catalog/us/songs/1200868874")
     #expect(refused.status == 429)
@@ -41,7 +41,7 @@ struct UpstreamQuotaTests {
     #expect(try server.request("/v1/catalog/us/songs/1200868874").status == 200)
   }
 
-  @Test("what changes something is not sent again")
+  @Test("exceeded by an unsafe method causes no retry")
   func unsafeMethod() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -54,7 +54,7 @@ struct UpstreamQuotaTests {
     #expect(try upstream.count("requests") == 1)
   }
 
-  @Test("a greedy caller waits, and another one's request goes at once")
+  @Test("makes a greedy client wait, and another client's request starts immediately")
   func fairness() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()

@@ -2,11 +2,11 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An upstream's response", .timeLimit(.minutes(10)))
+@Suite("An upstream response", .timeLimit(.minutes(10)))
 struct UpstreamResponseTests {
   private static let ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
-  /// What no correct server sends, by a name for it.
+  /// Responses that no correct server sends, by name.
   private static let malformed: [(name: String, bytes: String)] = [
     ("length-and-coding", ok + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
     ("two-lengths", ok + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} "),
@@ -40,12 +40,12 @@ struct UpstreamResponseTests {
     ("no-gzip", ok + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
   ]
 
-  @Test("that is malformed or incomplete is 502 each time, and never passes for whole")
+  @Test("that is malformed or incomplete gives 502 each time, never a complete response")
   func malformed() throws {
     let upstream = try RawUpstream(Dictionary(uniqueKeysWithValues: Self.malformed.map { ($0.name, $0.bytes) }))
     let ground = try Ground()
     for (name, _) in Self.malformed {
-      // Each has a server of its own, whose circuit is closed.
+      // Each response has its own server, with a closed circuit.
       let server = try upstream.serve(ground)
       for _ in 0..<2 {
         let response = try server.request("/v1/catalog/us/songs/\(name)", "-H", "Accept-Encoding: gzip")
@@ -62,7 +62,7 @@ struct UpstreamResponseTests {
     }
   }
 
-  @Test("loses the fields that its Connection names, those of its hop, and what no caller needs")
+  @Test("loses hop-by-hop fields, the fields named by Connection, and fields without use for a client")
   func connection() throws {
     let response =
       Self.ok + "Connection: x-secret, content-language\r\nX-Secret: 1\r\nContent-Language: de\r\n"
@@ -78,7 +78,7 @@ struct UpstreamResponseTests {
       ])
   }
 
-  @Test("may have interim ones in front, which stay here")
+  @Test("may follow interim responses, which are not forwarded")
   func interim() throws {
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
     let upstream = try RawUpstream(["early": early + Self.ok + "Content-Length: 2\r\n\r\n{}"])
@@ -90,7 +90,7 @@ struct UpstreamResponseTests {
     #expect(!all.contains("Link"))
   }
 
-  @Test("may be chunked, with extensions, and with trailers that go nowhere")
+  @Test("may be chunked, with extensions, and with trailers that are not forwarded")
   func chunked() throws {
     let chunked =
       Self.ok + "Transfer-Encoding: chunked\r\nTrailer: X-Late\r\n\r\n"
@@ -103,13 +103,13 @@ struct UpstreamResponseTests {
     #expect(response["Content-Length"] == "11")
   }
 
-  @Test("may be of HTTP/1.0, and end with its connection")
+  @Test("may be of HTTP/1.0 and end with its connection")
   func untilClose() throws {
     let upstream = try RawUpstream(["old": "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{\"data\":[]}"])
     #expect(try upstream.serve(try Ground()).request("/v1/catalog/us/songs/old").text == "{\"data\":[]}")
   }
 
-  @Test("with more bytes than it said does not spill into the next one")
+  @Test("with surplus bytes does not affect the next response")
   func surplus() throws {
     let surplus = Self.ok + "Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
     let upstream = try RawUpstream(["surplus": surplus])
@@ -120,7 +120,7 @@ struct UpstreamResponseTests {
     }
   }
 
-  @Test("that redirects is handed on and not followed, and leads back here if it leads to Apple")
+  @Test("with a redirect is forwarded and not followed, and its Location is local if it leads to Apple")
   func redirects() throws {
     let upstream = try RawUpstream()
     let server = try upstream.serve(try Ground())
@@ -143,7 +143,7 @@ struct UpstreamResponseTests {
   }
 
   @Test(
-    "that is too long to be kept and breaks off in its middle breaks off here as well",
+    "that is too long for the cache and breaks off also breaks off at the client",
     arguments: ["reset", "truncate"], [false, true])
   func brokenStream(_ fault: String, _ isSecure: Bool) throws {
     let ground = try CatalogGround(isSecure: isSecure)
@@ -159,7 +159,7 @@ struct UpstreamResponseTests {
     #expect(try ground.server.request("/healthz").status == 200)
   }
 
-  @Test("that breaks off is not stored, and the next one is asked for anew", arguments: ["reset", "truncate"])
+  @Test("that breaks off is not stored, and the next request fetches it again", arguments: ["reset", "truncate"])
   func brokenResponse(_ fault: String) throws {
     let ground = try CatalogGround()
     try ground.emulator.fail(fault, count: 1)
@@ -171,7 +171,7 @@ struct UpstreamResponseTests {
     #expect(whole.body == (try ground.original(CatalogGround.album).body))
   }
 
-  @Test("with status 5xx becomes 502 in Apple's shape, with a Proxy-Status", arguments: [500, 503, 599])
+  @Test("with status 5xx becomes 502 with an error object and Proxy-Status", arguments: [500, 503, 599])
   func failed(_ status: Int) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
     try ground.emulator.fail("status=\(status)")

@@ -2,11 +2,11 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("When Apple answers 401", .timeLimit(.minutes(10)))
+@Suite("A 401 of Apple", .timeLimit(.minutes(10)))
 struct UpstreamTokenRejectionTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 
-  @Test("once, the caller gets the response to a fresh token and notices nothing")
+  @Test("causes a retry with a fresh token, and the client gets the second response")
   func once() throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox()
@@ -19,7 +19,7 @@ struct UpstreamTokenRejectionTests {
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")
   }
 
-  @Test("and goes on, one fresh token is made for all callers, who get 502; and its end is noticed")
+  @Test("that persists causes one fresh token for all clients and 502, until Apple accepts tokens again")
   func standing() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -55,7 +55,7 @@ struct UpstreamTokenRejectionTests {
   }
 
   @Test(
-    "the reason is told, as far as it can be",
+    "has its reason in the error and in the log",
     arguments: [
       ("--clock-skew=-400", false, "s ahead of Apple's"),
       ("--clock-skew=4000", false, "s behind Apple's"),
@@ -75,7 +75,7 @@ struct UpstreamTokenRejectionTests {
     try server.process.waitForErrors(words)
   }
 
-  @Test("under /v1/me to the user, it is handed on, and our token is beyond suspicion")
+  @Test("because of a user token is forwarded, and the developer token stays valid")
   func user() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -91,7 +91,7 @@ struct UpstreamTokenRejectionTests {
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")
   }
 
-  @Test("to a made-up user token, it says nothing about the developer token, before or after Apple refuses that")
+  @Test("because of a made-up user token does not change the state of the developer token")
   func madeUpUser() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -113,7 +113,7 @@ struct UpstreamTokenRejectionTests {
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")
   }
 
-  @Test("under /v1/me and to /v1/test, it is ours to mend")
+  @Test("to /v1/me and to /v1/test means that the developer token is rejected")
   func ours() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()

@@ -17,7 +17,7 @@ struct UpstreamTunnelTests {
     ["HTTPS_PROXY": "http://user:secret@127.0.0.1:\(proxy.port)", "LOG_LEVEL": "trace"]
   }
 
-  @Test("that HTTPS_PROXY names makes tunnels, and its credentials are in no log")
+  @Test("from HTTPS_PROXY makes tunnels, and its credentials are in no log")
   func tunnel() throws {
     let ground = try UpstreamGround()
     let proxy = try Self.proxy()
@@ -30,7 +30,7 @@ struct UpstreamTunnelTests {
   }
 
   @Test(
-    "that refuses is a clear error",
+    "that refuses a tunnel causes an error and a log line",
     arguments: [("403", "refuses a tunnel"), ("407", "wants other credentials"), ("502", "refuses a tunnel")])
   func refusal(_ status: String, _ words: String) throws {
     let ground = try UpstreamGround()
@@ -47,7 +47,7 @@ struct UpstreamTunnelTests {
     #expect(!server.log.contains("secret") && !server.log.contains("dXNlcjpzZWNyZXQ"))
   }
 
-  @Test("is passed by if NO_PROXY names the upstream, or if the upstream is plain", arguments: [true, false])
+  @Test("is not used if NO_PROXY names the upstream, or if the upstream uses plain HTTP", arguments: [true, false])
   func exempt(_ isSecure: Bool) throws {
     let ground = try UpstreamGround()
     let proxy = try Self.proxy()

@@ -1,9 +1,9 @@
 import JSON
 import TestSupport
 
-/// A server with a list of clients, and the Apple Music emulator behind it.
+/// A server with a list of clients, and the Apple Music emulator as its upstream.
 final class AccessGround {
-  /// The keys of clients `android`, whose second one is to replace the first, and `studio`.
+  /// The API keys of the clients `android`, with a current and an old key, and `studio`.
   static let android = "android-key-of-the-test"
   static let oldAndroid = "android-key-before-that"
   static let studio = "studio-key-of-the-test"
@@ -13,7 +13,7 @@ final class AccessGround {
   let catalog: CatalogGround
   var server: RunningServer { catalog.server }
 
-  /// The clients of the table: `android` by keys, `web` by origins, `studio` by key and origin.
+  /// The clients of the table: `android` with keys, `web` with origins, `studio` with a key and an origin.
   static func clients(more: String = "") throws -> String {
     """
     [
@@ -27,11 +27,11 @@ final class AccessGround {
     """
   }
 
-  /// Starts it.
+  /// Starts the server.
   ///
   /// - Parameters:
   ///   - more: Further clients.
-  ///   - settings: Besides those that it needs to get to the emulator. Nobody is served without a credential.
+  ///   - settings: Settings in addition to those for the emulator. Anonymous callers have no access.
   init(_ more: String = "", _ settings: [String: String] = [:]) throws {
     let own = ["ACCESS_CLIENTS": try Self.clients(more: more), "ACCESS_ANONYMOUS": "", "CATALOG_ME": "true"]
     catalog = try CatalogGround(own.merging(settings) { $1 })
@@ -41,12 +41,12 @@ final class AccessGround {
     String(try run("sha256sum", input: Array(text.utf8)).stdout.prefix(64))
   }
 
-  /// A request by curl with the key of client `android`, unless it says otherwise.
+  /// A request by curl, by default with the key of the client `android`.
   func request(_ target: String, key: String? = AccessGround.android, _ options: String...) throws -> ParsedResponse {
     let credential = key.map { ["-H", "Authorization: Bearer \($0)"] } ?? []
     return try ParsedResponse(curl: credential + options + ["\(server.url)\(target)"])
   }
 
-  /// The lines of the record so far, or all of them once the server has ended.
+  /// The lines of the audit log so far, or all lines after the end of the server.
   var auditLines: [AuditLine] { server.auditLines }
 }

@@ -1,12 +1,12 @@
 import JSON
 
-/// One line of the record of grants and refusals.
+/// One line of the audit log.
 struct AuditLine: CustomStringConvertible {
   /// `granted`, `refused` or `limited`.
   let outcome: String
-  /// Why; nil for a grant.
+  /// The reason of a refusal; nil for a grant.
   let reason: String?
-  /// `-` for nobody's.
+  /// The ID of the client; `-` without a client.
   let client: String
   let description: String
 
@@ -19,7 +19,7 @@ struct AuditLine: CustomStringConvertible {
 }
 
 extension RunningServer {
-  /// The lines of the record so far, or all of them once the server has ended.
+  /// The lines of the audit log so far, or all lines after the end of the server.
   var auditLines: [AuditLine] {
     logLines.compactMap { $0 }.filter { $0["message"]?.string == "audit" }.map(AuditLine.init)
   }

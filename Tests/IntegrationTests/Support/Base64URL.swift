@@ -1,6 +1,6 @@
 import TestSupport
 
-/// base64url without padding (RFC 4648 §5), as tokens have it.
+/// base64url without padding (RFC 4648 §5), as in tokens.
 enum Base64URL {
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 

@@ -2,14 +2,15 @@ import JSON
 import Locks
 import TestSupport
 
-/// Headless Chromium, in which a page of any origin asks our server: whatever a browser keeps from a page, is kept.
+/// Headless Chromium, in which a page of any origin sends requests to a server under test. The browser enforces its
+/// rules.
 ///
-/// Every host name means this machine. On the ports of `http` and `https` there are empty pages, so that
-/// `https://app.example.com` is the origin of one; on any other port is what listens there.
+/// Every host name resolves to this machine. The ports of `http` and `https` have empty pages, so that
+/// `https://app.example.com` is the origin of one. Any other port belongs to the program that listens there.
 final class Browser: Sendable {
   private let process: Locked<ChildProcess>
 
-  /// One for all tests, because starting it takes as long as a dozen of them. It ends with the process.
+  /// One browser for all tests, because its start takes as long as a dozen tests. The browser ends with the process.
   static func shared() throws -> Browser { try start.get() }
 
   private static let start = Result { try Browser() }
@@ -22,10 +23,10 @@ final class Browser: Sendable {
     self.process = Locked(process)
   }
 
-  /// Opens a page, in a profile of its own, and runs the body of an asynchronous JavaScript function there.
+  /// Opens a page in its own profile and runs the body of an asynchronous JavaScript function there.
   ///
-  /// - Parameter page: A URL: an origin for an empty page, or what a server of ours answers.
-  /// - Returns: What the script returned.
+  /// - Parameter page: A URL: an origin for an empty page, or a URL of a server under test.
+  /// - Returns: The result of the script.
   /// - Throws: `TestFailure` if the page cannot be opened, or the script throws.
   func run(at page: String, _ script: String) throws -> JSONValue {
     try process.withLock { process in
@@ -38,7 +39,7 @@ final class Browser: Sendable {
     }
   }
 
-  /// Calls `fetch` in a page and says what the page sees of it.
+  /// Calls `fetch` in a page and returns what the page can read.
   ///
   /// - Parameter options: A JavaScript object, the second argument of `fetch`.
   func ask(_ url: String, from origin: String, _ options: String = "{}") throws -> PageView {
@@ -46,14 +47,15 @@ final class Browser: Sendable {
   }
 }
 
-/// What a page sees of a request that it made.
+/// The part of a response that a page can read.
 struct PageView {
-  /// The name of the error that `fetch` threw: `TypeError` if the page may not have the response, or there is none.
+  /// The name of the error of `fetch`: `TypeError` if there is no response or the page may not read it.
   let error: String?
-  /// `basic` for the page's own origin, `cors` for another that lets it read, `opaque` if it may not look at all.
+  /// `basic` for the page's own origin, `cors` for another origin that permits the page, `opaque` for an unreadable
+  /// response.
   let type: String?
   let status: Int?
-  /// The content; empty if it may not be read.
+  /// The content; empty if the page may not read it.
   let body: String
   private let fields: JSONValue?
 
@@ -65,7 +67,7 @@ struct PageView {
     fields = value["fields"]
   }
 
-  /// A field that the page may read; nil if it may not, or there is none.
+  /// A field that the page may read; nil if the field is absent or unreadable.
   subscript(name: String) -> String? { fields?[name.lowercased()]?.string }
 
   var json: JSONValue? { JSONReader.read(Array(body.utf8)) }

@@ -1,8 +1,8 @@
 import TestSupport
 
-/// A server, and the Apple Music emulator behind it. Both end with it.
+/// A server, and the Apple Music emulator as its upstream. Both end with this object.
 final class CatalogGround {
-  /// The settings of a server that forwards `/v1/me` for everybody.
+  /// The settings of a server that forwards `/v1/me` for every caller.
   static let forEverybody = ["CATALOG_ME": "true", "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }"]
 
   static let album = "/v1/catalog/us/albums/1200868601"
@@ -14,10 +14,10 @@ final class CatalogGround {
   /// Starts both.
   ///
   /// - Parameters:
-  ///   - settings: The server's, besides those that it needs to get to the emulator.
-  ///   - flags: The server's.
-  ///   - arguments: The emulator's.
-  ///   - isSecure: Whether they speak TLS with each other, and so HTTP/2.
+  ///   - settings: The server's settings in addition to those for the emulator.
+  ///   - flags: The server's flags.
+  ///   - arguments: The emulator's arguments.
+  ///   - isSecure: Whether the server and the emulator use TLS, and so HTTP/2.
   init(
     _ settings: [String: String] = [:], flags: [String] = [], emulator arguments: [String] = [], isSecure: Bool = false
   ) throws {
@@ -32,17 +32,17 @@ final class CatalogGround {
     try ParsedResponse(curl: options + ["\(server.url)\(target)"])
   }
 
-  /// What the emulator says to who has a developer token himself.
+  /// The emulator's own response to a request with a developer token.
   func original(_ target: String) throws -> ParsedResponse {
     guard let token = try server.request("/token").token else { throw TestFailure("There is no token to be had.") }
     return try emulator.request(target, "-H", "Authorization: Bearer \(token)")
   }
 
-  /// A connection of bytes to the server.
+  /// A raw connection to the server.
   func connect() throws -> RawConnection { try server.connect() }
 }
 
 extension ParsedResponse {
-  /// Whether it came from the cache.
+  /// Whether the response came from the cache.
   var isHit: Bool { self["Cache-Status"]?.contains("; hit") ?? false }
 }

@@ -1,14 +1,14 @@
 import TestSupport
 
-/// A server with TLS that asks for certificates of an authority, the Apple Music emulator behind it, and the files of
-/// those who come with a certificate.
+/// A server with TLS that requests certificates of an authority, the Apple Music emulator as its upstream, and the
+/// certificate files of the clients.
 final class CertifiedGround {
   let files: Ground
   let catalog: CatalogGround
   let authority: Certificate
   var server: RunningServer { catalog.server }
 
-  /// Starts it with these settings and its own.
+  /// Starts the server with these settings in addition to its own.
   init(_ settings: [String: String]) throws {
     files = try Ground()
     authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
@@ -19,7 +19,7 @@ final class CertifiedGround {
     catalog = try CatalogGround(own.merging(settings) { $1 })
   }
 
-  /// Writes a certificate with these names, as OpenSSL writes them, and its key.
+  /// Writes a certificate with these names, in OpenSSL's notation, and its key.
   func issue(
     _ file: String, _ alternativeNames: [String], commonName: String = "somebody", by other: Certificate? = nil
   ) throws {
@@ -28,7 +28,7 @@ final class CertifiedGround {
     _ = try files.directory.write(certificate.pem + certificate.key.pem, to: "\(file).pem")
   }
 
-  /// Options by which curl trusts the server and shows the certificate of a file; nil for none.
+  /// The options by which curl trusts the server and sends the certificate of a file; no certificate for nil.
   func options(as file: String?) -> [String] {
     let trust = ["--cacert", files.certificateFile]
     return file.map { trust + ["--cert", files.directory.path(of: "\($0).pem")] } ?? trust

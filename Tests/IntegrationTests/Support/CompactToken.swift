@@ -1,7 +1,7 @@
 import JSON
 import TestSupport
 
-/// A token, taken apart by other means than the server's.
+/// A token, parsed by other code than the server's.
 struct CompactToken {
   let header: JSONValue
   let claims: JSONValue
@@ -22,7 +22,7 @@ struct CompactToken {
     signedBytes = "\(parts[0]).\(parts[1])"
   }
 
-  /// The signature as `openssl dgst` takes it: a DER sequence of two integers (RFC 3279 §2.2.3).
+  /// The signature in the form that `openssl dgst` accepts: a DER sequence of two integers (RFC 3279 §2.2.3).
   var derSignature: [UInt8] {
     let integers = [signature.prefix(32), signature.suffix(32)].flatMap { number -> [UInt8] in
       var bytes = Array(number.drop { $0 == 0 })

@@ -1,13 +1,13 @@
 import Glibc
 import TestSupport
 
-/// A control group with a limit of memory, for a server to run in. It goes with the last reference, which must be held
-/// until all processes in it have ended.
+/// A control group with a memory limit, for a server. `deinit` removes the group, so a reference must exist until all
+/// processes of the group have ended.
 final class ControlGroup {
   private let path: String
   private let isUnified: Bool
 
-  /// Why none can be made here; nil if one can.
+  /// The reason why no control group can be created here; nil if one can be created.
   static let obstacle: String? = {
     do {
       _ = try ControlGroup(megabytes: 64)
@@ -35,14 +35,14 @@ final class ControlGroup {
 
   deinit { unsafe rmdir(path) }
 
-  /// A server that runs in it, with the settings of `ground` and more.
+  /// A server in this control group, with the settings of `ground` and more.
   func serve(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
     try RunningServer(
       "/bin/sh", ["-c", "echo $$ > \(path)/cgroup.procs && exec \"$0\"", Program.path],
       environment: ground.settings.merging(more) { $1 })
   }
 
-  /// The most bytes that it has taken so far, the kernel's for it included.
+  /// The peak memory of the group in bytes, including the kernel's memory for the group.
   var peak: Int {
     get throws {
       let text = try TextFile.read("\(path)/\(isUnified ? "memory.peak" : "memory.max_usage_in_bytes")")

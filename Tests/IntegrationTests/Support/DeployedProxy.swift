@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// A proxy that runs its file in `deploy/`, with TLS. Only addresses, ports and paths are replaced.
+/// A proxy with its configuration from `deploy/`, with TLS. Only addresses, ports and paths are replaced.
 final class DeployedProxy {
   enum Kind: String, CaseIterable, CustomTestStringConvertible, Sendable {
     case nginx = "nginx/musickit-token-server.conf"
@@ -11,7 +11,7 @@ final class DeployedProxy {
     var testDescription: String { rawValue }
   }
 
-  /// The host name in the files.
+  /// The host name in the configuration.
   static let host = "tokens.example.com"
 
   private let proxy: FrontProxy
@@ -42,7 +42,7 @@ final class DeployedProxy {
         ], in: file)
       return try FrontProxy.nginx(port: port, in: directory, http: directives)
     case .caddy:
-      // The port of Caddy's own API is the same for every test.
+      // The port of Caddy's own API would be the same for every test.
       let configuration = try replace(
         [
           ("\n{\n", "\n{\n\tadmin off\n"), ("\(host):443", "\(host):\(port)"), back,
@@ -58,7 +58,7 @@ final class DeployedProxy {
     }
   }
 
-  /// Text with these replacements, each of which must be possible.
+  /// The text with these replacements, each of which must match.
   private static func replace(_ replacements: [(old: String, new: String)], in text: String) throws -> String {
     try replacements.reduce(text) { text, replacement in
       guard text.contains(replacement.old) else { throw TestFailure("The file does not contain \(replacement.old)") }
@@ -66,7 +66,7 @@ final class DeployedProxy {
     }
   }
 
-  /// A request by curl from an address of loopback.
+  /// A request by curl from a loopback address.
   func request(_ target: String, from address: String, fields: [String] = []) throws -> ParsedResponse {
     let options = [
       "--interface", address, "--cacert", certificateFile, "--connect-to",

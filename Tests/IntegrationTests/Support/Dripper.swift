@@ -1,11 +1,11 @@
 import Dispatch
 
-/// Sends a byte every now and then, until it is stopped or nobody takes them any more.
+/// Sends one byte every 100 ms until `stop`.
 final class Dripper {
   private let timer: any DispatchSourceTimer
 
   init(_ connection: RawConnection) {
-    // `RawConnection.send` touches nothing but the descriptor, which does not change.
+    // `RawConnection.send` uses only the descriptor, which does not change.
     nonisolated(unsafe) let connection = connection
     timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "drip"))
     timer.setEventHandler { unsafe connection.send("x") }

@@ -2,17 +2,17 @@ import Glibc
 import JSON
 import TestSupport
 
-/// A running `musickit-token-server sandbox`: Apple Music, for a server under test.
+/// A running `musickit-token-server sandbox`: the emulated Apple Music for a server under test.
 final class Emulator {
-  /// Its base URL.
+  /// The base URL.
   let url: String
-  /// The file with its certificate, if it speaks TLS.
+  /// The file with the emulator's certificate, if the emulator uses TLS.
   let certificateFile: String?
   private let process: ChildProcess
 
-  /// Starts one that takes tokens of the ground's key, and waits until it accepts connections.
+  /// Starts an emulator that accepts tokens of the ground's key, and waits until the emulator accepts connections.
   ///
-  /// - Parameter isSecure: Whether it speaks TLS, for which it goes by the name of localhost.
+  /// - Parameter isSecure: Whether the emulator uses TLS, with the host name localhost.
   init(_ ground: Ground, _ arguments: [String] = [], isSecure: Bool = false) throws {
     let file = isSecure ? ground.directory.path(of: "sandbox.pem") : nil
     process = try ChildProcess(
@@ -28,41 +28,41 @@ final class Emulator {
     certificateFile = file
   }
 
-  /// The settings of a server that takes it for Apple Music.
+  /// The settings of a server with this emulator as its upstream.
   var settings: [String: String] {
     ["CATALOG_UPSTREAM": url].merging(certificateFile.map { ["CATALOG_CA_FILE": $0] } ?? [:]) { $1 }
   }
 
-  /// Ends it.
+  /// Ends the emulator.
   func stop() {
     process.signal(SIGTERM)
     process.wait()
   }
 
-  /// A request by curl, straight to it.
+  /// A request by curl, directly to the emulator.
   func request(_ target: String, _ options: String...) throws -> ParsedResponse {
     try ParsedResponse(curl: trust + options + ["\(url)\(target)"])
   }
 
   private var trust: [String] { certificateFile.map { ["--cacert", $0] } ?? [] }
 
-  // MARK: What has reached it
+  // MARK: Received requests
 
-  /// The requests that have reached it, the last 256 at most.
+  /// The received requests, at most the last 256.
   func requests() throws -> [EmulatedRequest] {
     guard case .array(let elements)? = try log()["requests"] else { throw TestFailure("The emulator has no log.") }
     return try elements.map { try EmulatedRequest($0) }
   }
 
-  /// How many requests have reached it.
+  /// The number of received requests.
   func count() throws -> Int { try log()["count"]?.integer ?? 0 }
 
-  /// Waits until so many requests have reached it, answered or not.
+  /// Waits until the emulator has received this number of requests, answered or not.
   func waitForRequests(_ count: Int) throws {
     try eventually("\(count) requests reach the emulator") { try self.count() >= count }
   }
 
-  /// Forgets them.
+  /// Clears the log of received requests.
   func forget() throws {
     guard try request("/sandbox/log", "-X", "DELETE").status == 204 else { throw TestFailure("It does not forget.") }
   }
@@ -72,11 +72,11 @@ final class Emulator {
     return log
   }
 
-  // MARK: What goes wrong
+  // MARK: Faults
 
-  /// Has the requests from now on go wrong, those whose path begins so.
+  /// Makes later requests fail if their path has this prefix.
   ///
-  /// - Parameter count: How many; nil for all.
+  /// - Parameter count: The number of requests that fail; nil for all.
   func fail(_ fault: String, path: String = "/v1/", count: Int? = nil) throws {
     let count = count.map { ",\"count\":\($0)" } ?? ""
     let order = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
@@ -86,15 +86,15 @@ final class Emulator {
   }
 }
 
-/// A request as it reached the emulator.
+/// A request as the emulator received it.
 struct EmulatedRequest {
   let method: String
   let path: String
   let query: String?
-  /// Whether its field names were all in lower case, as those of HTTP/2 are (RFC 9113 §8.2.1).
+  /// Whether all field names are in lower case, as in HTTP/2 (RFC 9113 §8.2.1).
   let hasLowercaseNames: Bool
   let contentLength: Int
-  /// What the emulator thinks of the developer token.
+  /// The emulator's verdict on the developer token.
   let developerToken: String
   let status: Int
   let fields: [(name: String, value: String)]
@@ -112,12 +112,12 @@ struct EmulatedRequest {
     self.fields = fields.map { ($0["name"]?.string?.lowercased() ?? "", $0["value"]?.string ?? "") }
   }
 
-  /// The values of a field, joined as a list; nil if there is none.
+  /// The values of a field, joined as a list; nil without such a field.
   subscript(name: String) -> String? {
     let values = fields.filter { $0.name == name.lowercased() }.map(\.value)
     return values.isEmpty ? nil : values.joined(separator: ", ")
   }
 
-  /// The names of its fields, sorted.
+  /// The names of the fields, sorted.
   var names: [String] { fields.map(\.name).sorted() }
 }

@@ -1,9 +1,9 @@
 import Glibc
 import TestSupport
 
-/// A reverse proxy in front of a server, which it asks from an address of its own.
+/// A reverse proxy in front of a server, with its own source address.
 final class FrontProxy {
-  /// Where it asks from.
+  /// The source address of the proxy's connections to the server.
   static let address = "127.0.0.5"
 
   let port: UInt16
@@ -13,8 +13,9 @@ final class FrontProxy {
   /// Starts `program` with `options` and the path of its configuration.
   ///
   /// - Parameters:
-  ///   - directory: Where its files are; `@DIRECTORY@` in `configuration` is its path with a slash.
-  ///   - environment: The whole environment of the program; nil for that of the test.
+  ///   - directory: The directory of the program's files; `@DIRECTORY@` in `configuration` becomes its path with a
+  ///     slash.
+  ///   - environment: The whole environment of the program; nil for the environment of the test.
   init(
     _ program: String, _ options: [String], port: UInt16, in directory: TemporaryDirectory,
     environment: [String: String]? = nil, _ configuration: String
@@ -22,7 +23,7 @@ final class FrontProxy {
     self.directory = directory
     let file = try directory.write(
       configuration.replacing("@DIRECTORY@", with: directory.path(of: "")), to: "proxy.conf")
-    // Not on everybody's path.
+    // This folder is not in every user's PATH.
     let path = "/usr/sbin/\(program)"
     process = try ChildProcess(
       unsafe access(path, X_OK) == 0 ? path : program, options + [file], environment: environment)
@@ -35,10 +36,10 @@ final class FrontProxy {
     process.wait()
   }
 
-  /// HAProxy, which hands on bytes (`tcp`) or requests (`http`).
+  /// HAProxy, which forwards bytes (`tcp`) or requests (`http`).
   ///
   /// - Parameters:
-  ///   - server: Options of its `server` line, such as `send-proxy`.
+  ///   - server: Options of the `server` line, such as `send-proxy`.
   ///   - lines: Further lines of the section.
   static func haproxy(_ mode: String, _ target: RunningServer, server: String, _ lines: [String] = []) throws
     -> FrontProxy
@@ -61,7 +62,7 @@ final class FrontProxy {
     return try FrontProxy("haproxy", ["-db", "-f"], port: port, in: TemporaryDirectory(), configuration)
   }
 
-  /// nginx, with further directives for its one location.
+  /// nginx with further directives for its only location.
   static func nginx(_ target: RunningServer, _ directives: String...) throws -> FrontProxy {
     let port = UpstreamGround.fixedPort
     let server = """
@@ -78,7 +79,7 @@ final class FrontProxy {
     return try nginx(port: port, in: TemporaryDirectory(), http: server)
   }
 
-  /// nginx with these directives in its block `http`.
+  /// nginx with these directives in its `http` block.
   static func nginx(port: UInt16, in directory: TemporaryDirectory, http directives: String) throws -> FrontProxy {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
       .map { "\($0)_temp_path @DIRECTORY@\($0);" }.joined(separator: "\n  ")
@@ -96,7 +97,7 @@ final class FrontProxy {
     return try FrontProxy("nginx", ["-e", "stderr", "-c"], port: port, in: directory, configuration)
   }
 
-  /// A request by curl from an address of loopback.
+  /// A request by curl from a loopback address.
   func request(_ target: String, from address: String, scheme: String = "http", _ options: String...) throws
     -> ParsedResponse
   {

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What a server needs to start: a fresh key in a file named as Apple names it, and the settings that point there.
+/// The prerequisites of a server: a fresh key in a file with a name of Apple's form, and the settings for this file.
 struct Ground {
   static let teamID = "TEAM123456"
   static let keyID = "ABC1234567"
@@ -15,7 +15,7 @@ struct Ground {
     keyFile = try directory.write(key.pem, to: "AuthKey_\(Self.keyID).p8")
   }
 
-  /// The three settings that a server cannot do without, and the host names of this target's requests.
+  /// The three required settings, and the host names in the requests of these tests.
   var required: [String: String] {
     [
       "MUSICKIT_TEAM_ID": Self.teamID, "MUSICKIT_KEY_FILE": keyFile, "ACCESS_ANONYMOUS": "{ token: true }",
@@ -23,7 +23,7 @@ struct Ground {
     ]
   }
 
-  /// These on free ports.
+  /// The required settings with free ports.
   var settings: [String: String] { required.merging(["SERVER_PORT": "0", "ADMIN_PORT": "0"]) { $1 } }
 
   /// Starts a server with these settings and more.
@@ -43,7 +43,7 @@ struct Ground {
   /// Writes the public half of the key and returns its path.
   func publicKeyFile() throws -> String { try directory.write(key.publicPEM, to: "public.pem") }
 
-  /// A certificate for this machine's loopback, signed by itself, in files.
+  /// A self-signed certificate for the loopback addresses, in files.
   func certificate(_ key: KeyPair? = nil) throws -> (file: String, keyFile: String) {
     let certificate = try Certificate(key: try key ?? KeyPair())
     return (
@@ -51,12 +51,12 @@ struct Ground {
     )
   }
 
-  /// The settings of a server that speaks TLS with that certificate.
+  /// The settings of a server with TLS and this certificate.
   func tlsSettings() throws -> [String: String] {
     let (file, keyFile) = try certificate()
     return ["SERVER_TLS_CERTIFICATE_FILE": file, "SERVER_TLS_KEY_FILE": keyFile]
   }
 
-  /// The certificate's path, once it is written.
+  /// The path of the certificate file.
   var certificateFile: String { directory.path(of: "tls.crt") }
 }

@@ -1,15 +1,15 @@
 import JSON
 import TestSupport
 
-/// Many peers of one kind, which make a server hold as much as they can. They go with the last reference.
+/// Many peers of one kind, which make a server use as much memory as possible. They end with the last reference.
 final class HostilePeers {
-  /// How many the server keeps.
+  /// The number of connections that the server keeps.
   let open: Int
-  /// How many it has closed, or answered with 503.
+  /// The number of connections that the server has closed or answered with 503.
   let refused: Int
   private let process: ChildProcess
 
-  /// Lets `count` of them, from so many addresses, at a server, and returns when all have sent what they send.
+  /// Connects `count` peers from `addresses` addresses to a server, and returns when all peers have sent their data.
   init(
     _ kind: String, _ count: Int, at server: RunningServer, path: String = "/token", addresses: Int = 1
   ) throws {
@@ -24,14 +24,14 @@ final class HostilePeers {
     self.refused = refused
   }
 
-  /// Has them all go.
+  /// Ends all peers.
   func leave() {
     process.closeInput()
     _ = process.wait()
   }
 }
 
-/// An upstream whose answers are long, without end, or never come.
+/// An upstream whose responses are long, endless, or never come.
 final class HostileUpstream {
   let url: String
   private let process: ChildProcess

@@ -1,11 +1,11 @@
 import JSON
 import TestSupport
 
-/// An identity provider with HTTPS, whose tokens PyJWT makes.
+/// An identity provider with HTTPS. PyJWT makes its tokens.
 final class IdentityProvider {
-  /// Where it publishes its keys.
+  /// The URL of the key set.
   let url: String
-  /// The certificate that it is to be trusted by.
+  /// The file with the certificate that a client must trust.
   let certificateFile: String
   private let adminURL: String
   private let directory: TemporaryDirectory
@@ -26,7 +26,7 @@ final class IdentityProvider {
 
   deinit { process.signal(9) }
 
-  /// A client that is known by its tokens.
+  /// A client with JWTs of this provider.
   func client(_ id: String = "members", _ more: String = "") -> String {
     """
     { id: "\(id)", catalog: true, jwt: { issuer: "https://id.example.com/", audience: "music", jwksURL: "\(url)",
@@ -34,31 +34,31 @@ final class IdentityProvider {
     """
   }
 
-  /// What it does with a request from now on.
+  /// Sets the provider's behaviour for all later requests.
   func behave(_ behaviour: String) throws { _ = try ask("PUT", "/?do=\(behaviour)") }
 
-  /// Lets it answer what it holds.
+  /// Lets the provider answer the requests in flight.
   func release() throws { _ = try ask("POST", "/release") }
 
-  /// Waits until it holds a request.
+  /// Waits until the provider holds a request.
   func waitUntilHolding() throws {
     try eventually("it holds a request") { try ask("GET", "/").contains("\"held\": 1") }
   }
 
-  /// How often it has been asked for its keys.
+  /// The number of requests for the key set.
   func requests() throws -> Int {
     JSONReader.read(Array(try ask("GET", "/").utf8))?["requests"]?.integer ?? -1
   }
 
-  /// Gives it new keys.
+  /// Rotates the provider's keys.
   func rotate() throws { _ = try ask("POST", "/rotate") }
 
-  /// A token by its keys, with some claims in place of the usual ones.
+  /// A token signed with a key of the provider, with some claims in place of the usual ones.
   func mint(_ query: String = "", claims: String = "{}") throws -> String {
     try ask("POST", "/mint?\(query)", "-d", claims)
   }
 
-  /// Its key set.
+  /// The key set.
   func keySet() throws -> String { try ParsedResponse(curl: ["--cacert", certificateFile, url]).text }
 
   private func ask(_ method: String, _ target: String, _ options: String...) throws -> String {

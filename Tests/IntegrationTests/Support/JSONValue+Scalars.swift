@@ -10,7 +10,7 @@ extension JSONValue {
     if case .number(let text) = self { Int(text) } else { nil }
   }
 
-  /// The strings of an array of nothing else.
+  /// The strings of an array that contains only strings.
   var strings: [String]? {
     guard case .array(let elements) = self else { return nil }
     let strings = elements.compactMap(\.string)

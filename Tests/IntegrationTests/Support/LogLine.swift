@@ -1,7 +1,7 @@
 import JSON
 
 extension RunningServer {
-  /// The lines of its log, whole once it has ended; a line that is no JSON object is nil.
+  /// The lines of the log, complete after the end of the server. A line that is not a JSON object is nil.
   var logLines: [JSONValue?] {
     log.split(separator: "\n").map { line in
       JSONReader.read(Array(line.utf8)).flatMap { $0.isObject ? $0 : nil }

@@ -2,14 +2,14 @@ import Bytes
 import JSON
 import TestSupport
 
-/// What `/metrics` says, as Prometheus's own parser for Python reads it.
+/// The content of `/metrics`, as Prometheus's own parser for Python reads it.
 struct MetricsPage {
   let text: String
   /// The names of all metrics.
   let names: Set<String>
   private let samples: [JSONValue]
 
-  /// Throws what the parser finds wrong.
+  /// Throws the errors of the parser.
   init(of server: RunningServer) throws {
     let response = try server.admin("/metrics")
     guard response.status == 200, response["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8" else {
@@ -26,7 +26,7 @@ struct MetricsPage {
     self.samples = samples
   }
 
-  /// The value of one sample; nil if there is none.
+  /// The value of one sample; nil without such a sample.
   subscript(name: String, labels: [String: String] = [:]) -> Double? {
     let sample = samples.first { $0["name"]?.string == name && Self.labels(of: $0) == labels }
     guard case .number(let text) = sample?["value"] else { return nil }

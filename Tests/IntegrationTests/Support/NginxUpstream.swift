@@ -1,13 +1,13 @@
 import Glibc
 import TestSupport
 
-/// nginx as an upstream over TLS with HTTP/2, which closes each connection after a hundred requests.
+/// nginx as an upstream with TLS and HTTP/2, which closes each connection after a hundred requests.
 final class NginxUpstream {
   let url: String
   private let process: ChildProcess
   private let log: String
 
-  /// A connection in its log.
+  /// A connection in nginx's log.
   struct Connection: Hashable {
     let number: Substring
     let protocolName: Substring
@@ -44,14 +44,14 @@ final class NginxUpstream {
       }
       """
     let configurationFile = try directory.write(configuration, to: "nginx.conf")
-    // Not on everybody's path.
+    // This folder is not in every user's PATH.
     let program = unsafe access("/usr/sbin/nginx", X_OK) == 0 ? "/usr/sbin/nginx" : "nginx"
     process = try ChildProcess(program, ["-c", configurationFile, "-e", "stderr"])
     url = "https://127.0.0.1:\(port)"
     try eventually("nginx listens") { (try? RawConnection(port: port)) != nil }
   }
 
-  /// How many requests each connection has carried.
+  /// The number of requests on each connection.
   func connections() throws -> [Connection: Int] {
     process.signal(SIGQUIT)
     process.wait()

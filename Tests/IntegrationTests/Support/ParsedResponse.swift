@@ -1,14 +1,14 @@
 import JSON
 import TestSupport
 
-/// A response, taken apart.
+/// A parsed response.
 struct ParsedResponse {
   let version: String
   let status: Int
   let fields: [(name: String, value: String)]
   let body: [UInt8]
 
-  /// Asks by curl.
+  /// Sends a request by curl.
   init(curl options: [String]) throws {
     let result = try run("curl", ["-sS", "-i", "--globoff", "--noproxy", "*", "--max-time", "60"] + options)
     guard result.status == 0 else { throw TestFailure("curl ended with \(result.status): \(result.stderr)") }
@@ -16,8 +16,8 @@ struct ParsedResponse {
     self = response
   }
 
-  /// The final response at the beginning of `bytes`, with everything behind its header section as its content; nil if
-  /// there is none, or not yet.
+  /// The final response at the beginning of `bytes`, with everything after its header section as its content; nil if no
+  /// final response is complete.
   init?(_ bytes: [UInt8]) {
     guard let end = Self.headEnd(bytes) else { return nil }
     let lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
@@ -43,7 +43,7 @@ struct ParsedResponse {
     return (0...bytes.count - 4).first { bytes[$0..<$0 + 4].elementsEqual("\r\n\r\n".utf8) }.map { $0 + 4 }
   }
 
-  /// The values of a field, joined as a list; nil if there is none.
+  /// The values of a field, joined as a list; nil without such a field.
   subscript(name: String) -> String? {
     let values = fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
     return values.isEmpty ? nil : values.joined(separator: ", ")
@@ -53,13 +53,13 @@ struct ParsedResponse {
 
   var json: JSONValue? { JSONReader.read(body) }
 
-  /// The `code` of its one error object.
+  /// The `code` of the only error object.
   var errorCode: String? { error?["code"]?.string }
 
-  /// The `detail` of its one error object.
+  /// The `detail` of the only error object.
   var errorDetail: String? { error?["detail"]?.string }
 
-  /// Its one error object.
+  /// The only error object.
   var error: JSONValue? {
     guard case .array(let errors) = json?["errors"], errors.count == 1 else { return nil }
     return errors[0]

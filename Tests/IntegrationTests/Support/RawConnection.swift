@@ -1,10 +1,10 @@
 import Glibc
 import TestSupport
 
-/// A TCP connection to a server of ours, whose responses are taken apart.
+/// A TCP connection to a server under test, with parsed responses.
 final class RawConnection {
   private let client: RawClient
-  /// Kept, because a server ends with its last reference.
+  /// Retained, because a server ends with its last reference.
   private let server: RunningServer?
   private(set) var received: [UInt8] = []
 
@@ -14,16 +14,16 @@ final class RawConnection {
     client = try RawClient(port: port)
   }
 
-  /// Sends all of it; false if the peer is gone.
+  /// Sends the whole text; false if the peer has closed the connection.
   @discardableResult
   func send(_ text: String) -> Bool {
     do { try client.send(text) } catch { return false }
     return true
   }
 
-  /// Sends bytes until the peer takes no more for a moment, or all have gone; returns how many.
+  /// Sends bytes until the peer accepts no more for a moment, or all bytes are sent. Returns the number of bytes sent.
   ///
-  /// That nothing moves for a moment proves no stall; that all of it goes disproves one.
+  /// A pause does not prove a stall, but a complete transfer disproves one.
   func sendUntilFull(_ count: Int) -> Int {
     let part = [UInt8](repeating: UInt8(ascii: "x"), count: 65_536)
     var sent = 0
@@ -38,17 +38,17 @@ final class RawConnection {
     return sent
   }
 
-  /// Says that nothing more will be sent.
+  /// Closes the sending side.
   func finishSending() { client.finishSending() }
 
-  /// Reads until the peer closes; returns all that has come and was not taken.
+  /// Reads until the peer closes, and returns all unread bytes.
   func receiveAll() throws -> String {
     while try receiveMore() {}
     defer { received = [] }
     return String(decoding: received, as: UTF8.self)
   }
 
-  /// Reads one whole response with a `Content-Length`, or one that has no content.
+  /// Reads one whole response with a `Content-Length`, or one without content.
   func response() throws -> ParsedResponse {
     while true {
       if let response = ParsedResponse(received) {
@@ -62,7 +62,7 @@ final class RawConnection {
     }
   }
 
-  /// Reads an interim response, which has no fields, and returns its status line.
+  /// Reads an interim response without fields, and returns its status line.
   func interimResponse() throws -> String {
     while true {
       let text = String(decoding: received, as: UTF8.self)
@@ -76,13 +76,13 @@ final class RawConnection {
     }
   }
 
-  /// Whether the peer closes its side next, rather than sending something.
+  /// Whether the peer closes its side next, without further bytes.
   func isClosedByPeer() throws -> Bool {
     guard received.isEmpty else { return false }
     return try !receiveMore()
   }
 
-  /// False at the end.
+  /// Reads more bytes; false at the end.
   private func receiveMore() throws -> Bool {
     var buffer = [UInt8](repeating: 0, count: 65_536)
     let count = unsafe recv(client.descriptor, &buffer, buffer.count, 0)
@@ -96,7 +96,7 @@ final class RawConnection {
 }
 
 extension ParsedResponse {
-  /// The response with so much content.
+  /// The response with only this length of content.
   fileprivate func cut(to length: Int) throws -> ParsedResponse {
     ParsedResponse(version: version, status: status, fields: fields, body: Array(body.prefix(length)))
   }

@@ -1,16 +1,16 @@
 import JSON
 import TestSupport
 
-/// An upstream that responses with whatever bytes a test has written down, and shows what it was sent.
+/// An upstream that answers with the bytes of a test, and shows the requests that it received.
 final class RawUpstream {
-  /// Its base URL.
+  /// The base URL.
   let url: String
   let process: ChildProcess
   private let folder: TemporaryDirectory
 
-  /// Starts one.
+  /// Starts an upstream.
   ///
-  /// - Parameter answers: By the last segment of the path.
+  /// - Parameter responses: The responses, by the last segment of the path.
   init(_ responses: [String: String] = [:]) throws {
     folder = try TemporaryDirectory()
     for (name, bytes) in responses { try folder.write(bytes, to: name) }
@@ -22,7 +22,7 @@ final class RawUpstream {
     url = "http://127.0.0.1:\(port)"
   }
 
-  /// What it has to say next: a request with its content, or how far it has come.
+  /// The next report of the upstream: a request with its content, or the progress of a transfer.
   func next() throws -> JSONValue {
     guard let line = try process.line(), let value = JSONReader.read(Array(line.utf8)) else {
       throw TestFailure("The upstream has ended: \(process.standardError)")
@@ -30,10 +30,10 @@ final class RawUpstream {
     return value
   }
 
-  /// Has it answer so from now on.
+  /// Sets the response for all later requests.
   func respond(_ name: String, with bytes: String) throws { try folder.write(bytes, to: name) }
 
-  /// A server that takes it for Apple Music.
+  /// A server with this upstream as Apple Music.
   func serve(_ ground: Ground, _ settings: [String: String] = [:], _ flags: [String] = []) throws -> RunningServer {
     let own = ["CATALOG_UPSTREAM": url, "ACCESS_ANONYMOUS": "{ token: true, catalog: true }"]
     return try ground.serve(own.merging(settings) { $1 }, flags)
@@ -41,7 +41,7 @@ final class RawUpstream {
 }
 
 extension JSONValue {
-  /// The value of a field of a request that the upstream was sent; nil if there is none.
+  /// The value of a field of a request that the upstream received; nil without such a field.
   func field(_ name: String) -> String? {
     guard case .array(let pairs)? = self["fields"] else { return nil }
     return pairs.compactMap(\.strings).first { $0.first == name }?.last

@@ -4,9 +4,9 @@ import Glibc
 enum Repository {
   static let path = String("\(#filePath)".split(separator: "/").dropLast(4).map { "/" + $0 }.joined())
 
-  /// Python with what `Tests/requirements.txt` lists.
+  /// Python with the packages of `Tests/requirements.txt`.
   static let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"
 
-  /// The path of a script of ours.
+  /// The path of a script in `Tests/Python`.
   static func script(_ name: String) -> String { "\(path)/Tests/Python/\(name)" }
 }

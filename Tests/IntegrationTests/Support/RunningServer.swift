@@ -1,22 +1,22 @@
 import Glibc
 import TestSupport
 
-/// The built binary, serving. It is killed when the last reference goes.
+/// The built binary as a server. The last reference kills the process.
 final class RunningServer {
-  /// The addresses that it says it listens on: `http://127.0.0.1:41237`.
+  /// The addresses in the server's own messages: `http://127.0.0.1:41237`.
   let urls: [String]
-  /// The admin listener's; nil if it has none.
+  /// The address of the admin listener; nil without an admin listener.
   let adminURL: String?
   let process: ChildProcess
 
-  /// Starts it and waits until it says that it accepts connections.
+  /// Starts the server and waits until it reports that it accepts connections.
   ///
-  /// - Throws: `TestFailure` with what it had to say, if it ends instead.
+  /// - Throws: `TestFailure` with the server's output, if the server ends instead.
   convenience init(_ arguments: [String], environment: [String: String]) throws {
     try self.init(Program.path, arguments, environment: environment, hasAdmin: environment["ADMIN_ENABLED"] != "false")
   }
 
-  /// Starts it by way of another program, such as a shell that sets limits and replaces itself.
+  /// Starts the server through another program, such as a shell that sets limits and replaces itself.
   init(_ executable: String, _ arguments: [String], environment: [String: String], hasAdmin: Bool = true) throws {
     process = try ChildProcess(executable, arguments, environment: environment)
     var urls: [String] = []
@@ -34,22 +34,22 @@ final class RunningServer {
 
   var url: String { urls[0] }
 
-  /// The public listener's port.
+  /// The port of the public listener.
   var port: UInt16 { url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
 
-  /// Ends it by a signal and returns its exit status.
+  /// Ends the server with a signal and returns its exit status.
   @discardableResult
   func stop(_ signal: Int32 = SIGTERM) -> Int32 {
     process.signal(signal)
     return process.wait()
   }
 
-  /// Its log so far; whole only once it has ended.
+  /// The log so far; complete only after the end of the server.
   var log: String { process.standardError }
 
   /// A request by curl.
   ///
-  /// - Parameter options: Further options of curl's.
+  /// - Parameter options: Further options of curl.
   func request(_ target: String, _ options: String...) throws -> ParsedResponse {
     try ParsedResponse(curl: options + ["\(url)\(target)"])
   }
@@ -59,6 +59,6 @@ final class RunningServer {
     try ParsedResponse(curl: options + ["\(adminURL ?? "")\(target)"])
   }
 
-  /// A connection of bytes.
+  /// A raw connection.
   func connect() throws -> RawConnection { try RawConnection(port: port, of: self) }
 }

@@ -3,10 +3,10 @@ import Glibc
 import JSON
 import TestSupport
 
-/// What a server needs to have a catalog: an upstream of the test's own, and the settings that point there.
+/// The prerequisites of a server with a catalog: an upstream of the test, and the settings for this upstream.
 struct UpstreamGround {
   let ground: Ground
-  /// Of the upstreams that are not the emulator: the same for one that is started again.
+  /// The certificate of upstreams other than the emulator. A restarted upstream has the same certificate.
   let certificate: (file: String, keyFile: String)
 
   init() throws {
@@ -16,7 +16,7 @@ struct UpstreamGround {
 
   // MARK: Servers
 
-  /// Starts a server with this upstream, whose catalog everybody may have.
+  /// Starts a server with this upstream, whose catalog is open to every caller.
   func serve(_ upstream: String, _ more: [String: String] = [:]) throws -> RunningServer {
     let settings = [
       "CATALOG_UPSTREAM": upstream, "CATALOG_ME": "true",
@@ -26,7 +26,7 @@ struct UpstreamGround {
     return try ground.serve(settings.merging(more) { $1 })
   }
 
-  /// Starts a server with an upstream that presents a certificate of this ground's.
+  /// Starts a server with an upstream that has a certificate of this ground.
   func serve(_ upstream: RunningServer, _ more: [String: String] = [:]) throws -> RunningServer {
     guard upstream.url.hasPrefix("https:") else { return try serve(upstream.url, more) }
     return try serve(upstream.url, ["CATALOG_CA_FILE": ground.certificateFile].merging(more) { $1 })
@@ -34,7 +34,7 @@ struct UpstreamGround {
 
   // MARK: Upstreams
 
-  /// Starts the emulator, which takes the tokens of this ground's key.
+  /// Starts the emulator, which accepts the tokens of this ground's key.
   func sandbox(_ arguments: String..., port: UInt16 = 0) throws -> RunningServer {
     let standard = ["sandbox", "--port", "\(port)", "--key-file", ground.keyFile, "--certificate-file"]
     return try RunningServer(
@@ -44,14 +44,14 @@ struct UpstreamGround {
 
   /// Starts `upstream.py`.
   ///
-  /// - Parameter streams: As many at a time on each connection of HTTP/2; nil for HTTP/1.1 in clear.
+  /// - Parameter streams: The limit of streams on each HTTP/2 connection; nil for HTTP/1.1 without TLS.
   func script(streams: Int? = nil, port: UInt16 = 0) throws -> RunningServer {
     var arguments = [Repository.script("upstream.py"), "\(port)"]
     if let streams { arguments += [certificate.file, certificate.keyFile, "\(streams)"] }
     return try RunningServer(Repository.python, arguments, environment: ["PYTHONDONTWRITEBYTECODE": "1"])
   }
 
-  /// A port outside the range from which clients' own ports are taken, so that nothing takes it between two servers.
+  /// A port outside the range of ephemeral ports, so that no client takes the port between two servers.
   static var fixedPort: UInt16 { UInt16.random(in: 20_000..<30_000) }
 
   /// Starts `catalog_load.py`.
@@ -70,35 +70,35 @@ struct UpstreamGround {
 extension RunningServer {
   // MARK: The emulator
 
-  /// Lets something go wrong at the emulator: with the next `count` requests, or with all.
+  /// Sets a fault at the emulator, for the next `count` requests or for all.
   func fault(_ fault: String, path: String = "/v1/", count: Int? = nil) throws {
     let count = count.map { ",\"count\":\($0)" } ?? ""
     let rule = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
     _ = try request("/sandbox/faults", "-X", "PUT", "-d", rule, "--insecure")
   }
 
-  /// Lets nothing go wrong any more.
+  /// Removes all faults.
   func endFaults() throws { _ = try request("/sandbox/faults", "-X", "DELETE", "--insecure") }
 
-  /// How many requests the emulator has had.
+  /// The number of requests that the emulator has received.
   func requestsSeen() throws -> Int {
     try request("/sandbox/log", "--insecure").json?["count"]?.integer ?? 0
   }
 
   // MARK: upstream.py
 
-  /// What `upstream.py` does from now on.
+  /// Sets the behaviour of `upstream.py` for all later requests.
   func behave(_ behaviour: String) throws { _ = try admin("/?do=\(behaviour)", "-X", "PUT") }
 
-  /// Lets `upstream.py` response what it holds.
+  /// Lets `upstream.py` answer the requests in flight.
   func release() throws { _ = try admin("/", "-X", "POST") }
 
-  /// A count of `upstream.py`.
+  /// A counter of `upstream.py`.
   func count(_ name: String) throws -> Int { try admin("/").json?[name]?.integer ?? 0 }
 }
 
 extension ChildProcess {
-  /// What `catalog_load.py` says at its end.
+  /// The last report of `catalog_load.py`.
   func loadReport() throws -> (statuses: [String: Int], wrong: JSONValue?) {
     var last: String?
     while let line = try line() { last = line }
@@ -110,7 +110,7 @@ extension ChildProcess {
   }
 }
 
-/// Asks until it is so. What never comes is a failure.
+/// Repeats a condition until it is true. A condition that never becomes true is a failure.
 func eventually(_ what: String, _ condition: () throws -> Bool) throws {
   let end = ContinuousClock.now + .milliseconds(Int(ChildProcess.patience))
   while try !condition() {
