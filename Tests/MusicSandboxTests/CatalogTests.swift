@@ -7,7 +7,7 @@ import Testing
 @Suite struct CatalogTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 
-  @Test("the album of Apple's talk has the documented members")
+  @Test("the album of Apple's talk has the expected members")
   func album() throws {
     let album = try #require(try Ground().json(Self.album).at("data.0"))
     #expect(album.members.map(\.name) == ["id", "type", "href", "attributes", "relationships"])

@@ -44,7 +44,7 @@ import Testing
     #expect(response.at("meta.results.order.0") == .string("topResults"))
   }
 
-  @Test("hints and suggestions have the members that Apple documents")
+  @Test("hints and suggestions have the structure of Apple's responses")
   func hints() throws {
     let ground = try Ground()
     let hints = try ground.json("/v1/catalog/us/search/hints?term=kha&limit=3").at("results.terms")

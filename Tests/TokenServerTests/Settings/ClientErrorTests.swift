@@ -207,7 +207,7 @@ struct ClientErrorTests {
     }
   }
 
-  @Test("is not reported as a conflict between clients if the required claims are unreadable")
+  @Test("clients with unreadable required claims do not conflict")
   func unreadClaims() throws {
     let provider = "issuer: 'i', audience: 'a', jwksFile: 'f'"
     let errors = try Self.errors(

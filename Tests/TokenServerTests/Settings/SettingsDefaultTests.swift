@@ -95,7 +95,7 @@ struct SettingsDefaultTests {
     #expect(try SettingsFixture().load([variable: value]).warnings.isEmpty)
   }
 
-  @Test("allow a disabled admin listener")
+  @Test("the settings can disable the admin listener")
   func admin() throws {
     #expect(try SettingsFixture().load(["ADMIN_ENABLED": "false"]).settings.admin == nil)
   }
