@@ -15,8 +15,8 @@ extension AccessPolicy {
 
   /// Identifies the caller.
   ///
-  /// The server refuses an invalid credential and never ignores it: otherwise it would treat a caller with an old key
-  /// as an anonymous one. A server without any client has no use for credentials, so it ignores them.
+  /// The server refuses an invalid credential, because otherwise it would treat a caller with an old key as an anonymous
+  /// one. Only a server without any client ignores credentials (docs/decisions.md, 37).
   ///
   /// - Parameters:
   ///   - now: Seconds since 1970.
@@ -41,10 +41,10 @@ extension AccessPolicy {
     }
   }
 
-  /// The reason why the server has not identified the caller yet.
+  /// The reason why identification stopped.
   enum Interruption: Error {
     case denied(Denial)
-    /// If there are no other keys, the refusal stands. If the refusal is nil, there are no keys at all.
+    /// The refusal is for the case that a fetch brings no new keys. It is nil if the server has no keys at all.
     case keysWanted([KeySetSource], JWTRefusal?)
   }
 
@@ -115,7 +115,7 @@ extension AccessPolicy {
     }
   }
 
-  // MARK: Without
+  // MARK: Without a credential
 
   private func callerWithoutCredential(_ origin: PresentedCredentials.RequestOrigin) throws(Interruption) -> Principal {
     if case .present(let origin) = origin, let client = client(of: origin) {

@@ -15,7 +15,7 @@ extension CatalogGateway {
     by route: UpstreamRoute, end: Duration
   ) async -> (Outcome, isCollapsed: Bool) {
     let now = clock.now
-    if withState({ $0.unshared.contains(call.key, now: .nanoseconds(Int64(now.monotonic))) }) {
+    if withState({ $0.unsharedTargets.contains(call.key, now: .nanoseconds(Int64(now.monotonic))) }) {
       return (await fetch(call, validating: stored, reason, by: route, end: end), false)
     }
     let hasStale =
@@ -144,7 +144,7 @@ extension CatalogGateway {
       let response = try StoredResponse(whole, settings: settings)
       let isStored = cache.store(response, for: call.key)
       let now = clock.elapsed
-      withState { $0.unshared.note(call.key, isShareable: response.isShareable, now: now) }
+      withState { $0.unsharedTargets.note(call.key, isShareable: response.isShareable, now: now) }
       // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
       if settings != cacheSettings { cache.remove(call.key) }
       return .response(response, isStored: isStored, forwardStatus: nil)

@@ -7,7 +7,7 @@ import UpstreamAdmission
 extension CatalogGateway {
   /// Sends a request until there is a final response, or no further attempt is allowed.
   func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
-    withState { $0.budget.requested() }
+    withState { $0.retryBudget.requested() }
     var progress = Progress()
     while true {
       switch await attempt(exchange, &progress) {
@@ -133,7 +133,7 @@ extension CatalogGateway {
     guard response.fields[.age] ?? "0" == "0", let text = response.fields[.date],
       let date = FieldDate.seconds(text, now: end.wall)
     else { return }
-    withState { $0.skew.note(date: date, sentAt: start.wall, receivedAt: end.wall, now: now) }
+    withState { $0.clockSkew.note(date: date, sentAt: start.wall, receivedAt: end.wall, now: now) }
   }
 
   // MARK: 8 Evaluate
@@ -159,7 +159,7 @@ extension CatalogGateway {
       return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
     default:
       if response.status.provesToken { accepted(token) }
-      withState { $0.budget.succeeded() }
+      withState { $0.retryBudget.succeeded() }
       return .done(.response(response, permit))
     }
   }
@@ -222,7 +222,7 @@ extension CatalogGateway {
     var attempt = Attempt(exchange.request.method, ending, number: progress.number, timeLeft: exchange.end - now)
     attempt.hasReadContent = !exchange.isUntouched
     return withState { state in
-      state.retries.decision(after: attempt, budget: &state.budget, using: &state.random)
+      state.retries.decision(after: attempt, budget: &state.retryBudget, using: &state.random)
     }
   }
 

@@ -24,7 +24,7 @@ extension CatalogGateway {
       }
     }
     if hasTokenAgain(after: token, isRetry: progress.hasFreshToken), exchange.isUntouched,
-      withState({ $0.budget.withdraw() })
+      withState({ $0.retryBudget.withdraw() })
     {
       withState { $0.counts.tokenRejections += 1 }
       response.content.cancel()

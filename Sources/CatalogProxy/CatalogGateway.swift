@@ -1,4 +1,3 @@
-import SwiftOverlayShims
 import Glibc
 import HTTP1
 public import HTTPCache
@@ -10,7 +9,7 @@ public import UpstreamAdmission
 
 /// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.
 ///
-/// A request passes ten phases (docs/architecture.md), which ``respond(_:content:contentLength:by:)`` calls by name:
+/// A request passes ten phases (docs/architecture.md):
 ///
 ///     1 identify (AccessGate), 2 parse (CatalogTarget, HeaderPolicy): before the request becomes a CatalogCall
 ///     3 lookUp (ResponseCache) ─ 4 coalesce (RequestCoalescer)
@@ -18,8 +17,9 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// The values that decide take the time as an argument. The gateway holds them behind a lock, and waits only outside
-/// the lock.
+/// ``respond(_:content:contentLength:by:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the rest,
+/// 5 to 8 by way of `attempt`. The policies (circuit, limit, retries, token refresh) are values that take the time as an argument. The
+/// gateway holds them behind a lock, and waits only outside the lock.
 public final class CatalogGateway: Sendable {
   /// The settings of a gateway.
   public struct Configuration: Sendable {
@@ -57,31 +57,33 @@ public final class CatalogGateway: Sendable {
   let minting = Locked(())
   private let state: Locked<State>
 
-  /// The values that decide, and the requests that wait.
+  /// The policies, and the requests that wait.
   struct State {
     var coalescer = RequestCoalescer<OneShot<Outcome>>()
     var tasks: [FlightID: Task<Void, Never>] = [:]
-    var unshared = UnsharedTargets()
+    var unsharedTargets = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
-    /// Whether a task grants turns at the pacer's times, and the route of its timer.
+    /// Whether a task grants turns at the times that the limit's pacer sets.
     var isPacing = false
+    /// The route whose loop has that task's timer.
     var pacingRoute: UpstreamRoute?
     var deadlines = DeadlineQueue()
     /// The keys of stale responses that background requests refresh.
     var revalidating: Set<CacheKey> = []
     var circuit = UpstreamCircuit()
-    var budget = RetryBudget()
+    var retryBudget = RetryBudget()
     let retries = RetryPolicy()
     var random = SystemRandomNumberGenerator()
     var tokenRefresh = TokenRefreshPolicy()
     var token: ProxyToken?
-    var tokens: (any TokenSource)?
-    /// The number of changes of `tokens`.
-    var tokensSerial = 0
+    var tokenSource: (any TokenSource)?
+    /// The number of changes of `tokenSource`.
+    var tokenSourceVersion = 0
     /// Whether the next token is signed with another key than the last token.
     var hasNewKey = true
+    /// Whether every caller may have the catalog, so that any cache may keep the responses.
     var isPublic = false
-    var skew = ClockSkew()
+    var clockSkew = ClockSkew()
     var counts = CatalogCounts()
     /// The counts of each client, by its id in the settings.
     var clientCounts: [String: ClientCounts] = [:]
@@ -111,15 +113,16 @@ public final class CatalogGateway: Sendable {
   /// Sets the source of developer tokens from now on. Without a source, the gateway sends no request.
   public func use(_ tokens: any TokenSource) {
     withState { state in
-      state.tokens = tokens
-      state.tokensSerial += 1
+      state.tokenSource = tokens
+      state.tokenSourceVersion += 1
       state.token = nil
       state.hasNewKey = true
     }
   }
 
-  /// Marks responses as public or private from now on. If the mark changes, the cache drops all stored responses.
-  public func share(publicly isPublic: Bool) {
+  /// Sets whether every caller may have the catalog, so that any cache may keep the responses. A change drops all stored
+  /// responses.
+  public func setPublic(_ isPublic: Bool) {
     let hasChanged = withState { state in
       defer { state.isPublic = isPublic }
       return state.isPublic != isPublic
@@ -142,7 +145,7 @@ public final class CatalogGateway: Sendable {
         isTokenRejected: state.tokenRefresh.isDegraded, isCircuitOpen: !state.circuit.isClosed,
         limit: state.limit.limit,
         inFlight: state.limit.inFlight, waiting: state.limit.waiting,
-        clockSkew: state.skew.seconds(now: now), rate: state.limit.rate, isPaused: state.limit.isPaused(now: now),
+        clockSkew: state.clockSkew.seconds(now: now), rate: state.limit.rate, isPaused: state.limit.isPaused(now: now),
         recentRefusals: state.recentRefusals.count(now: now), counts: state.counts, clients: state.clientCounts,
         cache: cache.statistics)
     }
@@ -161,7 +164,9 @@ extension CatalogGateway {
     return reply(to: call, from: lookUp(call), revalidate: revalidate)
   }
 
-  /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil. Cancellation of the task ends it.
+  /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil.
+  ///
+  /// Cancellation of the task ends this caller's wait. A shared upstream request continues for the others.
   ///
   /// - Parameters:
   ///   - content: The request's content; nil if it has none.
@@ -175,6 +180,7 @@ extension CatalogGateway {
     }
     // Another request may have stored the response since the first lookup.
     let lookup = lookUp(call, isRepeated: true)
+    // This caller waits for the response itself, so no background request refreshes it.
     let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
     if let reply = reply(to: call, from: lookup, revalidate: forget) { return reply }
     let (stored, reason) = Self.stored(lookup)

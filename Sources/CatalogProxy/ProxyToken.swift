@@ -72,7 +72,7 @@ extension CatalogGateway {
           _ = state.tokenRefresh.renewed(isUnjudged: state.hasNewKey || isFromAnotherClock)
           state.hasNewKey = false
         }
-        return (state.tokens, state.tokensSerial, state.tokenRefresh.current)
+        return (state.tokenSource, state.tokenSourceVersion, state.tokenRefresh.current)
       }
       guard let source else { return nil }
       do {
@@ -80,7 +80,7 @@ extension CatalogGateway {
         (token.version, token.madeAt) = (version, now)
         let made = token
         let isOfPresentKey = withState { state in
-          guard state.tokensSerial == serial else { return false }
+          guard state.tokenSourceVersion == serial else { return false }
           state.counts.tokensMinted += 1
           state.token = made
           return true

@@ -1,9 +1,10 @@
 public import HTTPTypes
 
-/// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4).
+/// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is
+/// one such request with its waiters.
 ///
 /// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect other waiters. The
-/// request is cancelled only when the last waiter leaves, unless it is kept. ``leave(_:)``, ``keep(_:)`` and
+/// request is cancelled when the last waiter leaves, unless a waiter left it with a stale response (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and
 /// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
 ///
 /// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
@@ -19,7 +20,7 @@ public struct RequestCoalescer<Waiter> {
   public enum Departure {
     /// The removed waiter. If it was the last one, the caller must cancel the upstream request.
     case left(Waiter, cancelsFlight: Bool)
-    /// The flight has already ended, so the waiter already receives its response.
+    /// The waiter was already removed, and receives its response.
     case tooLate
   }
 
@@ -36,7 +37,7 @@ public struct RequestCoalescer<Waiter> {
 
   /// Adds `waiter` to the flight of `key`, and starts a flight if the key has no flight yet.
   ///
-  /// - Returns: Its ticket, and whether the caller of this method must send the upstream request, in a separate task.
+  /// - Returns: The waiter's ticket, and whether the caller of this method must send the upstream request, in a separate task.
   public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
     let serial = nextSerial()
     if let present = ids[key] {
@@ -74,7 +75,8 @@ public struct RequestCoalescer<Waiter> {
     ids[key].flatMap { flights[$0]?.isKept } ?? false
   }
 
-  /// Ends a flight and returns its waiters in the order of their arrival. Empty if the flight was cancelled.
+  /// Ends a flight and returns its waiters in the order of their arrival: none if the flight was
+  /// cancelled, or if all of them left.
   public mutating func complete(_ id: FlightID) -> [Waiter] {
     guard let flight = flights[id] else { return [] }
     end(id, flight)
@@ -97,12 +99,12 @@ extension RequestCoalescer.Flight: Sendable where Waiter: Sendable {}
 extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
 
-/// The identity of one upstream request with any number of waiters. Unique within a process.
+/// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 public struct FlightID: Hashable, Sendable {
   let serial: UInt64
 }
 
-/// The common part of requests that become one upstream request: all that is sent upstream.
+/// The common part of requests that become one upstream request: all sent fields except `Authorization`.
 ///
 /// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. All waiters
 /// get the response only if it may be shared, see ``StoredResponse/isShareable``.
@@ -112,15 +114,15 @@ public struct FlightKey: Hashable, Sendable {
 
   /// - Parameters:
   ///   - key: The target.
-  ///   - sent: All end-to-end fields of the upstream request. Authorization is left out: the credential is the proxy's
-  ///     own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
+  ///   - sent: All end-to-end fields of the upstream request. `Authorization` does not count: the credential is the
+  ///     gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
   public init(_ key: CacheKey, sent: HTTPFields) {
     self.key = key
     self.sent = sent
     if sent.contains(.authorization) { self.sent[.authorization] = nil }
   }
 
-  /// Feeds the target only. The proxy creates the fields, with at most two different sets for a shared target. Hashing
+  /// Hashes only the target: the gateway creates the fields, at most two different sets for each target. Hashing
   /// them took longer than all other work for a flight.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(key)
@@ -134,17 +136,17 @@ public struct FlightTicket: Hashable, Sendable {
   let serial: UInt64
 }
 
-/// Targets with a last response for only one caller: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
+/// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
 ///
-/// Requests for such a target do not wait for each other, because the proxy would have to send them one by one
-/// afterwards. The next response that callers may share removes the target, and so does its lifetime. The set keeps at
-/// most ``most`` targets, by a hash. A lost or confused target costs only latency or one request.
+/// Requests for such a target do not wait for each other, because the gateway would have to send them one by one
+/// afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at
+/// most ``maximumCount`` targets, by a hash. An evicted target, or a hash collision, costs only latency or one request.
 package struct UnsharedTargets: Sendable {
   /// The time for which a target stays in the set: 30 s.
   static let lifetime: Duration = .seconds(30)
 
   /// The most targets in the set: 256, about 8 kB.
-  static let most = 256
+  static let maximumCount = 256
 
   /// The expiry of each target.
   private var ends: [UInt64: Duration] = [:]
@@ -155,7 +157,7 @@ package struct UnsharedTargets: Sendable {
   /// The number of targets.
   var count: Int { ends.count }
 
-  /// Returns whether the proxy sends requests for the target one by one.
+  /// Returns whether the gateway sends requests for the target one by one.
   package func contains(_ key: CacheKey, now: Duration) -> Bool {
     guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
     return now < end
@@ -167,7 +169,8 @@ package struct UnsharedTargets: Sendable {
       if !ends.isEmpty { ends[key.fingerprint] = nil }
       return
     }
-    if ends.count >= Self.most, ends[key.fingerprint] == nil, let oldest = ends.min(by: { $0.value < $1.value }) {
+    if ends.count >= Self.maximumCount, ends[key.fingerprint] == nil, let oldest = ends.min(by: { $0.value < $1.value })
+    {
       ends[oldest.key] = nil
     }
     ends[key.fingerprint] = now + Self.lifetime

@@ -38,7 +38,7 @@ public struct DemoCommand: Sendable {
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
       // The demo has only one setting, its flag.
-      let application = try Application(source, addressOrigin: "The flag --port N chooses the port.")
+      let application = try Application(source, addressHint: "The flag --port N chooses the port.")
       try application.run(reload: nil) { addresses in
         announce(Self.guide(addresses, key, sandbox: sandbox.url))
       }

@@ -10,9 +10,9 @@ import Telemetry
 
 /// The composition root of the server: settings, snapshot, listeners, run, drain.
 struct Application {
-  private let first: RuntimeSnapshot
-  /// A sentence that names the settings of the public listener's address.
-  private let addressOrigin: String
+  private let initialSnapshot: RuntimeSnapshot
+  /// A sentence that names the settings of the public listener's address, for errors.
+  private let addressHint: String
   private let loops: [IOLoop]
   /// The catalog service; nil if the catalog is turned off.
   private let catalog: CatalogService?
@@ -25,10 +25,11 @@ struct Application {
 
   /// Prepares everything that needs no listener. Throws a sentence for the operator.
   ///
-  /// - Parameter addressOrigin: The sentence about the source of the public listener's address; nil for its settings.
-  init(_ source: RuntimeSnapshot.Source, addressOrigin: String? = nil) throws(StartError) {
+  /// - Parameter addressHint: The sentence that names the source of the public listener's address in errors; nil for the
+  ///   one that names server.host and server.port.
+  init(_ source: RuntimeSnapshot.Source, addressHint: String? = nil) throws(StartError) {
     let settings = source.settings
-    self.addressOrigin = addressOrigin ?? settings.server.address.settings
+    self.addressHint = addressHint ?? settings.server.address.settings
     let sink = LogSink(
       descriptor: STDERR_FILENO, format: settings.log.format,
       isForPerson: settings.log.format == .text && Self.logsInColour())
@@ -52,9 +53,9 @@ struct Application {
     }
     self.memory = memory
     metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
-    first = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
-    catalog?.use(first)
-    access.keySets.use(first.keys)
+    initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
+    catalog?.use(initialSnapshot)
+    access.keySets.use(initialSnapshot.keys)
     (self.sink, self.logger) = (sink, logger)
   }
 
@@ -66,21 +67,21 @@ struct Application {
   ///   - announce: Called with the servers' addresses once they accept connections.
   func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
     let servers = try start()
-    for notice in first.notices { logger.warning("\(notice)") }
-    warnOfOverflow()
+    for notice in initialSnapshot.notices { logger.warning("\(notice)") }
+    warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in
       Reloader(
-        first, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
+        initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
         metrics: metrics, logger: logger, load: reload.load)
     }
     access.keySets.begin()
     reloader?.watch()
     announce(
       Addresses(
-        public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: first.tls != nil))
-    // If there is nothing to reload, SIGHUP has its original meaning: the terminal has hung up.
+        public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil))
+    // SIGTERM and SIGINT leave the loop. If there is nothing to reload, so does SIGHUP: the terminal has hung up.
     while ProcessSignals.next() == SIGHUP, let reloader { reloader.reloadOnSignal() }
-    ProcessSignals.abort()
+    ProcessSignals.exitOnNextSignal()
     reloader?.stop()
     drain(servers)
     catalog?.close()
@@ -91,8 +92,8 @@ struct Application {
     sink.flush()
   }
 
-  /// Logs that locked memory is full, at a limited rate.
-  private func warnOfOverflow() {
+  /// Logs from now on, at a limited rate, when locked memory is full.
+  private func warnWhenLockedMemoryIsFull() {
     let throttle = Throttle()
     SecureMemory.onOverflow { [logger] in
       guard let suppressed = throttle.admit("overflow") else { return }
@@ -133,43 +134,46 @@ struct Application {
   }
 
   private func publicServer() throws -> Server {
-    let settings = first.settings.server
+    let settings = initialSnapshot.settings.server
     var configuration = Server.Configuration(
       endpoint: Endpoint(settings.address),
-      // Without an admin listener, no client can read the metrics.
-      observer: ServerEvents(sink: sink, logger: logger, metrics: first.settings.admin == nil ? nil : metrics))
-    configuration.tls = first.tls
+      // Without an admin listener, no client can read the metrics, so the server counts none.
+      observer: ServerEvents(sink: sink, logger: logger, metrics: initialSnapshot.settings.admin == nil ? nil : metrics)
+    )
+    configuration.tls = initialSnapshot.tls
     configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity
     configuration.limits = settings.limits
-    if let timeouts = first.settings.catalog?.timeouts { configuration.limits.work = timeouts.whole + Self.workMargin }
+    if let timeouts = initialSnapshot.settings.catalog?.timeouts {
+      configuration.limits.work = timeouts.whole + Self.workMargin
+    }
     configuration.memory = memory
     configuration.isTrustedProxy = settings.isTrustedProxy
     configuration.requiresProxyHeader = settings.proxyProtocol
-    return try Self.opened(as: addressOrigin) {
-      try Server(configuration, router: first.publicRouter, loops: loops)
+    return try Self.opening(hint: addressHint) {
+      try Server(configuration, router: initialSnapshot.publicRouter, loops: loops)
     }
   }
 
   /// Returns the server. The error of a failed listener names the settings of its address.
-  private static func opened(as settings: String, _ server: () throws -> Server) throws -> Server {
+  private static func opening(hint settings: String, _ server: () throws -> Server) throws -> Server {
     do { return try server() } catch let error as ListenError { throw StartError("\(error) \(settings)") }
   }
 
-  /// The additional time for a response, beyond the catalog's own timeout, because the server may first have to fetch a
-  /// key set.
+  /// The additional time for a response, beyond the catalog's own timeout: the server may first have to fetch key sets,
+  /// 10 s each, and a slow client has time to read.
   private static let workMargin = Duration.seconds(60)
 
   private func adminServer() throws -> Server? {
-    guard let admin = first.settings.admin else { return nil }
+    guard let admin = initialSnapshot.settings.admin else { return nil }
     var configuration = Server.Configuration(
       endpoint: .tcp(host: admin.host.description, port: admin.port),
       observer: ServerEvents(sink: sink, logger: logger))
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
-    configuration.isTrustedProxy = first.settings.server.isTrustedProxy
-    configuration.limits.connections = first.settings.server.descriptors.adminConnections
-    return try Self.opened(as: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
-      try Server(configuration, router: first.adminRouter, loops: loops)
+    configuration.isTrustedProxy = initialSnapshot.settings.server.isTrustedProxy
+    configuration.limits.connections = initialSnapshot.settings.server.descriptors.adminConnections
+    return try Self.opening(hint: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
+      try Server(configuration, router: initialSnapshot.adminRouter, loops: loops)
     }
   }
 
@@ -179,7 +183,7 @@ struct Application {
   // MARK: Shutdown
 
   private func drain(_ servers: Servers) {
-    let settings = first.settings.server
+    let settings = initialSnapshot.settings.server
     logger.info(
       "The server drains.", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
     health.beginDrain()

@@ -44,7 +44,7 @@ final class CatalogService: Sendable {
 
   /// Uses the key and the access policy of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
-    proxy.share(publicly: snapshot.policy.catalogIsPublic)
+    proxy.setPublic(snapshot.policy.catalogIsPublic)
     if snapshot.minter !== previous?.minter { proxy.use(CatalogTokens(minter: snapshot.minter)) }
   }
 

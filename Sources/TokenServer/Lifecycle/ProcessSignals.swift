@@ -18,7 +18,7 @@ public enum ProcessSignals {
   }
 
   /// Makes SIGTERM and SIGINT end the process with status 1, so that a second signal does not wait for the drain.
-  static func abort() { setHandler { _ in _exit(1) } }
+  static func exitOnNextSignal() { setHandler { _ in _exit(1) } }
 
   /// Waits for the next signal and returns its number.
   static func next() -> Int32 {

@@ -6,7 +6,7 @@ import ServerSettings
 import TLS
 
 /// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and a request uses
-/// the same generation from beginning to end.
+/// the same generation from beginning to end. Only the token for Apple is the current one when the request is sent.
 struct RuntimeSnapshot: Sendable {
   let settings: Settings
   let minter: TokenMinter

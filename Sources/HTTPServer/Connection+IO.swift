@@ -1,0 +1,106 @@
+import EventLoop
+import HTTPMessages
+import HTTPTypes
+import TLS
+
+/// Reads and writes that wait, and the end of TLS sessions.
+extension Connection {
+  // MARK: Reading
+
+  /// Reads the available bytes, once.
+  func receive() throws(CloseReason) {
+    channel.loop.assertCurrent()
+    do {
+      if state.awaitsProxyHeader {
+        try receiveProxyHeader()
+      } else if try transport.receive() == .established {
+        finishHandshake()
+      }
+    } catch let error as TLSError {
+      throw .failedTLS(error)
+    } catch {
+      noticeUnfinishedHandshake()
+      throw .gone
+    }
+  }
+
+  /// Records that everything before the first request is complete.
+  func finishHandshake() {
+    channel.loop.assertCurrent()
+    guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
+    peer.certificate = transport.tls?.clientCertificate
+  }
+
+  /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.
+  func receiveMore(until deadline: Deadline) async throws(CloseReason) {
+    channel.loop.assertCurrent()
+    guard !transport.peerHasFinished else { throw .gone }
+    if transport.readWouldBlock {
+      try await flush()
+      transport.releaseBuffers()
+      guard account() else { throw .refused(.overMemory) }
+      switch await channel.readable(until: deadline) {
+      case .ready: transport.borrowBuffers()
+      case .timedOut: throw .refused(.bodyTimeout)
+      case .cancelled: throw .refused(.draining)
+      }
+    } else {
+      transport.compactInput()
+    }
+    try receive()
+  }
+
+  // MARK: Writing
+
+  /// Returns the response with Strict-Transport-Security if the connection uses TLS. Browsers ignore the field in plain
+  /// HTTP, and a server must not send it there (RFC 6797 §7.2).
+  func secured(_ response: Response) -> Response {
+    guard transport.tls != nil, let value = worker.strictTransportSecurity else { return response }
+    var response = response
+    response.fields[.strictTransportSecurity] = value
+    return response
+  }
+
+  /// Writes all pending responses.
+  func flush() async throws(CloseReason) {
+    channel.loop.assertCurrent()
+    if try !transport.flushAtOnce() { try await transmit() }
+  }
+
+  /// Writes all pending bytes, without a total time limit as long as the peer makes progress.
+  func transmit() async throws(CloseReason) {
+    channel.loop.assertCurrent()
+    while try !transport.transmitAtOnce() {
+      transport.releaseBuffers()
+      guard account() else { throw .brokenOff }
+      guard await channel.writable(until: state.writeDeadline(at: now)) == .ready else { throw .brokenOff }
+    }
+    transport.borrowBuffers()
+  }
+
+  // MARK: The end of TLS
+
+  /// Ends a connection after a failure of TLS: with the alert, or with plain HTTP for a client that sent plain HTTP.
+  func endTLS(_ error: TLSError) {
+    channel.loop.assertCurrent()
+    worker.observer.noticed(.tlsFailed(peer.address, error))
+    transport.abandonTLS()
+    if error.cause == .plaintextHTTP {
+      refuse(.plaintextOnTLS)
+      transport.putInClear()
+    }
+    if transport.sendAtOnce() { linger() } else { close() }
+  }
+
+  /// Ends a connection with a TLS handshake that takes too long.
+  func expireHandshake() {
+    channel.loop.assertCurrent()
+    if let error = transport.expireHandshake() { worker.observer.noticed(.tlsFailed(peer.address, error)) }
+    close()
+  }
+
+  /// Notifies the observer if the peer has gone in the middle of a handshake.
+  func noticeUnfinishedHandshake() {
+    if let error = transport.tls?.unfinishedHandshake { worker.observer.noticed(.tlsFailed(peer.address, error)) }
+  }
+}
