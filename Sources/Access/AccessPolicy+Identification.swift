@@ -73,7 +73,7 @@ extension AccessPolicy {
       throw .denied(
         Denial(
           .invalidCredentials, "outdated_certificate",
-          "Since the connection began, the TLS client certificate has expired or the server has stopped trusting its CA.",
+          "Since the connection began, the TLS client certificate expired, or the server stopped trusting its CA.",
           endsConnection: true, isGuess: false))
     case .malformed(let detail):
       throw .denied(Denial(.invalidCredentials, "malformed_credential", detail))

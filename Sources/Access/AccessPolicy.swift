@@ -160,8 +160,8 @@ extension AccessPolicy {
     let ways = ways
     let instead = ways.isEmpty ? "" : " For this server, send \(ways.joined(separator: ", or "))."
     return """
-      The credential is a developer token for Apple Music, which this server does not accept. Leave it out: this server \
-      adds its own token to requests to Apple.\(instead)
+      The credential is a developer token for Apple Music, which this server does not accept. Leave it out: this \
+      server adds its own token to requests to Apple.\(instead)
       """
   }
 
