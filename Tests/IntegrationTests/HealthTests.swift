@@ -39,12 +39,13 @@ struct HealthTests {
     let checks = try #require(try server.admin("/readyz").json?["checks"])
     #expect(checks.names == ["appleMusic", "appleMusicQuota", "identityProviders", "signingKey", "token"])
     #expect(checks["identityProviders"]?["status"]?.string == "degraded")
-    #expect(checks["identityProviders"]?["detail"]?.string == "the keys of 1 have not come yet; the log says why")
+    #expect(
+      checks["identityProviders"]?["detail"]?.string == "the keys of 1 have not arrived yet; the log has the reason")
     try provider.behave("ok")
     try provider.release()
     try eventually("the keys have come") { try server.request("/readyz").json?["status"]?.string == "ready" }
     let detail = try server.admin("/readyz").json?["checks"]?["identityProviders"]?["detail"]?.string
-    #expect(detail == "all keys have come")
+    #expect(detail == "all keys have arrived")
   }
 
   @Test("is available on the admin listener, but tokens are not")

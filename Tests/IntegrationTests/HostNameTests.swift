@@ -120,6 +120,6 @@ struct HostNameTests {
     try eventually("the new name is answered") { try Self.status(server.url, "/token", host: "two.example") == 200 }
     #expect(try Self.status(server.url, "/token", host: "one.example") == 421)
     #expect(try server.admin("/metrics", "-H", "Host: two.example").status == 200)
-    #expect(!server.log.contains("takes effect at the next start only"))
+    #expect(!server.log.contains("takes effect only after a restart"))
   }
 }

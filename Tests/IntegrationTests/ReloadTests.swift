@@ -6,7 +6,7 @@ import Testing
 @Suite("A reload", .timeLimit(.minutes(10)))
 struct ReloadTests {
   private static let done = "Configuration reloaded"
-  private static let refused = "The new settings cannot be used; the old ones stay."
+  private static let refused = "The new settings are invalid, so the old ones stay in use."
 
   /// A server with a settings file that the test rewrites.
   private struct Reloadable {

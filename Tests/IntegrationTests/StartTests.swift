@@ -80,7 +80,7 @@ struct StartTests {
     #expect(server.urls.allSatisfy { $0.hasPrefix("http://127.0.0.1:") || $0.hasPrefix("http://[::1]:") })
     #expect(server.stop() == 0)
     let output = String(decoding: server.process.standardOutput, as: UTF8.self)
-    #expect(output.contains("thrown away"))
+    #expect(output.contains("deleted at the end"))
     #expect(output.contains("BEGIN PUBLIC KEY"))
     #expect(!output.contains("PRIVATE"))
   }

@@ -50,7 +50,7 @@ struct UpstreamTokenRejectionTests {
     let errors = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "error" }
     #expect(errors.count == 1, "\(server.log)")
     #expect(errors[0]["message"]?.string?.hasPrefix("Apple Music refuses this server's developer token.") == true)
-    #expect(server.log.contains("takes this server's developer tokens again"))
+    #expect(server.log.contains("accepts this server's developer tokens again"))
     #expect(!server.log.contains("eyJ"))
   }
 

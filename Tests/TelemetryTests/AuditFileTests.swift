@@ -148,7 +148,7 @@ struct AuditFileTests {
     }
     #expect(
       error?.description
-        == "The audit file '\(ground.directory.path)/no/audit.log' cannot be written: No such file or directory.")
+        == "The server cannot write the audit file '\(ground.directory.path)/no/audit.log': No such file or directory.")
     #expect(throws: AuditFileError(path: ground.directory.path, code: EISDIR)) {
       _ = try AuditLog(file: ground.directory.path) { _ in }
     }

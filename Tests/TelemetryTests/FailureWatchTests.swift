@@ -36,9 +36,9 @@ struct FailureWatchTests {
 
   @Test("describes each notice to the operator in one sentence")
   func sentences() {
-    #expect("\(Self.failing)" == "The audit file '/a' cannot be written: No space left on device.")
+    #expect("\(Self.failing)" == "The server cannot write the audit file '/a': No space left on device.")
     #expect(
       "\(AuditFileNotice.recovered(path: "/a", lostLines: 7))"
-        == "The audit file '/a' can be written again; records lost: 7.")
+        == "The server can write the audit file '/a' again. Records lost: 7.")
   }
 }

@@ -222,7 +222,7 @@ public struct AuditFileError: Error, Equatable, CustomStringConvertible {
   public var description: String {
     // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
     let reason = code == ENXIO ? "no process reads the FIFO, or it is a socket" : unsafe String(cString: strerror(code))
-    return "The audit file '\(path)' cannot be written: \(reason)."
+    return "The server cannot write the audit file '\(path)': \(reason)."
   }
 }
 
@@ -238,7 +238,7 @@ public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
     switch self {
     case .failing(let error): "\(error)"
     case .recovered(let path, let lostLines):
-      "The audit file '\(path)' can be written again; records lost: \(lostLines)."
+      "The server can write the audit file '\(path)' again. Records lost: \(lostLines)."
     }
   }
 }

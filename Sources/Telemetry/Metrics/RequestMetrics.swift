@@ -21,7 +21,7 @@ public final class RequestMetrics: Sendable {
   /// The durations of requests by route.
   public static let durations = Metric(
     .histogram, "musickit_http_request_duration_seconds",
-    "Time from a request's first byte to its response, or to the end of one that comes in parts.", labels: ["route"])
+    "Time from a request's first byte to its response, or to the end of a streamed response.", labels: ["route"])
   /// The bytes of response content by route.
   public static let bytes = Metric(
     .counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"])

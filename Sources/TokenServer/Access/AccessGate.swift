@@ -83,10 +83,10 @@ struct AccessGate: Sendable {
     case .allowed(let limit):
       return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit))
     case .limited(let limit):
-      let whose = limit.policy == .total ? "All callers of client \(client.id) together have" : "This caller has"
+      let subject = limit.policy == .total ? "All callers of client \(client.id) together" : "The caller"
       let denial = Denial(
         .rateLimited, limit.policy == .total ? "client_rate" : "caller_rate",
-        "\(whose) sent too many requests; come back in \(limit.seconds) s.", retryAfter: limit.seconds,
+        "\(subject) exceeded the rate limit. Send the request again in \(limit.seconds) s.", retryAfter: limit.seconds,
         client: client.id)
       var response = refuse(denial, auditContext)
       AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit).mark(&response)
@@ -143,7 +143,7 @@ struct AccessGate: Sendable {
     else { return denial }
     return Denial(
       .rateLimited, "failed_attempts",
-      "Too many credentials from this address have failed. \(denial.response.detail) Come back in \(seconds) s.",
+      "This address sent too many invalid credentials. \(denial.response.detail) Send a valid one in \(seconds) s.",
       retryAfter: seconds, client: denial.client, origin: denial.origin)
   }
 
@@ -218,6 +218,7 @@ final class AccessService: Sendable {
   func warn(ofFailedToken error: TokenError) {
     guard let suppressed = throttle.admit("token") else { return }
     logger.error(
-      "No developer token can be made. \(error)", metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+      "The server cannot make a developer token. \(error)",
+      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
   }
 }

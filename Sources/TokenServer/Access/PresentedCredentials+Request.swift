@@ -33,14 +33,14 @@ extension PresentedCredentials.Credential {
         certificate.map { _ in "a TLS client certificate" },
       ]
       let names = fields.compactMap { $0 }.joined(separator: " and ")
-      self = .malformed("The request has several credentials, \(names); send one.")
+      self = .malformed("The request has several credentials, \(names). Send one.")
     }
   }
 
   private static func apiKey(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {
     switch field {
     case .absent: nil
-    case .repeated: .malformed("X-API-Key is sent twice; send one credential.")
+    case .repeated: .malformed("The request has X-API-Key twice. Send one credential.")
     case .single(let value): .apiKey(value)
     }
   }
@@ -48,7 +48,7 @@ extension PresentedCredentials.Credential {
   private static func authorization(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {
     switch field {
     case .absent: nil
-    case .repeated: .malformed("Authorization is sent twice; send one credential.")
+    case .repeated: .malformed("The request has Authorization twice. Send one credential.")
     case .single(let value): authorization(value)
     }
   }
@@ -57,10 +57,10 @@ extension PresentedCredentials.Credential {
   /// 6750 §2.1).
   private static func authorization(_ value: ArraySlice<UInt8>) -> PresentedCredentials.Credential {
     guard isBearer(value) else {
-      return .malformed("Authorization has a scheme other than Bearer; send Authorization: Bearer KEY.")
+      return .malformed("Authorization has a scheme other than Bearer. Send Authorization: Bearer KEY.")
     }
     let token = value.dropFirst(6).drop { $0 == UInt8(ascii: " ") }
-    guard !token.isEmpty else { return .malformed("Authorization: Bearer has nothing behind it.") }
+    guard !token.isEmpty else { return .malformed("Authorization: Bearer has no credential after it.") }
     return .bearer(token)
   }
 
@@ -86,7 +86,7 @@ extension PresentedCredentials.RequestOrigin {
     case .absent:
       self = .absent
     case .repeated:
-      self = .unusable("An origin sent twice")
+      self = .unusable("A repeated Origin")
     case .single(let value):
       guard value.count <= Origin.limit else {
         self = .unusable("An origin of more than \(Origin.limit) bytes")

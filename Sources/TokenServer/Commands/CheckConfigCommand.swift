@@ -37,14 +37,13 @@ extension Settings {
       case .unix(let path): "\(scheme) on \(path)"
       }
     let operators = admin.map { "admin on \($0.host) port \($0.port)" } ?? "no admin listener"
-    return "The configuration is good: team \(musickit.teamID), \(address), \(operators)."
+    return "The configuration is valid: team \(musickit.teamID), \(address), \(operators)."
   }
 
   /// The warning that no audit log will exist; nil if there is one.
   var missingRecord: String? {
     guard log.level > .info, audit.file == nil else { return nil }
     return
-      "Nothing records who was granted or refused what: log.level is \(quoted(log.level.rawValue)), and audit.file "
-      + "is not set."
+      "The server keeps no audit log: log.level is \(quoted(log.level.rawValue)), and audit.file is not set."
   }
 }

@@ -74,8 +74,8 @@ public struct DemoCommand: Sendable {
     let url = addresses.url(first)
     return addresses.lines + [
       "",
-      "This is a demo. Its key \(key.keyID) was made just now, is unknown to Apple and is thrown away at the end: the",
-      "tokens are well-formed and can be verified, but Apple Music refuses them. The catalog is that of an emulator, at",
+      "This is a demo. Its key \(key.keyID) is new, unknown to Apple, and deleted at the end: the",
+      "tokens are well-formed and verifiable, but Apple Music refuses them. The catalog comes from an emulator at",
       "\(sandbox). Only this machine can reach it.",
       "",
       "Try:",

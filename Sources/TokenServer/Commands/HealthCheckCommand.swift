@@ -22,7 +22,9 @@ public struct HealthCheckCommand: Sendable {
     do {
       let url = try HealthCheckURL(try url ?? adminURL())
       let status = try Self.status(of: url, within: timeout)
-      guard status == 200 else { return CommandResult(.failed, diagnostics: ["\(url.text) answered \(status)."]) }
+      guard status == 200 else {
+        return CommandResult(.failed, diagnostics: ["\(url.text) responded with status \(status)."])
+      }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.errors.lines)
@@ -62,18 +64,18 @@ public struct HealthCheckCommand: Sendable {
     isDone.wait()
     switch outcome.withLock({ $0 }) {
     case .success(let status)?: return status
-    case .failure(let error)?: throw NoResponse(description: "\(url.text) gave no response. \(error)")
-    case nil: throw NoResponse(description: "\(url.text) gave no response.")
+    case .failure(let error)?: throw NoResponse(description: "\(url.text) did not respond. \(error)")
+    case nil: throw NoResponse(description: "\(url.text) did not respond.")
     }
   }
 
   private func adminURL() throws -> String {
     guard let admin = try Settings.loadAdmin(input) else {
-      throw NoAdminURL(description: "The admin listener is turned off (admin.enabled), so --url must say whom to ask.")
+      throw NoAdminURL(description: "The admin listener is off (admin.enabled), so --url must name the URL to check.")
     }
     guard admin.port != 0 else {
       throw NoAdminURL(
-        description: "The admin listener takes any free port (admin.port is 0), so --url must say which.")
+        description: "The admin listener uses any free port (admin.port is 0), so --url must name the URL to check.")
     }
     return "http://\(admin.host.reachableAuthority):\(admin.port)/healthz"
   }
@@ -104,8 +106,8 @@ struct HealthCheckURL {
   init(_ text: String) throws(Invalid) {
     let isPlain = text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     guard isPlain, text.hasPrefix("http://") else {
-      let reason = text.hasPrefix("https://") ? "health checks speak plain HTTP only" : "it is no http:// URL"
-      throw Invalid(description: "The URL cannot be asked: \(reason).")
+      let reason = text.hasPrefix("https://") ? "health checks use plain HTTP only" : "it is not an http:// URL"
+      throw Invalid(description: "The server cannot check this URL: \(reason).")
     }
     let rest = text.dropFirst("http://".count)
     let authority = rest.prefix { !"/?#".contains($0) }
@@ -114,7 +116,7 @@ struct HealthCheckURL {
     let host = authority[..<(portStart ?? authority.endIndex)]
     let digits = portStart.map { authority[authority.index(after: $0)...] } ?? "80"
     guard !host.isEmpty, !authority.contains("@"), let port = UInt16(digits), port > 0 else {
-      throw Invalid(description: "The URL cannot be asked: its host or port is malformed.")
+      throw Invalid(description: "The server cannot check this URL: its host or port is malformed.")
     }
     self.text = text
     self.host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : String(host)

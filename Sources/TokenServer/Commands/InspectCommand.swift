@@ -99,8 +99,8 @@ struct InspectionReport {
     guard inspection.isAcceptable else { return "Apple would refuse it." }
     let isSigned = inspection.checks.contains { $0.rule == "signature" && $0.verdict == .pass }
     return isSigned
-      ? "The token is well-formed and signed by the given key. Only Apple can say whether it accepts this key and team."
-      : "The token is well-formed. The signature is not verified, because no key was given: --key-file names one."
+      ? "The token is well-formed, and the given key signed it. Only Apple knows whether it accepts this key and team."
+      : "The token is well-formed. The signature is not verified, because --key-file names no key."
   }
 
   /// The report for programs.
@@ -130,7 +130,7 @@ struct InspectionReport {
   /// Returns the distance of `time` from now: `in 12 h`, `3 d ago`. A token may contain any number.
   private func distance(to time: Int) -> String {
     let (difference, overflow) = time.subtractingReportingOverflow(now)
-    guard !overflow else { return "far away" }
+    guard !overflow else { return "out of range" }
     let magnitude = difference.magnitude
     let text =
       switch magnitude {

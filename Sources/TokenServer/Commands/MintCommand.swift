@@ -79,8 +79,8 @@ public enum MisplacedKey {
     return CommandResult(
       .usage,
       diagnostics: [
-        "One of the arguments is a key itself, and every user of the machine can see a command line; write the path of "
-          + "a file that holds the key."
+        "One of the arguments is a key, and every user of the machine can see a command line. Write the path of a file "
+          + "that contains the key."
       ])
   }
 }
@@ -114,9 +114,9 @@ public struct NewAPIKeyCommand: Sendable {
     CommandResult(
       .good, output: [key, "sha256 \(sha256)"],
       diagnostics: [
-        "The first line is the key: hand it to the client, who sends it as “Authorization: Bearer KEY” or"
-          + " “X-API-Key: KEY”. It is shown this once and kept nowhere.",
-        "The second is for the configuration, which never has the key itself:"
+        "The first line is the key. Give it to the client, which sends it as “Authorization: Bearer KEY” or"
+          + " “X-API-Key: KEY”. It is printed once and not stored.",
+        "The second line is for the configuration, which never contains the key itself:"
           + " access: { clients: [{ id: \"my-app\", apiKey: { sha256: \"\(sha256)\" } }] }",
       ])
   }

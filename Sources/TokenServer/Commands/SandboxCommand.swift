@@ -87,7 +87,7 @@ public struct SandboxCommand: Sendable {
   private func signingKey() throws -> (SigningKey, notes: [String]) {
     if let file = options.keyFile {
       let key = try SigningKey.load(file: file, keyID: try options.keyID.map { try KeyID($0) })
-      return (key, ["It takes tokens of key \(key.keyID) and team \(options.teamID)."])
+      return (key, ["It accepts tokens of key \(key.keyID) and team \(options.teamID)."])
     }
     let key = try SigningKey.generate(keyID: try KeyID(options.keyID ?? "DEMOKEY001"))
     let minter = try TokenMinter(key: key, team: try TeamID(options.teamID), policy: try TokenPolicy())
@@ -95,7 +95,7 @@ public struct SandboxCommand: Sendable {
     return (
       key,
       [
-        "Without --key-file, it takes tokens of a key that was made just now. One that is good for 12 hours:",
+        "Without --key-file, it accepts tokens of a new key. This token is valid for 12 hours:",
         token.string,
       ]
     )
@@ -124,7 +124,7 @@ public struct SandboxCommand: Sendable {
       guard let limit = RequestLimit(text) else {
         throw FlagError(
           """
-          --limit \(quoted(text)) is not known: write one such as bucket:20/1s, bucket:20/1s,burst=5, fixed-window:20/1s \
+          --limit \(quoted(text)) is unknown: write one such as bucket:20/1s, bucket:20/1s,burst=5, fixed-window:20/1s \
           or sliding-window:20/1s.
           """)
       }
@@ -142,7 +142,7 @@ public struct SandboxCommand: Sendable {
     }
     if let text = options.faults {
       guard let faults = Fault.parse(text) else {
-        throw FlagError("--fault \(quoted(text)) is not known: write one such as delay=1s, status=503 or reset.")
+        throw FlagError("--fault \(quoted(text)) is unknown: write one such as delay=1s, status=503 or reset.")
       }
       sandbox.faults = faults
     }
@@ -159,7 +159,9 @@ struct SandboxCertificate {
     let names = options.hasWrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
     let made = try ThrowawayCertificate(for: names)
     var template = Array("/tmp/musickit-sandbox.XXXXXX".utf8CString)
-    guard unsafe mkdtemp(&template) != nil else { throw StartError("No folder for a certificate can be made in /tmp.") }
+    guard unsafe mkdtemp(&template) != nil else {
+      throw StartError("The emulator cannot make a folder for its certificate in /tmp.")
+    }
     let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     let keyFile = "\(folder)/key.pem"
     let certificateFile = options.certificateFile ?? "\(folder)/certificate.pem"
@@ -176,10 +178,10 @@ struct SandboxCertificate {
 
   private static func write(_ text: String, to path: String) throws {
     guard let file = unsafe fopen(path, "wx") ?? fopen(path, "w") else {
-      throw StartError("The file \(quoted(path)) cannot be written.")
+      throw StartError("The emulator cannot write the file \(quoted(path)).")
     }
     defer { unsafe _ = fclose(file) }
-    guard unsafe fputs(text, file) >= 0 else { throw StartError("The file \(quoted(path)) cannot be written.") }
+    guard unsafe fputs(text, file) >= 0 else { throw StartError("The emulator cannot write the file \(quoted(path)).") }
   }
 }
 
@@ -202,8 +204,8 @@ struct SandboxServer {
     guard openFiles >= Self.leastOpenFiles, Descriptor.areAvailable(Self.leastOpenFiles) else {
       throw StartError(
         """
-        The emulator needs \(Self.leastOpenFiles) descriptors, and the system does not grant so many beside those that \
-        are open: \(DescriptorBudget.remedy).
+        The emulator needs \(Self.leastOpenFiles) more descriptors than are open, and the system does not grant so \
+        many: \(DescriptorBudget.remedy).
         """)
     }
     loop = try IOLoop.start(label: "sandbox")

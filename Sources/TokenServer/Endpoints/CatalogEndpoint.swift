@@ -36,7 +36,7 @@ struct CatalogEndpoint: Sendable {
         return .immediate(Response(.noContent, fields: [.allow: "\(path.allow)"]))
       }
       guard let method = request.method.forwarded, path.allows(method) else {
-        throw ErrorResponse(.methodNotAllowed, "This path answers \(path.allow).", fields: [.allow: "\(path.allow)"])
+        throw ErrorResponse(.methodNotAllowed, "This path supports \(path.allow).", fields: [.allow: "\(path.allow)"])
       }
       return reply(to: request, method, path)
     } catch {
@@ -138,7 +138,7 @@ struct CatalogEndpoint: Sendable {
       case .failure(let error): error.response(id: admitted.auditContext.id)
       case .cancelled:
         // The caller is gone and does not read this response.
-        ErrorResponse(.internalError, "The request was given up.", closesConnection: true).response(
+        ErrorResponse(.internalError, "The server cancelled the request.", closesConnection: true).response(
           id: admitted.auditContext.id)
       }
     // A response that any cache may store must not contain one caller's limit.

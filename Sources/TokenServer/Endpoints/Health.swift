@@ -62,7 +62,7 @@ final class Health: Sendable {
     var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
     do {
       _ = try job.minter.token(now: Glibc.time(nil))
-      checks.append(.init(name: "token", detail: "a token can be minted", result: .good))
+      checks.append(.init(name: "token", detail: "the server can mint a token", result: .good))
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
@@ -129,9 +129,9 @@ extension ReadinessReport.Check {
   fileprivate init(_ counts: KeySetCounts) {
     name = "identityProviders"
     if counts.missing > 0 {
-      (detail, result) = ("the keys of \(counts.missing) have not come yet; the log says why", .degraded)
+      (detail, result) = ("the keys of \(counts.missing) have not arrived yet; the log has the reason", .degraded)
     } else {
-      (detail, result) = ("all keys have come", .good)
+      (detail, result) = ("all keys have arrived", .good)
     }
   }
 
@@ -139,11 +139,11 @@ extension ReadinessReport.Check {
   fileprivate init(_ status: CatalogStatus) {
     name = "appleMusic"
     if status.isTokenRejected {
-      (detail, result) = ("it refuses this server's developer tokens; the log says why", .degraded)
+      (detail, result) = ("it refuses this server's developer tokens; the log has the reason", .degraded)
     } else if status.isCircuitOpen {
-      (detail, result) = ("it has failed repeatedly, and is asked only now and then", .degraded)
+      (detail, result) = ("it has failed repeatedly, so the server sends it only a few requests", .degraded)
     } else {
-      (detail, result) = ("nothing is known against it", .good)
+      (detail, result) = ("no failure is known", .good)
     }
   }
 
@@ -154,10 +154,10 @@ extension ReadinessReport.Check {
     if status.recentRefusals > 0 {
       detail =
         "Apple Music limits the team: \(status.recentRefusals) responses with 429 in the last minute"
-        + (pace.map { ", \($0) are sent" } ?? "")
+        + (pace.map { "; the server sends \($0)" } ?? "")
       result = .degraded
     } else {
-      (detail, result) = (pace.map { "Apple Music allows \($0), learned from its 429s" } ?? "no limit is known", .good)
+      (detail, result) = (pace.map { "Apple Music allows \($0), according to its 429s" } ?? "no limit is known", .good)
     }
   }
 }

@@ -131,7 +131,8 @@ extension ErrorResponse {
   fileprivate init(_ error: TokenError) {
     switch error {
     case .ttlTooShort, .ttlTooLong, .tooManyOrigins: self.init(.invalidParameter, "\(error)")
-    case .implausibleClock, .keyIDEqualsTeamID, .signing: self.init(.internalError, "No token could be made. \(error)")
+    case .implausibleClock, .keyIDEqualsTeamID, .signing:
+      self.init(.internalError, "The server cannot make a token. \(error)")
     }
   }
 }
@@ -186,7 +187,7 @@ struct TokenParameters: Equatable {
       )
     }
     guard object.repeatedNames.isEmpty else {
-      throw ErrorResponse(.invalidParameter, "A parameter occurs twice in the content.")
+      throw ErrorResponse(.invalidParameter, "The content repeats a parameter.")
     }
     for member in object.members { try set(member.name, to: member.value) }
   }
@@ -198,7 +199,7 @@ struct TokenParameters: Equatable {
     case ("origin", .string(let origin)): origins.append(origin)
     case ("origin", .array(let list)):
       // A token without the claim works everywhere, so an empty list must not produce one.
-      guard !list.isEmpty else { throw ErrorResponse(.invalidParameter, "origin is empty; leave it out instead.") }
+      guard !list.isEmpty else { throw ErrorResponse(.invalidParameter, "origin is empty. Leave it out instead.") }
       for element in list {
         guard case .string(let origin) = element else { throw Self.originShape }
         origins.append(origin)
@@ -226,7 +227,7 @@ struct TokenParameters: Equatable {
 
   private static func unknown(_ name: ByteString) -> ErrorResponse {
     // The response quotes text from the request only as a JSON string, and shortened.
-    ErrorResponse(.invalidParameter, "There is no parameter named \(Printable.quote(name, limit: 40)). \(hint)")
+    ErrorResponse(.invalidParameter, "The parameter \(Printable.quote(name, limit: 40)) is unknown. \(hint)")
   }
 
   private static func text(_ bytes: [UInt8]) throws(ErrorResponse) -> ByteString {

@@ -259,7 +259,7 @@ extension NamedKeySets.Entry {
   ) throws(StartError) {
     switch source {
     case .file(let path):
-      guard let keys = files.keys[path] else { throw StartError("The key set '\(path)' was not read.") }
+      guard let keys = files.keys[path] else { throw StartError("The server has not read the key set '\(path)'.") }
       self = .read(keys)
     case .url(let text, let caFile):
       let url: KeySetURL
@@ -274,7 +274,7 @@ extension NamedKeySets.Entry {
     do {
       var authorities = try TLSClientContext(caSetting: "jwt.caFile")
       if let caFile {
-        guard let read = files.authorities[caFile] else { throw StartError("'\(caFile)' was not read.") }
+        guard let read = files.authorities[caFile] else { throw StartError("The server has not read '\(caFile)'.") }
         authorities = read
       }
       var configuration = UpstreamClient.Configuration(
@@ -284,7 +284,7 @@ extension NamedKeySets.Entry {
       configuration.http2 = .never
       return configuration
     } catch {
-      throw StartError("The key set at \(url) cannot be fetched: \(error)")
+      throw StartError("The server cannot fetch the key set at \(url): \(error)")
     }
   }
 }

@@ -169,7 +169,7 @@ final class RemoteKeySet: Sendable {
   // MARK: The log
 
   private func tell(_ keys: JSONWebKeySet, after earlier: JSONWebKeySet?) {
-    logger.debug("A key set was fetched.", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
+    logger.debug("Key set fetched", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
     guard keys.findings != earlier?.findings else { return }
     for finding in keys.findings { logger.warning("\(url): \(finding)") }
   }
@@ -177,9 +177,9 @@ final class RemoteKeySet: Sendable {
   private func tell(_ failure: KeySetFetch.Failure, keeping earlier: JSONWebKeySet?) {
     guard let suppressed = throttle.admit("failed") else { return }
     let consequence =
-      earlier == nil ? "Until they come, no JWT that they sign is taken." : "Those that there are stay in use."
+      earlier == nil ? "Until the server has them, it accepts no JWT that they sign." : "The earlier keys stay in use."
     logger.warning(
-      "The keys at \(url) could not be fetched. \(failure) \(consequence)",
+      "The server could not fetch the keys at \(url). \(failure) \(consequence)",
       metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
   }
 }
@@ -239,7 +239,7 @@ struct KeySetFetch {
         content += part
       }
     } catch {
-      throw Failure(description: "The response could not be read. \(error)")
+      throw Failure(description: "The server could not read the response. \(error)")
     }
     return content
   }
@@ -248,10 +248,10 @@ struct KeySetFetch {
   /// source of keys.
   static func sentence(of status: HTTPResponse.Status) -> String {
     switch status.code {
-    case 301, 302, 303, 307, 308: "The response has status \(status.code); write the address that it leads to."
+    case 301, 302, 303, 307, 308: "The response has status \(status.code). Write the address that it redirects to."
     case 304:
-      "The response has status 304, which says that nothing has changed, although the request had no condition: the "
-        + "provider, or a cache in front of it, is at fault."
+      "The response has status 304 (Not Modified), although the request had no condition. The cause is the provider, "
+        + "or a cache in front of it."
     default: "The response has status \(status.code)."
     }
   }

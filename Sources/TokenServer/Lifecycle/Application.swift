@@ -87,7 +87,7 @@ struct Application {
     catalog?.close()
     access.keySets.close()
     for loop in loops { loop.stopAndWait() }
-    logger.info("The server has ended.")
+    logger.info("Server stopped")
     access.audit?.flush()
     sink.flush()
   }
@@ -99,8 +99,7 @@ struct Application {
       guard let suppressed = throttle.admit("overflow") else { return }
       logger.warning(
         """
-        Locked memory is full: a secret is in ordinary memory until it is freed, and may be swapped out until then. \
-        Signing goes on.
+        Locked memory is full, so a secret is in ordinary memory, which the system may swap out. Signing continues.
         """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
     }
   }
@@ -185,7 +184,7 @@ struct Application {
   private func drain(_ servers: Servers) {
     let settings = initialSnapshot.settings.server
     logger.info(
-      "The server drains.", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
+      "Drain started", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
     health.beginDrain()
     servers.public.beginDrain()
     pause(settings.drainDelay)

@@ -130,18 +130,19 @@ struct CatalogEvents: CatalogObserver {
     case .responded: break
     case .tokenRejected(let rejection): warn("tokenRejected", .error, "\(rejection)")
     case .tokenAccepted:
-      if throttle.end("tokenRejected") { logger.notice("Apple Music takes this server's developer tokens again.") }
-    case .tokenFailed(let reason): warn("tokenFailed", .error, "No developer token can be made. \(reason)")
+      if throttle.end("tokenRejected") { logger.notice("Apple Music accepts this server's developer tokens again.") }
+    case .tokenFailed(let reason): warn("tokenFailed", .error, "The server cannot make a developer token. \(reason)")
     case .exchangeFailed(let error): warn("exchangeFailed", .warning, "\(error)")
-    case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music answered with status \(status).")
+    case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music responded with status \(status).")
     case .limited(let rate):
       let pace = rate.paceText
-      warn("limited", .warning, "Apple Music limits the team's requests. About \(pace) a second are sent for now.")
+      warn(
+        "limited", .warning, "Apple Music limits the team's requests. The server sends about \(pace) a second for now.")
     case .circuitOpened:
       warn(
         "circuitOpened", .warning,
-        "Apple Music has failed repeatedly, and is asked only now and then until it answers again.")
-    case .circuitClosed: if throttle.end("circuitOpened") { logger.notice("Apple Music answers again.") }
+        "Apple Music has failed repeatedly. Until it responds again, the server sends it only a few requests.")
+    case .circuitClosed: if throttle.end("circuitOpened") { logger.notice("Apple Music responds again.") }
     }
   }
 

@@ -88,7 +88,7 @@ final class Reloader: @unchecked Sendable {
       let next = try RuntimeSnapshot(
         source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current)
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
-        logger.warning("A changed setting takes effect at the next start only.", metadata: ["setting": "\(path)"])
+        logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }
       catalog?.use(next, instead: current)
@@ -109,7 +109,7 @@ final class Reloader: @unchecked Sendable {
     } catch {
       metrics.reloads.count(isRefused: true)
       for sentence in (error as? InvalidSettings)?.errors.lines ?? ["\(error)"] {
-        logger.error("The new settings cannot be used; the old ones stay.", metadata: ["reason": "\(sentence)"])
+        logger.error("The new settings are invalid, so the old ones stay in use.", metadata: ["reason": "\(sentence)"])
       }
     }
   }

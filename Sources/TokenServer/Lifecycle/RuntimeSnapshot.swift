@@ -64,7 +64,7 @@ struct RuntimeSnapshot: Sendable {
       tls = settings.server.tls == nil ? nil : source.files.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
         // The server must never use plain HTTP if the settings require HTTPS.
-        throw StartError("The files of server.tls were not read.")
+        throw StartError("The server has not read the files of server.tls.")
       }
       policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
       named = try NamedKeySets(policy.keySources, files: source.files.keySets, proxies: source.proxies)

@@ -54,38 +54,40 @@ struct ServerEvents: ExchangeObserver {
     switch notice {
     case .acceptPaused(let error):
       warn(
-        "acceptPaused", "Accepting connections pauses: \(error.shortage)", ["error": "\(error)"])
+        "acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])
     case .tooManyConnections(let peer):
       warn(
-        "tooMany", "Connections are turned away: server.limits.connections is reached.", ["client.address": "\(peer)"])
+        "tooMany", "The server refused a connection: it has reached server.limits.connections.",
+        ["client.address": "\(peer)"])
     case .tooManyConnectionsFromAddress(let peer):
       warn(
-        "tooManyFromAddress", "A connection is turned away: server.limits.connectionsPerAddress is reached.",
+        "tooManyFromAddress",
+        "The server refused a connection: its address has reached server.limits.connectionsPerAddress.",
         ["client.address": "\(peer)"])
     case .memoryRefused(let peer):
       warn(
-        "memory", "Requests or connections are refused: server.limits.memory is reached.", ["client.address": "\(peer)"]
-      )
+        "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
+        ["client.address": "\(peer)"])
     case .tlsFailed(let peer, let error):
       logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):
       warn(
         "proxyHeaderRefused",
-        "A connection is closed: server.proxyProtocol has trusted proxies begin with a PROXY header.",
+        "The server closed a connection of a trusted proxy: server.proxyProtocol requires a PROXY header first.",
         ["client.address": "\(peer)", "error": "\(error)"])
     case .forwardingIgnored(let peer):
       warnOnce(
         of: peer,
         """
-        Forwarded, X-Forwarded-For and X-Request-ID of this peer do not count. If it is a proxy of yours, add it to \
-        server.trustedProxies; if not, it need not send them.
+        The server ignores Forwarded, X-Forwarded-For and X-Request-ID of this peer. If the peer is your proxy, add it \
+        to server.trustedProxies. If not, it does not need to send them.
         """)
     case .forwardingContradictory(let peer):
       warnOnce(
         of: peer,
         """
-        This proxy lets Forwarded and X-Forwarded-For name different clients, so neither counts. Have it remove the \
-        one that it does not write itself.
+        Forwarded and X-Forwarded-For of this proxy name different clients, so the server ignores both. Configure the \
+        proxy to remove the field that it does not write itself.
         """)
     }
   }
@@ -126,7 +128,7 @@ extension SocketError {
     case EMFILE: "this process has no descriptors left; raise its limit (ulimit -n, LimitNOFILE)."
     case ENFILE: "the system has no descriptors left; raise fs.file-max."
     case ENOBUFS, ENOMEM: "the kernel has no memory left for sockets."
-    default: "the system takes no more."
+    default: "the system allows no more."
     }
   }
 }

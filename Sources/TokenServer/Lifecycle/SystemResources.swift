@@ -15,8 +15,8 @@ enum SystemResources {
     guard Descriptor.areAvailable(least - Self.standardStreams) else {
       throw StartError(
         """
-        The server needs \(least) descriptors for server.loops = \(loops), and the system does not grant so many beside \
-        those that are open: \(DescriptorBudget.remedy), or fs.file-max, or write fewer loops.
+        The server needs \(least) more descriptors than are open for server.loops = \(loops), and the system does not \
+        grant so many: \(DescriptorBudget.remedy), or fs.file-max, or write fewer loops.
         """)
     }
   }
@@ -32,7 +32,9 @@ enum SystemResources {
       }
       guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
     } catch {
-      guard error.call == "pthread_create" else { throw StartError("An event loop cannot be made: \(error).") }
+      guard error.call == "pthread_create" else {
+        throw StartError("The server cannot create an event loop: \(error).")
+      }
       throw StartError(
         """
         The system grants this process \(loops.count) of the \(settings.loops + Self.helpers) threads that it needs \

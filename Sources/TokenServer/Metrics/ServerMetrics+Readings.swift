@@ -22,47 +22,50 @@ extension ServerMetrics {
     + process.map(\.metric)
 
   static let build = Metric(
-    .gauge, "musickit_build_info", "Always 1; the label says which release runs.", labels: ["version"])
+    .gauge, "musickit_build_info", "Always 1; the label has the release.", labels: ["version"])
 
   static let tlsFailures = Metric(
     .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes, by cause.",
     labels: ["cause"])
 
   static let openConnections: [MetricReading<Server>] = [
-    MetricReading(.gauge, "musickit_connections_open", "Connections that are open.") { $0.connections.open },
-    MetricReading(.counter, "musickit_connections_accepted_total", "Connections that were let in.") {
+    MetricReading(.gauge, "musickit_connections_open", "Open connections.") { $0.connections.open },
+    MetricReading(.counter, "musickit_connections_accepted_total", "Accepted connections.") {
       $0.connections.accepted
     },
     MetricReading(
       .gauge, "musickit_connections_without_deadline",
-      "Connections, of callers and to upstreams, that would wait for ever. Always 0: anything else is a defect."
+      "Connections of callers and to upstreams that wait without a deadline. Any other value than 0 is a defect."
     ) { $0.connectionsWithoutDeadline },
   ]
 
   static let memory: [MetricReading<MemoryBudget>] = [
-    MetricReading(.gauge, "musickit_memory_budget_bytes", "The budget of memory, server.limits.memory.", \.limit),
-    MetricReading(.gauge, "musickit_memory_budget_used_bytes", "What is charged to it at present.", \.used),
+    MetricReading(.gauge, "musickit_memory_budget_bytes", "The memory budget, server.limits.memory.", \.limit),
+    MetricReading(.gauge, "musickit_memory_budget_used_bytes", "The part of the memory budget in use.", \.used),
   ]
 
   static let memoryRefusals = Metric(
-    .counter, "musickit_memory_refusals_total", "Times that memory was refused for want of budget.", labels: ["cause"])
+    .counter, "musickit_memory_refusals_total", "Requests for memory that exceeded the memory budget.",
+    labels: ["cause"])
 
   static let failedConnections: [MetricReading<ConnectionTally.Counts>] = [
     MetricReading(
-      .counter, "musickit_connections_refused_total", "Connections turned away at server.limits.connections.",
+      .counter, "musickit_connections_refused_total", "Connections refused because of server.limits.connections.",
       \.refused),
     MetricReading(
       .counter, "musickit_connections_refused_per_address_total",
-      "Connections turned away at server.limits.connectionsPerAddress.", \.refusedPerAddress),
+      "Connections refused because of server.limits.connectionsPerAddress.", \.refusedPerAddress),
     MetricReading(
-      .counter, "musickit_accept_pauses_total", "Pauses in accepting, for want of descriptors or memory.",
+      .counter, "musickit_accept_pauses_total",
+      "Pauses in accepting connections, because descriptors or memory were exhausted.",
       \.acceptPauses),
     MetricReading(
       .counter, "musickit_proxy_headers_refused_total",
-      "Connections of trusted proxies that were closed for want of a PROXY header.", \.proxyHeadersRefused),
+      "Connections of trusted proxies that the server closed because the PROXY header was missing or malformed.",
+      \.proxyHeadersRefused),
     MetricReading(
       .counter, "musickit_forwarded_ignored_total",
-      "Requests whose Forwarded, X-Forwarded-For or X-Request-ID did not count, for want of trust or agreement.",
+      "Requests with a Forwarded, X-Forwarded-For or X-Request-ID that is ignored: untrusted or contradictory.",
       \.forwardingIgnored),
   ]
 
@@ -75,125 +78,136 @@ extension ServerMetrics {
 
   static let keySets: [MetricReading<KeySetCounts>] = [
     MetricReading(
-      .counter, "musickit_key_set_fetches_total", "Times that keys of an identity provider were asked for.", \.fetches),
+      .counter, "musickit_key_set_fetches_total", "Requests for keys of an identity provider.", \.fetches),
     MetricReading(
-      .counter, "musickit_key_set_failures_total", "Of those, the ones that brought no usable key set.", \.failures),
+      .counter, "musickit_key_set_failures_total",
+      "Requests for keys of an identity provider that returned no usable key set.", \.failures),
     MetricReading(
-      .gauge, "musickit_key_sets_missing", "Identity providers whose keys have not come yet: their tokens get 503.",
+      .gauge, "musickit_key_sets_missing", "Identity providers without keys as yet; their tokens get 503.",
       \.missing),
     MetricReading(
-      .gauge, "musickit_key_set_oldest_age_seconds", "Age of the oldest fetched key set in use; 0 without any."
+      .gauge, "musickit_key_set_oldest_age_seconds", "Age of the oldest fetched key set in use; 0 without one."
     ) { $0.oldestAge ?? 0 },
   ]
 
   static let reloads: [MetricReading<ReloadTally.Counts>] = [
     MetricReading(
-      .counter, "musickit_reloads_total", "Reloads of settings, key and certificates, refused ones included.", \.reloads
+      .counter, "musickit_reloads_total", "Reloads of settings, key and certificates, failed ones included.", \.reloads
     ),
     MetricReading(
-      .counter, "musickit_reloads_refused_total", "Of those, the ones after which all of the old stayed.", \.refused),
+      .counter, "musickit_reloads_refused_total", "Reloads that failed, after which all old settings stayed in use.",
+      \.refused),
     MetricReading(
       "musickit_settings_stale",
-      "1 while the last reload was refused: the server runs on older settings than its files hold.", \.lastWasRefused),
+      "1 after a failed reload: the server uses older settings than those in its files.", \.lastWasRefused),
   ]
 
   static let certificate: [MetricReading<TLSContext>] = [
     MetricReading(
       .gauge, "musickit_tls_certificate_remaining_seconds",
-      "Time until the certificate in use expires; negative when it has."
+      "Time until the certificate in use expires; negative if it has expired."
     ) { $0.certificateNotAfter - Glibc.time(nil) }
   ]
 
   static let catalog: [MetricReading<CatalogStatus>] = [
     MetricReading(
-      .counter, "musickit_upstream_attempts_total", "Requests sent to Apple Music, retries among them.",
+      .counter, "musickit_upstream_attempts_total", "Requests sent to Apple Music, retries included.",
       \.counts.attempts),
     MetricReading(
-      .counter, "musickit_upstream_retries_total", "Attempts behind the first one of a request.", \.counts.retries),
+      .counter, "musickit_upstream_retries_total", "Retries of requests to Apple Music.", \.counts.retries),
     MetricReading(
-      .counter, "musickit_upstream_token_rejections_total", "Answers 401 of Apple Music to a developer token.",
+      .counter, "musickit_upstream_token_rejections_total", "Responses of Apple Music with 401 to a developer token.",
       \.counts.tokenRejections),
     MetricReading(
       .counter, "musickit_upstream_tokens_minted_total", "Developer tokens minted for the upstream.",
       \.counts.tokensMinted),
     MetricReading(
-      .counter, "musickit_upstream_rate_limited_total", "Answers 429 of Apple Music.", \.counts.limited),
+      .counter, "musickit_upstream_rate_limited_total", "Responses of Apple Music with 429.", \.counts.limited),
     MetricReading(
-      .counter, "musickit_upstream_failures_total", "Answers 5xx of Apple Music, and exchanges that broke off.",
+      .counter, "musickit_upstream_failures_total",
+      "Responses of Apple Music with 5xx, and exchanges that ended too early.",
       \.counts.failures),
     MetricReading(
       "musickit_upstream_token_rejected", "1 while Apple Music refuses this server's developer tokens.",
       \.isTokenRejected),
     MetricReading(
-      "musickit_upstream_circuit_open", "1 while Apple Music is asked only now and then, after repeated failures.",
+      "musickit_upstream_circuit_open",
+      "1 while the server sends Apple Music only a few requests, after repeated failures.",
       \.isCircuitOpen),
     MetricReading(
-      .gauge, "musickit_upstream_concurrency_limit", "Requests that may be at Apple Music at once for now.", \.limit),
-    MetricReading(.gauge, "musickit_upstream_requests_in_flight", "Requests that are at Apple Music.", \.inFlight),
+      .gauge, "musickit_upstream_concurrency_limit", "Maximum number of concurrent requests to Apple Music at present.",
+      \.limit),
+    MetricReading(.gauge, "musickit_upstream_requests_in_flight", "Requests in flight to Apple Music.", \.inFlight),
     MetricReading(
-      .gauge, "musickit_upstream_requests_waiting", "Requests that wait for their turn at Apple Music.", \.waiting),
+      .gauge, "musickit_upstream_requests_waiting", "Requests that wait in the queue for Apple Music.", \.waiting),
     MetricReading(
-      .gauge, "musickit_upstream_saturation_ratio", "The part of the concurrency limit that is in use, from 0 to 1.",
+      .gauge, "musickit_upstream_saturation_ratio", "The part of the concurrency limit in use, from 0 to 1.",
       \.saturation),
     MetricReading(
       .gauge, "musickit_upstream_clock_skew_seconds",
-      "Seconds by which Apple Music's clock is ahead of this one, as little as the Date of its latest responses allows.",
+      "Seconds by which Apple Music's clock is ahead of the server's: the least that recent Date fields allow.",
       \.clockSkew),
     MetricReading(
       .gauge, "musickit_upstream_rate",
-      "Requests a second that Apple Music allows, as 429s have told; 0 before the first."
+      "Requests a second that Apple Music allows, according to its 429s; 0 before the first 429."
     ) { $0.rate ?? 0 },
     MetricReading(
-      "musickit_upstream_paused", "1 while nothing is sent to Apple Music for a moment, after a 429.", \.isPaused),
+      "musickit_upstream_paused", "1 while the server pauses requests to Apple Music, after a 429.", \.isPaused),
     MetricReading(.counter, "musickit_cache_hits_total", "Responses from the cache, fresh or stale.", \.counts.hits),
     MetricReading(
-      .counter, "musickit_cache_misses_total", "Requests that the cache is for and had no response to.", \.counts.misses
+      .counter, "musickit_cache_misses_total", "Cacheable requests without a response in the cache.", \.counts.misses
     ),
     MetricReading(
-      .counter, "musickit_cache_collapsed_total", "Requests that shared the response to another.", \.counts.collapsed),
+      .counter, "musickit_cache_collapsed_total", "Requests that shared the response to another request.",
+      \.counts.collapsed),
     MetricReading(
-      .counter, "musickit_cache_stale_on_error_total", "Stale responses in place of a failure.", \.counts.staleOnError),
+      .counter, "musickit_cache_stale_on_error_total", "Stale responses sent instead of an error.",
+      \.counts.staleOnError),
     MetricReading(
-      .counter, "musickit_cache_stale_while_waiting_total", "Stale responses because Apple Music took long.",
+      .counter, "musickit_cache_stale_while_waiting_total", "Stale responses sent because Apple Music was slow.",
       \.counts.staleWhileWaiting),
     MetricReading(
-      .counter, "musickit_cache_evictions_total", "Responses that had to go for others.", \.cache.evictions),
-    MetricReading(.gauge, "musickit_cache_entries", "Resources that the cache has responses for.", \.cache.entries),
-    MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache takes.", \.cache.bytes),
+      .counter, "musickit_cache_evictions_total", "Responses removed from the cache to make room for others.",
+      \.cache.evictions),
+    MetricReading(.gauge, "musickit_cache_entries", "Resources with a response in the cache.", \.cache.entries),
+    MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache uses.", \.cache.bytes),
   ]
 
   static let clientAttempts = Metric(
     .counter, "musickit_upstream_client_attempts_total",
-    "Requests of a client sent to Apple Music, retries among them.",
+    "Requests of a client sent to Apple Music, retries included.",
     labels: ["client"])
   static let clientLimited = Metric(
-    .counter, "musickit_upstream_client_rate_limited_total", "Answers 429 of Apple Music to requests of a client.",
+    .counter, "musickit_upstream_client_rate_limited_total",
+    "Responses of Apple Music with 429 to requests of a client.",
     labels: ["client"])
 
   static let upstreamConnections: [MetricReading<UpstreamCounters>] = [
     MetricReading(
-      .gauge, "musickit_upstream_connections_open", "Connections to Apple Music that are open.", \.connectionsOpen),
+      .gauge, "musickit_upstream_connections_open", "Open connections to Apple Music.", \.connectionsOpen),
     MetricReading(
-      .gauge, "musickit_upstream_connection_requests", "Requests that connections to Apple Music carry.", \.requestsOpen
+      .gauge, "musickit_upstream_connection_requests", "Requests in flight on connections to Apple Music.",
+      \.requestsOpen
     ),
     MetricReading(
       .gauge, "musickit_upstream_connection_waiting", "Requests that wait for a connection or a free stream.",
       \.requestsWaiting),
     MetricReading(
-      .counter, "musickit_upstream_connections_opened_total", "Connections to Apple Music that were made.",
+      .counter, "musickit_upstream_connections_opened_total", "Connections opened to Apple Music.",
       \.connectionsOpened),
     MetricReading(
-      .counter, "musickit_upstream_connections_failed_total", "Attempts at one that came to nothing.",
+      .counter, "musickit_upstream_connections_failed_total", "Failed attempts to connect to Apple Music.",
       \.connectionsFailed),
     MetricReading(
-      .counter, "musickit_upstream_tls_resumptions_total", "TLS handshakes shortened by an earlier session's ticket.",
+      .counter, "musickit_upstream_tls_resumptions_total", "TLS handshakes that resumed an earlier session.",
       \.handshakesResumed),
     MetricReading(
-      .counter, "musickit_upstream_connection_reuses_total", "Requests on a connection that had carried another.",
+      .counter, "musickit_upstream_connection_reuses_total",
+      "Requests on a connection that had carried an earlier request.",
       \.requestsOnReusedConnection),
     MetricReading(
       .counter, "musickit_upstream_unsolicited_total",
-      "Times that an HTTP/1.1 connection to Apple Music brought bytes that answer no request.", \.unsolicitedResponses),
+      "HTTP/1.1 connections to Apple Music that sent bytes without a request.", \.unsolicitedResponses),
   ]
 
   static let log: [MetricReading<LogSink>] = [
@@ -202,13 +216,13 @@ extension ServerMetrics {
   ]
 
   static let start: [MetricReading<Int>] = [
-    MetricReading(.gauge, "process_start_time_seconds", "When the process began, since 1970.") { $0 }
+    MetricReading(.gauge, "process_start_time_seconds", "Start time of the process, in seconds since 1970.") { $0 }
   ]
 
   static let process: [MetricReading<ProcessFigures>] = [
-    MetricReading(.counter, "process_cpu_seconds_total", "Time of all cores, user and system.", \.cpuSeconds),
+    MetricReading(.counter, "process_cpu_seconds_total", "CPU time of all cores, user and system.", \.cpuSeconds),
     MetricReading(.gauge, "process_resident_memory_bytes", "Memory in use, shared pages included.", \.residentBytes),
-    MetricReading(.gauge, "process_open_fds", "Descriptors that are open.", \.openDescriptors),
-    MetricReading(.gauge, "process_max_fds", "The most that may be open.", \.maximumDescriptors),
+    MetricReading(.gauge, "process_open_fds", "Open descriptors.", \.openDescriptors),
+    MetricReading(.gauge, "process_max_fds", "Maximum number of open descriptors.", \.maximumDescriptors),
   ]
 }

@@ -67,7 +67,9 @@ final class ServerMetrics: Sendable {
                 continuation.resume(returning: Response(.ok, prepared: Self.fields, body: body))
               }
               guard thread == nil else { return }
-              let refusal = ErrorResponse(.overloaded, "The system grants no thread.", fields: [.retryAfter: "1"])
+              let refusal = ErrorResponse(
+                .overloaded, "The system grants the server no thread. Send the request again in 1 s.",
+                fields: [.retryAfter: "1"])
               continuation.resume(returning: refusal.response(id: id))
             }
           }

@@ -39,7 +39,8 @@ final class AccessTally: Sendable {
   /// The metric of lost audit records.
   static let audit: [MetricReading<AuditLog>] = [
     MetricReading(
-      .counter, "musickit_audit_lines_dropped_total", "Audit records lost because their file could not be written.",
+      .counter, "musickit_audit_lines_dropped_total",
+      "Audit records lost because the server could not write their file.",
       \.lostLines)
   ]
 
@@ -181,9 +182,10 @@ final class UpstreamTally: Sendable {
 
   static let responseTimes = Metric(
     .histogram, "musickit_upstream_response_seconds",
-    "Time from an attempt's start to the head of Apple Music's response, with the wait for a connection.")
+    "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.")
   static let failures = Metric(
-    .counter, "musickit_upstream_errors_total", "Attempts at Apple Music that failed, by cause.", labels: ["cause"])
+    .counter, "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
+    labels: ["cause"])
 
   /// Counts a notice about an attempt, and ignores all others.
   func count(_ notice: CatalogNotice) {

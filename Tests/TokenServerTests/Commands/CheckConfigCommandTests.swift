@@ -20,7 +20,7 @@ struct CheckConfigCommandTests {
     #expect(result.status == .good)
     #expect(
       result.output == [
-        "The configuration is good: team TEAM123456, http on 127.0.0.1 port 8080, admin on 127.0.0.1 port 8081.",
+        "The configuration is valid: team TEAM123456, http on 127.0.0.1 port 8080, admin on 127.0.0.1 port 8081.",
         "anonymous: tokens of 12h for any origin; no rate limit",
       ])
     #expect(result.diagnostics.count == 1 && result.diagnostics[0].hasPrefix("Warning: "))
@@ -94,7 +94,7 @@ struct CheckConfigCommandTests {
       result.diagnostics
         == (isWarned
           ? [
-            "Warning: Nothing records who was granted or refused what: log.level is \"\(level)\", and audit.file is not set."
+            "Warning: The server keeps no audit log: log.level is \"\(level)\", and audit.file is not set."
           ] : []))
     withExtendedLifetime(key) {}
   }

@@ -56,7 +56,7 @@ struct HealthCheckCommandTests {
     let server = try ScriptedPeer()
     let result = Self.run("http://127.0.0.1:\(server.port)/", timeout: .milliseconds(1))
     #expect(result.status == .failed)
-    let sentence = "http://127.0.0.1:\(server.port)/ gave no response. "
+    let sentence = "http://127.0.0.1:\(server.port)/ did not respond. "
     #expect(result.diagnostics.count == 1 && result.diagnostics[0].hasPrefix(sentence), "\(result.diagnostics)")
     withExtendedLifetime(server) {}
   }
@@ -65,9 +65,9 @@ struct HealthCheckCommandTests {
     "explains why no request is possible",
     arguments: [
       ("https://127.0.0.1/", [:], CommandResult.Status.usage, "plain HTTP only"),
-      ("ftp://x", [:], .usage, "no http://"),
+      ("ftp://x", [:], .usage, "not an http://"),
       ("http://", [:], .usage, "malformed"), ("http://a:b/", [:], .usage, "malformed"),
-      ("http://u@a/", [:], .usage, "malformed"), ("http://a/\r\nX: y", [:], .usage, "no http://"),
+      ("http://u@a/", [:], .usage, "malformed"), ("http://a/\r\nX: y", [:], .usage, "not an http://"),
       (nil, ["ADMIN_ENABLED": "false"], .configuration, "admin.enabled"),
       (nil, ["ADMIN_PORT": "0"], .configuration, "admin.port is 0"),
       (nil, ["ADMIN_PORT": "x"], .configuration, "admin.port (ADMIN_PORT)"),

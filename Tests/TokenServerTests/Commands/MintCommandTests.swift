@@ -51,11 +51,11 @@ struct MintCommandTests {
     #expect(verified.status == .good)
     #expect(
       verified.output.last
-        == "The token is well-formed and signed by the given key. Only Apple can say whether it accepts this key and team."
+        == "The token is well-formed, and the given key signed it. Only Apple knows whether it accepts this key and team."
     )
     #expect(
       Self.inspect(token).output.last
-        == "The token is well-formed. The signature is not verified, because no key was given: --key-file names one.")
+        == "The token is well-formed. The signature is not verified, because --key-file names no key.")
     let curve = "openssl ecparam -genkey -noout -name"
     let another = file("other.pem", "\(curve) prime256v1 | openssl pkey -pubout")
     #expect(Self.inspect(token, keyFile: another).status == .failed)

@@ -38,7 +38,7 @@ struct CatalogEventsTests {
       events.noticed(.circuitClosed)
     }
     #expect(lines.messages.count == 4, "\(lines.messages.prefix(10))")
-    #expect(lines.messages.count { $0.contains("takes this server's developer tokens again") } == 1)
-    #expect(lines.messages.count { $0 == "Apple Music answers again." } == 1)
+    #expect(lines.messages.count { $0.contains("accepts this server's developer tokens again") } == 1)
+    #expect(lines.messages.count { $0 == "Apple Music responds again." } == 1)
   }
 }

@@ -161,8 +161,8 @@ struct KeySetsTests {
   /// A behaviour of the provider, and words of the log message.
   static let failures = [
     ("down", "refused"), ("close", "closed the connection"), ("status-500", "status 500"), ("status-404", "status 404"),
-    ("status-203", "status 203"), ("redirect", "write the address that it leads to"), ("rubbish", "is a web page"),
-    ("empty", "no usable key"), ("huge", "longer than 262144 bytes"), ("long", "could not be read"),
+    ("status-203", "status 203"), ("redirect", "Write the address that it redirects to"), ("rubbish", "is a web page"),
+    ("empty", "no usable key"), ("huge", "longer than 262144 bytes"), ("long", "could not read"),
     ("drip", "did not arrive in time"), ("hold", "127.0.0.1"),
   ]
 
@@ -178,8 +178,8 @@ struct KeySetsTests {
     #expect(refusal(token, await ground.keySets.table.fresh(provider.source)) == nil)
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, failures: 1, oldestAge: 900))
     let sentence = try #require(ground.log.warnings.first)
-    #expect(sentence.contains(words) && sentence.hasSuffix("Those that there are stay in use."), "\(sentence)")
-    #expect(sentence.hasPrefix("The keys at \(provider.url)/jwks.json could not be fetched. "))
+    #expect(sentence.contains(words) && sentence.hasSuffix("The earlier keys stay in use."), "\(sentence)")
+    #expect(sentence.hasPrefix("The server could not fetch the keys at \(provider.url)/jwks.json. "))
 
     try provider.behave("ok")
     try provider.release()
@@ -197,7 +197,8 @@ struct KeySetsTests {
     let ground = try KeySetGround()
     try ground.begin([provider.source])
     #expect(await ground.keySets.table.fresh(provider.source) == nil)
-    #expect(ground.log.warnings.first?.hasSuffix("Until they come, no JWT that they sign is taken.") == true)
+    #expect(
+      ground.log.warnings.first?.hasSuffix("Until the server has them, it accepts no JWT that they sign.") == true)
     #expect(ground.keySets.counts == KeySetCounts(fetches: 1, failures: 1, missing: 1))
     try provider.behave("ok")
     #expect(await ground.keySets.table.fresh(provider.source) == nil)
@@ -262,7 +263,7 @@ struct KeySetsTests {
 
   @Test("have an error message for each unexpected status")
   func statuses() {
-    #expect(KeySetFetch.sentence(of: .movedPermanently).contains("write the address"))
+    #expect(KeySetFetch.sentence(of: .movedPermanently).contains("Write the address"))
     #expect(KeySetFetch.sentence(of: .notModified).contains("had no condition"))
     #expect(!KeySetFetch.sentence(of: .notModified).contains("address"))
     #expect(KeySetFetch.sentence(of: .multipleChoices) == "The response has status 300.")

@@ -60,7 +60,7 @@ struct LoadedFilesTests {
     let source = try RuntimeSnapshot.Source(
       settings: loaded.settings, key: key, warnings: [], proxies: loaded.proxies)
     let error = #expect(throws: StartError.self) { try GenerationFixture.make(source) }
-    #expect(error?.description == "The files of server.tls were not read.")
+    #expect(error?.description == "The server has not read the files of server.tls.")
   }
 
   @Test("are each opened once by a start and once by a reload, except the upstream CA file in a reload")

@@ -70,8 +70,9 @@ struct NamedKeySetsTests {
       "pem.json\" is no JWK Set that can be used. The key set is PEM;",
       "large.json\" is too large;", "the file \"\(directory.path)\" is a directory;",
       "The key set's address 'http://id.example.com/jwks.json' does not begin with https://.",
-      "missing.json' was not read.", "'\(directory.path)/missing.pem' cannot be read:",
-      "missing.pem' was not read.",
+      "The server has not read the key set '\(directory.path)/missing.json'.",
+      "'\(directory.path)/missing.pem' cannot be read:",
+      "The server has not read '\(directory.path)/missing.pem'.",
     ] {
       #expect(sentences.contains(words), "\(words) in \(sentences)")
     }
