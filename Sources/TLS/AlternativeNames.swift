@@ -118,8 +118,9 @@ struct AuthorityLifetimes {
   /// Returns one sentence for each kind of problem, even if many CAs of a bundle have it.
   func findings(_ path: String) -> [String] {
     [
-      Self.finding(expired, count, "expired, so what they signed is refused; renew or remove them", path),
-      Self.finding(early, count, "a date that lies ahead; check the clock and their dates", path),
+      Self.finding(
+        expired, count, "expired, so the server refuses certificates that they signed; renew or remove them", path),
+      Self.finding(early, count, "a start date in the future; check the clock and their dates", path),
     ].compactMap { $0 }
   }
 

@@ -87,18 +87,18 @@ struct CertificateRefusal {
   func sentence(_ host: String, caSetting: String) -> String {
     switch error {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      "The certificate of \(host) expired on \(notAfter); it has to be renewed there, unless this clock is wrong."
+      "The certificate of \(host) expired on \(notAfter); renew it there, or correct the clock of this machine."
     case X509_V_ERR_CERT_NOT_YET_VALID:
       "The certificate of \(host) is not valid before \(notBefore); this machine's clock may be wrong."
     case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
-      "The server that responses for \(host) has a certificate for \(names.isEmpty ? "no host at all" : names)."
+      "The server at \(host) has a certificate for \(names.isEmpty ? "no host" : names)."
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-      "The certificate of \(host) is signed by itself; to trust it all the same, name it in \(caSetting)."
+      "The certificate of \(host) is self-signed; to trust it, name it in \(caSetting)."
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
       X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-      "The certificate of \(host) was issued by '\(issuer)', which is not trusted here; name its CA in \(caSetting), "
-        + "or install the system's (ca-certificates)."
-    default: "The certificate of \(host) was refused: \(words)."
+      "The issuer '\(issuer)' of the certificate of \(host) is not trusted; name its CA in \(caSetting), or install "
+        + "the system's CAs (ca-certificates)."
+    default: "The certificate of \(host) is invalid: \(words)."
     }
   }
 

@@ -56,7 +56,7 @@ import Glibc
   func withBIO<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
     // The size fits, because it was checked. The BIO copies nothing and is freed before the bytes.
     guard let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else {
-      throw .internalFailure("There is no memory to read '\(path)'.")
+      throw .internalFailure("The process has no memory to read '\(path)'.")
     }
     defer { unsafe BIO_free(bio) }
     return unsafe try body(bio)
@@ -125,8 +125,8 @@ extension PEMFile.Failure {
           + "and its permissions."
       case .isDirectory: "is a directory; name the PEM file itself."
       case .isNotRegular: "is not a regular file; name the PEM file itself."
-      case .isEmpty: "is empty; put the PEM into it."
-      case .isTooLarge: "is larger than \(PEMFile.maximumBytes) bytes, so it is no PEM file of ours."
+      case .isEmpty: "is empty; write the PEM into it."
+      case .isTooLarge: "is larger than \(PEMFile.maximumBytes) bytes, which is the limit for a PEM file."
       }
     return TLSError(.configuration, "'\(path)' \(sentence)")
   }
@@ -147,12 +147,12 @@ extension PEMFile {
       }
       // Only the end of the file may stop the loop.
       guard ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE else {
-        throw .configuration("Certificate \(place + 1) in '\(path)' is damaged; copy the file afresh.")
+        throw .configuration("Certificate \(place + 1) in '\(path)' is damaged; copy the file again.")
       }
       ErrorQueue.clear()
       guard place > 0 else {
         throw TLSError(
-          .configuration, "'\(path)' holds no certificate but \(contents); name the PEM certificate chain.")
+          .configuration, "'\(path)' contains no certificate but \(contents); name the PEM certificate chain.")
       }
     }
   }
@@ -185,6 +185,7 @@ extension PEMFile {
         "The key in '\(path)' is encrypted; decrypt it with 'openssl pkey -in \(path) -out key.pem' and name that file."
       )
     }
-    return .configuration("'\(path)' holds no usable private key but \(contents); name the PEM key of the certificate.")
+    return .configuration(
+      "'\(path)' contains no usable private key but \(contents); name the PEM key of the certificate.")
   }
 }

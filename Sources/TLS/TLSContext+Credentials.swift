@@ -14,7 +14,7 @@ extension TLSContext {
         unsafe try use(certificate, of: path, on: context)
         notAfter = certificate.notAfter
       } else if unsafe SSL_CTX_add1_chain_cert(context, certificate.pointer) != 1 {
-        throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used; have it issued afresh.")
+        throw .configuration("Certificate \(place + 1) in '\(path)' is not usable; have it issued again.")
       }
       findings += lifetimeFindings(certificate, place, path)
       if let child = below.take(), !child.isIssued(by: certificate) {
@@ -24,7 +24,7 @@ extension TLSContext {
       below = consume certificate
     }
     guard let notAfter else {
-      throw TLSError(.configuration, "The certificate in '\(path)' bears no sensible end date.")
+      throw TLSError(.configuration, "The certificate in '\(path)' has no valid end date.")
     }
     return notAfter
   }
@@ -36,21 +36,21 @@ extension TLSContext {
     let path = file.path
     guard file.mode & (S_IWGRP | S_IWOTH) == 0 else {
       throw TLSError(
-        .configuration, "Others than its owner can write the key file '\(path)'; run 'chmod 600 \(path)'.")
+        .configuration, "Users other than the owner can write to the key file '\(path)'; run 'chmod 600 \(path)'.")
     }
     if file.mode & S_IROTH != 0, !file.isOnReadOnlyMount {
-      findings.append("Anybody on this machine can read the key file '\(path)'; run 'chmod 600 \(path)'.")
+      findings.append("All users of this machine can read the key file '\(path)'; run 'chmod 600 \(path)'.")
     }
     unsafe try file.withPrivateKey { key throws(TLSError) in
       guard let certificate = unsafe SSL_CTX_get0_certificate(context),
         unsafe X509_check_private_key(certificate, key) == 1
       else {
         throw .configuration(
-          "The key in '\(path)' does not belong to the certificate in '\(certificateFile)'; name the two that were made together."
+          "The key in '\(path)' does not belong to the certificate in '\(certificateFile)'; name two files that do."
         )
       }
       guard unsafe SSL_CTX_use_PrivateKey(context, key) == 1 else {
-        throw .configuration("The key in '\(path)' cannot be used for TLS; use an EC P-256 or an RSA key.")
+        throw .configuration("The key in '\(path)' is not usable for TLS; use an EC P-256 or an RSA key.")
       }
     }
   }
@@ -68,7 +68,7 @@ extension TLSContext {
         lifetimes.note(authority, place)
         guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
           unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, identity.add(authority)
-        else { throw .configuration("Certificate \(place + 1) in '\(path)' cannot be used as a client CA.") }
+        else { throw .configuration("Certificate \(place + 1) in '\(path)' is not usable as a client CA.") }
       }
       findings += lifetimes.findings(path)
       // A CA is trusted because it is in the file, even if the CA that signed it is not.
@@ -76,7 +76,7 @@ extension TLSContext {
       unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
       unsafe dropTicketsOfExpiredCertificates(context)
     }
-    guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL takes no session ID context.") }
+    guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL refuses the session ID context.") }
     return identity.digest
   }
 
@@ -105,7 +105,7 @@ extension TLSContext {
     case SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK:
       throw .configuration("The certificate in '\(path)' is too weak; use EC P-256 or RSA of 2048 bits or more.")
     default:
-      throw .configuration("The certificate in '\(path)' cannot be used for TLS; use EC P-256 or RSA.")
+      throw .configuration("The certificate in '\(path)' is not usable for TLS; use EC P-256 or RSA.")
     }
   }
 

@@ -95,7 +95,7 @@ extension TLSContext {
     init(_ role: TLSSession.Role) throws(TLSError) {
       ErrorQueue.clear()
       guard let pointer = unsafe SSL_CTX_new(role == .server ? TLS_server_method() : TLS_client_method()) else {
-        throw .internalFailure("OpenSSL cannot make a TLS context.")
+        throw .internalFailure("OpenSSL cannot create a TLS context.")
       }
       unsafe self.pointer = pointer
     }
@@ -302,7 +302,7 @@ public final class TLSClientContext: @unchecked Sendable {
     try file.forEachCertificate { place, authority throws(TLSError) in
       lifetimes.note(authority, place)
       guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1 else {
-        throw .configuration("Certificate \(place + 1) in '\(file.path)' cannot be used as a CA.")
+        throw .configuration("Certificate \(place + 1) in '\(file.path)' is not usable as a CA.")
       }
     }
     return lifetimes.findings(file.path)

@@ -102,8 +102,8 @@ extension TLSError {
     switch cause {
     case .plaintextHTTP: "The peer sent a plain HTTP request to a TLS port."
     case .alertFromPeer: "The peer ended the TLS session with an alert."
-    case .certificateOfPeer: unsafe "The peer's certificate was refused: \(verdict(on: ssl))."
-    case .internalFailure: "TLS failed for a reason of our own."
+    case .certificateOfPeer: unsafe "The peer's certificate is invalid: \(verdict(on: ssl))."
+    case .internalFailure: "TLS failed because of an internal error."
     case .configuration, .violationByPeer, .limitExceeded: "The peer's TLS is malformed or not acceptable."
     }
   }
@@ -156,15 +156,15 @@ public enum TLSFailure: Sendable, CaseIterable {
     case .refusedCertificate: "the client does not accept the certificate"
     case .unsupportedVersion: "the client does not speak TLS 1.2 or 1.3"
     case .nothingShared: "the client and the server share no cipher suite, curve or signature algorithm"
-    case .noApplicationProtocol: "the client asks by ALPN for protocols that the server does not speak"
+    case .noApplicationProtocol: "the client offers by ALPN only protocols that the server does not support"
     case .notTLS: "the client does not speak TLS"
-    case .clientCertificate: "the client's certificate was refused"
+    case .clientCertificate: "the server refused the client's certificate"
     case .timedOut: "the client did not finish the handshake within server.limits.tlsHandshake"
     case .closed: "the client closed the connection during the handshake"
     case .limitExceeded: "the client sent more than the limit allows"
-    case .otherAlert: "the client ended it with an alert"
+    case .otherAlert: "the client ended the session with an alert"
     case .protocolViolation: "the client broke the TLS protocol"
-    case .outOfMemory: "there is no memory for it"
+    case .outOfMemory: "the server has no memory for it"
     case .internalError: "OpenSSL failed"
     }
   }

@@ -61,7 +61,7 @@ import COpenSSL
     let server = ServerIdentity(host, tickets: context.tickets, caSetting: context.caSetting)
     unsafe try self.init(context.handle.pointer, owner: context, context.limits, server: server)
     unsafe SSL_set_connect_state(ssl)
-    guard unsafe protocols.offer(on: ssl) else { throw .internalFailure("OpenSSL takes no ALPN names.") }
+    guard unsafe protocols.offer(on: ssl) else { throw .internalFailure("OpenSSL refuses the ALPN names.") }
     unsafe try server.expect(on: ssl)
   }
 
@@ -70,14 +70,16 @@ import COpenSSL
   ) throws(TLSError) {
     ErrorQueue.clear()
     guard let ssl = unsafe SSL_new(context) else {
-      throw .internalFailure("There is no memory for a TLS session.")
+      throw .internalFailure("The process has no memory for a TLS session.")
     }
     self.owner = owner
     self.limits = limits
     self.server = server
     unsafe self.ssl = ssl
     // From here on `deinit` frees `ssl`, even if this initializer throws.
-    guard let bio = unsafe transport.makeBIO() else { throw .internalFailure("There is no memory for a TLS session.") }
+    guard let bio = unsafe transport.makeBIO() else {
+      throw .internalFailure("The process has no memory for a TLS session.")
+    }
     // For both directions: `SSL_set_bio` takes the one reference.
     unsafe SSL_set_bio(ssl, bio, bio)
     unsafe transport.countControlMessages(of: ssl)
@@ -152,7 +154,7 @@ import COpenSSL
   public func send(_ plaintext: Span<UInt8>, outgoing: inout [UInt8]) throws(TLSError) {
     if let failure { throw failure }
     guard state != .handshaking else {
-      throw TLSError(.internalFailure, "Application data was to be sent before the TLS handshake finished.")
+      throw TLSError(.internalFailure, "The caller sent application data before the TLS handshake finished.")
     }
     guard !plaintext.isEmpty else { return }
     swap(&transport.outgoing, &outgoing)
@@ -233,7 +235,7 @@ import COpenSSL
       let result = read(into: &plaintext)
       guard transport.controlMessages <= limits.controlMessages else {
         throw TLSError(
-          .limitExceeded, "The peer sent \(transport.controlMessages) TLS control messages without any data between.")
+          .limitExceeded, "The peer sent \(transport.controlMessages) TLS control messages without data between them.")
       }
       if result == 1 { transport.controlMessages = 0 } else { try interpret(result) }
     }

@@ -11,7 +11,8 @@ public struct ThrowawayCertificate: Sendable {
   /// - Parameter names: Names in OpenSSL's form: `DNS:localhost`, `IP:127.0.0.1`.
   /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL refuses the names.
   public init(for names: [String]) throws(TLSError) {
-    let failure = TLSError(.internalFailure, "OpenSSL cannot make a certificate for \(names.joined(separator: ", ")).")
+    let failure = TLSError(
+      .internalFailure, "OpenSSL cannot create a certificate for \(names.joined(separator: ", ")).")
     guard let key = unsafe copenssl_generate_p256() else { throw failure }
     defer { unsafe EVP_PKEY_free(key) }
     guard let certificate = unsafe X509_new() else { throw failure }

@@ -22,7 +22,7 @@ final class TicketKeys: Sendable {
   /// - Parameter now: Returns the time in seconds since 1970.
   /// - Throws: `internalFailure` if there are no random numbers.
   init(now: @escaping @Sendable () -> Int) throws(TLSError) {
-    guard let key = TicketKey(madeAt: now()) else { throw .internalFailure("There are no random numbers for a key.") }
+    guard let key = TicketKey(madeAt: now()) else { throw .internalFailure("OpenSSL has no random numbers for a key.") }
     pair = Locked(Pair(current: key))
     self.now = now
   }
@@ -42,7 +42,7 @@ final class TicketKeys: Sendable {
             ? unsafe keys.encrypt(name, vector, cipher, mac)
             : unsafe keys.decrypt(name, vector, cipher, mac, isTLS13: SSL_version(ssl) >= TLS1_3_VERSION)
         }) == 1
-    else { throw .internalFailure("OpenSSL takes no keys for session tickets.") }
+    else { throw .internalFailure("OpenSSL refuses the keys for session tickets.") }
   }
 
   /// The index of OpenSSL's `SSL_CTX_get_app_data`, which no library may use.

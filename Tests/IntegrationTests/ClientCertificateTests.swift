@@ -128,7 +128,7 @@ struct ClientCertificateTests {
     let file = settings["SERVER_TLS_KEY_FILE"] ?? ""
     let result = try ground.run([command], settings.merging(["SERVER_TLS_CLIENT_CA_FILE": file]) { $1 })
     #expect(result.status == 78)
-    #expect(result.stderr.contains("'\(file)' holds no certificate but a PEM block labelled 'PRIVATE KEY'"))
+    #expect(result.stderr.contains("'\(file)' contains no certificate but a PEM block labelled 'PRIVATE KEY'"))
     #expect(result.stderr.hasPrefix("server.tls.clientCAFile: "))
   }
 

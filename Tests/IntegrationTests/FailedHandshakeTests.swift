@@ -42,7 +42,10 @@ struct FailedHandshakeTests {
     for (cause, label, level, count) in [
       ("the client does not trust the certificate", "untrusted_certificate", "warning", 3),
       ("the client does not speak TLS 1.2 or 1.3", "unsupported_version", "info", 1),
-      ("the client asks by ALPN for protocols that the server does not speak", "no_application_protocol", "info", 1),
+      (
+        "the client offers by ALPN only protocols that the server does not support", "no_application_protocol", "info",
+        1
+      ),
       (
         "the client and the server share no cipher suite, curve or signature algorithm", "nothing_shared", "info", 1
       ),

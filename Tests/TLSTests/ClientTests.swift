@@ -104,7 +104,7 @@ struct ClientTests {
   func unknownAuthority() throws {
     let stranger = try Certificate("Stranger", key: KeyPair(), isAuthority: true)
     let leaf = try Certificate(key: KeyPair(), issuer: stranger)
-    for (certificate, word) in [(leaf, "Stranger"), (try Certificate(key: KeyPair()), "signed by itself")] {
+    for (certificate, word) in [(leaf, "Stranger"), (try Certificate(key: KeyPair()), "self-signed")] {
       let server = try Server(Files(certificate).context())
       let error = #expect(throws: TLSError.self) { try Client(trusting()).shakeHands(with: server) }
       #expect(error?.cause == .certificateOfPeer)

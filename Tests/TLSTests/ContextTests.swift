@@ -68,7 +68,7 @@ struct ContextTests {
   func writableKey(mode: UInt32) throws {
     let error = #expect(throws: TLSError.self) { try Files(certificate, keyMode: mode).context() }
     #expect(error?.cause == .configuration)
-    #expect(error?.message.contains("can write the key file") == true)
+    #expect(error?.message.contains("can write to the key file") == true)
     #expect(error?.message.contains("chmod 600") == true)
   }
 
@@ -78,8 +78,8 @@ struct ContextTests {
       ("missing.pem", "cannot be read: No such file or directory"),
       ("", "is a directory"),
       ("empty.pem", "is empty"),
-      ("text.pem", "holds no certificate but nothing in PEM form"),
-      ("key.pem", "holds no certificate but a PEM block labelled 'PRIVATE KEY'"),
+      ("text.pem", "contains no certificate but nothing in PEM form"),
+      ("key.pem", "contains no certificate but a PEM block labelled 'PRIVATE KEY'"),
       ("damaged.pem", "Certificate 1 in"),
       ("second-damaged.pem", "Certificate 2 in"),
       ("weak.pem", "is too weak"),
@@ -100,9 +100,9 @@ struct ContextTests {
     "names the key file and its defect",
     arguments: [
       ("missing.pem", "cannot be read: No such file or directory"),
-      ("certificate.pem", "holds no usable private key but a PEM block labelled 'CERTIFICATE'"),
+      ("certificate.pem", "contains no usable private key but a PEM block labelled 'CERTIFICATE'"),
       ("encrypted.pem", "is encrypted; decrypt it with 'openssl pkey -in"),
-      ("damaged.pem", "holds no usable private key"),
+      ("damaged.pem", "contains no usable private key"),
       ("other.pem", "does not belong to the certificate in"),
       ("rsa.pem", "does not belong to the certificate in"),
       ("public.pem", "labelled 'PUBLIC KEY'"),
@@ -135,7 +135,7 @@ struct ContextTests {
       try Files().context(clientCAFile: directory.path(of: "key.pem"))
     }
     #expect(error?.cause == .configuration)
-    #expect(error?.message.contains("holds no certificate but") == true)
+    #expect(error?.message.contains("contains no certificate but") == true)
   }
 
   @Test("refuses an ALPN name that TLS cannot carry", arguments: ["", String(repeating: "a", count: 256)])
