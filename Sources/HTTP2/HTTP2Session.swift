@@ -44,7 +44,7 @@ import HTTPTypes
   /// - Throws: `internalFailure` if memory runs out.
   public init(_ role: HTTP2Role, limits: HTTP2Limits = HTTP2Limits()) throws(HTTP2Error) {
     guard let session = unsafe Self.makeSession(role) else {
-      throw .internalFailure("There is no memory for an HTTP/2 session.")
+      throw .internalFailure("The server has no memory for an HTTP/2 session.")
     }
     self.role = role
     self.limits = limits
@@ -53,7 +53,7 @@ import HTTPTypes
     scanner = FrameScanner(from: role == .client ? .server : .client)
     // Safe: the library uses the pointer in callbacks only. They run during calls of this object's own methods.
     unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
-    guard submitSettings() else { throw .internalFailure("There is no memory for an HTTP/2 session.") }
+    guard submitSettings() else { throw .internalFailure("The server has no memory for an HTTP/2 session.") }
   }
 
   deinit { unsafe nghttp2_session_del(session) }

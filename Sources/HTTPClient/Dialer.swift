@@ -78,7 +78,7 @@ final class Dialer: ByteTransportOwner {
   private func secure(_ link: ByteTransport) {
     guard configuration.scheme == .https else { return finish(.success(link)) }
     guard let context = configuration.tls else {
-      let problem = "There are no trusted authorities to verify \(configuration.host) with."
+      let problem = "There are no trusted CAs to verify the certificate of \(configuration.host)."
       return finish(.failure(UpstreamError(.proxyInternalError, .unprocessed, problem)))
     }
     do throws(TLSError) {
@@ -109,7 +109,7 @@ final class Dialer: ByteTransportOwner {
       guard (200..<300).contains(parser.head.status) else { return finish(.failure(refusal(parser.head.status))) }
       // In both TLS and HTTP the client sends first.
       guard length == bytes.count else {
-        return fail(.protocolError, "\(proxyName) sent bytes through the tunnel before its other end could.")
+        return fail(.protocolError, "\(proxyName) sent bytes through the tunnel before the upstream could.")
       }
       link.consume(length)
       secure(link)
@@ -120,7 +120,7 @@ final class Dialer: ByteTransportOwner {
 
   func linkTimedOut(_ link: ByteTransport) {
     loop.assertCurrent()
-    let stage = tunnelParser != nil ? "\(proxyName) did not answer" : "\(configuration.endpoint) did not finish TLS"
+    let stage = tunnelParser != nil ? "\(proxyName) did not respond" : "\(configuration.endpoint) did not finish TLS"
     fail(.connectionTimeout, "\(stage) in time.")
   }
 
@@ -140,7 +140,7 @@ final class Dialer: ByteTransportOwner {
   private func refusal(_ status: Int) -> UpstreamError {
     switch status {
     case 407:
-      let words = "\(proxyName) wants other credentials (407); put user and password into its URL."
+      let words = "\(proxyName) refuses the credentials (407). Put user and password into its URL."
       return UpstreamError(.destinationUnavailable, .unprocessed, words)
     default:
       let words = "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."

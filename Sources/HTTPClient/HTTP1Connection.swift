@@ -185,7 +185,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   func linkTimedOut(_ link: ByteTransport) {
     link.channel.loop.assertCurrent()
-    end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not whole in time."))
+    end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not complete in time."))
   }
 
   /// The time by which the link's deadline exceeds the exchange's timer, so that the timer fires first.
@@ -207,7 +207,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     pool?.receivedUnsolicited()
     link.abort()
     _ = leave(wasUseless: false)
-    let words = "\(configuration.endpoint) sent bytes before it was sent the request."
+    let words = "\(configuration.endpoint) sent bytes before it received the request."
     exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
   }
 

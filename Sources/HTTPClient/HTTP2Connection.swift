@@ -220,7 +220,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     guard let exchange = exchanges[id] else { return }
     guard (200...599).contains(head.status) else {
       // RFC 9110 §15: no such status code is valid.
-      exchange.failed(UpstreamError(.protocolError, .answered, "\(peer) answered with the status \(head.status)."))
+      exchange.failed(UpstreamError(.protocolError, .answered, "\(peer) responded with status \(head.status)."))
       return reset(id)
     }
     var fields = head.fields
@@ -268,7 +268,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
 
   private func error(_ closure: HTTP2StreamClosure, of exchange: UpstreamExchange) -> UpstreamError {
     let progress: UpstreamError.Progress = exchange.isAnswered ? .answered : .unanswered
-    let moment = exchange.isAnswered ? "in the middle of its response" : "before it answered"
+    let moment = exchange.isAnswered ? "in the middle of its response" : "before it responded"
     switch closure.cause {
     case .unprocessed:
       let words = "\(peer) did not process the request (\(closure.code))."

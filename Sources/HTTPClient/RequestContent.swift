@@ -61,7 +61,7 @@ final class RequestContent: @unchecked Sendable {
       }
     } catch {
       guard let sink else { return }
-      return sink.contentBroke(UpstreamError(.cancelled, .unanswered, "The request's content broke off."))
+      return sink.contentBroke(UpstreamError(.cancelled, .unanswered, "The request's content ended too early."))
     }
     guard left ?? 0 == 0 else { return breakOff("shorter") }
     isComplete = true
@@ -81,7 +81,7 @@ final class RequestContent: @unchecked Sendable {
   }
 
   private func breakOff(_ difference: String) {
-    let words = "The request's content is \(difference) than was said."
+    let words = "The request's content is \(difference) than its declared length."
     sink?.contentBroke(UpstreamError(.proxyInternalError, .unanswered, words))
   }
 }

@@ -238,7 +238,8 @@ extension UpstreamClient: ExchangeQueue {
   private var noConnection: UpstreamError {
     if let lastFailure { return lastFailure }
     if dialers.values.contains(where: \.isWaitingForName) {
-      return UpstreamError(.dnsTimeout, .unprocessed, "The name of \(configuration.endpoint) was not resolved in time.")
+      return UpstreamError(
+        .dnsTimeout, .unprocessed, "The resolver did not resolve the name of \(configuration.endpoint) in time.")
     }
     let words = "There was no connection to \(configuration.endpoint) in time."
     return UpstreamError(.connectionTimeout, .unprocessed, words)

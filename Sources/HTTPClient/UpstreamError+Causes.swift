@@ -47,7 +47,7 @@ extension UpstreamError {
     let moment =
       switch progress {
       case .unprocessed: "before the request was sent"
-      case .unanswered: "before it answered"
+      case .unanswered: "before it responded"
       case .answered: "in the middle of its response"
       }
     switch end {
@@ -58,10 +58,10 @@ extension UpstreamError {
       self.init(.connectionTerminated, progress, "The connection to \(peer) broke \(moment) (\(error)).")
     case .failedTLS(let error): self.init(error, progress)
     case .stalled:
-      self.init(.connectionWriteTimeout, progress, "\(peer) takes nothing of what is sent to it.")
+      self.init(.connectionWriteTimeout, progress, "\(peer) does not read the request.")
     case .dead:
       // The connection is dead, not the response slow, so a GET may be sent again.
-      self.init(.connectionTerminated, progress, "\(peer) gave no sign of life \(moment).")
+      self.init(.connectionTerminated, progress, "\(peer) stopped responding \(moment).")
     case .ended: self.init(.cancelled, progress, "The client of \(peer) was closed.")
     }
   }
@@ -135,9 +135,9 @@ extension HTTP2Error {
   fileprivate var reason: String {
     switch self {
     case .connectionError(let code, let text): text.isEmpty ? "\(code)" : "\(text), \(code)"
-    case .flood(.idleFrames): "too many frames that carry nothing"
-    case .flood(.resets): "too many streams cut short"
-    case .notHTTP2: "it sent something else"
+    case .flood(.idleFrames): "too many frames without data"
+    case .flood(.resets): "too many reset streams"
+    case .notHTTP2: "it does not send HTTP/2"
     case .internalFailure(let words): words
     case .noStreamAvailable, .fieldSectionTooLarge, .malformedMessage, .connectionLost: "\(self)"
     }

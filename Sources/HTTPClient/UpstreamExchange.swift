@@ -181,7 +181,9 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
   func channel(_ channel: Channel, became readiness: Readiness) {
     loop.assertCurrent()
     guard !isOver else { return }
-    guard readiness == .timedOut else { return abandon(UpstreamError(.cancelled, progress, "The loop is ending.")) }
+    guard readiness == .timedOut else {
+      return abandon(UpstreamError(.cancelled, progress, "The event loop is stopping."))
+    }
     let isWhole = loop.now >= wholeDeadline
     switch phase {
     case .waiting(_, let queue):
@@ -190,7 +192,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
       let words = "No response began within \(limits.firstByte.text)."
       abandon(UpstreamError(.connectionReadTimeout, .unanswered, words))
     case .new, .sent, .answered, .over:
-      abandon(UpstreamError(.responseTimeout, progress, "The response was not whole within \(limits.whole.text)."))
+      abandon(UpstreamError(.responseTimeout, progress, "The response was not complete within \(limits.whole.text)."))
     }
   }
 

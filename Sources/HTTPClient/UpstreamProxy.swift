@@ -66,7 +66,7 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
       throw InvalidURL(description: "The IPv6 address in the proxy's URL has no brackets; write http://[ADDRESS]:PORT.")
     }
     let isPlain = host.utf8.allSatisfy { (0x21...0x7e).contains($0) && !"/?#@[]\\".utf8.contains($0) }
-    guard !host.isEmpty, isPlain else { throw InvalidURL(description: "The proxy's URL names no host.") }
+    guard !host.isEmpty, isPlain else { throw InvalidURL(description: "The proxy's URL has no host.") }
     return (String(host), port)
   }
 }

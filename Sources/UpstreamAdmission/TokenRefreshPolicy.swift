@@ -211,15 +211,15 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   private var advice: String {
     switch reason {
     case .clockAhead(let seconds):
-      "Its clock is \(seconds) s ahead of Apple's, so that tokens seem to come from the future: set it, for example by NTP."
+      "The server's clock is \(seconds) s ahead of Apple's, so tokens seem to come from the future. Set it, or use NTP."
     case .clockBehind(let seconds):
-      "Its clock is \(seconds) s behind Apple's, so that tokens seem to have expired: set it, for example by NTP."
-    case .key(.missing): "It has no active key to sign with: configure one."
-    case .key(.retired): "It is signed with a key that is configured as retired: make another one active."
+      "The server's clock is \(seconds) s behind Apple's, so tokens seem to have expired. Set it, or use NTP."
+    case .key(.missing): "The server has no active signing key. Configure one."
+    case .key(.retired): "The key that signed it is configured as retired. Make another key active."
     case .key(.active), .unknown:
       """
-      Either key, key ID and team ID do not belong together, or the key has been revoked: compare them with the \
-      developer account.
+      Either key, key ID and team ID do not belong together, or the key is revoked. Compare them with the developer \
+      account.
       """
     }
   }

@@ -135,7 +135,7 @@ struct ConnectingTests {
       ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", .destinationUnavailable, "407"),
       ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", .destinationUnavailable, "403"),
       ("HTTP/1.1 504 Gateway Timeout\r\n\r\n", .destinationUnavailable, "504"),
-      ("HTTP/1.1 200 OK\r\n\r\nhello", .protocolError, "before its other end"),
+      ("HTTP/1.1 200 OK\r\n\r\nhello", .protocolError, "before the upstream could"),
       ("hello", .protocolError, "malformed"), ("", .connectionTerminated, "closed the connection"),
     ] as [(String, UpstreamError.Cause, String)])
   func refusedTunnel(response: String, cause: UpstreamError.Cause, words: String) throws {

@@ -17,7 +17,7 @@ struct HTTP2EndTests {
     let words: String
     let script: @Sendable (PeerConnection) -> Void
     /// Whether the connection ends because the peer is silent.
-    var isSilent: Bool { words == "no sign of life" }
+    var isSilent: Bool { words == "stopped responding" }
 
     var testDescription: String { label }
 
@@ -146,7 +146,7 @@ struct HTTP2EndTests {
       H2Frame.settings + H2Frame.bytes(.settings, flags: H2Frame.ack)
         + H2Frame.bytes(.pushPromise, flags: H2Frame.endHeaders, stream: 1, H2Frame.number(2))),
     .violation(
-      "a flood of frames without use", "frames that carry nothing",
+      "a flood of frames without use", "frames without data",
       H2Frame.settings + Array(repeating: H2Frame.windowUpdate(1), count: 1200).flatMap { $0 }),
   ]
 
@@ -169,7 +169,7 @@ struct HTTP2EndTests {
           + H2Frame.bytes(.headers, flags: H2Frame.endHeaders, stream: 1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]))
       connection.end()
     },
-    Row("the peer is silent", .connectionTerminated, .unanswered, "no sign of life") { $0.send(H2Frame.settings) },
+    Row("the peer is silent", .connectionTerminated, .unanswered, "stopped responding") { $0.send(H2Frame.settings) },
   ]
 
   /// The peer sends GOAWAY with the code, has accepted all requests, and closes without a response.

@@ -20,7 +20,7 @@ import Testing
   func sentences() {
     #expect(TokenRejection(upstreamDate: 0, now: 90, key: .active).description.contains("90 s ahead"))
     #expect(TokenRejection(upstreamDate: 90, now: 0, key: .active).description.contains("90 s behind"))
-    #expect(TokenRejection(upstreamDate: 0, now: 0, key: .missing).description.contains("configure one"))
+    #expect(TokenRejection(upstreamDate: 0, now: 0, key: .missing).description.contains("Configure one"))
     #expect(TokenRejection(upstreamDate: 0, now: 0, key: .retired).description.contains("retired"))
     #expect(TokenRejection(upstreamDate: 0, now: 0, key: .active).description.contains("revoked"))
   }
