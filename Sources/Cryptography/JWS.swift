@@ -59,7 +59,7 @@ public enum JWSError: Error, Sendable, Hashable, CustomStringConvertible {
   /// One sentence for the operator or the caller.
   public var description: String {
     switch self {
-    case .tooLong(let limit): "It is longer than \(limit) bytes, which no developer token is."
+    case .tooLong(let limit): "It is longer than \(limit) bytes, and no developer token is that long."
     case .parts(let count): "It has \(count) part\(count == 1 ? "" : "s") between dots; a token has three."
     case .notBase64URL(let part, hasPadding: true):
       "The \(part.rawValue) part is padded with “=”; base64url in a token has no padding."

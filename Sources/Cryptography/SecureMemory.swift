@@ -21,26 +21,26 @@ public enum SecureMemory {
     if isUsed == 0 || state == locked_memory_absent {
       return Finding(
         id: "memory.no_secure_heap",
-        description: "The memory for keys could not be set apart, so keys are kept in ordinary memory.")
+        description: "The process cannot allocate secure memory, so its keys are in ordinary memory.")
     }
     guard state != locked_memory_locked else { return nil }
     return Finding(
       id: "memory.not_locked",
-      description: "The memory for keys could not be locked or fenced, so it may be swapped out;"
-        + " a memlock limit of \(locked_memory_size() / 1024) KiB would do.")
+      description: "The process cannot lock or fence the memory for keys, so the system may swap it out."
+        + " A memlock limit of \(locked_memory_size() / 1024) KiB is enough.")
   }
 
   private static func undumpable() -> Finding? {
     guard shim_forbid_dumps() != 0 else { return nil }
     return Finding(
       id: "memory.dumpable",
-      description: "The process could not be made undumpable: others of the same user may read its memory.")
+      description: "The process cannot make itself undumpable: other processes of the same user may read its memory.")
   }
 
   private static func noCoreFiles() -> Finding? {
     var none = rlimit(rlim_cur: 0, rlim_max: 0)
     guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) != 0 else { return nil }
-    return Finding(id: "memory.core_files", description: "The limit for core files could not be set to zero.")
+    return Finding(id: "memory.core_files", description: "The process cannot set its limit for core files to zero.")
   }
 
   // MARK: Use

@@ -166,7 +166,7 @@ public final class Connector: ChannelDelegate {
 
   private var timeout: ConnectError {
     guard !attempts.isEmpty || !failures.isEmpty else {
-      return ConnectError(.resolverTimedOut, "No connection to \(host): the name was not resolved in time.")
+      return ConnectError(.resolverTimedOut, "No connection to \(host): the resolver did not resolve the name in time.")
     }
     let tried = attempts.map { ($0.address, SocketError(call: "connect", code: ETIMEDOUT)) }
     return ConnectError(host, failures + tried)

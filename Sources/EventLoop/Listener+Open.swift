@@ -38,7 +38,7 @@ extension Listener {
     case EADDRINUSE: "another program listens there already; stop it, or choose another address or port"
     case EADDRNOTAVAIL: "this machine has no such address"
     case EACCES, EPERM: permissionAdvice(endpoint)
-    case ENAMETOOLONG: "the path is too long for a Unix-domain socket, which takes 107 bytes"
+    case ENAMETOOLONG: "the path is too long for a Unix-domain socket; the maximum is 107 bytes"
     case EMFILE: "this process has no descriptors left; raise its limit (ulimit -n, LimitNOFILE)"
     case ENFILE: "the system has no descriptors left; raise fs.file-max"
     default: "\(error)"

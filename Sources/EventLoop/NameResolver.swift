@@ -74,7 +74,7 @@ public final class NameResolver: @unchecked Sendable {
         loop.post { self.finish(name, outcome) }
       }
     } catch {
-      let error = ResolutionError(reason: "the system grants no thread to look up \(host)")
+      let error = ResolutionError(reason: "the system grants no thread to resolve \(host)")
       loop.post { self.finish(name, .failure(error)) }
     }
   }
