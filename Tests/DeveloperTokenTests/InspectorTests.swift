@@ -30,8 +30,8 @@ struct InspectorTests {
   }
 
   static let broken: [(label: String, header: String, claims: String, rule: String, says: String)] = [
-    ("alg none", #"{"alg":"none","kid":"ABC123DEFG"}"#, claims(), "header.alg", "ES256 alone"),
-    ("alg HS256", #"{"alg":"HS256","kid":"ABC123DEFG"}"#, claims(), "header.alg", "ES256 alone"),
+    ("alg none", #"{"alg":"none","kid":"ABC123DEFG"}"#, claims(), "header.alg", "only ES256"),
+    ("alg HS256", #"{"alg":"HS256","kid":"ABC123DEFG"}"#, claims(), "header.alg", "only ES256"),
     ("no alg", #"{"kid":"ABC123DEFG"}"#, claims(), "header.alg", "no alg"),
     ("no kid", #"{"alg":"ES256"}"#, claims(), "header.kid", "no kid"),
     ("a short kid", #"{"alg":"ES256","kid":"ABC"}"#, claims(), "header.kid", "exactly 10"),
@@ -62,17 +62,17 @@ struct InspectorTests {
       "15777000"
     ),
     ("exp too far from iat", header, claims(exp: "\(now + 15_777_000)"), "claims.exp.cap.iat", "15777000"),
-    ("exp before iat", header, claims(iat: "\(now)", exp: "\(now - 1)"), "claims.exp.order", "before it is issued"),
+    ("exp before iat", header, claims(iat: "\(now)", exp: "\(now - 1)"), "claims.exp.order", "before the iat"),
     ("two exp", header, claims(more: #","exp":1"#), "claims.members", "“exp”"),
     ("aud", header, claims(more: #","aud":"appstoreconnect-v1""#), "claims.aud", "other services"),
     ("sub", header, claims(more: #","sub":"x""#), "claims.sub", "other services"),
     ("root_https_origin", header, claims(more: #","root_https_origin":[]"#), "claims.root_https_origin", "web player"),
     ("origin as a string", header, claims(more: #","origin":"https://a.example""#), "claims.origin", "is a string"),
     ("origin as an object", header, claims(more: #","origin":{}"#), "claims.origin", "not an array"),
-    ("no origins", header, claims(more: #","origin":[]"#), "claims.origin", "allows nothing"),
+    ("no origins", header, claims(more: #","origin":[]"#), "claims.origin", "allows no origin"),
     (
       "a number among origins", header, claims(more: #","origin":["https://a.example",1]"#), "claims.origin",
-      "than strings"
+      "not strings"
     ),
     ("an origin with a path", header, claims(more: #","origin":["https://a.example/x"]"#), "claims.origin", "path"),
     (

@@ -73,9 +73,9 @@ struct WrongKeyTests {
     Case(
       "an OpenSSH key", .wrongKind(.opensshPrivateKey), says: "OpenSSH",
       "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n"),
-    Case("a finished token", .wrongKind(.jwt), says: "a finished token", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln"),
+    Case("a finished token", .wrongKind(.jwt), says: "is a token (JWT)", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln"),
     Case(
-      "a quoted token", .wrongKind(.jwt), says: "a finished token", "\"eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln\"\n"),
+      "a quoted token", .wrongKind(.jwt), says: "is a token (JWT)", "\"eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln\"\n"),
     Case("a path", .wrongKind(.path), says: "musickit.keyFile", "/run/secrets/apple/music"),
     Case("a file name", .wrongKind(.path), says: "musickit.keyFile", "AuthKey_ABC123DEFG.p8"),
     Case("JSON", .wrongKind(.json), says: "JSON", #"{"key": "value"}"#),

@@ -22,7 +22,7 @@ struct HeaderRules {
     inspection.algorithm = algorithm
     inspection.add(
       "header.alg", algorithm == "ES256", pass: "The algorithm is ES256.",
-      fail: "The algorithm is \(Printable.quote(algorithm)); Apple takes ES256 alone.")
+      fail: "The algorithm is \(Printable.quote(algorithm)); Apple accepts only ES256.")
   }
 
   private func checkKeyID(into inspection: inout Inspection) {
@@ -35,8 +35,8 @@ struct HeaderRules {
       inspection.add("header.kid", .pass, "The kid \(keyID) has the form of a key ID.")
       guard let expected = key?.keyID else { return }
       inspection.add(
-        "header.kid.key", keyID == expected, pass: "It is the ID of the given key.",
-        fail: "The given key is \(expected), so Apple would verify with another key than the one that signed.")
+        "header.kid.key", keyID == expected, pass: "The kid is the ID of the given key.",
+        fail: "The kid names another key than the given key \(expected), so Apple would verify with the wrong key.")
     } catch {
       inspection.add("header.kid", .fail, "\(error)")
     }
@@ -45,9 +45,10 @@ struct HeaderRules {
   /// Checks `typ`. Apple does not list it, so no value of it fails.
   private func checkType(into inspection: inout Inspection) {
     switch header["typ"] {
-    case nil: inspection.add("header.typ", .pass, "There is no typ, and Apple asks for none.")
+    case nil: inspection.add("header.typ", .pass, "There is no typ, and Apple does not require one.")
     case .string("JWT"): inspection.add("header.typ", .pass, "The typ is JWT.")
-    default: inspection.add("header.typ", .warning, "The typ is not JWT; Apple asks for none, other tools may.")
+    default:
+      inspection.add("header.typ", .warning, "The typ is not JWT. Apple does not require a typ, but other tools may.")
     }
   }
 }
@@ -119,41 +120,41 @@ struct ClaimRules {
   private func checkIssuedAt(_ issuedAt: Int, into inspection: inout Inspection) {
     inspection.add(
       "claims.iat.future", issuedAt <= now, pass: "The token is not from the future.",
-      fail: "The iat is \(issuedAt - now) s in the future by this machine's clock. Apple refuses such a token; a clock"
-        + " that runs fast by half a minute is enough, so iat should be backdated.")
+      fail: "The iat is \(issuedAt - now) s in the future by this machine's clock, and Apple refuses such a"
+        + " token. A clock that is half a minute fast is enough, so backdate iat.")
   }
 
   private func checkExpiry(_ expiresAt: Int, _ issuedAt: Int?, into inspection: inout Inspection) {
     inspection.add(
-      "claims.exp.past", expiresAt > now, pass: "It has \(expiresAt - now) s left.",
-      fail: "It expired \(now - expiresAt) s ago.")
+      "claims.exp.past", expiresAt > now, pass: "The token has \(expiresAt - now) s left.",
+      fail: "The token expired \(now - expiresAt) s ago.")
     inspection.add(
-      "claims.exp.cap.now", expiresAt - now <= Self.cap, pass: "It expires within \(Self.cap) s of now.",
-      fail: "It expires \(expiresAt - now) s from now; Apple's limit is \(Self.cap) s (six months).")
+      "claims.exp.cap.now", expiresAt - now <= Self.cap, pass: "The token expires within \(Self.cap) s from now.",
+      fail: "The token expires \(expiresAt - now) s from now; Apple's limit is \(Self.cap) s (six months).")
     guard let issuedAt else { return }
     inspection.add(
-      "claims.exp.cap.iat", expiresAt - issuedAt <= Self.cap, pass: "It lives at most \(Self.cap) s.",
-      fail: "It lives \(expiresAt - issuedAt) s from iat; Apple's limit is \(Self.cap) s (six months).")
+      "claims.exp.cap.iat", expiresAt - issuedAt <= Self.cap, pass: "The lifetime is at most \(Self.cap) s.",
+      fail: "The lifetime is \(expiresAt - issuedAt) s from iat; Apple's limit is \(Self.cap) s (six months).")
     guard expiresAt <= issuedAt else { return }
-    inspection.add("claims.exp.order", .fail, "It expires before it is issued.")
+    inspection.add("claims.exp.order", .fail, "The exp is before the iat.")
   }
 
   private func checkForeign(into inspection: inout Inspection) {
     for name in ["aud", "sub"] where claims[name] != nil {
       inspection.add(
         "claims.\(name)", .fail,
-        "It has \(name), which belongs to other services of Apple's (Sign in with Apple, App Store Connect); a"
+        "The token has \(name), which belongs to other services of Apple (Sign in with Apple, App Store Connect); a"
           + " developer token for Apple Music has none.")
     }
     if claims["root_https_origin"] != nil {
       inspection.add(
-        "claims.root_https_origin", .fail, "It has root_https_origin, which is for Apple's own web player alone.")
+        "claims.root_https_origin", .fail, "The token has root_https_origin, which is only for Apple's own web player.")
     }
     let foreign: Set<ByteString> = ["aud", "sub", "root_https_origin"]
     let unknown = claims.members.map(\.name).filter { !Self.known.contains($0) && !foreign.contains($0) }
     guard !unknown.isEmpty else { return }
     let names = unknown.prefix(8).map { Printable.quote($0) }.joined(separator: ", ")
-    inspection.add("claims.unknown", .warning, "It has claims that Apple does not list: \(names).")
+    inspection.add("claims.unknown", .warning, "The token has claims that Apple does not list: \(names).")
   }
 }
 
@@ -164,7 +165,7 @@ struct OriginRules {
 
   func check(into inspection: inout Inspection) {
     switch claim {
-    case nil: inspection.add("claims.origin", .pass, "There is no origin claim: it works from everywhere.")
+    case nil: inspection.add("claims.origin", .pass, "There is no origin claim: the token works from every origin.")
     case .array(let elements): check(elements, into: &inspection)
     case .string:
       inspection.add("claims.origin", .fail, "The origin claim is a string; it must be an array of strings.")
@@ -179,9 +180,9 @@ struct OriginRules {
     inspection.origins = texts
     let problems = texts.compactMap(problem)
     if elements.isEmpty {
-      inspection.add("claims.origin", .fail, "The origin claim is empty, which allows nothing; leave it out instead.")
+      inspection.add("claims.origin", .fail, "The origin claim is empty, so it allows no origin; leave it out instead.")
     } else if texts.count < elements.count {
-      inspection.add("claims.origin", .fail, "The origin claim holds something else than strings.")
+      inspection.add("claims.origin", .fail, "The origin claim contains values that are not strings.")
     } else if !problems.isEmpty {
       inspection.add("claims.origin", .fail, problems.prefix(8).joined(separator: " "))
     } else {
@@ -195,7 +196,7 @@ struct OriginRules {
     do {
       let origin = try Origin(text.text)
       return text == origin.description
-        ? nil : "The origin \(Printable.quote(text)) is never equal to a browser's, which is “\(origin)”."
+        ? nil : "The origin \(Printable.quote(text)) never equals the Origin of a browser, which is “\(origin)”."
     } catch {
       return error.description
     }
@@ -204,11 +205,13 @@ struct OriginRules {
   private func checkMatch(_ texts: [ByteString], into inspection: inout Inspection) {
     guard let origin else {
       return inspection.add(
-        "claims.origin.match", .unknown, "It works only in requests whose Origin is one of these; none was given.")
+        "claims.origin.match", .unknown,
+        "The token works only in requests with one of these origins; --origin names none.")
     }
     inspection.add(
-      "claims.origin.match", texts.contains { $0 == origin.description }, pass: "\(origin) is one of its origins.",
-      fail: "\(origin) is not one of its origins, so Apple would refuse it from there.")
+      "claims.origin.match", texts.contains { $0 == origin.description },
+      pass: "\(origin) is one of the token's origins.",
+      fail: "\(origin) is not one of the token's origins, so Apple would refuse the token from there.")
   }
 }
 
@@ -226,7 +229,7 @@ struct SignatureRules {
     guard let key else { return addUnknown(into: &inspection) }
     inspection.add(
       "signature", key.verifies(raw, of: jws.signingInput.span), pass: "The given key made the signature.",
-      fail: "The given key did not make this signature: it is another key's, or the token was changed.")
+      fail: "The given key did not make this signature: another key signed the token, or the token was changed.")
   }
 
   /// Checks a signature in DER. RFC 7518 §3.4 requires `r‖s`, but most libraries produce DER by default.
@@ -237,7 +240,7 @@ struct SignatureRules {
     }
     inspection.add(
       "signature.form", .fail,
-      "The signature is DER (ASN.1), as OpenSSL makes it; a JWS carries the raw 64 bytes r‖s (RFC 7518 §3.4).")
+      "The signature is DER (ASN.1), as OpenSSL makes it; a JWS has the raw 64 bytes r‖s (RFC 7518 §3.4).")
     guard let key else { return addUnknown(into: &inspection) }
     inspection.add(
       "signature", key.verifies(converted, of: jws.signingInput.span),
@@ -246,7 +249,7 @@ struct SignatureRules {
   }
 
   private func addUnknown(into inspection: inout Inspection) {
-    inspection.add("signature", .unknown, "Whose signature it is cannot be told without the key.")
+    inspection.add("signature", .unknown, "The signature is not verified, because there is no key to verify it with.")
   }
 }
 
@@ -257,7 +260,7 @@ enum MemberRules {
   static func checkRepeats(of object: JSONValue, rule: String, into inspection: inout Inspection) {
     let names = object.repeatedNames.map { Printable.quote($0) }
     inspection.add(
-      rule, names.isEmpty, pass: "No member occurs twice.",
-      fail: "It has \(names.joined(separator: ", ")) more than once; readers differ in which one they take.")
+      rule, names.isEmpty, pass: "No member is repeated.",
+      fail: "The token repeats \(names.joined(separator: ", ")); parsers differ in which value they use.")
   }
 }

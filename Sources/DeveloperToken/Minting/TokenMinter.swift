@@ -183,16 +183,16 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .ttlTooShort(let requested, let minimum):
-      "A lifetime of \(requested) s is too short; the least is \(minimum) s."
+      "A lifetime of \(requested) s is too short; the minimum is \(minimum) s."
     case .ttlTooLong(let requested, let maximum):
-      "A lifetime of \(requested) s is too long; the most that may be asked for is \(maximum) s."
+      "A lifetime of \(requested) s is too long; the maximum is \(maximum) s."
     case .tooManyOrigins(let count, let maximum):
-      "\(count) origins are too many for one token; the most is \(maximum)."
+      "\(count) origins are too many for one token; the maximum is \(maximum)."
     case .implausibleClock(let now):
-      "The clock of this machine says \(now) seconds since 1970, which cannot be right; set it before minting tokens."
+      "The clock of this machine is wrong: it says \(now) seconds since 1970. Set it before minting tokens."
     case .keyIDEqualsTeamID(let keyID):
-      "The key ID and the team ID are both \(keyID); one of them has been given twice."
-    case .signing(let error): "The token could not be signed. \(error)"
+      "The key ID and the team ID are both \(keyID); one of them is wrong."
+    case .signing(let error): "Signing the token failed. \(error)"
     }
   }
 }

@@ -134,18 +134,18 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
   var predicate: String {
     switch self {
     case .empty: "is empty."
-    case .path: "is the path of a file rather than a key; give it as musickit.keyFile."
-    case .json: "is JSON; give only the key in it."
+    case .path: "is the path of a file, not a key; write it as musickit.keyFile."
+    case .json: "is JSON; write only the key in it."
     case .ecPrivateKey:
-      "is a private key in the older SEC1 form (EC PRIVATE KEY), which Apple does not hand out; if it is the right"
-        + " one, openssl pkcs8 -topk8 -nocrypt -in FILE converts it."
+      "is a private key in the older SEC1 form (EC PRIVATE KEY), which Apple does not issue; if it is the right"
+        + " key, openssl pkcs8 -topk8 -nocrypt -in FILE converts it."
     case .encryptedPrivateKey:
-      "is an encrypted private key, and there is no pass phrase to give here; openssl pkcs8 -in FILE decrypts it."
+      "is an encrypted private key, and the server accepts no pass phrase; openssl pkcs8 -in FILE decrypts it."
     case .jwt:
-      "is a finished token (JWT), not the key that signs it; the server makes tokens by itself. "
+      "is a token (JWT), not the key that signs it; the server makes tokens itself. "
         + SigningKeyError.Reason.advice
     case .utf16: "is text in UTF-16; save it as UTF-8 or plain ASCII."
-    case .severalBlocks: "holds several PEM blocks; it must hold one, the private key."
+    case .severalBlocks: "has several PEM blocks; it must have one, the private key."
     default: "is \(name), not a private key for MusicKit. \(SigningKeyError.Reason.advice)"
     }
   }

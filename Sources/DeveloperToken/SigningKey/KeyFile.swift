@@ -110,7 +110,7 @@ public struct KeyFileAccess: Sendable {
     guard mode & (owner == geteuid() ? 0o044 : 0o004) != 0 else { return nil }
     return Finding(
       id: "key.readable_by_others",
-      description: "\(subject) can be read by others on this machine (mode 0" + String(mode, radix: 8)
+      description: "\(subject) is readable by other users of this machine (mode 0" + String(mode, radix: 8)
         + "), who could sign tokens with it; chmod 600 fixes it.")
   }
 }

@@ -186,7 +186,9 @@ enum PastedTokenTrimmer {
     var range = trim(text, 0..<text.count)
     if isBearer(text, range) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
     let isBare = range == 0..<text.count || (range.lowerBound == 0 && isLineEnd(text, from: range.upperBound))
-    return (range, isBare ? nil : "It came with white space, quotes or “Bearer” around it, which are no part of it.")
+    return (
+      range, isBare ? nil : "The input has white space, quotes or “Bearer” around the token, which are not part of it."
+    )
   }
 
   private static func trim(_ text: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {

@@ -187,15 +187,15 @@ extension SigningKeyError.Reason {
     case .notRegularFile: "is a device, FIFO or socket; it must be a regular file."
     case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a MusicKit key has about 260 bytes."
     case .writableByOthers(let mode):
-      "can be written by others than its owner (mode \(Self.octal(mode))), who could put their own key in its place;"
+      "is writable by users other than its owner (mode \(Self.octal(mode))), who could replace it with their own key;"
         + " chmod 600 fixes it."
     case .noKeyID:
-      "is not named AuthKey_<KEYID>.p8 as Apple's download is, so the key ID must be given (musickit.keyID)."
+      "does not have Apple's file name AuthKey_<KEYID>.p8, so the key ID must be set (musickit.keyID)."
     case .badKeyIDInFileName(let text):
       "has \(Printable.quote(text, limit: 16)) in its name where the key ID belongs, which is exactly 10 characters"
-        + " of A–Z and 0–9; rename it or give the key ID (musickit.keyID)."
+        + " of A–Z and 0–9; rename it or set the key ID (musickit.keyID)."
     case .keyIDMismatch(let given, let inFileName):
-      "is named after the key ID \(inFileName), but the key ID given is \(given); one of the two is wrong."
+      "has the key ID \(inFileName) in its name, but the key ID in the settings is \(given); one of the two is wrong."
     case .wrongKind(let kind): kind.predicate
     case .wrongAlgorithm(let name): "is a private key of the kind \(name); MusicKit keys are EC P-256. \(Self.advice)"
     case .otherPublicKey:
@@ -205,12 +205,12 @@ extension SigningKeyError.Reason {
     case .damaged: "is a damaged private key: OpenSSL cannot read it. \(Self.advice)"
     case .probeFailed: "is damaged: its public half does not verify what its private half signs. \(Self.advice)"
     case .cryptography(let error):
-      "could not be checked: \(error)\(error.isOutOfMemory ? " The key is not the cause." : "")"
+      "cannot be checked: \(error)\(error.isOutOfMemory ? " The key is not the cause." : "")"
     }
   }
 
   static let advice =
-    "Use the AuthKey_<KEYID>.p8 file that the Apple developer site gave for download when the MusicKit key was made."
+    "Use the AuthKey_<KEYID>.p8 file that you downloaded from the Apple developer site when you made the MusicKit key."
 
   private static func unreadable(_ code: Int32) -> String {
     switch code {
@@ -250,15 +250,15 @@ public struct IdentifierError: Error, Sendable, Hashable, CustomStringConvertibl
 
   /// One sentence that names the problem.
   public var description: String {
-    "The \(name) \(Printable.quote(text, limit: 16)) is not one: Apple's are exactly \(AppleIdentifier.length)"
+    "The \(name) \(Printable.quote(text, limit: 16)) is invalid: a \(name) has exactly \(AppleIdentifier.length)"
       + " characters of A–Z and 0–9\(hint)."
   }
 
   private var hint: String {
     let count = text.utf8.count
-    if count == 0 { return ", and this is empty" }
-    if count != AppleIdentifier.length { return ", and this has \(count)" }
-    return AppleIdentifier.isValid(text.uppercased()) ? ", and this has lower-case letters" : ""
+    if count == 0 { return ", and this one is empty" }
+    if count != AppleIdentifier.length { return ", and this one has \(count)" }
+    return AppleIdentifier.isValid(text.uppercased()) ? ", and this one has lower-case letters" : ""
   }
 }
 
