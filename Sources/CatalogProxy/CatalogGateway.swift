@@ -1,3 +1,4 @@
+import SwiftOverlayShims
 import Glibc
 import HTTP1
 public import HTTPCache

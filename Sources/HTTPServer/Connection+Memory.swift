@@ -1,9 +1,8 @@
-import EventLoop
-import HTTP1
-import HTTPMessages
 import HTTPTypes
+import HTTP1
+import EventLoop
+import HTTPMessages
 import Memory
-import TLS
 
 /// The memory that a connection makes the server hold while it waits, charged to the budget of its address.
 ///

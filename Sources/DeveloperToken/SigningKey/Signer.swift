@@ -122,7 +122,7 @@ public import Cryptography
     let length = unsafe i2d_PUBKEY(pointer, nil)
     guard length > 0 else { throw .init(function: "i2d_PUBKEY") }
     return unsafe [UInt8](unsafeUninitializedCapacity: Int(length)) { buffer, count in
-      var end = unsafe buffer.baseAddress
+      var end = buffer.baseAddress
       // OpenSSL writes as many bytes as it has just counted, and moves the pointer behind them.
       count = Int(unsafe i2d_PUBKEY(pointer, &end))
     }

@@ -46,7 +46,9 @@ public final class SigningKey: Sendable {
     verificationKey = key.verificationKey(keyID: keyID)
     do {
       publicKeyPEM = try key.publicKeyPEM()
-      fingerprint = String(hexadecimal: try SHA256.digest(of: key.publicKeyDER().span).span)
+      let der = try key.publicKeyDER()
+      let digest = try SHA256.digest(of: der.span)
+      fingerprint = String(hexadecimal: digest.span)
       try Self.probe(key, verificationKey)
     } catch let error as CryptographyError {
       throw .init(.cryptography(error))
