@@ -304,7 +304,7 @@ final class ResponseReader: ContentReader, @unchecked Sendable {
   func read() async throws(ContentError) -> [UInt8]? {
     guard !isCancelled else { throw .cancelled }
     guard position < end else {
-      if breaksOff { throw .broken("The response was to break off.") }
+      if breaksOff { throw .broken("The fault ends the response early.") }
       return nil
     }
     if pace != nil, position > 0 { await Pause.pass(Self.interval, on: loop) }

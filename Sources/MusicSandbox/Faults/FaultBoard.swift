@@ -81,7 +81,7 @@ final class FaultBoard: Sendable {
     for (name, text) in [("X-Sandbox-Fault", request.fields.single("x-sandbox-fault")), ("sandbox[fault]", parameter)] {
       guard let text else { continue }
       guard let asked = Fault.parse(text) else {
-        throw .invalidParameter(name, "There is no such fault: '\(text.prefix(64))'")
+        throw .invalidParameter(name, "The fault '\(text.prefix(64))' is unknown")
       }
       faults += asked
     }
@@ -117,8 +117,8 @@ struct FaultOrder {
       default:
         throw .invalidContent(
           """
-          There is no member '\(member.name.text.unicodeScalars.prefix(64))', or there are two: faults, clockSkew, latency, retryAfter, and \
-          limit or rate are
+          The member '\(member.name.text.unicodeScalars.prefix(64))' is unknown or repeated. The members are: faults, \
+          clockSkew, latency, retryAfter, and limit or rate
           """)
       }
     }
@@ -145,7 +145,7 @@ struct FaultOrder {
       }
     }
     guard let text, let faults = Fault.parse(text) else {
-      throw .invalidContent("There is no such fault: '\((text ?? "").prefix(64))'")
+      throw .invalidContent("The fault '\((text ?? "").prefix(64))' is unknown")
     }
     return FaultRule(faults: faults, path: path, query: query, remaining: count)
   }
@@ -160,14 +160,14 @@ struct FaultOrder {
 
   private static func limit(_ value: JSONValue) throws(AppleError) -> RequestLimit {
     guard case .string(let text) = value, text.isASCII, let limit = RequestLimit(text.text) else {
-      throw .invalidContent("limit must be such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
+      throw .invalidContent("limit must have a form such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
     }
     return limit
   }
 
   private static func latency(_ value: JSONValue) throws(AppleError) -> Duration {
     guard case .string(let text) = value, text.isASCII, let milliseconds = Fault.milliseconds(text.text[...]) else {
-      throw .invalidContent("latency must be such as 100ms or 1s")
+      throw .invalidContent("latency must be a time such as 100ms or 1s")
     }
     return .milliseconds(milliseconds)
   }

@@ -26,8 +26,8 @@ final class TokenJudge: Sendable {
   /// - Parameter now: The emulator's time in seconds since 1970.
   func verdict(on fields: [SandboxField], now: Int) -> TokenVerdict {
     let values = fields.values(of: "authorization")
-    guard let value = values.first else { return .refused("there is no Authorization") }
-    guard values.count == 1 else { return .refused("there are several Authorization fields") }
+    guard let value = values.first else { return .refused("the request has no Authorization") }
+    guard values.count == 1 else { return .refused("the request has several Authorization fields") }
     guard value.lowercased().hasPrefix(Self.scheme) else { return .refused("Authorization is not Bearer") }
     let compact = String(value.dropFirst(Self.scheme.count))
     let token: AcceptedToken
@@ -75,9 +75,9 @@ final class TokenJudge: Sendable {
   /// Returns the reason why no origin matches, or nil. Like Apple, it compares bytes and expands no wildcard. A missing
   /// `Origin` does not match.
   private static func refusal(_ origins: [ByteString], _ fields: [SandboxField]) -> String? {
-    guard let origin = fields.single("origin") else { return "claims.origin: the request bears no Origin" }
+    guard let origin = fields.single("origin") else { return "claims.origin: the request has no Origin" }
     let isAllowed = origins.contains { $0 == origin }
-    return isAllowed ? nil : "claims.origin: it does not name the request's Origin"
+    return isAllowed ? nil : "claims.origin: the claim does not name the request's Origin"
   }
 }
 

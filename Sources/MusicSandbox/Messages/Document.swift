@@ -116,7 +116,8 @@ struct AppleError: Error, Sendable, Equatable {
   }
 
   /// An error of the emulator only, which bounds its memory.
-  static let libraryFull = AppleError(400, "40000", "Bad Request", "The emulator keeps no more than this for a user")
+  static let libraryFull = AppleError(
+    400, "40000", "Bad Request", "The library of the user is full: the emulator stores no more")
 
   // MARK: 403
 
@@ -150,7 +151,7 @@ struct AppleError: Error, Sendable, Equatable {
     switch status {
     case 503: .init(503, "50300", "Service Unavailable", "The service is currently unavailable")
     case 500: .init(500, "50001", "Upstream Service Error", "Unable to retrieve the resource")
-    default: .init(status, "\(status)00", "Error", "A fault that was asked for")
+    default: .init(status, "\(status)00", "Error", "A fault that the request or the settings demand")
     }
   }
 
