@@ -65,13 +65,13 @@ extension OpenAPI {
     switch (method, path) {
     case ("get", "/token"):
       Operation(
-        summary: "A developer token, as JSON or bare as Accept prefers", query: [tokenTTL, tokenOrigin],
+        summary: "A developer token, as JSON or as plain text, according to Accept", query: [tokenTTL, tokenOrigin],
         responses: ["200": "Token"],
         refusals: tokenRefusals)
     case ("post", "/token"):
       Operation(
-        summary: "The same for parameters in the content, and for pages on this server's own origin, whose GET has no "
-          + "Origin",
+        summary: "The same with parameters in the content; also for pages on this server's own origin, whose GET has "
+          + "no Origin",
         content: "TokenRequest", responses: ["200": "Token"], refusals: tokenRefusals + ["413"])
     case ("get", "/healthz"):
       Operation(
@@ -86,7 +86,7 @@ extension OpenAPI {
       Operation(summary: "Metrics in the text format of Prometheus", isForEverybody: true)
     case ("get", "/v1/test"):
       Operation(
-        summary: "Whether Apple takes the server's developer token", responses: ["200": "Accepted"],
+        summary: "Whether Apple accepts the server's developer token", responses: ["200": "Accepted"],
         refusals: catalogRefusals)
     case (_, let path) where path.hasPrefix("/v1/me/"): user(method, path)
     case ("get", let path) where path.hasPrefix("/v1/"):
@@ -112,16 +112,16 @@ extension OpenAPI {
     switch path {
     case "/v1/catalog/{storefront}": "Several resources of several types, by their identifiers"
     case "/v1/catalog/{storefront}/search": "Resources that match a term"
-    case "/v1/catalog/{storefront}/search/hints": "Terms that begin like the given one"
-    case "/v1/catalog/{storefront}/search/suggestions": "Terms and resources that begin like the given term"
-    case "/v1/catalog/{storefront}/charts": "What is played most"
+    case "/v1/catalog/{storefront}/search/hints": "Terms that begin with the given text"
+    case "/v1/catalog/{storefront}/search/suggestions": "Terms and resources that begin with the given text"
+    case "/v1/catalog/{storefront}/charts": "The most played resources"
     case "/v1/catalog/{storefront}/{type}": "Resources of one type, by identifiers or a filter; all genres without them"
     case "/v1/catalog/{storefront}/{type}/{id}": "A resource of the catalog"
-    case "/v1/catalog/{storefront}/{type}/{id}/{relationship}": "What a resource is related to, page by page"
+    case "/v1/catalog/{storefront}/{type}/{id}/{relationship}": "The related resources of a resource, page by page"
     case "/v1/catalog/{storefront}/{type}/{id}/view/{view}": "A view of a resource, page by page"
     case "/v1/storefronts": "The storefronts"
     case "/v1/storefronts/{storefront}": "A storefront"
-    case "/v1/language/{storefront}/tag": "The storefront's language that suits best"
+    case "/v1/language/{storefront}/tag": "The storefront's language that matches best"
     default: "Apple's resource at \(path)"
     }
   }
@@ -130,24 +130,24 @@ extension OpenAPI {
   private static func query(of path: String) -> [String] {
     switch path {
     case "/v1/catalog/{storefront}":
-      [text("ids[songs]", "Identifiers with commas between; also ids[albums] and so on, one of them at least.", nil)]
+      [text("ids[songs]", "Comma-separated identifiers; also ids[albums] and so on. At least one is required.", nil)]
     case "/v1/catalog/{storefront}/{type}":
-      [text("ids", "Identifiers with commas between.", nil)]
+      [text("ids", "Comma-separated identifiers.", nil)]
     case "/v1/catalog/{storefront}/search":
       [
-        text("term", "What to search for.", "khalid", isRequired: true),
-        text("types", "Types with commas between.", "albums,songs"),
+        text("term", "The search term.", "khalid", isRequired: true),
+        text("types", "Comma-separated types.", "albums,songs"),
       ]
-    case "/v1/catalog/{storefront}/search/hints": [text("term", "The beginning.", "kha", isRequired: true)]
+    case "/v1/catalog/{storefront}/search/hints": [text("term", "The beginning of a term.", "kha", isRequired: true)]
     case "/v1/catalog/{storefront}/search/suggestions":
       [
-        text("term", "The beginning.", "kha", isRequired: true),
+        text("term", "The beginning of a term.", "kha", isRequired: true),
         text("kinds", "terms, topResults, or both.", "terms", isRequired: true),
       ]
     case "/v1/catalog/{storefront}/charts":
-      [text("types", "Types with commas between.", "albums,songs", isRequired: true)]
+      [text("types", "Comma-separated types.", "albums,songs", isRequired: true)]
     case "/v1/language/{storefront}/tag":
-      [text("acceptLanguage", "Language tags with commas between.", "en-GB", isRequired: true)]
+      [text("acceptLanguage", "Comma-separated language tags.", "en-GB", isRequired: true)]
     default: []
     }
   }
@@ -209,7 +209,7 @@ extension OpenAPI {
         "schema": { "type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 64,
           "examples": ["appears-on"] } },
       "path": { "name": "path", "in": "path", "required": true,
-        "description": "What Apple has there. Whatever is below is forwarded as well.",
+        "description": "Apple's resource. The server also forwards the paths below it.",
         "schema": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~-]*$", "maxLength": 128,
           "examples": ["playlists"] } }
     }
@@ -238,7 +238,7 @@ extension OpenAPI {
           "issuedAt": { "type": "integer", "description": "The token's iat: seconds since 1970." },
           "expiresAt": { "type": "integer", "description": "The token's exp." },
           "expiresIn": { "type": "integer", "description": "Seconds from now to expiresAt." },
-          "refreshAfter": { "type": "integer", "description": "When to come back for another; never in the past." },
+          "refreshAfter": { "type": "integer", "description": "When to request the next token; never in the past." },
           "origin": { "type": "array", "minItems": 1, "items": { "type": "string" },
             "description": "The token's origin claim, if it has one." }
         }
@@ -258,7 +258,7 @@ extension OpenAPI {
   private static let responses = #"""
     {
       "Token": {
-        "description": "The token, as JSON or bare as the request's Accept prefers",
+        "description": "The token, as JSON or as plain text, according to the request's Accept",
         "content": {
           "application/json": { "schema": { "$ref": "#/components/schemas/Token" } },
           "application/jwt": { "schema": { "type": "string" } },
@@ -266,10 +266,10 @@ extension OpenAPI {
         }
       },
       "Resource": {
-        "description": "The document, Apple's from the cache or fresh",
+        "description": "The document: a new response of Apple, or one from the cache",
         "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Document" } } }
       },
-      "Accepted": { "description": "It is so, and nothing more is said" },
+      "Accepted": { "description": "Apple accepts the token; the response has no more information" },
       "Status": {
         "description": "A verdict",
         "content": { "application/json": { "schema": {

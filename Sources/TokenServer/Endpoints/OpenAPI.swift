@@ -44,8 +44,8 @@ struct OpenAPI: Sendable {
     {"title":"musickit-token-server","version":"1",\
     "summary":"Developer tokens for Apple Music, and Apple's catalog without one",\
     "description":"Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches \
-    from Apple's catalog with one that callers never see. Below /v1/, paths, parameters and responses are those of the \
-    Apple Music API. Every GET path answers HEAD as well, and every path OPTIONS."}
+    from Apple's catalog with a token that callers never see. Paths, parameters and responses below /v1/ are those of \
+    the Apple Music API. Every GET path also supports HEAD, and every path OPTIONS."}
     """
 
   private static func operations(at pattern: RoutePattern, _ facts: Facts) -> [(name: String, value: String?)] {
@@ -100,7 +100,7 @@ extension OpenAPI {
             ? nil
             : JSONText.object([
               ("type", JSONText.string("http")), ("scheme", JSONText.string("bearer")),
-              ("description", JSONText.string("Here goes \(bearer).")),
+              ("description", JSONText.string("The token is \(bearer).")),
             ])
         ),
         ("apiKey", knowsAPIKeys ? #"{"type":"apiKey","in":"header","name":"X-API-Key"}"# : nil),
