@@ -77,7 +77,7 @@ extension CommandResult {
   /// - Throws: `ExitCode` unless the status is good and the output was written.
   func finish() throws(ExitCode) {
     let failure = Self.print(output, to: STDOUT_FILENO).map { code in
-      "Standard output cannot be written: \(unsafe String(cString: strerror(code)))."
+      "The program cannot write to standard output: \(unsafe String(cString: strerror(code)))."
     }
     Self.print(diagnostics + [failure].compactMap { $0 }, to: STDERR_FILENO)
     if status != .good { throw ExitCode(status.rawValue) }

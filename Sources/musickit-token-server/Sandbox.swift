@@ -11,30 +11,31 @@ struct Sandbox: ParsableCommand {
   @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")
   var port: UInt16 = 8082
 
-  @Option(help: ArgumentHelp("The key whose tokens are good. Default: one made now.", valueName: "file"))
+  @Option(help: ArgumentHelp("The key whose tokens the emulator accepts. Default: a new key.", valueName: "file"))
   var keyFile: String?
 
   @Option(help: ArgumentHelp("The key's ID. Default: the one in the file's name.", valueName: "id"))
   var keyID: String?
 
-  @Option(help: ArgumentHelp("The team whose tokens are good.", valueName: "id"))
+  @Option(help: ArgumentHelp("The team whose tokens the emulator accepts.", valueName: "id"))
   var teamID = "DEMOTEAM01"
 
-  @Flag(help: "Serve HTTPS, HTTP/2 and HTTP/1.1, with a certificate made now.")
+  @Flag(help: "Serve HTTPS, HTTP/2 and HTTP/1.1, with a new certificate.")
   var tls = false
 
   @Option(help: ArgumentHelp("Where to write that certificate.", valueName: "file"))
   var certificateFile: String?
 
-  @Flag(help: "Make the certificate one for another host.")
+  @Flag(help: "Issue the certificate for another host.")
   var wrongCertificate = false
 
-  @Option(help: ArgumentHelp("Requests a second, beyond which there is 429.", valueName: "number"))
+  @Option(help: ArgumentHelp("The rate in requests a second; further requests get 429.", valueName: "number"))
   var rate: Int?
 
   @Option(
     help: ArgumentHelp(
-      "As bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s: beyond, there is 429.", valueName: "limit"))
+      "The limit: bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s. Further requests get 429.",
+      valueName: "limit"))
   var limit: String?
 
   @Option(help: ArgumentHelp("none, seconds or date: the Retry-After of that 429.", valueName: "form"))
@@ -43,16 +44,16 @@ struct Sandbox: ParsableCommand {
   @Option(help: ArgumentHelp("The time before each response, as in 100ms.", valueName: "time"))
   var latency: String?
 
-  @Option(help: ArgumentHelp("What goes wrong with every request, as in delay=1s,status=503.", valueName: "faults"))
+  @Option(help: ArgumentHelp("The faults of every request, as in delay=1s,status=503.", valueName: "faults"))
   var fault: String?
 
   @Option(
     parsing: .unconditional,
-    help: ArgumentHelp("Seconds by which its clock is ahead; behind if negative.", valueName: "seconds"))
+    help: ArgumentHelp("Seconds by which the emulator's clock is ahead; behind if negative.", valueName: "seconds"))
   var clockSkew = 0
 
   @Option(
-    help: ArgumentHelp("etag, max-age, both, none or mixed: what responses say about caching.", valueName: "kind"))
+    help: ArgumentHelp("The caching fields of responses: etag, max-age, both, none or mixed.", valueName: "kind"))
   var cacheFields = "mixed"
 
   func run() throws {

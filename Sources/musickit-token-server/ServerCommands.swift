@@ -23,7 +23,7 @@ struct Serve: ParsableCommand {
 /// The command that runs a server without any configuration.
 struct Demo: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Run a server with a throwaway key, on loopback only, for everybody there.")
+    abstract: "Run a server with a throwaway key, on loopback only, without access control.")
 
   @Option(help: "The port to listen on; 0 picks a free one.")
   var port: UInt16 = 8080
@@ -39,9 +39,9 @@ struct Demo: ParsableCommand {
 struct HealthCheck: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "healthcheck",
-    abstract: "Exit 0 if a URL answers 200, by default /healthz of the admin listener in serve's settings.")
+    abstract: "Exit 0 if a URL responds with 200. Default: /healthz of the admin listener in the settings of serve.")
 
-  @Option(help: ArgumentHelp("The URL to ask, http:// only.", valueName: "url"))
+  @Option(help: ArgumentHelp("The URL to check, http:// only.", valueName: "url"))
   var url: String?
 
   @OptionGroup var settings: SettingsOptions
@@ -55,7 +55,7 @@ struct HealthCheck: ParsableCommand {
 struct CheckConfig: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check-config",
-    abstract: "Check everything that serve would, report all errors, and start nothing.")
+    abstract: "Check everything that serve checks, report all errors, and start nothing.")
 
   @OptionGroup var settings: SettingsOptions
 
@@ -84,10 +84,10 @@ struct SettingsOptions: ParsableArguments {
       "Any setting by its path, such as token.ttl=6h; may be repeated.", valueName: "path=value"))
   var set: [String] = []
 
-  @Flag(help: "Serve everybody, for any web origin. Anyone who reaches the server then spends your quota.")
+  @Flag(help: "Serve all callers, for any web origin. Every caller who reaches the server then uses your quota.")
   var unsafeAllowAnonymous = false
 
-  @Flag(help: "Take an http:// catalog.upstream that is not this machine. Developer tokens then travel in clear.")
+  @Flag(help: "Accept an http:// catalog.upstream on another machine. Developer tokens then travel in clear.")
   var unsafePlainUpstream = false
 
   func validate() throws {

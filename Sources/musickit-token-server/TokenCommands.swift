@@ -6,17 +6,17 @@ import TokenServer
 /// The command that explains a developer token.
 struct Inspect: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Hold a developer token against each of Apple's rules; exit 1 if Apple would refuse it.")
+    abstract: "Check a developer token against each of Apple's rules; exit 1 if Apple would refuse it.")
 
   @Argument(help: "The token. Default: standard input.")
   var token: String?
 
   @Option(
-    help: ArgumentHelp("The key that should have signed it: the .p8 file, or its public key in PEM.", valueName: "file")
+    help: ArgumentHelp("The key that signed the token: the .p8 file, or its public key in PEM.", valueName: "file")
   )
   var keyFile: String?
 
-  @Option(help: ArgumentHelp("The web origin that is to use it.", valueName: "origin"))
+  @Option(help: ArgumentHelp("The web origin that uses the token.", valueName: "origin"))
   var origin: String?
 
   @Flag(help: "Print a JSON object.")
@@ -63,10 +63,10 @@ struct Mint: ParsableCommand {
 struct NewAPIKey: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "new-api-key",
-    abstract: "Print a fresh API key, and on a second line the SHA-256 to put into the configuration.",
+    abstract: "Print a new API key, and on a second line its SHA-256 for the configuration.",
     discussion: """
-      Nothing is stored: the client keeps the key, the server's settings its SHA-256. A key is mkts_, 43 random \
-      characters (256 bits) and a checksum, so that secret scanners find it by \\bmkts_[0-9A-Za-z]{49}\\b.
+      The command stores nothing: the client keeps the key, and the server's settings its SHA-256. A key is mkts_, 43 \
+      random characters (256 bits) and a checksum, so that secret scanners find it by \\bmkts_[0-9A-Za-z]{49}\\b.
       """)
 
   @Flag(help: "Print a JSON object with the members key and sha256.")

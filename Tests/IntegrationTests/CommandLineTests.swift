@@ -12,7 +12,8 @@ struct CommandLineTests {
       let script = ["-c", "exec \"$0\" \"$@\" >/dev/full", Program.path] + command
       let result = try TestSupport.run("/bin/sh", script, environment: ground.settings)
       #expect(result.status == 1, "\(command[0])")
-      #expect(result.stderr == "Standard output cannot be written: No space left on device.\n", "\(command[0])")
+      #expect(
+        result.stderr == "The program cannot write to standard output: No space left on device.\n", "\(command[0])")
     }
   }
 
