@@ -28,7 +28,7 @@ On the admin URL:
     POST /mint     a token: `?alg=RS256` (ES256 if not said), `?keys=old` by the keys before the last rotation or
                    `?keys=unpublished` by others, `?kid=…` (empty for none); the content, if any, is a JSON object of claims
                    that replace the usual ones, null to leave one out. Usually: iss https://id.example.com/, aud music,
-                   sub user-1, iat now, exp in five minutes. What no provider does: `?alg=none`, `?alg=HS256` with a public
+                   sub user-1, iat now, exp in an hour. What no provider does: `?alg=none`, `?alg=HS256` with a public
                    key in PEM as the secret, `?header=…` with a JSON object of header members, `?embed=1` for a `jwk`
 """
 
@@ -68,7 +68,7 @@ class Keys:
 
     def mint(self, algorithm, key_id, changes, members):
         now = int(time.time())
-        claims = {"iss": "https://id.example.com/", "aud": "music", "sub": "user-1", "iat": now, "exp": now + 300}
+        claims = {"iss": "https://id.example.com/", "aud": "music", "sub": "user-1", "iat": now, "exp": now + 3600}
         claims = {name: value for name, value in (claims | changes).items() if value is not None}
         key_id = self.names.get(algorithm, self.names["ES256"]) if key_id is None else key_id
         header = ({"kid": key_id} if key_id else {}) | members

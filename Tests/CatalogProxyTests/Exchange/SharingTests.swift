@@ -118,7 +118,7 @@ struct SharingTests {
   func bound() {
     var targets = UnsharedTargets()
     for index in 0..<1000 { targets.note(CacheKey("/\(index)"), isShareable: false, now: .milliseconds(index)) }
-    #expect(targets.count == UnsharedTargets.most)
+    #expect(targets.count == UnsharedTargets.maximumCount)
     #expect(!targets.contains(CacheKey("/0"), now: .seconds(1)))
     #expect(targets.contains(CacheKey("/999"), now: .seconds(1)))
     targets.note(CacheKey("/999"), isShareable: true, now: .seconds(1))
