@@ -54,7 +54,7 @@ extension ClientCandidate {
       "The algorithms of signatures that the server accepts. Default: all.")
     static let requiredClaims = Setting(
       "requiredClaims", .object(of: [], remedy: "write { scope: \"music\" }"), example: #"{ scope: "music" }"#,
-      "More claims that the JWT has, each with its value, or with a list of which it has one.")
+      "More claims that the JWT must have, each with its value, or with a list of which it has one.")
 
     static let known: [any SettingRow] =
       [issuer, audience, jwksURL, jwksFile, caFile, algorithms, requiredClaims]
@@ -78,12 +78,12 @@ extension ClientCandidate {
     guard present.count < 2 else {
       reader.reject(
         present[1], problem: "is a second kind of credential beside \(present[0])",
-        remedy: "write a client for each, with an id of its own")
+        remedy: "write a separate client for each, with its own id")
       return nil
     }
     if present.isEmpty, !hasOrigins {
       reader.reject(
-        "", problem: "has neither a credential nor origins, so that no request can come from this client",
+        "", problem: "has neither a credential nor origins, so no request can come from this client",
         remedy: "write apiKey, jwt or clientCertificate, or origins for web pages")
       return nil
     }
@@ -184,11 +184,13 @@ package struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
     }
     let scheme = text.prefix("https://".count)
     guard scheme.lowercased() == "https://" else { throw Invalid(description: "does not begin with https://") }
-    guard !text.contains("#") else { throw Invalid(description: "has a fragment (“#…”), which no server sees") }
+    guard !text.contains("#") else {
+      throw Invalid(description: "has a fragment (“#…”), which clients do not send to servers")
+    }
     let rest = text[scheme.endIndex...]
     let authority = rest.prefix { $0 != "/" && $0 != "?" }
     do throws(OriginError) { origin = try Origin("https://\(authority)") } catch {
-      throw Invalid(description: "has no host and port that can be asked")
+      throw Invalid(description: "has no valid host and port")
     }
     let target = rest[authority.endIndex...]
     self.target = target.hasPrefix("/") ? String(target) : "/\(target)"
@@ -201,7 +203,7 @@ extension SettingType where Value == String {
     let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
     return string(remedy) { (text) throws(InvalidValue) in
       // The log would contain the key with every failed fetch.
-      guard !holdsAPIKey(text) else { throw InvalidValue(problem: "holds an API key", remedy: remedy) }
+      guard !holdsAPIKey(text) else { throw InvalidValue(problem: "contains an API key", remedy: remedy) }
       do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
         // The text before an @ may be a password.
         let name = text.contains("@") ? "the URL" : quoted(text)

@@ -70,7 +70,7 @@ extension ClientCandidate {
     let ttl = reader.read(Self.ttl)
     if let ttl, let most = context.token?.maxTTL, ttl > most {
       reader.reject(
-        Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most, or raise that")
+        Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write at most that, or raise token.maxTTL")
     }
     let storefronts = reader.readList(Self.storefronts)
     let share = reader.read(Self.share)
@@ -91,7 +91,7 @@ extension ClientCandidate {
     } else if origins?.isEmpty ?? false {
       // An empty list would remove the restriction to web origins.
       reader.reject(
-        Self.origins.path, problem: "is empty", remedy: "name some, or leave it out for callers from anywhere")
+        Self.origins.path, problem: "is empty", remedy: "name some, or leave it out for callers from any origin")
     }
     return origins
   }
@@ -104,19 +104,20 @@ extension ClientCandidate {
     guard let token, let catalog, let me else { return }
     if !token, !catalog, !me {
       reader.reject(
-        "", problem: "is a client that may do nothing", remedy: "turn token, catalog or me on, or remove it")
+        "", problem: "is a client without any permission", remedy: "turn token, catalog or me on, or remove it")
     }
     guard let settings = context.catalog else {
       if catalog || me, !token {
         reader.reject(
-          "", problem: "is a client that may do nothing, because catalog.enabled is false",
-          remedy: "turn that on, or token")
+          "", problem: "is a client without any permission, because catalog.enabled is false",
+          remedy: "turn catalog.enabled or the client's token on")
       }
       return
     }
     if me, !settings.me {
       reader.reject(
-        Self.me.path, problem: "has no effect while catalog.me is false", remedy: "turn that on, or leave it out")
+        Self.me.path, problem: "has no effect while catalog.me is false",
+        remedy: "turn catalog.me on, or leave this out")
     }
   }
 
@@ -125,8 +126,8 @@ extension ClientCandidate {
   ) {
     guard case .certificate = credential, let server = context.server, server.tls?.clientCAFile == nil else { return }
     reader.reject(
-      clientCertificate.path, problem: "can never be shown, because no client is asked for a certificate",
-      remedy: "name the CAs that sign them in server.tls.clientCAFile")
+      clientCertificate.path, problem: "has no effect, because the server requests no client certificate",
+      remedy: "name the CAs that sign client certificates in server.tls.clientCAFile")
   }
 }
 

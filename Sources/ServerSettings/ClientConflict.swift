@@ -24,14 +24,16 @@ struct ClientConflict: Equatable {
 
     mutating func add(_ client: ClientCandidate, at index: Int) {
       if let id = client.id, let first = note(id, in: \.ids, at: index) {
-        let problem = "\(quoted(id)) is the id of \(Self.name(first)), too"
-        add(".id", of: index, problem, remedy: "give each client its own")
+        let problem = "\(quoted(id)) is also the id of \(Self.name(first))"
+        add(".id", of: index, problem, remedy: "write a different id for each client")
       }
       for digest in client.digests {
         guard let first = note(digest, in: \.digests, at: index) else { continue }
         // The error does not show the digest, because it represents a credential.
-        let problem = first == index ? "has one key twice" : "is a key of \(Self.name(first)), too"
-        add(".apiKey", of: index, problem, remedy: first == index ? "name it once" : "make a key for each")
+        let problem = first == index ? "has the same key twice" : "is also a key of \(Self.name(first))"
+        add(
+          ".apiKey", of: index, problem,
+          remedy: first == index ? "write it once" : "make a separate key for each client")
       }
       for name in client.names {
         hold("\(name)", first: note(name, in: \.names, at: index), at: index, ".clientCertificate.san")
@@ -53,8 +55,8 @@ struct ClientConflict: Equatable {
 
     private mutating func hold(_ text: String, first: Int?, at index: Int, _ place: String) {
       guard let first else { return }
-      let whose = first == index ? " twice" : ", which \(Self.name(first)) has, too"
-      add(place, of: index, "holds \(shown(text))\(whose)", remedy: "name it once")
+      let repetition = first == index ? " twice" : ", which \(Self.name(first)) also has"
+      add(place, of: index, "has \(shown(text))\(repetition)", remedy: "write it once")
     }
 
     private mutating func add(_ place: String, of index: Int, _ problem: String, remedy: String) {
@@ -67,8 +69,8 @@ struct ClientConflict: Equatable {
     private mutating func add(_ rules: JWTRules, at index: Int) {
       for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
         add(
-          ".jwt", of: index, "takes tokens that \(Self.name(other.index)) takes, too",
-          remedy: "let them differ in audience, or in the values of a claim in requiredClaims")
+          ".jwt", of: index, "matches tokens that \(Self.name(other.index)) also matches",
+          remedy: "write different audiences, or different values of a claim in requiredClaims")
         break
       }
       issuers[rules.issuer, default: []].append((index, rules))

@@ -187,11 +187,11 @@ struct FileLoader {
     }
     if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
       throw InvalidValue(
-        problem: "the file \(quotedPath(file)) holds a web page",
+        problem: "the file \(quotedPath(file)) is a web page",
         remedy: "write the path of a JWK Set, JSON of the form {\"keys\": […]}")
     }
     do { return try JSONWebKeySet(json) } catch {
-      throw InvalidValue(problem: "\(quotedPath(file)) is no JWK Set that can be used. \(error)", remedy: nil)
+      throw InvalidValue(problem: "\(quotedPath(file)) is not a usable JWK Set. \(error)", remedy: nil)
     }
   }
 

@@ -13,8 +13,8 @@ extension ServerLimits {
   static let table: [any LimitRow] = [
     row(
       "memory", .size(8 << 20...1 << 40), \.memory,
-      "What peers and the upstream can make the server hold, the cache aside. Default: half of the cgroup's "
-        + "limit, if there is one. Beyond it the newest and greediest get 503."),
+      "The memory that the server may use for peers and the upstream, without the cache. Default: half of the "
+        + "cgroup's limit, if there is one. Beyond it the newest and largest users of memory get 503."),
     row(
       "connections", .integer(1...1_000_000), \.connections,
       "Open connections in all: each holds a descriptor and some memory. Default: less if the system's "
@@ -104,7 +104,7 @@ extension ServerLimits {
     for row in Self.table { row.read(into: &self, from: &reader) }
     if connections > most {
       reader.reject(
-        "server.limits.connections", problem: "\(connections) is more than this process may have open",
+        "server.limits.connections", problem: "\(connections) is more than this process may open",
         remedy: "write \(most) at most, or \(DescriptorBudget.remedy)")
     }
   }

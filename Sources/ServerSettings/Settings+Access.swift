@@ -85,11 +85,11 @@ extension Settings.Access {
     let anonymous = Self.readAnonymous(&reader, within: context)
     if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false {
       reader.missing(
-        "access", problem: "no client may have anything",
+        "access", problem: "no client has access",
         remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
           + "instead of origins for callers that are no web pages (new-api-key makes one), "
           + "ACCESS_ANONYMOUS='{ token: true }' for programs that need none, or start with --unsafe-allow-anonymous to "
-          + "serve everybody")
+          + "serve all callers")
       return nil
     }
     guard let clients = candidates?.map(\.client).whole() else { return nil }
@@ -153,7 +153,7 @@ extension Settings.Access {
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {
     for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
       reader.reject(
-        setting.path, problem: "changes the anonymous policy, but there is no such policy",
+        setting.path, problem: "changes the anonymous policy, which does not exist",
         remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
     }
   }

@@ -94,7 +94,7 @@ extension Settings.Catalog {
     let inherited = proxy == nil ? ProxyEnvironment(environment).proxy(for: upstream) : nil
     if let inherited, (try? UpstreamProxy(inherited)) == nil {
       reader.reject(
-        Self.proxy.path, problem: "is not set, and HTTPS_PROXY is no URL of a proxy that can be used",
+        Self.proxy.path, problem: "is not set, and HTTPS_PROXY is not a usable proxy URL",
         remedy: "write one such as \"http://proxy.example.com:3128\", or NO_PROXY=\(upstream.host)")
     }
     self.init(

@@ -39,7 +39,7 @@ extension Settings.MusicKit {
   static let key = Setting<SecretBytes>(
     "musickit.key", .secret("write the text of the .p8 file"), isSecret: true,
     example: #""-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n""#,
-    "The key itself, for places that have secrets only in variables. No flag sets it, because other users can "
+    "The key itself, for platforms that pass secrets only in variables. No flag sets it, because other users can "
       + "see flags.")
 
   static let known: [any SettingRow] =
@@ -114,7 +114,7 @@ extension Settings.Token {
     if reader.isSet(Self.maxTTL.path), maxTTL < ttl {
       reader.reject(
         Self.maxTTL.path, problem: "is less than token.ttl",
-        remedy: "write \"\(durationText(Int(ttl.components.seconds)))\" or more, or a lesser token.ttl")
+        remedy: "write \"\(durationText(Int(ttl.components.seconds)))\" or more, or a smaller token.ttl")
     }
     self.init(ttl: ttl, maxTTL: max(ttl, maxTTL), backdate: backdate)
   }

@@ -108,7 +108,7 @@ extension Settings.Server {
     "Event loops, a thread each. Default: as many as the cores that affinity and cgroup quota allow.")
   static let poller = Setting<Poller>(
     "server.poller", .word, default: .epoll,
-    "How event loops wait; `poll` excludes epoll while you look for a fault.")
+    "How event loops wait. Use `poll` to exclude epoll as the cause of a fault.")
 
   static let known: [any SettingRow] =
     [
@@ -183,12 +183,12 @@ extension Settings.Server {
     let hsts = reader.read(hsts)
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
     where reader.isSet(present) && !reader.isSet(absent) {
-      reader.missing(absent, remedy: "HTTPS needs it beside \(present): write a PEM file's path")
+      reader.missing(absent, remedy: "HTTPS needs it together with \(present): write a PEM file's path")
     }
     if reader.isSet(clientCAFile.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.reject(
         clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "write server.tls.certificateFile and .keyFile: without TLS no client can show a certificate")
+        remedy: "write server.tls.certificateFile and .keyFile: without TLS no client can send a certificate")
     }
     if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.reject(

@@ -85,7 +85,7 @@ struct CheckConfigTests {
       ["ACCESS_CLIENTS": "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '\(page)' } }]"])
     #expect(result.status == 78)
     #expect(
-      result.stderr.hasPrefix("access.clients[0].jwt.jwksFile: the file \"\(page)\" holds a web page; write "),
+      result.stderr.hasPrefix("access.clients[0].jwt.jwksFile: the file \"\(page)\" is a web page; write "),
       "\(result.stderr)")
     #expect(result.stderr.split(separator: "\n").count == 1)
   }

@@ -7,7 +7,7 @@ struct RefusedStartTests {
   func noAccess() throws {
     let result = try Ground().run(["serve"], ["ACCESS_ANONYMOUS": ""])
     #expect(result.status == 78)
-    #expect(result.stderr.contains("no client may have anything"))
+    #expect(result.stderr.contains("no client has access"))
     #expect(result.stderr.contains("--unsafe-allow-anonymous") && result.stderr.contains("ACCESS_ANONYMOUS"))
     #expect(result.stdout.isEmpty)
   }
@@ -24,7 +24,7 @@ struct RefusedStartTests {
     #expect(result.status == 78)
     let name = try #require(variable.keys.first)
     #expect(
-      result.stderr.contains("(\(name)): changes the anonymous policy, but there is no such policy; write"))
+      result.stderr.contains("(\(name)): changes the anonymous policy, which does not exist; write"))
     #expect(result.stdout.isEmpty)
   }
 

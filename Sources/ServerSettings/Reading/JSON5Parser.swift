@@ -28,7 +28,7 @@ struct JSON5Parser {
     }
     let value = try parser.value(depth: 0)
     try parser.skipSpace()
-    guard parser.peek == nil else { throw parser.failure("there is more after the end of the value") }
+    guard parser.peek == nil else { throw parser.failure("there is text after the end of the value") }
     return value
   }
 
@@ -77,7 +77,7 @@ struct JSON5Parser {
       let name = try memberName()
       guard members[name] == nil else {
         position = start
-        throw failure("this member occurs a second time in its object")
+        throw failure("the object already has a member with this name")
       }
       try skipSpace()
       guard take(":") else { throw failure("a \":\" is missing after the member's name") }
@@ -140,7 +140,7 @@ extension JSON5Parser {
     }
     if let number = Self.number(text) { return number }
     position = start
-    throw failure(text.isEmpty ? "a value is missing" : "this is no value; text must stand in quotes")
+    throw failure(text.isEmpty ? "a value is missing" : "this is not a value; text must be in quotes")
   }
 
   private mutating func literalText() -> String {

@@ -25,12 +25,12 @@ extension SettingType where Value == APIKeyDigest {
     return string(remedy, write: { "\"\($0.hexadecimal)\"" }) { (text) throws(InvalidValue) in
       guard APIKeyForm(of: text) == .other else {
         throw InvalidValue(
-          problem: "is an API key in clear where its SHA-256 belongs",
-          remedy: "take a fresh one from new-api-key, since this one has been written down, and \(remedy)")
+          problem: "is an API key in clear instead of its SHA-256",
+          remedy: "this key is no longer secret: make a new one with new-api-key, and \(remedy)")
       }
       guard let digest = APIKeyDigest(hexadecimal: text) else {
         let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
-        throw InvalidValue(problem: "is no SHA-256 in hexadecimal\(kind)", remedy: remedy)
+        throw InvalidValue(problem: "is not a SHA-256 in hexadecimal\(kind)", remedy: remedy)
       }
       guard !digest.isOfEmptyKey else {
         throw InvalidValue(problem: "is the SHA-256 of an empty key", remedy: remedy)
@@ -47,7 +47,7 @@ extension SettingType where Value == SubjectName {
       "write a URI such as \"spiffe://example.com/partner\", a DNS name without a star, or an e-mail address"
     return string(remedy) { (text) throws(InvalidValue) in
       guard let name = SubjectName(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is no subject alternative name", remedy: remedy)
+        throw InvalidValue(problem: "\(quoted(text)) is not a subject alternative name", remedy: remedy)
       }
       return name
     }
@@ -71,19 +71,19 @@ extension SettingType where Value == String {
     return string(remedy) { (text) throws(InvalidValue) in
       guard APIKeyForm(of: text) == .other, !holdsAPIKey(text) else {
         throw InvalidValue(
-          problem: "is an API key, or holds one",
-          remedy: "write a name, such as \"android\", and take a fresh key from new-api-key, since this one has been "
-            + "written down")
+          problem: "is or contains an API key",
+          remedy: "write a name, such as \"android\"; this key is no longer secret: make a new one with new-api-key")
       }
       let isName = text.utf8.allSatisfy {
         (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
           || $0 == 0x2E || $0 == 0x5F
       }
       guard (1...64).contains(text.utf8.count), isName, text != "-" else {
-        throw InvalidValue(problem: "\(quoted(text)) is no name of a client", remedy: remedy)
+        throw InvalidValue(problem: "\(quoted(text)) is not a valid client name", remedy: remedy)
       }
       guard text != Client.anonymousID, text != "other" else {
-        throw InvalidValue(problem: "\(quoted(text)) means something else in logs and metrics", remedy: "write another")
+        throw InvalidValue(
+          problem: "\(quoted(text)) has another meaning in logs and metrics", remedy: "write another name")
       }
       return text
     }
@@ -94,7 +94,7 @@ extension SettingType where Value == String {
     let remedy = "write a storefront of two letters such as \"us\""
     return string(remedy) { (text) throws(InvalidValue) in
       guard text.utf8.count == 2, text.allSatisfy({ $0.isASCII && $0.isLetter }) else {
-        throw InvalidValue(problem: "\(quoted(text)) is no storefront", remedy: remedy)
+        throw InvalidValue(problem: "\(quoted(text)) is not a storefront", remedy: remedy)
       }
       return text.lowercased()
     }
@@ -143,7 +143,7 @@ extension SettingType where Value == AddressRange {
 extension SettingType where Value == [String] {
   /// Host names, at least one. An empty list would be ambiguous: it could mean no name or any name.
   static let hostNames: SettingType = {
-    let remedy = "write a list such as [\"tokens.example.com\"]; IP addresses and localhost are always answered"
+    let remedy = "write a list such as [\"tokens.example.com\"]; the server always serves IP addresses and localhost"
     return list(of: .hostName, remedy: remedy, ifEmpty: "name some, or leave it out")
   }()
 }

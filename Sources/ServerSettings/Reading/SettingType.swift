@@ -178,7 +178,7 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
     let values = words.replacing("\"", with: "")
     return string(remedy, values: values, write: { "\"\($0.rawValue)\"" }) { (text) throws(InvalidValue) in
       guard let value = Value(rawValue: text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not among its values", remedy: remedy)
+        throw InvalidValue(problem: "\(quoted(text)) is not one of its values", remedy: remedy)
       }
       return value
     }
@@ -189,10 +189,10 @@ extension SettingType where Value == String {
   /// A file's path, relative to the process's working directory.
   static let path = SettingType.string("write a file's path") { (text) throws(InvalidValue) in
     guard !looksLikeKey(text) else {
-      throw InvalidValue(problem: "holds a key or certificate itself", remedy: "write the path of a file that holds it")
+      throw InvalidValue(problem: "is a key or certificate itself", remedy: "write the path of a file that contains it")
     }
     guard !text.isEmpty, !text.utf8.contains(0) else {
-      throw InvalidValue(problem: "is empty or holds a NUL", remedy: "write a file's path")
+      throw InvalidValue(problem: "is empty or contains a NUL", remedy: "write a file's path")
     }
     guard !text.hasPrefix("~") else { throw InvalidValue.unexpandedHome }
     return text

@@ -40,7 +40,7 @@ package struct SettingsDraft {
     configurationFile = input.configurationFile
     proxies = ProxyEnvironment(input.environment)
     errors = reader.errors
-    let everybody = "Everybody who reaches this server gets tokens for any origin (--unsafe-allow-anonymous)."
+    let everybody = "All callers who reach this server get tokens for any origin (--unsafe-allow-anonymous)."
     warnings =
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))

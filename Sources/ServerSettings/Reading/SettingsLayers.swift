@@ -97,8 +97,8 @@ struct SettingsLayers {
   private mutating func checkAccess(_ descriptor: Int32, _ source: SettingSource) {
     guard let access = KeyFileAccess(descriptor: descriptor) else { return }
     if let mode = access.modeWritableByOthers {
-      let problem = "the file can be written by others than its owner (mode 0\(String(mode, radix: 8)))"
-      let remedy = "run chmod 600 on it, or they could put their own key there"
+      let problem = "the file is writable by users other than its owner (mode 0\(String(mode, radix: 8)))"
+      let remedy = "run chmod 600 on it, because they could write their own key there"
       errors.append(SettingsError(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
     } else {
       warnings += access.findings("The configuration file, which holds the key,").map(\.description)
@@ -112,7 +112,7 @@ struct SettingsLayers {
     }
     note(section: path, source: source)
     guard case .object(let members) = value else {
-      let problem = path.isEmpty ? "holds \(value.kind)" : value == .null ? "is null" : "is \(value.kind)"
+      let problem = path.isEmpty ? "contains \(value.kind)" : value == .null ? "is null" : "is \(value.kind)"
       let names = schema.members(of: path).joined(separator: ", ")
       return errors.append(
         SettingsError(path, source: source, problem: problem, remedy: "write an object with any of \(names)"))
@@ -161,7 +161,7 @@ struct SettingsLayers {
         errors.append(
           SettingsError(
             setting.path, source: source,
-            problem: "the variable is the one that Kubernetes or Docker sets for a service of that name",
+            problem: "Kubernetes or Docker sets this variable for a service of that name",
             remedy: "rename the service, or set enableServiceLinks to false in the pod's specification"))
       } else if setting.isJSON5 {
         addJSON5(text, at: setting.path, source: source)
@@ -184,7 +184,7 @@ struct SettingsLayers {
       else { continue }
       let nearest = mayBeSuggested() ? schema.nearestVariable(to: name) : nil
       let near = nearest.map { "; the nearest setting is \($0)" } ?? ""
-      warnings.append("The environment variable \(quoted(name)) is not known and has no effect\(near).")
+      warnings.append("The environment variable \(quoted(name)) is unknown and has no effect\(near).")
     }
   }
 

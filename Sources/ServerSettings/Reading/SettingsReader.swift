@@ -35,7 +35,7 @@ struct SettingsReader {
     do throws(InvalidValue) {
       return try setting.type.parse(raw.content)
     } catch {
-      reject(setting.path, problem: setting.isSecret ? "is not what it should be" : error.problem, remedy: error.remedy)
+      reject(setting.path, problem: setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
       return nil
     }
   }

@@ -112,9 +112,9 @@ extension SmallFile.Failure: CustomStringConvertible {
     switch self {
     case .isDirectory: "is a directory"
     case .tooLarge: "is too large"
-    case .unfinished(let seconds): "has not come to its end within \(seconds) s"
+    case .unfinished(let seconds): "did not end within \(seconds) s"
     case .system(ENOENT): "does not exist"
-    case .system(EACCES): "may not be read by this process"
+    case .system(EACCES): "is not readable by this process"
     case .system(let number): "cannot be read (\(unsafe String(cString: strerror(number))))"
     }
   }

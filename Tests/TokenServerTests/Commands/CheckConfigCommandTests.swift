@@ -126,7 +126,7 @@ struct CheckConfigCommandTests {
     ])
     #expect(
       result.diagnostics == [
-        "access.clients[0].jwt.jwksFile: the file \"\(page.path)\" holds a web page; write the path of a JWK Set, JSON "
+        "access.clients[0].jwt.jwksFile: the file \"\(page.path)\" is a web page; write the path of a JWK Set, JSON "
           + "of the form {\"keys\": […]}."
       ])
     withExtendedLifetime((key, page)) {}
@@ -177,7 +177,7 @@ struct CheckConfigCommandTests {
     arguments: [
       ("/nonexistent/ca", "server.tls.clientCAFile: the file \"/nonexistent/ca\" does not exist; write the path of a"),
       (
-        Document.root + "/README.md", "server.tls.clientCAFile: '\(Document.root)/README.md' holds no certificate"
+        Document.root + "/README.md", "server.tls.clientCAFile: '\(Document.root)/README.md' contains no certificate"
       ),
     ])
   func clientCA(_ file: String, _ error: String) {

@@ -67,7 +67,7 @@ struct NamedKeySetsTests {
     let sentences = (loader.errors.map(\.description) + [error?.description ?? ""]).joined(separator: " ")
     for words in [
       "the file \"\(directory.path)/missing.json\" does not exist;",
-      "pem.json\" is no JWK Set that can be used. The key set is PEM;",
+      "pem.json\" is not a usable JWK Set. The key set is PEM;",
       "large.json\" is too large;", "the file \"\(directory.path)\" is a directory;",
       "The key set's address 'http://id.example.com/jwks.json' does not begin with https://.",
       "The server has not read the key set '\(directory.path)/missing.json'.",

@@ -66,7 +66,7 @@ struct AnonymousPolicyTests {
       "storefronts": "['us']", "rateLimit": "{ perSecond: 5 }", "share": "0.5",
     ]
     #expect(values.count == Settings.Access.known.count { $0.path.hasPrefix("access.anonymous.") })
-    let problem = "changes the anonymous policy, but there is no such policy; write access.anonymous in"
+    let problem = "changes the anonymous policy, which does not exist; write access.anonymous in"
     for (name, value) in values {
       let path = "access.anonymous.\(name)"
       let variable = try #require(Settings.schema.settings[path]).variable

@@ -25,13 +25,14 @@ struct ClientErrorTests {
     Case("no object", "['web']", error: "access.clients[0]: is a string; write an object."),
     Case("no id", "[{ \(key) }]", error: "access.clients[0].id: is not set; write a name such as \"android\"."),
     Case(
-      "an id with a space", "[{ id: 'a b', \(key) }]", error: "access.clients[0].id: \"a b\" is no name of a client;"),
+      "an id with a space", "[{ id: 'a b', \(key) }]",
+      error: "access.clients[0].id: \"a b\" is not a valid client name;"),
     Case(
       "an id that means everybody", "[{ id: 'anonymous', \(key) }]",
-      error: "access.clients[0].id: \"anonymous\" means something else in logs and metrics;"),
+      error: "access.clients[0].id: \"anonymous\" has another meaning in logs and metrics;"),
     Case(
       "an id twice", "[{ id: 'a', \(key) }, { id: 'a', origins: ['https://a.example'] }]",
-      error: "access.clients[1].id: \"a\" is the id of access.clients[0], too; give each client its own."),
+      error: "access.clients[1].id: \"a\" is also the id of access.clients[0]; write a different id for each client."),
     Case(
       "an unknown field", "[{ id: 'a', \(key), catalogue: true }]",
       error: "access.clients[0]: there is no field \"catalogue\"; the nearest is access.clients[0].catalog, of apiKey"),
@@ -40,34 +41,34 @@ struct ClientErrorTests {
       error: "access.clients[0].apiKey: there is no field \"sha265\"; the nearest is access.clients[0].apiKey.sha256"),
     Case(
       "nothing that it is known by", "[{ id: 'a' }]",
-      error: "access.clients[0]: has neither a credential nor origins, so that no request can come from this client; "
+      error: "access.clients[0]: has neither a credential nor origins, so no request can come from this client; "
         + "write apiKey, jwt or clientCertificate, or origins for web pages"
     ),
     Case(
       "empty origins", "[{ id: 'a', origins: [] }]",
-      error: "access.clients[0]: has neither a credential nor origins, so that"),
+      error: "access.clients[0]: has neither a credential nor origins, so no"),
     Case(
       "empty origins beside a key", "[{ id: 'a', \(key), origins: [] }]",
-      error: "access.clients[0].origins: is empty; name some, or leave it out for callers from anywhere."),
+      error: "access.clients[0].origins: is empty; name some, or leave it out for callers from any origin."),
     Case(
       "two kinds of credential", "[{ id: 'a', \(key), \(jwt) }]",
-      error: "access.clients[0].jwt: is a second kind of credential beside apiKey; write a client for each"),
+      error: "access.clients[0].jwt: is a second kind of credential beside apiKey; write a separate client for each"),
     Case(
       "a client that may do nothing", "[{ id: 'a', \(key), token: false }]",
-      error: "access.clients[0]: is a client that may do nothing; turn token, catalog or me on, or remove it."),
+      error: "access.clients[0]: is a client without any permission; turn token, catalog or me on, or remove it."),
     Case(
       "a client that may do nothing without the catalog", "[{ id: 'a', \(key), token: false, catalog: true }]",
       "catalog: { enabled: false }",
-      error: "access.clients[0]: is a client that may do nothing, because catalog.enabled is false;"),
+      error: "access.clients[0]: is a client without any permission, because catalog.enabled is false;"),
     Case(
       "me without catalog.me", "[{ id: 'a', \(key), me: true }]",
       error: "access.clients[0].me: has no effect while catalog.me is false;"),
     Case(
       "a key in clear", "[{ id: 'a', apiKey: { sha256: 'mkts_0123456789abcdefghij' } }]",
-      error: "access.clients[0].apiKey.sha256: is an API key in clear where its SHA-256 belongs;"),
+      error: "access.clients[0].apiKey.sha256: is an API key in clear instead of its SHA-256;"),
     Case(
       "a key that is no hash", "[{ id: 'a', apiKey: { sha256: 'hunter2' } }]",
-      error: "access.clients[0].apiKey.sha256: is no SHA-256 in hexadecimal (7 characters); write the 64"),
+      error: "access.clients[0].apiKey.sha256: is not a SHA-256 in hexadecimal (7 characters); write the 64"),
     Case(
       "the hash of nothing",
       "[{ id: 'a', apiKey: { sha256: 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855' } }]",
@@ -76,7 +77,7 @@ struct ClientErrorTests {
     Case("no keys", "[{ id: 'a', apiKey: [] }]", error: "access.clients[0].apiKey: has no key;"),
     Case(
       "one key for two", "[{ id: 'a', \(key) }, { id: 'b', \(key) }]",
-      error: "access.clients[1].apiKey: is a key of access.clients[0], too; make a key for each."),
+      error: "access.clients[1].apiKey: is also a key of access.clients[0]; make a separate key for each client."),
     Case(
       "an origin with a path", "[{ id: 'a', origins: ['https://ok.example', 'https://app.example.com/x'] }]",
       error: "access.clients[0].origins[1]: "),
@@ -89,15 +90,15 @@ struct ClientErrorTests {
     Case(
       "one origin for two",
       "[{ id: 'a', origins: ['https://a.example'] }, { id: 'b', origins: ['https://A.example'] }]",
-      error: "access.clients[1].origins: holds https://a.example, which access.clients[0] has, too; name it once."),
+      error: "access.clients[1].origins: has https://a.example, which access.clients[0] also has; write it once."),
     Case(
       "one origin twice", "[{ id: 'a', origins: ['https://*.a.example.com', 'https://*.a.example.com:443'] }]",
-      error: "access.clients[0].origins: holds https://*.a.example.com twice; name it once."),
+      error: "access.clients[0].origins: has https://*.a.example.com twice; write it once."),
     Case(
       "one name of a certificate for two",
       "[{ id: 'a', clientCertificate: { san: 'A.example' } }, { id: 'b', clientCertificate: { san: 'a.example' } }]",
       "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }",
-      error: "access.clients[1].clientCertificate.san: holds a.example, which access.clients[0] has, too; name it once."
+      error: "access.clients[1].clientCertificate.san: has a.example, which access.clients[0] also has; write it once."
     ),
     Case(
       "a life above the maximum", "[{ id: 'a', \(key), ttl: '48h' }]",
@@ -120,16 +121,16 @@ struct ClientErrorTests {
       error: "access.clients[0].rateLimit.total.burst: 0 is out of range;"),
     Case(
       "a rate per nobody", "[{ id: 'a', \(key), rateLimit: { perSecond: 5, per: 'user' } }]",
-      error: "access.clients[0].rateLimit.per: \"user\" is not among its values; write one of \"address\", \"sub\"."),
+      error: "access.clients[0].rateLimit.per: \"user\" is not one of its values; write one of \"address\", \"sub\"."),
     Case(
       "a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", error: "access.clients[0].rateLimit: is a number;"),
     Case(
       "a certificate that nobody asks for", "[{ id: 'a', clientCertificate: { san: 'spiffe://a.example/b' } }]",
-      error: "access.clients[0].clientCertificate: can never be shown, because no client is asked for a certificate;"),
+      error: "access.clients[0].clientCertificate: has no effect, because the server requests no client certificate;"),
     Case(
       "a name of a certificate with a star", "[{ id: 'a', clientCertificate: { san: '*.example.com' } }]",
       "server: { tls: { certificateFile: 'c', keyFile: 'k', clientCAFile: 'ca' } }",
-      error: "access.clients[0].clientCertificate.san: \"*.example.com\" is no subject alternative name;"),
+      error: "access.clients[0].clientCertificate.san: \"*.example.com\" is not a subject alternative name;"),
     Case(
       "a JWT without its audience", "[{ id: 'a', jwt: { issuer: 'i', jwksFile: 'f' } }]",
       error: "access.clients[0].jwt.audience: is not set; write the token's aud."),
@@ -146,7 +147,7 @@ struct ClientErrorTests {
     Case(
       "a password in the address of keys",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksURL: 'https://user:hunter2@a.example/jwks' } }]",
-      error: "access.clients[0].jwt.jwksURL: the URL has no host and port that can be asked;"),
+      error: "access.clients[0].jwt.jwksURL: the URL has no valid host and port;"),
     Case(
       "a claim without a value",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', requiredClaims: { scope: [] } } }]",
@@ -154,10 +155,10 @@ struct ClientErrorTests {
     Case(
       "an algorithm that there is not",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', algorithms: ['HS256'] } }]",
-      error: "access.clients[0].jwt.algorithms[0]: \"HS256\" is not among its values;"),
+      error: "access.clients[0].jwt.algorithms[0]: \"HS256\" is not one of its values;"),
     Case(
       "tokens that mean two", "[{ id: 'a', \(jwt) }, { id: 'b', \(jwt) }]",
-      error: "access.clients[1].jwt: takes tokens that access.clients[0] takes, too;"),
+      error: "access.clients[1].jwt: matches tokens that access.clients[0] also matches;"),
   ]
 
   @Test("gives the path, the problem and the remedy", arguments: cases)
@@ -198,10 +199,10 @@ struct ClientErrorTests {
         { id: "i", clientCertificate: { san: ["a.example"] }, ttl: "1y" } ]
       """)
     for clash in [
-      "[1].id: \"a\" is the id of access.clients[0], too", "[2].apiKey: is a key of access.clients[1], too",
-      "[3].origins: holds https://a.example, which access.clients[0] has, too",
-      "[5].jwt: takes tokens that access.clients[4] takes, too",
-      "[7].clientCertificate.san: holds a.example, which access.clients[6] has, too",
+      "[1].id: \"a\" is also the id of access.clients[0]", "[2].apiKey: is also a key of access.clients[1]",
+      "[3].origins: has https://a.example, which access.clients[0] also has",
+      "[5].jwt: matches tokens that access.clients[4] also matches",
+      "[7].clientCertificate.san: has a.example, which access.clients[6] also has",
     ] {
       #expect(errors.contains { $0.contains("access.clients\(clash)") }, "\(clash): \(errors)")
     }
@@ -260,8 +261,8 @@ struct ClientErrorTests {
       let errors = try Self.errors("[{ id: '\(id)', origins: ['https://a.example'] }]")
       #expect(
         errors == [
-          "access.clients[0].id: is an API key, or holds one; write a name, such as \"android\", and take "
-            + "a fresh key from new-api-key, since this one has been written down."
+          "access.clients[0].id: is or contains an API key; write a name, such as \"android\"; this key is no longer "
+            + "secret: make a new one with new-api-key."
         ])
     }
   }

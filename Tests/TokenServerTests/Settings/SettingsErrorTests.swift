@@ -43,7 +43,7 @@ struct SettingsErrorTests {
       "a port in a flag", flags: ["server.port": "80a"], error: "server.port (--set): \"80a\" is not a whole number;"),
     Case(
       "a Kubernetes service link", environment: ["SERVER_PORT": "tcp://10.0.0.1:8080"],
-      error: "server.port (SERVER_PORT): the variable is the one that Kubernetes or Docker sets for a service"),
+      error: "server.port (SERVER_PORT): Kubernetes or Docker sets this variable for a service"),
     Case("a host name", "server: { host: 'example.com' }", error: "server.host: \"example.com\" is not an IP address;"),
     Case(
       "a host in brackets", "server: { host: '[::1]' }",
@@ -59,10 +59,10 @@ struct SettingsErrorTests {
       error: "server.unixSocket: is a path of 108 bytes; write a path of 1 to 107 bytes."),
     Case(
       "a certificate without its key", "server: { tls: { certificateFile: 'c.pem' } }",
-      error: "server.tls.keyFile: is not set; HTTPS needs it beside server.tls.certificateFile"),
+      error: "server.tls.keyFile: is not set; HTTPS needs it together with server.tls.certificateFile"),
     Case(
       "a key without its certificate", "server: { tls: { keyFile: 'k.pem' } }",
-      error: "server.tls.certificateFile: is not set; HTTPS needs it beside server.tls.keyFile"),
+      error: "server.tls.certificateFile: is not set; HTTPS needs it together with server.tls.keyFile"),
     Case(
       "HSTS without a certificate", "server: { tls: { hsts: '1h' } }",
       error: "server.tls.hsts: is set, and server.tls.certificateFile is not; leave it out"),
@@ -86,13 +86,13 @@ struct SettingsErrorTests {
       error: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses;"),
     Case(
       "ranges as bare text", environment: ["SERVER_TRUSTED_PROXIES": "10.0.0.0/8"],
-      error: "server.trustedProxies (SERVER_TRUSTED_PROXIES): line 1, column 1: this is no value"),
+      error: "server.trustedProxies (SERVER_TRUSTED_PROXIES): line 1, column 1: this is not a value"),
     Case(
       "one range where a list should be", "server: { trustedProxies: '10.0.0.0/8' }",
       error: "server.trustedProxies: is a string; write a list such as [\"10.0.0.0/8\", "),
     Case(
       "an unknown poller", "server: { poller: 'kqueue' }",
-      error: "server.poller: \"kqueue\" is not among its values; write one of \"epoll\", \"poll\"."),
+      error: "server.poller: \"kqueue\" is not one of its values; write one of \"epoll\", \"poll\"."),
     Case("no loops", "server: { loops: 0 }", error: "server.loops: 0 is out of range; write a whole number from 1"),
     Case(
       "a limit out of range", "server: { limits: { requestLine: '1MB' } }",
@@ -102,7 +102,7 @@ struct SettingsErrorTests {
       error: "server.limits: there is no setting \"requestline\"; the nearest is server.limits.requestLine."),
     Case(
       "more connections than descriptors", "server: { limits: { connections: 99999 } }",
-      error: "server.limits.connections: 99999 is more than this process may have open; write 99115 at most"),
+      error: "server.limits.connections: 99999 is more than this process may open; write 99115 at most"),
     Case(
       "a duration without unit", "token: { ttl: 3600 }",
       error: "token.ttl: is a number without a unit; write a duration such as \"45s\""),
@@ -119,7 +119,7 @@ struct SettingsErrorTests {
     Case("a life that is too short", "token: { ttl: '59s' }", error: "token.ttl: \"59s\" is out of range; write a"),
     Case(
       "a maximum below the default", "token: { ttl: '2h', maxTTL: '1h' }",
-      error: "token.maxTTL: is less than token.ttl; write \"2h\" or more, or a lesser token.ttl."),
+      error: "token.maxTTL: is less than token.ttl; write \"2h\" or more, or a smaller token.ttl."),
     Case(
       "a misspelt key", "token: { tll: '1h' }", error: "token: there is no setting \"tll\"; the nearest is token.ttl."),
     Case("a misspelt section", "severs: {}", error: "there is no setting \"severs\"; the nearest is server."),
@@ -162,8 +162,8 @@ struct SettingsErrorTests {
     Case(
       "a word for a boolean in the environment", environment: ["ADMIN_ENABLED": "no"],
       error: "admin.enabled (ADMIN_ENABLED): \"no\" is neither true nor false; write true or false."),
-    Case("an unknown level", "log: { level: 'verbose' }", error: "log.level: \"verbose\" is not among its values;"),
-    Case("no client has access", "access: {}", error: "access: no client may have anything; write access: { clients:"),
+    Case("an unknown level", "log: { level: 'verbose' }", error: "log.level: \"verbose\" is not one of its values;"),
+    Case("no client has access", "access: {}", error: "access: no client has access; write access: { clients:"),
     Case(
       "access as true", "access: { anonymous: true }",
       error:
@@ -177,7 +177,7 @@ struct SettingsErrorTests {
       error: "access.anonymous.origins: "),
     Case(
       "an object in the environment that is none", environment: ["ACCESS_ANONYMOUS": "{ token: tru }"],
-      error: "access.anonymous (ACCESS_ANONYMOUS): line 1, column 10: this is no value"),
+      error: "access.anonymous (ACCESS_ANONYMOUS): line 1, column 10: this is not a value"),
     Case(
       "a host with a port", "server: { hosts: ['tokens.example.com:8080'] }",
       error: "server.hosts: \"tokens.example.com:8080\" is not the name of a host; write a name such as"),

@@ -165,7 +165,7 @@ struct SettingsPrecedenceTests {
     ])
     #expect(
       loaded.warnings == [
-        "The environment variable \"TOKEN_TLL\" is not known and has no effect; the nearest setting is TOKEN_TTL."
+        "The environment variable \"TOKEN_TLL\" is unknown and has no effect; the nearest setting is TOKEN_TTL."
       ])
   }
 }

@@ -51,7 +51,7 @@ struct SmallFileTests {
     #expect(throws: SmallFile.Failure.unfinished(seconds: 0)) {
       try SmallFile.read(reading, atMost: 4, within: .milliseconds(1))
     }
-    #expect("\(SmallFile.Failure.unfinished(seconds: 30))" == "has not come to its end within 30 s")
+    #expect("\(SmallFile.Failure.unfinished(seconds: 30))" == "did not end within 30 s")
   }
 
   @Test("is rejected before its end if it is too large")
