@@ -68,12 +68,13 @@ docs: toolchain ## Write the tables of the documents and config/example.json5 fr
 	swift run $(QUIET) ReferenceTables
 
 lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests and tables; build with warnings as errors
-	@.ci/need shellcheck python3
+	@.ci/need shellcheck python3 prometheus
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
 	Tests/foreign-text
 	Tests/words
 	$(VENV)/bin/python Tests/kubernetes/check
+	$(VENV)/bin/python Tests/prometheus/check
 	shellcheck $(SCRIPTS)
 	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
 	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
