@@ -47,7 +47,7 @@ run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token 
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
-	@.ci/need openssl curl logrotate haproxy nginx caddy chromium valgrind mandoc zsh fish
+	@.ci/need openssl curl logrotate haproxy nginx caddy chromium valgrind mandoc zsh fish prometheus
 	.ci/scratch swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" .ci/scratch swift test --skip-build --disable-xctest --quiet
 	.ci/scratch Tests/instructions
@@ -67,7 +67,7 @@ fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
 	swift run $(QUIET) ReferenceTables
 
-lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests and tables; build with warnings as errors
+lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests, alerts and tables; build with warnings as errors
 	@.ci/need shellcheck python3 prometheus
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
