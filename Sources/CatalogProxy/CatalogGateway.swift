@@ -1,4 +1,3 @@
-import SwiftOverlayShims
 import Glibc
 import HTTP1
 public import HTTPCache
@@ -6,6 +5,7 @@ public import HTTPMessages
 import HTTPTypes
 import Locks
 public import Memory
+import SwiftOverlayShims
 public import UpstreamAdmission
 
 /// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.

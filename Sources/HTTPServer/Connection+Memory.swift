@@ -1,7 +1,7 @@
-import HTTPTypes
-import HTTP1
 import EventLoop
+import HTTP1
 import HTTPMessages
+import HTTPTypes
 import Memory
 
 /// The memory that a connection makes the server hold while it waits, charged to the budget of its address.
