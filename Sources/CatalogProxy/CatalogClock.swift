@@ -1,0 +1,25 @@
+import Glibc
+public import HTTPCache
+
+/// The clocks of the gateway.
+public struct CatalogClock: Sendable {
+  private let read: @Sendable () -> CacheTime
+
+  /// Creates a clock that reads the time with `read`.
+  public init(_ read: @escaping @Sendable () -> CacheTime) {
+    self.read = read
+  }
+
+  /// The clocks of the operating system.
+  public static let system = CatalogClock {
+    var monotonic = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &monotonic)
+    return CacheTime(monotonic: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec, wall: Glibc.time(nil))
+  }
+
+  /// The current time on both clocks.
+  var now: CacheTime { read() }
+
+  /// The current time on the monotonic clock.
+  var elapsed: Duration { .nanoseconds(Int64(read().monotonic)) }
+}
