@@ -364,7 +364,7 @@ final class SharedLimits: Sendable {
   init(_ values: ServerLimits) { self.values = values }
 }
 
-/// The reason why a connection ends.
+/// The reason why a connection ends. The errors are indirect, because every connection has room for a reason.
 enum CloseReason: Error, Equatable {
   /// The peer is gone or does not read, so nothing more is sent.
   case gone
@@ -373,7 +373,7 @@ enum CloseReason: Error, Equatable {
   /// A response has broken off: the peer must not treat it as complete.
   case brokenOff
   /// A request is refused in a way that makes the following bytes of the connection meaningless.
-  case refused(ErrorResponse)
+  indirect case refused(ErrorResponse)
   /// The TLS session is over. Its last bytes are in `outgoing`.
-  case failedTLS(TLSError)
+  indirect case failedTLS(TLSError)
 }

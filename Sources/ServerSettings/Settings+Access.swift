@@ -87,9 +87,9 @@ extension Settings.Access {
       reader.missing(
         "access", problem: "no client has access",
         remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
-          + "instead of origins for callers that are no web pages (new-api-key makes one), "
-          + "ACCESS_ANONYMOUS='{ token: true }' for programs that need none, or start with --unsafe-allow-anonymous to "
-          + "serve all callers")
+          + "instead of origins for callers that are not web pages (new-api-key creates a key), "
+          + "ACCESS_ANONYMOUS='{ token: true }' for callers without a credential, or start with "
+          + "--unsafe-allow-anonymous to serve all callers")
       return nil
     }
     guard let clients = candidates?.map(\.client).whole() else { return nil }

@@ -85,7 +85,7 @@ struct ClientTests {
       Refusal(
         testDescription: "other names", names: ["DNS:a.example", "DNS:b.example"],
         words: ["localhost", "DNS:a.example, DNS:b.example"]),
-      Refusal(testDescription: "no names", names: [], words: ["no host at all"]),
+      Refusal(testDescription: "no names", names: [], words: ["for no host"]),
       Refusal(testDescription: "other address", host: "127.0.0.2", names: ["IP:127.0.0.1"], words: ["127.0.0.1"]),
       Refusal(testDescription: "address as a name", host: "127.0.0.1", names: ["DNS:127.0.0.1"], words: ["127.0.0.1"]),
       Refusal(

@@ -121,6 +121,28 @@ struct LogFormatTests {
     #expect(visible.utf8.allSatisfy { (0x20..<0x7F).contains($0) })
   }
 
+  @Test("of a refusal is short and coloured in the format for people, and a grant has no line")
+  func refusal() throws {
+    let id = try #require(RequestID("R"))
+    let refused = AuditRecord(
+      requestID: id, client: "-", address: "192.0.2.1", route: "/token", outcome: .refused,
+      reason: "origin_not_allowed",
+      origin: "https://evil.example")
+    var line: [UInt8] = []
+    refused.appendForPerson(to: &line, time: Self.time)
+    #expect(
+      String(decoding: line, as: UTF8.self)
+        == "14:13:20Z  \u{1B}[33mrefused\u{1B}[0m  origin_not_allowed  -  https://evil.example  /token\n")
+    var longest: [UInt8] = []
+    AuditRecord(
+      requestID: id, client: String(repeating: "c", count: 64), address: "192.0.2.1",
+      route: "/v1/catalog/{storefront}/{type}/{id}", outcome: .refused, reason: "a_reason_of_more_than_26_bytes",
+      origin: "https://\(String(repeating: "o", count: 200)).example"
+    ).appendForPerson(to: &longest, time: Self.time)
+    let escapes = "\u{1B}[33m".utf8.count + "\u{1B}[0m".utf8.count
+    #expect(longest.count - escapes - 1 == 120)
+  }
+
   private static func personLine(
     method: String = "GET", route: String, status: Int = 200, duration: Duration = .microseconds(1234)
   ) throws -> String {

@@ -26,7 +26,7 @@ extension SettingType where Value == APIKeyDigest {
       guard APIKeyForm(of: text) == .other else {
         throw InvalidValue(
           problem: "is an API key in clear instead of its SHA-256",
-          remedy: "this key is no longer secret: make a new one with new-api-key, and \(remedy)")
+          remedy: "others may know this key now: make a new one with new-api-key, and \(remedy)")
       }
       guard let digest = APIKeyDigest(hexadecimal: text) else {
         let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
@@ -72,7 +72,7 @@ extension SettingType where Value == String {
       guard APIKeyForm(of: text) == .other, !holdsAPIKey(text) else {
         throw InvalidValue(
           problem: "is or contains an API key",
-          remedy: "write a name, such as \"android\"; this key is no longer secret: make a new one with new-api-key")
+          remedy: "write a name, such as \"android\"; others may know this key now: make a new one with new-api-key")
       }
       let isName = text.utf8.allSatisfy {
         (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D

@@ -1,3 +1,4 @@
+import Bytes
 import Dispatch
 import Glibc
 
@@ -34,7 +35,7 @@ public final class AuditLog: Sendable {
 
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
   public func write(_ record: AuditRecord) {
-    sink.append { bytes, format in record.append(to: &bytes, format: format, time: .now()) }
+    sink.log(record)
   }
 
   /// Waits until all records so far are written, or until `timeout` has passed, for the end of the process.
@@ -139,6 +140,28 @@ extension AuditRecord {
     if let origin { format.field(&bytes, literal: "request.origin", origin) }
     if let token { token.append(to: &bytes, format: format) }
     format.end(&bytes)
+  }
+}
+
+/// A record for a person at a terminal:
+/// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
+extension AuditRecord {
+  func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
+    bytes.appendClock(time)
+    bytes.append("\u{1B}[33m")
+    bytes.appendWord(outcome.name.description, atMost: 7)
+    bytes.append("\u{1B}[0m  ")
+    bytes.appendWord(reason?.description ?? "-", atMost: 26)
+    bytes.append("  ")
+    bytes.appendWord(client, atMost: 20)
+    bytes.append("  ")
+    if let origin {
+      bytes.appendWord(origin, atMost: 32)
+      bytes.append("  ")
+    }
+    // The other parts have at most 104 of the 120 columns, with the time, which takes 11.
+    bytes.appendWord(route.description, atMost: AccessRecord.columns - 104)
+    bytes.append("\n")
   }
 }
 

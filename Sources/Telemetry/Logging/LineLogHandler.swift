@@ -149,10 +149,7 @@ extension AccessRecord {
   static let columns = 120
 
   func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
-    var stamp: [UInt8] = []
-    stamp.append(time)
-    bytes += stamp[11..<19]
-    bytes.append("Z  ")
+    bytes.appendClock(time)
     bytes.append(colour)
     bytes.append(decimal: status)
     bytes.append("\u{1B}[0m  ")
@@ -176,8 +173,16 @@ extension AccessRecord {
 }
 
 extension [UInt8] {
+  /// Appends the time of day for a person: `15:04:05Z` and two spaces.
+  mutating func appendClock(_ time: WallTime) {
+    var stamp: [UInt8] = []
+    stamp.append(time)
+    self += stamp[11..<19]
+    append("Z  ")
+  }
+
   /// Appends the first `limit` bytes of `text`, a word of the program. Bytes that are not printable ASCII become `?`.
-  fileprivate mutating func appendWord(_ text: String, atMost limit: Int) {
+  mutating func appendWord(_ text: String, atMost limit: Int) {
     for byte in text.utf8.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }
   }
 }

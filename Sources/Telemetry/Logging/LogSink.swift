@@ -59,6 +59,18 @@ public final class LogSink: @unchecked Sendable {
     }
   }
 
+  /// Logs one access decision. For a person, a grant has no line, because the line of the request shows it.
+  func log(_ record: AuditRecord) {
+    if isForPerson, record.outcome == .granted { return }
+    append { bytes, format in
+      if isForPerson {
+        record.appendForPerson(to: &bytes, time: .now())
+      } else {
+        record.append(to: &bytes, format: format, time: .now())
+      }
+    }
+  }
+
   /// Appends the one line that `write` writes.
   func append(_ write: (inout [UInt8], LogFormat) -> Void) {
     let mustSchedule = waiting.withLock { waiting in
