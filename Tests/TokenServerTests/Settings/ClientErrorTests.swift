@@ -261,8 +261,8 @@ struct ClientErrorTests {
       let errors = try Self.errors("[{ id: '\(id)', origins: ['https://a.example'] }]")
       #expect(
         errors == [
-          "access.clients[0].id: is or contains an API key; write a name, such as \"android\"; this key is no longer "
-            + "secret: make a new one with new-api-key."
+          "access.clients[0].id: is or contains an API key; write a name, such as \"android\"; others may know this "
+            + "key now: make a new one with new-api-key."
         ])
     }
   }
