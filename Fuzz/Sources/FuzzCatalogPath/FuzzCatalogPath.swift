@@ -12,7 +12,7 @@ public func fuzzCatalogPath(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
       precondition((try? judge(bytes, allowsMe: false)) == nil, "served only if it is forwarded")
     }
   } catch {
-    precondition((400...404).contains(error.status.code) && !error.detail.isEmpty)
+    precondition((400...404).contains(error.response.status.code) && !error.detail.isEmpty)
   }
   return 0
 }
