@@ -44,12 +44,12 @@ extension ErrorResponse {
     .upstreamTimeout, "The response took longer than the server's limit.", closesConnection: true)
 
   static let draining = ErrorResponse(
-    .draining, "The server is shutting down. Send the request again in 1 s.", fields: [.retryAfter: "1"],
+    .draining, "The server is shutting down. Send the request again in 1 s.", retryAfter: 1,
     closesConnection: true)
 
   static let overMemory = ErrorResponse(
     .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
-    fields: [.retryAfter: "1"], closesConnection: true)
+    retryAfter: 1, closesConnection: true)
 
   static let plaintextOnTLS = ErrorResponse(
     .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", closesConnection: true)

@@ -118,7 +118,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     var output: [UInt8] = []
     var body: [UInt8] = []
     let id = ids.next()
-    let refusal = ErrorResponse(.overloaded, detail, fields: [.retryAfter: "1"], closesConnection: true)
+    let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, closesConnection: true)
     append(
       refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output,
       sharing: &body)

@@ -69,7 +69,7 @@ final class ServerMetrics: Sendable {
               guard thread == nil else { return }
               let refusal = ErrorResponse(
                 .overloaded, "The system grants the server no thread. Send the request again in 1 s.",
-                fields: [.retryAfter: "1"])
+                retryAfter: 1)
               continuation.resume(returning: refusal.response(id: id))
             }
           }
