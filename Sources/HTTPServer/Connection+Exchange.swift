@@ -185,7 +185,7 @@ extension Connection {
     worker.observer.completed(
       CompletedRequest(
         id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
-        route: request.route, status: status, bytes: bytes,
+        route: request.route, path: request.recordedPath, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress))
   }
 

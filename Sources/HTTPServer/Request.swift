@@ -46,10 +46,14 @@ public final class Request {
   private(set) var bytes: [UInt8] = []
   /// The length of the dropped head, which is a bound on what the handler copied from it.
   private var forgottenBytes = 0
+  /// The beginning of the path of a dropped head, for the observer.
+  private var forgottenPath: [UInt8] = []
+  private let recordedPathBytes: Int
 
-  init(limits: HTTP1Limits, id: RequestID, loop: IOLoop) {
+  init(limits: HTTP1Limits, id: RequestID, loop: IOLoop, recordedPathBytes: Int) {
     self.loop = loop
     self.id = id
+    self.recordedPathBytes = recordedPathBytes
     parser = RequestHeadParser(limits: limits)
   }
 
@@ -64,6 +68,7 @@ public final class Request {
     parser.reset()
     bytes.removeAll(keepingCapacity: true)
     forgottenBytes = 0
+    forgottenPath = []
     route = nil
     clientCertificate = nil
   }
@@ -72,13 +77,22 @@ public final class Request {
   /// handler has copied what it needs, and a waiting request must not make the server hold both.
   func forgetHead(except name: StaticString?) {
     guard forgottenBytes == 0 else { return }
+    forgottenPath = recordedPath
     let head = bytes
     forgottenBytes = head.count
     bytes = parser.forgetHead(head.span, except: name)
   }
 
+  /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
+  var recordedPath: [UInt8] {
+    guard recordedPathBytes > 0 else { return [] }
+    guard forgottenBytes == 0 else { return forgottenPath }
+    guard head.path.upperBound <= bytes.count else { return [] }
+    return Array(path.prefix(recordedPathBytes))
+  }
+
   /// The maximum number of bytes that the request makes the server hold.
-  var heldBytes: Int { bytes.capacity + forgottenBytes + parser.head.storageBytes }
+  var heldBytes: Int { bytes.capacity + forgottenBytes + forgottenPath.capacity + parser.head.storageBytes }
 
   /// Copies the head before the receive buffer drops its bytes.
   func keep(_ head: Span<UInt8>) {

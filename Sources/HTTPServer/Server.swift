@@ -252,6 +252,8 @@ public struct CompletedRequest {
   public let method: RequestHead.Method?
   /// The route's template, or nil if no route matched.
   public let route: StaticString?
+  /// The beginning of the path as it was sent, without the query; empty if the observer records no path.
+  public let path: [UInt8]
   /// The status code of the response.
   public let status: Int
   /// The number of content bytes sent.
@@ -269,6 +271,8 @@ public protocol ExchangeObserver: Sendable {
   func forOneLoop() -> any ExchangeObserver
   /// Whether the observer records responses. The server reads it once per loop, when it starts.
   var recordsExchanges: Bool { get }
+  /// The number of bytes of each path that the observer records. The server reads it for each new `Request` object.
+  var recordedPathBytes: Int { get }
   /// Receives the record of a response that is about to be written.
   func completed(_ exchange: borrowing CompletedRequest)
   /// Receives a notice for the operator about an event outside of any request.
@@ -278,6 +282,8 @@ public protocol ExchangeObserver: Sendable {
 extension ExchangeObserver {
   /// Returns this observer.
   public func forOneLoop() -> any ExchangeObserver { self }
+  /// No path is recorded.
+  public var recordedPathBytes: Int { 0 }
 }
 
 /// A notice for the operator about connections.

@@ -170,7 +170,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // MARK: Lending
 
   func lendRequest() -> Request {
-    requests.popLast() ?? Request(limits: limits.http1, id: ids.next(), loop: loop)
+    requests.popLast()
+      ?? Request(
+        limits: limits.http1, id: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
   }
 
   func takeBack(_ request: Request) {

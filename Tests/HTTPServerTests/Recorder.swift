@@ -5,14 +5,16 @@ import TLS
 
 /// Records what a server reports to its observer.
 final class Recorder: ExchangeObserver, Sendable {
-  private let completed = Locked<[(status: Int, route: String?, duration: Duration, client: String)]>([])
+  private let completed = Locked<[(status: Int, route: String?, path: String, duration: Duration, client: String)]>([])
   private let notices = Locked<[ServerNotice]>([])
 
   let recordsExchanges = true
+  let recordedPathBytes = 8
 
   func completed(_ exchange: borrowing CompletedRequest) {
     let route = exchange.route.map { "\($0)" }
-    let entry = (exchange.status, route, exchange.duration, exchange.clientAddress)
+    let path = String(decoding: exchange.path, as: UTF8.self)
+    let entry = (exchange.status, route, path, exchange.duration, exchange.clientAddress)
     completed.withLock { $0.append(entry) }
   }
 
@@ -25,6 +27,9 @@ final class Recorder: ExchangeObserver, Sendable {
 
   /// The routes of all responses so far.
   var routes: [String?] { completed.withLock { $0.map(\.route) } }
+
+  /// The recorded paths of all responses so far.
+  var paths: [String] { completed.withLock { $0.map(\.path) } }
 
   /// The durations of all responses so far.
   var durations: [Duration] { completed.withLock { $0.map(\.duration) } }

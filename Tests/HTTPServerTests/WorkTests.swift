@@ -45,6 +45,8 @@ import Testing
     responses.send("second")
     #expect(try client.response()?.text == "second")
     #expect(server.recorder.routes.contains("/tasks/"))
+    // The beginning of the path, also of a request whose head is dropped while it waits.
+    #expect(server.recorder.paths == ["/tasks/x", "/hello", "/hello", "/tasks/x"])
   }
 
   @Test(

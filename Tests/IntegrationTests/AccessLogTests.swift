@@ -53,6 +53,27 @@ struct AccessLogTests {
     #expect(!line.contains("ttl"))
   }
 
+  @Test("on a terminal has a coloured line per request with its path, but without its query")
+  func terminal() throws {
+    let ground = try Ground()
+    let server = try withExtendedLifetime(ground.directory) {
+      // Standard error is the terminal; standard output stays a pipe, as the fixture reads it.
+      try RunningServer(
+        "/bin/sh", ["-c", "exec 3>&1 >&2; exec script -qefc \"exec $0 serve >&3 3>&-\" /dev/null", Program.path],
+        environment: ground.settings.merging(["TERM": "xterm", "SHELL": "/bin/sh"]) { $1 })
+    }
+    let path = "/v1/catalog/us/songs/\(String(repeating: "1", count: 200))"
+    for target in ["/token?ttl=60", "/nothing%1B?q=secret", path] { _ = try server.request(target) }
+    server.stop()
+    let lines = server.log.split(whereSeparator: \.isNewline).map(String.init)
+    let requests = lines.filter { $0.contains("GET") }
+    #expect(requests.count == 3, "\(server.log)")
+    #expect(requests.first?.contains("\u{1B}[32m200\u{1B}[0m  GET /token  ") == true)
+    #expect(requests.contains { $0.contains("\u{1B}[33m404\u{1B}[0m  GET /nothing%1B  ") })
+    #expect(requests.allSatisfy { $0.replacing(/\e\[[0-9]+m/, with: "").count <= 120 })
+    #expect(!server.log.contains("secret") && !server.log.contains("ttl"))
+  }
+
   @Test("is empty at level warning")
   func level() throws {
     let server = try Ground().serve(["LOG_LEVEL": "warning"])

@@ -112,10 +112,16 @@ struct LogFormatTests {
         == "14:13:20Z  \u{1B}[\(colour)m\(status)\u{1B}[0m  GET /token  1.234 ms\n")
   }
 
+  @Test("of a request has its path instead of the route's template in the format for people")
+  func path() throws {
+    let line = try Self.personLine(route: "/v1/catalog/{storefront}/{type}/{id}", path: "/v1/catalog/us/songs/1")
+    #expect(line == "14:13:20Z  \u{1B}[32m200\u{1B}[0m  GET /v1/catalog/us/songs/1  1.234 ms\n")
+  }
+
   @Test("of a request has at most 120 printable ASCII columns in the format for people")
   func columns() throws {
-    let route = "/\u{1B}[31m" + String(repeating: "é", count: 200)
-    let line = try Self.personLine(method: "PROPPATCH", route: route, duration: .seconds(99 * 86_400))
+    let path = "/\u{1B}[31m" + String(repeating: "é", count: 200)
+    let line = try Self.personLine(method: "PROPPATCH", route: "-", path: path, duration: .seconds(99 * 86_400))
     let visible = line.replacing("\u{1B}[32m", with: "").replacing("\u{1B}[0m", with: "").dropLast()
     #expect(visible.utf8.count <= 120)
     #expect(visible.utf8.allSatisfy { (0x20..<0x7F).contains($0) })
@@ -144,11 +150,12 @@ struct LogFormatTests {
   }
 
   private static func personLine(
-    method: String = "GET", route: String, status: Int = 200, duration: Duration = .microseconds(1234)
+    method: String = "GET", route: String, path: String = "", status: Int = 200,
+    duration: Duration = .microseconds(1234)
   ) throws -> String {
     let record = AccessRecord(
-      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: method, route: route, status: status,
-      bytes: 270, duration: duration)
+      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: method, route: route, path: Array(path.utf8),
+      status: status, bytes: 270, duration: duration)
     var bytes: [UInt8] = []
     record.appendForPerson(to: &bytes, time: time)
     return String(decoding: bytes, as: UTF8.self)

@@ -107,6 +107,8 @@ public struct AccessRecord: Sendable {
   public var method: String
   /// The route's template such as `/token`, never the path as it was sent.
   public var route: String
+  /// The path as it was sent, for a person at a terminal; empty for all other logs.
+  public var path: [UInt8]
   /// The response's status code.
   public var status: Int
   /// The response's content in bytes.
@@ -116,12 +118,14 @@ public struct AccessRecord: Sendable {
 
   /// Creates a record of one request.
   public init(
-    requestID: RequestID, client: String, method: String, route: String, status: Int, bytes: Int, duration: Duration
+    requestID: RequestID, client: String, method: String, route: String, path: [UInt8] = [], status: Int, bytes: Int,
+    duration: Duration
   ) {
     self.requestID = requestID
     self.client = client
     self.method = method
     self.route = route
+    self.path = path
     self.status = status
     self.bytes = bytes
     self.duration = duration
@@ -143,10 +147,10 @@ extension AccessRecord {
   }
 }
 
-/// A record for a person at a terminal: `15:04:05Z  200  GET /token  1.234 ms`, with a colour for the status.
+/// A record for a person at a terminal: `15:04:05Z  200  GET /v1/catalog/us/songs/1  1.234 ms`, with a colour for the status.
 extension AccessRecord {
   /// The maximum number of columns in a line, without escape sequences.
-  static let columns = 120
+  public static let columns = 120
 
   func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
     bytes.appendClock(time)
@@ -156,7 +160,11 @@ extension AccessRecord {
     bytes.appendWord(method, atMost: 8)
     bytes.append(" ")
     // The other parts have at most 44 columns: time 11, status 5, method 9, and a duration below 100 days 19.
-    bytes.appendWord(route, atMost: Self.columns - 44)
+    if path.isEmpty {
+      bytes.appendWord(route, atMost: Self.columns - 44)
+    } else {
+      bytes.appendWord(path, atMost: Self.columns - 44)
+    }
     bytes.append("  ")
     bytes.appendMilliseconds(duration)
     bytes.append(" ms\n")
@@ -181,8 +189,12 @@ extension [UInt8] {
     append("Z  ")
   }
 
-  /// Appends the first `limit` bytes of `text`, a word of the program. Bytes that are not printable ASCII become `?`.
+  /// Appends the first `limit` bytes of `text`. Bytes that are not printable ASCII become `?`.
   mutating func appendWord(_ text: String, atMost limit: Int) {
-    for byte in text.utf8.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }
+    appendWord(text.utf8, atMost: limit)
+  }
+
+  mutating func appendWord(_ text: some Sequence<UInt8>, atMost limit: Int) {
+    for byte in text.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }
   }
 }

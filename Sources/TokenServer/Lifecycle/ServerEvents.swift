@@ -36,6 +36,9 @@ struct ServerEvents: ExchangeObserver {
 
   var recordsExchanges: Bool { writesAccessLog || tally != nil }
 
+  /// Only a person at a terminal sees paths, because the path of a library request names the user's items.
+  var recordedPathBytes: Int { sink.isForPerson ? AccessRecord.columns : 0 }
+
   func completed(_ exchange: borrowing CompletedRequest) {
     let method = exchange.method?.name ?? "-"
     tally?.count(
@@ -45,7 +48,7 @@ struct ServerEvents: ExchangeObserver {
     sink.log(
       AccessRecord(
         requestID: exchange.id, client: exchange.clientAddress, method: "\(method)",
-        route: exchange.route?.description ?? "-", status: exchange.status, bytes: exchange.bytes,
+        route: exchange.route?.description ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
         duration: exchange.duration))
   }
 
