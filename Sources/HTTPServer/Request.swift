@@ -50,7 +50,7 @@ public final class Request {
   private var forgottenPath: [UInt8] = []
   private let recordedPathBytes: Int
 
-  init(limits: HTTP1Limits, id: RequestID, loop: IOLoop, recordedPathBytes: Int) {
+  init(limits: HTTP1Limits, id: RequestID, loop: IOLoop, recordedPathBytes: Int = 0) {
     self.loop = loop
     self.id = id
     self.recordedPathBytes = recordedPathBytes
