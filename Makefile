@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-readme bench fuzz docs lint format release install uninstall clean toolchain
+.PHONY: help run test test-readme test-deb bench fuzz docs lint format release deb install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
@@ -10,7 +10,9 @@ TEST_FUZZ_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
-SCRIPTS := .ci/run .ci/need .ci/scratch Tests/foreign-text Tests/words Tests/readme Tests/instructions Fuzz/run deploy/manual
+SCRIPTS := .ci/run .ci/need .ci/scratch .ci/bare Tests/foreign-text Tests/words Tests/readme Tests/instructions \
+  Tests/debian-package Tests/systemctl-stand-in Fuzz/run deploy/manual \
+  $(addprefix deploy/debian/,build postinst prerm postrm)
 VENV := .venv
 # What the release's --version prints beside the version: the commit, its date, and whether the sources differ from it.
 COMMIT = $(shell git log -1 --abbrev=12 --format='%h, %cs' 2>/dev/null)$(if \
@@ -57,6 +59,10 @@ test-readme: ## Follow the first minute of README.md in a bare Debian or Ubuntu;
 	@.ci/need debootstrap
 	.ci/scratch Tests/readme
 
+test-deb: ## Install, start, upgrade and purge the package of a release (BINARY) in a bare Debian; needs root
+	@.ci/need curl debootstrap dpkg-dev lintian openssl
+	.ci/scratch Tests/debian-package "$(BINARY)"
+
 bench: toolchain ## Measure against nginx and OpenSSL, side by side
 	@.ci/need nginx wrk openssl
 	Benchmarks/run
@@ -85,6 +91,11 @@ format: toolchain ## Format the sources in place
 release: toolchain ## Build the one file to deploy: Swift's runtime in it, symbols stripped
 	@$(RELEASE)
 	@ls -l "$$($(RELEASE) --show-bin-path)/$(PRODUCT)" | awk '{ printf "%.1f MB  %s\n", $$5 / 1e6, $$NF }'
+
+# A program from elsewhere (BINARY) needs no build.
+deb: $(if $(filter file,$(origin BINARY)),release) ## Build a Debian package of the release, in .build/debian
+	@.ci/need dpkg-dev
+	@deploy/debian/build "$(BINARY)" .build/debian
 
 # No build here: under sudo there may be no Swift, and nothing in .build may belong to root.
 install: ## Install what release built, its manual page, completions and systemd unit (PREFIX=/usr/local, DESTDIR)
