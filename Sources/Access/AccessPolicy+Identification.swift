@@ -52,7 +52,7 @@ extension AccessPolicy {
   public static let providerUnavailable = Denial(
     .overloaded, "jwt_no_keys",
     "The server cannot verify the token, because it has no keys of the identity provider at present. Send the request "
-      + "again in 5 s.", retryAfter: 5)
+      + "again in 5 s.", retryAfter: 5, shortage: .providerKeys)
 
   // MARK: With a credential
 

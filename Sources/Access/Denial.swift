@@ -29,12 +29,15 @@ public struct Denial: Error, Sendable {
   ///   - detail: What happened, why, and what to do, for the caller.
   ///   - retryAfter: The seconds after which the caller may send the request again.
   ///   - endsConnection: Whether the server must end the connection.
+  ///   - shortage: What the server lacks; nil if the caller can correct the cause.
   public init(
     _ code: ErrorCode, _ reason: StaticString, _ detail: String, retryAfter: Int? = nil, hint: String? = nil,
-    client: String? = nil, origin: String? = nil, endsConnection: Bool = false, isGuess: Bool? = nil
+    client: String? = nil, origin: String? = nil, endsConnection: Bool = false, isGuess: Bool? = nil,
+    shortage: Shortage? = nil
   ) {
     response = ErrorResponse(
-      code, detail, fields: Self.challenge(code), retryAfter: retryAfter, closesConnection: endsConnection)
+      code, detail, fields: Self.challenge(code), retryAfter: retryAfter, closesConnection: endsConnection,
+      shortage: shortage)
     self.reason = reason
     self.hint = hint
     self.client = client

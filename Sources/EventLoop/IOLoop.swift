@@ -8,7 +8,7 @@ import Locks
 /// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
 /// The loop has its own thread. Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
-/// `stopAndWait` and `connectionsWithoutDeadline` is confined to it.
+/// `stopAndWait`, `connectionsWithoutDeadline` and `lag` is confined to it.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
 
@@ -50,6 +50,11 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The number of connections without a deadline at the end of the last turn: always 0, unless this program has a
   /// defect. Any thread may read it.
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
+
+  private let lagRecord = LoopLagRecord()
+
+  /// The times for which the loop kept events waiting. Any thread may read it.
+  public var lag: LoopLag { lagRecord.reading }
 
   /// The number of waits of the loop, which shows whether a loop spins or rests.
   private(set) var turns = 0
@@ -230,15 +235,21 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     unsafe cplatform_set_current_loop(Unmanaged.passUnretained(self).toOpaque())
     var ready: [SlotToken] = []
     runJobs()
+    var turnEnded = Deadline.now
     while !isStopped {
-      poller.wait(milliseconds: timeout(), into: &ready)
+      // A deadline that passed during the last turn was not late because of this wait.
+      let due = max(firstDeadline, turnEnded)
+      poller.wait(milliseconds: timeout(at: turnEnded), into: &ready)
       turns &+= 1
       now = .now
+      lagRecord.turnBegan(at: now)
       for token in ready { wake(token) }
       ready.removeAll(keepingCapacity: true)
       fireTimers()
       runJobs()
       endTurn()
+      turnEnded = .now
+      lagRecord.turnEnded(from: now, to: turnEnded, due: due)
     }
     for case let channel? in slots { channel.close() }
     open(mailbox.close())
@@ -300,11 +311,15 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
+  /// The deadline at which the next turn has to begin at the latest.
+  private var firstDeadline: Deadline { timers.min?.deadline ?? .never }
+
   /// Returns the milliseconds until the first deadline, rounded up so that it has passed after the wait, or -1 without
   /// one.
-  private func timeout() -> Int32 {
-    guard let first = timers.min, first.deadline != .never else { return -1 }
-    let left = first.deadline.nanoseconds.subtractingReportingOverflow(now.nanoseconds)
+  private func timeout(at now: Deadline) -> Int32 {
+    let first = firstDeadline
+    guard first != .never else { return -1 }
+    let left = first.nanoseconds.subtractingReportingOverflow(now.nanoseconds)
     guard !left.overflow else { return 0 }
     return Int32(clamping: (left.partialValue + 999_999) / 1_000_000)
   }

@@ -19,6 +19,8 @@ public struct Response: Sendable {
   public var streamLength: Int?
   /// Whether the server closes the connection after this response, even if the client wants to keep it.
   public var closesConnection = false
+  /// What the server lacked for another response; nil if nothing. Only metrics use it.
+  public var shortage: Shortage?
 
   /// Creates a response with the given content.
   public init(
@@ -43,13 +45,17 @@ public struct ErrorResponse: Error, Sendable, Equatable {
   public var fields: HTTPFields
   /// Whether the server closes the connection after this response.
   public var closesConnection: Bool
+  /// What the server lacks to serve the request; nil if the request itself is the reason.
+  public var shortage: Shortage?
 
   /// Creates an error that by default leaves the connection open.
   ///
-  /// - Parameter retryAfter: The value of `Retry-After`: when the caller may send the request again, in seconds.
+  /// - Parameters:
+  ///   - retryAfter: The value of `Retry-After`: when the caller may send the request again, in seconds.
+  ///   - shortage: What the server lacks to serve the request.
   public init(
     _ code: ErrorCode, _ detail: String, fields: HTTPFields = [:], retryAfter: Int? = nil,
-    closesConnection: Bool = false
+    closesConnection: Bool = false, shortage: Shortage? = nil
   ) {
     self.code = code
     status = code.status
@@ -57,6 +63,7 @@ public struct ErrorResponse: Error, Sendable, Equatable {
     self.fields = fields
     if let retryAfter { self.fields[.retryAfter] = "\(retryAfter)" }
     self.closesConnection = closesConnection
+    self.shortage = shortage
   }
 }
 

@@ -176,17 +176,23 @@ extension Connection {
     let bytes = worker.append(
       secured(response), id: request.id, version: request.head.version, keepAlive: keepAlive,
       isHead: request.method == .head, to: &transport.output, sharing: &transport.body)
-    record(request, status: response.status.code, bytes: bytes)
+    record(request, response, bytes: bytes)
   }
 
   /// Notifies the observer of a response.
-  func record(_ request: Request, status: Int, bytes: Int) {
+  func record(_ request: Request, _ response: Response, bytes: Int) {
+    record(request, status: response.status.code, bytes: bytes, response.shortage)
+  }
+
+  /// Notifies the observer of the end of a request.
+  func record(_ request: Request, status: Int, bytes: Int, _ shortage: Shortage? = nil) {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(
       CompletedRequest(
         id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
         route: request.route, path: request.recordedPath, status: status, bytes: bytes,
-        duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress))
+        duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
+        shortage: shortage))
   }
 
   /// Responds with a refusal. The caller must then close the connection.

@@ -20,17 +20,17 @@ extension Connection {
       to: &transport.output)
     guard !framing.isBodiless else {
       reader.cancel()
-      record(request, status: response.status.code, bytes: 0)
+      record(request, response, bytes: 0)
       return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
     }
     var count = 0
     do throws(CloseReason) {
       try await copy(reader, framing, count: &count)
     } catch {
-      record(request, status: response.status.code, bytes: count)
+      record(request, response, bytes: count)
       throw error
     }
-    record(request, status: response.status.code, bytes: count)
+    record(request, response, bytes: count)
     return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
   }
 

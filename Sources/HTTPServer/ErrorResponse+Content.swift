@@ -22,6 +22,7 @@ extension ErrorResponse {
     body.append(contentsOf: "}]}\n".utf8)
     var response = Response(status, fields: fields, body: body)
     response.closesConnection = closesConnection
+    response.shortage = shortage
     return response
   }
 }
@@ -45,11 +46,11 @@ extension ErrorResponse {
 
   static let draining = ErrorResponse(
     .draining, "The server is shutting down. Send the request again in 1 s.", retryAfter: 1,
-    closesConnection: true)
+    closesConnection: true, shortage: .draining)
 
   static let overMemory = ErrorResponse(
     .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
-    retryAfter: 1, closesConnection: true)
+    retryAfter: 1, closesConnection: true, shortage: .memory)
 
   static let plaintextOnTLS = ErrorResponse(
     .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", closesConnection: true)

@@ -2,6 +2,7 @@ import Dispatch
 public import EventLoop
 import Glibc
 public import HTTP1
+public import HTTPMessages
 import Locks
 public import Memory
 public import TLS
@@ -114,6 +115,9 @@ public final class Server: Sendable {
   public var connectionsWithoutDeadline: Int {
     workers.map(\.loop.connectionsWithoutDeadline).reduce(0, +)
   }
+
+  /// The delays of each loop.
+  public var loopLags: [LoopLag] { workers.map(\.loop.lag) }
 
   private func onEachLoop(_ action: @escaping @Sendable (Worker) -> Void) {
     for worker in workers { worker.loop.performAndWait { action(worker) } }
@@ -262,6 +266,8 @@ public struct CompletedRequest {
   public let duration: Duration
   /// The client's address, without the port.
   public let clientAddress: String
+  /// What the server lacked to serve the request; nil if nothing.
+  public let shortage: Shortage?
 }
 
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.
@@ -294,7 +300,9 @@ public enum ServerNotice: Sendable {
   case tooManyConnections(SocketAddress)
   /// A connection was refused because its address has too many.
   case tooManyConnectionsFromAddress(SocketAddress)
-  /// A connection's request for memory was refused because `ServerLimits.memory` is exhausted.
+  /// A connection was refused because `ServerLimits.memory` is exhausted.
+  case tooLittleMemoryForConnection(SocketAddress)
+  /// An open connection's request for memory was refused because `ServerLimits.memory` is exhausted.
   case memoryRefused(SocketAddress)
   /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)

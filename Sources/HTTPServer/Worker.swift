@@ -96,7 +96,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     let hold = MemoryHold(memory, for: counted?.bits)
     guard hold.resize(to: Connection.Cost.new(isSecure: tls != nil), for: .connection) else {
       count.release(counted)
-      observer.noticed(.memoryRefused(peer))
+      observer.noticed(.tooLittleMemoryForConnection(peer))
       return turnAway(descriptor, ErrorResponse.overMemory.detail)
     }
     let channel = loop.openConnection(descriptor)

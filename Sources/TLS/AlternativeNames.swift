@@ -107,12 +107,15 @@ struct AuthorityLifetimes {
   private var expired: [Int] = []
   private var early: [Int] = []
   private var count = 0
+  /// The earliest expiry time of the noted certificates, in seconds since 1970; nil without a valid date.
+  private(set) var earliestEnd: Int?
 
   /// Checks the certificate at `place`, counted from 0.
   mutating func note(_ authority: borrowing Certificate, _ place: Int) {
     count += 1
     if authority.isExpired { expired.append(place + 1) }
     if authority.isNotYetValid { early.append(place + 1) }
+    if let end = authority.notAfter { earliestEnd = min(end, earliestEnd ?? end) }
   }
 
   /// Returns one sentence for each kind of problem, even if many CAs of a bundle have it.

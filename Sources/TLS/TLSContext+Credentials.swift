@@ -56,14 +56,14 @@ extension TLSContext {
   }
 
   /// Requests certificates of the file's CAs from clients, and binds session tickets to exactly these CAs. Returns the
-  /// digest that identifies the CAs.
+  /// digest that identifies the CAs, and the earliest expiry time of them.
   static func acceptClientCertificates(
     of file: PEMFile?, _ context: OpaquePointer, _ findings: inout [String]
-  ) throws(TLSError) -> [UInt8] {
+  ) throws(TLSError) -> (digest: [UInt8], earliestEnd: Int?) {
     var identity = SessionIdentity()
+    var lifetimes = AuthorityLifetimes()
     if let file {
       let path = file.path
-      var lifetimes = AuthorityLifetimes()
       try file.forEachCertificate { place, authority throws(TLSError) in
         lifetimes.note(authority, place)
         guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
@@ -77,7 +77,7 @@ extension TLSContext {
       unsafe dropTicketsOfExpiredCertificates(context)
     }
     guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL refuses the session ID context.") }
-    return identity.digest
+    return (identity.digest, lifetimes.earliestEnd)
   }
 
   /// Drops the tickets of expired client certificates; then the client does a full handshake. A resumed session
@@ -127,12 +127,14 @@ final class ServerIdentity {
   private(set) var refusal: CertificateRefusal?
 
   private let tickets: SessionTickets
+  private let chainEnd: ServerChainEnd
   private let caSetting: String
 
-  init(_ host: String, tickets: SessionTickets, caSetting: String) {
+  init(_ host: String, of context: TLSClientContext) {
     self.host = host
-    self.caSetting = caSetting
-    self.tickets = tickets
+    caSetting = context.caSetting
+    tickets = context.tickets
+    chainEnd = context.serverChainEnd
   }
 
   /// Requests the host (RFC 6066 §3) and requires a certificate for it (RFC 9525).
@@ -190,6 +192,11 @@ final class ServerIdentity {
   /// Takes ownership of a reference to a session to resume.
   func keepTicket(_ session: OpaquePointer) {
     unsafe tickets.replace(host, with: session)
+  }
+
+  /// Records how long the chain of an established session is valid.
+  func noteChain(of ssl: OpaquePointer) {
+    unsafe chainEnd.note(ssl)
   }
 
   func forgetTicket() {

@@ -22,6 +22,9 @@ public final class TLSContext: @unchecked Sendable {
   /// The digest of the client CAs: equal for the same CAs in the same order, and for no CAs.
   public let clientAuthorities: [UInt8]
 
+  /// The earliest expiry time of the client CAs, in seconds since 1970; nil without client CAs.
+  public let clientAuthoritiesNotAfter: Int?
+
   /// The limits on the cost of a peer.
   public let limits: TLSLimits
 
@@ -55,7 +58,8 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try Self.applyPolicy(to: handle.pointer)
     certificateNotAfter = unsafe try Self.loadChain(certificate, into: handle.pointer, &findings)
     unsafe try Self.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
-    clientAuthorities = unsafe try Self.acceptClientCertificates(of: clientCA, handle.pointer, &findings)
+    (clientAuthorities, clientAuthoritiesNotAfter) = unsafe try Self.acceptClientCertificates(
+      of: clientCA, handle.pointer, &findings)
     if let previous, unsafe Self.haveSameKey(previous.handle.pointer, handle.pointer) {
       ticketKeys = previous.ticketKeys
     } else {
@@ -248,10 +252,14 @@ public final class TLSClientContext: @unchecked Sendable {
   /// The problems of usable CAs for the operator: one sentence each.
   public let findings: [String]
 
+  /// The earliest expiry time of the CAs in the file, in seconds since 1970; nil for the system's CAs.
+  public let authoritiesNotAfter: Int?
+
   let handle: TLSContext.Handle
   /// The setting that names the CAs, for sentences about an untrusted server.
   let caSetting: String
   let tickets: SessionTickets
+  let serverChainEnd = ServerChainEnd()
   private let lacksSystemStore: Locked<Bool>
 
   /// Loads these certification authorities. ``loadSystemStore()`` loads those of the system.
@@ -265,7 +273,10 @@ public final class TLSClientContext: @unchecked Sendable {
   ) throws(TLSError) {
     let handle = try TLSContext.Handle(.client)
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
-    findings = if let authorities { unsafe try Self.trust(authorities, handle.pointer) } else { [] }
+    let lifetimes =
+      if let authorities { unsafe try Self.trust(authorities, handle.pointer) } else { AuthorityLifetimes() }
+    findings = authorities.map { lifetimes.findings($0.path) } ?? []
+    authoritiesNotAfter = lifetimes.earliestEnd
     self.caSetting = caSetting
     lacksSystemStore = Locked(authorities == nil)
     unsafe ServerIdentity.verify(on: handle.pointer)
@@ -297,7 +308,11 @@ public final class TLSClientContext: @unchecked Sendable {
     }
   }
 
-  private static func trust(_ file: PEMFile, _ context: OpaquePointer) throws(TLSError) -> [String] {
+  /// The earliest expiry time in the chain that the last full handshake verified, in seconds since 1970; nil before the
+  /// first. It includes the CA.
+  public var serverChainNotAfter: Int? { serverChainEnd.notAfter }
+
+  private static func trust(_ file: PEMFile, _ context: OpaquePointer) throws(TLSError) -> AuthorityLifetimes {
     var lifetimes = AuthorityLifetimes()
     try file.forEachCertificate { place, authority throws(TLSError) in
       lifetimes.note(authority, place)
@@ -305,6 +320,6 @@ public final class TLSClientContext: @unchecked Sendable {
         throw .configuration("Certificate \(place + 1) in '\(file.path)' is not usable as a CA.")
       }
     }
-    return lifetimes.findings(file.path)
+    return lifetimes
   }
 }

@@ -58,7 +58,7 @@ import COpenSSL
   ) throws(TLSError) {
     try context.loadSystemStore()
     let protocols = try ApplicationProtocols(applicationProtocols)
-    let server = ServerIdentity(host, tickets: context.tickets, caSetting: context.caSetting)
+    let server = ServerIdentity(host, of: context)
     unsafe try self.init(context.handle.pointer, owner: context, context.limits, server: server)
     unsafe SSL_set_connect_state(ssl)
     guard unsafe protocols.offer(on: ssl) else { throw .internalFailure("OpenSSL refuses the ALPN names.") }
@@ -216,6 +216,7 @@ import COpenSSL
     if result == 1 {
       state = .established
       transport.controlMessages = 0
+      unsafe server?.noteChain(of: ssl)
     } else {
       try interpret(result)
     }

@@ -31,6 +31,27 @@ struct TokenMinterTests {
     #expect(second.compact != first.compact && minter.signatureCount == 2)
   }
 
+  @Test("records the times of the latest tokens and the failures, for callers and for the upstream")
+  func record() throws {
+    let minter = try Samples.minter()
+    #expect(minter.record(of: .caller).usual == nil && minter.record(of: .caller).lastMintedAt == nil)
+    _ = try minter.token(now: now)
+    _ = try minter.token(ttl: 60, now: now + 1)
+    _ = try minter.token(origins: [try Origin("https://a.example")], now: now + 2)
+    _ = try minter.token(now: now + 3)
+    _ = try minter.freshToken(ttl: 3600, now: now + 4)
+    #expect(throws: TokenError.self) { try minter.token(now: 0) }
+    #expect(throws: TokenError.self) { try minter.token(ttl: 1, now: now) }
+    let callers = minter.record(of: .caller)
+    #expect(callers.usual == .init(mintedAt: now, expiresAt: now + 43_200), "a requested lifetime is not the usual one")
+    #expect(callers.lastMintedAt == now + 2 && callers.failures == 1, "a wrong request is no failure")
+    let upstream = minter.record(of: .upstream)
+    #expect(upstream.usual == .init(mintedAt: now + 4, expiresAt: now + 3604))
+    #expect(upstream.lastMintedAt == now + 4 && upstream.failures == 0)
+    #expect(throws: TokenError.self) { try minter.freshToken(now: 0) }
+    #expect(minter.record(of: .upstream).failures == 1)
+  }
+
   @Test("treats origins as a set")
   func origins() throws {
     let minter = try Samples.minter()

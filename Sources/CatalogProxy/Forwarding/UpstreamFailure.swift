@@ -13,12 +13,17 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   var retryAfter: Int?
   /// The value for `Proxy-Status`.
   var proxyStatus: ProxyStatus
+  /// What the server lacks; nil if the failure is Apple's.
+  var shortage: Shortage?
 
-  init(_ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus) {
+  init(
+    _ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus, shortage: Shortage? = nil
+  ) {
     self.code = code
     self.detail = detail
     self.retryAfter = retryAfter
     self.proxyStatus = proxyStatus
+    self.shortage = shortage
   }
 
   /// Returns the response to the caller.
@@ -27,7 +32,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   func response(_ status: CacheStatus?) -> ErrorResponse {
     var fields: HTTPFields = [.proxyStatus: proxyStatus.fieldValue]
     if let status { fields[.cacheStatus] = status.fieldValue }
-    return ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter)
+    return ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter, shortage: shortage)
   }
 
   /// Creates the failure of an exchange.
@@ -41,7 +46,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     case .connectionLimitReached:
       self.init(
         .overloaded, "Too many requests to \(nextHop) are in flight. Send the request again in 1 s.", retryAfter: 1,
-        status)
+        status, shortage: .upstreamConnections)
     case .dnsError, .destinationUnavailable, .destinationIPUnroutable, .connectionRefused:
       self.init(.upstreamError, "The server cannot reach \(nextHop). \(Self.whatToDo)", status)
     case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived:
@@ -60,20 +65,21 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     return UpstreamFailure(
       .upstreamError,
       "\(what) has failed repeatedly, so the server pauses requests. Send the request again after Retry-After.",
-      retryAfter: refusal.retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop))
+      retryAfter: refusal.retryAfter.wholeSeconds, ProxyStatus(error: "destination_unavailable", nextHop: nextHop),
+      shortage: .circuit)
   }
 
   /// The queue of requests that wait for a turn is full.
   static func overloaded(retryAfter: Duration) -> UpstreamFailure {
     UpstreamFailure(
       .overloaded, "Too many requests wait for Apple. Send the request again after Retry-After.",
-      retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"))
+      retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"), shortage: .queue)
   }
 
   /// The memory budget does not allow the server to collect the response.
   static let overMemory = UpstreamFailure(
     .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
-    retryAfter: 1, ProxyStatus(error: "proxy_internal_error"))
+    retryAfter: 1, ProxyStatus(error: "proxy_internal_error"), shortage: .memory)
 
   /// The upstream responded with 429, also to the retries.
   static func rateLimited(retryAfter: Duration, nextHop: String) -> UpstreamFailure {
@@ -92,7 +98,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   static func waitedTooLong(nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamTimeout, "The request waited too long in the queue for \(nextHop). \(whatToDo)", retryAfter: 1,
-      ProxyStatus(error: "connection_limit_reached", nextHop: nextHop))
+      ProxyStatus(error: "connection_limit_reached", nextHop: nextHop), shortage: .queueTime)
   }
 
   /// The server stops and cancels the request.
@@ -103,7 +109,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   /// There is no developer token for the request.
   static let noToken = UpstreamFailure(
     .noSigningKey, "The server cannot make a developer token at present. Its log has the reason.",
-    ProxyStatus(error: "proxy_internal_error"))
+    ProxyStatus(error: "proxy_internal_error"), shortage: .developerToken)
 
   /// The caller forbids upstream requests, and the cache has no response (RFC 9111 §5.2.1.7).
   static let onlyIfCached = UpstreamFailure(

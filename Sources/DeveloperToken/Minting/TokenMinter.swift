@@ -27,6 +27,7 @@ public final class TokenMinter: @unchecked Sendable {
   /// The idle signers, at most as many as threads that have signed at once.
   private var signers: [Signer]
   private var signatures = 0
+  private var records = [MintingRecord](repeating: MintingRecord(), count: MintingRecord.Use.allCases.count)
 
   /// Creates a minter with an empty cache.
   ///
@@ -69,7 +70,7 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
-  /// Mints a token for one caller only, with its own signature.
+  /// Mints a token for the upstream, with its own signature, which no caller gets.
   ///
   /// - Throws: `TokenError`.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
@@ -80,6 +81,7 @@ public final class TokenMinter: @unchecked Sendable {
     let result = mint(key, signer, now: now)
     monitor.lock()
     putBack(result)
+    records[.upstream].note(result.token, isUsual: true)
     monitor.unlock()
     return try result.token.get()
   }
@@ -89,6 +91,13 @@ public final class TokenMinter: @unchecked Sendable {
     monitor.lock()
     defer { monitor.unlock() }
     return signatures
+  }
+
+  /// The latest tokens for this use, for metrics.
+  public func record(of use: MintingRecord.Use) -> MintingRecord {
+    monitor.lock()
+    defer { monitor.unlock() }
+    return records[use]
   }
 
   var cachedTokens: Int {
@@ -106,6 +115,7 @@ public final class TokenMinter: @unchecked Sendable {
     let result = mint(key, signer, now: now)
     monitor.lock()
     putBack(result)
+    records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
     cache.finish(key, try? result.token.get())
     monitor.broadcast()
     monitor.unlock()

@@ -222,11 +222,11 @@ final class HTTP2Exchange: @unchecked Sendable {
     if response.closesConnection { owner.sendGoAway() }
     guard hasContent else {
       response.stream?.cancel()
-      return owner.connection.record(request, status: response.status.code, bytes: 0)
+      return owner.connection.record(request, response, bytes: 0)
     }
     guard let reader = response.stream else {
       owner.session.send(response.body, on: stream, isLast: true)
-      return owner.connection.record(request, status: response.status.code, bytes: response.body.count)
+      return owner.connection.record(request, response, bytes: response.body.count)
     }
     task = Task(executorPreference: owner.connection.channel.loop) {
       await self.copy(reader, status: response.status.code)

@@ -174,7 +174,7 @@ public struct DurationHistogram: Sendable {
 
 extension Duration {
   /// The duration in seconds, as the nearest `Double`.
-  var seconds: Double {
+  package var seconds: Double {
     let (seconds, attoseconds) = components
     return Double(seconds) + Double(attoseconds) / 1e18
   }

@@ -214,6 +214,12 @@ final class AccessService: Sendable {
       }
   }
 
+  /// Uses the key sets and the clients of a generation from now on.
+  func use(_ snapshot: RuntimeSnapshot) {
+    keySets.use(snapshot.keys)
+    tally.expect(snapshot.settings.access.clients.map(\.id))
+  }
+
   /// Logs that no token could be minted for an entitled caller, at a limited rate.
   func warn(ofFailedToken error: TokenError) {
     guard let suppressed = throttle.admit("token") else { return }

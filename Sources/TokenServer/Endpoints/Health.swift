@@ -58,7 +58,8 @@ final class Health: Sendable {
       ])
   }
 
-  private func report(_ job: Job) -> ReadinessReport {
+  /// Returns the results of all checks, for `/readyz` and for the metrics.
+  func report(_ job: Job) -> ReadinessReport {
     var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
     do {
       _ = try job.minter.token(now: Glibc.time(nil))
@@ -87,16 +88,25 @@ final class Health: Sendable {
 /// The results of all readiness checks.
 struct ReadinessReport {
   struct Check {
-    let name: String
+    let name: StaticString
     let detail: String
     let result: Result
   }
 
-  enum Result: String {
-    case good = "ok"
+  enum Result: CaseIterable {
+    case good
     /// Something is wrong, but another replica would have the same problem, so requests should not go elsewhere.
     case degraded
     case failed
+
+    /// The word for JSON and metrics.
+    var name: StaticString {
+      switch self {
+      case .good: "ok"
+      case .degraded: "degraded"
+      case .failed: "failed"
+      }
+    }
   }
 
   let checks: [Check]
@@ -113,7 +123,7 @@ struct ReadinessReport {
     var bytes = Array(#"{"status":"\#(verdict)","checks":{"#.utf8)
     for (index, check) in checks.enumerated() {
       bytes.append(
-        contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.result.rawValue)\",".utf8)
+        contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.result.name)\",".utf8)
       bytes.append(contentsOf: "\"detail\":".utf8)
       bytes.append(jsonString: check.detail)
       bytes.append(UInt8(ascii: "}"))

@@ -55,7 +55,7 @@ struct Application {
     metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
     initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
     catalog?.use(initialSnapshot)
-    access.keySets.use(initialSnapshot.keys)
+    access.use(initialSnapshot)
     (self.sink, self.logger) = (sink, logger)
   }
 

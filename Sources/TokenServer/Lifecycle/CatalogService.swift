@@ -18,6 +18,8 @@ final class CatalogService: Sendable {
   let proxy: CatalogGateway
   /// The counts of attempts at the upstream.
   let tally = UpstreamTally()
+  /// The trusted CAs for the upstream.
+  let authorities: TLSClientContext
   private let clients: [ObjectIdentifier: UpstreamClient]
 
   /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
@@ -27,6 +29,7 @@ final class CatalogService: Sendable {
     _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, loops: [IOLoop],
     memory: MemoryBudget, logger: Logger
   ) throws {
+    self.authorities = authorities
     var proxy = CatalogGateway.Configuration(settings)
     proxy.memory = memory
     self.proxy = CatalogGateway(proxy, observer: CatalogEvents(logger: logger, tally: tally))

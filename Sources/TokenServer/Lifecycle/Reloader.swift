@@ -96,7 +96,7 @@ final class Reloader: @unchecked Sendable {
         router: next.publicRouter, tls: next.tls,
         strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
       servers.admin?.replace(router: next.adminRouter, tls: nil)
-      access.keySets.use(next.keys)
+      access.use(next)
       current = next
       files.keepOnly(next.settings.files + named)
       metrics.reloads.count(isRefused: false)

@@ -87,7 +87,8 @@ struct RuntimeSnapshot: Sendable {
       routes + [openAPI.route], hosts: settings.publicHosts, lastingField: CrossOrigin.field,
       finish: { crossOrigin.finish(&$0, $1) })
     adminRouter = Router(
-      [health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls)], hosts: settings.adminHosts)
+      [health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) }],
+      hosts: settings.adminHosts)
   }
 
   private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {

@@ -44,6 +44,7 @@ struct ServerEvents: ExchangeObserver {
     tally?.count(
       route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
       duration: exchange.duration)
+    if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
     guard writesAccessLog else { return }
     sink.log(
       AccessRecord(
@@ -67,7 +68,7 @@ struct ServerEvents: ExchangeObserver {
         "tooManyFromAddress",
         "The server refused a connection: its address has reached server.limits.connectionsPerAddress.",
         ["client.address": "\(peer)"])
-    case .memoryRefused(let peer):
+    case .tooLittleMemoryForConnection(let peer), .memoryRefused(let peer):
       warn(
         "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
         ["client.address": "\(peer)"])

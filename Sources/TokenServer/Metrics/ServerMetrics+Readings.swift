@@ -12,11 +12,13 @@ import Telemetry
 extension ServerMetrics {
   /// All metrics, in the order of the page.
   static let all: [Metric] =
-    [build] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
+    [build, readiness] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
     + reloads.map(\.metric)
+    + [unavailable] + loopReadings.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
-    + [tlsFailures] + tokens.map(\.metric) + certificate.map(\.metric)
+    + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric) + certificate.map(\.metric)
+    + certificateReadings.map(\.metric)
     + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
     + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
@@ -100,6 +102,9 @@ extension ServerMetrics {
     MetricReading(
       "musickit_settings_stale",
       "1 after a failed reload: the server uses older settings than those in its files.", \.lastWasRefused),
+    MetricReading(
+      .gauge, "musickit_settings_timestamp_seconds",
+      "Time of the last successful reload, or of the start, in seconds since 1970.", \.lastSuccess),
   ]
 
   static let certificate: [MetricReading<TLSContext>] = [

@@ -54,7 +54,12 @@ final class ServerMetrics: Sendable {
   }
 
   /// Returns the route, for the tokens and the certificate of one generation.
-  func route(_ minter: TokenMinter, _ tls: TLSContext?) -> Route {
+  ///
+  /// - Parameter readiness: Returns the report of `/readyz`. It renews the callers' token if that is due, so the
+  ///   token's metrics do not depend on callers.
+  func route(
+    _ minter: TokenMinter, _ tls: TLSContext?, readiness: @escaping @Sendable () -> ReadinessReport
+  ) -> Route {
     Route(
       "/metrics",
       [
@@ -63,7 +68,7 @@ final class ServerMetrics: Sendable {
           return .deferred { _ in
             await withCheckedContinuation { continuation in
               let thread = try? Thread {
-                let body = self.queue.sync { self.page(minter, tls).bytes }
+                let body = self.queue.sync { self.page(minter, tls, readiness()).bytes }
                 continuation.resume(returning: Response(.ok, prepared: Self.fields, body: body))
               }
               guard thread == nil else { return }
@@ -88,12 +93,16 @@ final class ServerMetrics: Sendable {
     .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
   ])
 
-  private func page(_ minter: TokenMinter, _ tls: TLSContext?) -> MetricsText {
+  private func page(_ minter: TokenMinter, _ tls: TLSContext?, _ readiness: ReadinessReport) -> MetricsText {
     var text = MetricsText()
     text.begin(Self.build)
     text.sample(of: Self.build, 1, [.word(Release.version)])
+    Self.write(readiness, to: &text)
     requests.write(to: &text)
-    if let server = watched.withLock({ $0.server }) { text.add(Self.openConnections, of: server) }
+    if let server = watched.withLock({ $0.server }) {
+      text.add(Self.openConnections, of: server)
+      Self.write(server.loopLags, to: &text)
+    }
     text.add(Self.memory, of: memory)
     text.begin(Self.memoryRefusals)
     for purpose in MemoryBudget.Purpose.allCases {
@@ -101,13 +110,21 @@ final class ServerMetrics: Sendable {
     }
     let connections = connections.counts
     text.add(Self.failedConnections, of: connections)
+    Self.write(connections, to: &text)
     if tls != nil { Self.write(connections.tlsFailures, to: &text) }
     access.tally.write(to: &text)
     if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
     text.add(Self.keySets, of: access.keySets.counts)
     text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)
+    Self.write(minter, to: &text)
     if let tls { text.add(Self.certificate, of: tls) }
+    Self.write(
+      CertificateEnds(
+        clientAuthorities: tls?.clientAuthoritiesNotAfter,
+        upstreamChain: catalog?.authorities.serverChainNotAfter,
+        upstreamAuthorities: catalog?.authorities.authoritiesNotAfter),
+      to: &text)
     if let catalog {
       let status = catalog.proxy.status
       text.add(Self.catalog, of: status)

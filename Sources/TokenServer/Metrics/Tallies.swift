@@ -1,4 +1,5 @@
 import CatalogProxy
+import Glibc
 import HTTPMessages
 import HTTPServer
 import Locks
@@ -52,7 +53,17 @@ final class AccessTally: Sendable {
   func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
     state.withLock { state in
       let place = state.places[client] ?? state.newPlace(for: client)
-      state.clients[place].count(outcome, reason ?? "-")
+      state.clients[place].add(1, outcome, reason ?? "-")
+    }
+  }
+
+  /// Adds these clients with no decision, so that the monitoring sees the first grant of each as an increase from 0.
+  func expect(_ clients: [String]) {
+    state.withLock { state in
+      for client in clients {
+        let place = state.places[client] ?? state.newPlace(for: client)
+        state.clients[place].add(0, .granted, "-")
+      }
     }
   }
 
@@ -87,13 +98,13 @@ private struct ClientTally {
     self.client = client
   }
 
-  mutating func count(_ outcome: AuditRecord.Outcome, _ reason: StaticString) {
+  mutating func add(_ count: Int, _ outcome: AuditRecord.Outcome, _ reason: StaticString) {
     for index in decisions.indices
     where decisions[index].outcome == outcome && decisions[index].reason.isSame(as: reason) {
-      decisions[index].count &+= 1
+      decisions[index].count &+= count
       return
     }
-    decisions.append(Decision(outcome: outcome, reason: reason, count: 1))
+    decisions.append(Decision(outcome: outcome, reason: reason, count: count))
   }
 }
 
@@ -109,14 +120,21 @@ final class ConnectionTally: Sendable {
     var acceptPauses = 0
     var proxyHeadersRefused = 0
     var forwardingIgnored = 0
+    /// What the server lacked when it refused connections and requests.
+    var shortages: [Shortage: Int] = [:]
   }
 
   func count(_ notice: ServerNotice) {
     total.withLock { total in
       switch notice {
       case .acceptPaused: total.acceptPauses += 1
-      case .tooManyConnections: total.refused += 1
-      case .tooManyConnectionsFromAddress: total.refusedPerAddress += 1
+      case .tooManyConnections:
+        total.refused += 1
+        total.shortages[.connections, default: 0] += 1
+      case .tooManyConnectionsFromAddress:
+        total.refusedPerAddress += 1
+        total.shortages[.connectionsOfAddress, default: 0] += 1
+      case .tooLittleMemoryForConnection: total.shortages[.memory, default: 0] += 1
       case .memoryRefused: break
       case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
       case .proxyHeaderRefused: total.proxyHeadersRefused += 1
@@ -125,12 +143,17 @@ final class ConnectionTally: Sendable {
     }
   }
 
+  /// Counts a request that the server refused because it lacked something.
+  func count(_ shortage: Shortage) {
+    total.withLock { $0.shortages[shortage, default: 0] += 1 }
+  }
+
   var counts: Counts { total.withLock { $0 } }
 }
 
 /// Counts reloads, and stores the result of the last one.
 final class ReloadTally: Sendable {
-  private let total = Locked(Counts())
+  private let total: Locked<Counts>
 
   struct Counts: Sendable, Equatable {
     /// The number of reloads since the start.
@@ -139,11 +162,18 @@ final class ReloadTally: Sendable {
     var refused = 0
     /// Whether the last reload was refused.
     var lastWasRefused = false
+    /// When the settings in use were read, in seconds since 1970: at the last successful reload, or at the start.
+    var lastSuccess: Int
+  }
+
+  init(now: Int = Glibc.time(nil)) {
+    total = Locked(Counts(lastSuccess: now))
   }
 
   /// Counts a reload that has ended.
-  func count(isRefused: Bool) {
+  func count(isRefused: Bool, now: Int = Glibc.time(nil)) {
     total.withLock { total in
+      if !isRefused { total.lastSuccess = now }
       total.reloads += 1
       total.refused += isRefused ? 1 : 0
       total.lastWasRefused = isRefused

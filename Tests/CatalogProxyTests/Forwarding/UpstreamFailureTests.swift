@@ -32,6 +32,21 @@ import Testing
         == #"musickit-token-server; error=\#(type); next-hop="api.music.apple.com""#)
   }
 
+  @Test("a failure names what the server lacks, unless the failure is Apple's")
+  func shortage() {
+    let host = "a.example"
+    let pause = UpstreamCircuit.Refusal(retryAfter: .seconds(1), isOfResource: false)
+    let limit = UpstreamError(.connectionLimitReached, .unprocessed, "")
+    let cases: [(UpstreamFailure, Shortage?)] = [
+      (.circuitOpen(pause, nextHop: host), .circuit), (.overloaded(retryAfter: .seconds(1)), .queue),
+      (.waitedTooLong(nextHop: host), .queueTime), (.overMemory, .memory), (.noToken, .developerToken),
+      (UpstreamFailure(limit, nextHop: host), .upstreamConnections),
+      (.rateLimited(retryAfter: .seconds(1), nextHop: host), nil), (.onlyIfCached, nil),
+      (.status(.badGateway, nextHop: host), nil),
+    ]
+    for (failure, shortage) in cases { #expect(failure.response(nil).shortage == shortage, "\(failure.detail)") }
+  }
+
   @Test("Retry-After is a whole number of seconds, never zero")
   func retryAfter() {
     let host = "a.example"
