@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
 SCRIPTS := .ci/run .ci/need .ci/scratch .ci/bare Tests/foreign-text Tests/words Tests/readme Tests/instructions \
-  Tests/debian-package Tests/systemctl-stand-in Fuzz/run deploy/manual \
+  Tests/debian-package Tests/systemctl-stand-in Fuzz/run deploy/manual deploy/sbom \
   $(addprefix deploy/debian/,build postinst prerm postrm)
 VENV := .venv
 # What the release's --version prints beside the version: the commit, its date, and whether the sources differ from it.
@@ -73,7 +73,7 @@ fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
 	swift run $(QUIET) ReferenceTables
 
-lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests, alerts and tables; build with warnings as errors
+lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests, alerts, tables and SBOM; build with warnings as errors
 	@.ci/need shellcheck python3 prometheus
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
@@ -84,18 +84,22 @@ lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manif
 	shellcheck $(SCRIPTS)
 	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
 	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
+	$(VENV)/bin/python Tests/sbom $(LINT_BUILD)/debug/$(PRODUCT)
 
 format: toolchain ## Format the sources in place
 	swift format --in-place --parallel --recursive $(SOURCES)
 
-release: toolchain ## Build the one file to deploy: Swift's runtime in it, symbols stripped
+release: toolchain ## Build the one file to deploy, with Swift's runtime in it; beside it checksums and an SPDX SBOM
 	@$(RELEASE)
+	@cd "$$($(RELEASE) --show-bin-path)" && "$(CURDIR)/deploy/sbom" $(PRODUCT) >$(PRODUCT).spdx.json && \
+	  sha256sum $(PRODUCT) $(PRODUCT).spdx.json >SHA256SUMS
 	@ls -l "$$($(RELEASE) --show-bin-path)/$(PRODUCT)" | awk '{ printf "%.1f MB  %s\n", $$5 / 1e6, $$NF }'
 
 # A program from elsewhere (BINARY) needs no build.
 deb: $(if $(filter file,$(origin BINARY)),release) ## Build a Debian package of the release, in .build/debian
 	@.ci/need dpkg-dev
 	@deploy/debian/build "$(BINARY)" .build/debian
+	@cd .build/debian && sha256sum *.deb >SHA256SUMS
 
 # No build here: under sudo there may be no Swift, and nothing in .build may belong to root.
 install: ## Install what release built, its manual page, completions and systemd unit (PREFIX=/usr/local, DESTDIR)
