@@ -19,7 +19,7 @@ final class PrometheusServer {
 
   private let process: ChildProcess
   private let directory: TemporaryDirectory
-  private let url: String
+  let url: String
 
   /// Starts Prometheus, and waits until it responds to queries.
   init(_ target: RunningServer) throws {
@@ -66,6 +66,12 @@ final class PrometheusServer {
     guard series.count < 2 else { throw TestFailure("There is more than one series: \(data)") }
     guard case .array(let sample)? = series.first?["value"], let value = sample.last?.string else { return nil }
     return Double(value)
+  }
+
+  /// The number of series of an expression. Throws Prometheus's error if the expression is wrong.
+  func seriesCount(of expression: String) throws -> Int {
+    let data = try get("/api/v1/query", "-G", "--data-urlencode", "query=\(expression)")
+    return try Self.elements(data, "result").count
   }
 
   /// All alert rules.
