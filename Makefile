@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-readme test-deb bench fuzz docs lint format release deb install uninstall clean toolchain
+.PHONY: help run test test-readme test-deb test-image bench fuzz docs lint format release deb image install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
 SCRIPTS := .ci/run .ci/need .ci/scratch .ci/bare Tests/foreign-text Tests/words Tests/readme Tests/instructions \
-  Tests/debian-package Tests/systemctl-stand-in Fuzz/run deploy/manual deploy/sbom \
+  Tests/debian-package Tests/systemctl-stand-in Fuzz/run deploy/manual deploy/sbom deploy/image \
   $(addprefix deploy/debian/,build postinst prerm postrm)
 VENV := .venv
 # What the release's --version prints beside the version: the commit, its date, and whether the sources differ from it.
@@ -63,6 +63,10 @@ test-deb: ## Install, start, upgrade and purge the package of a release (BINARY)
 	@.ci/need curl debootstrap dpkg-dev lintian openssl
 	.ci/scratch Tests/debian-package "$(BINARY)"
 
+test-image: ## Build the image of a release (BINARY), and run it read-only as its user; needs root
+	@.ci/need openssl python3
+	.ci/scratch Tests/image "$(BINARY)"
+
 bench: toolchain ## Measure against nginx and OpenSSL, side by side
 	@.ci/need nginx wrk openssl
 	Benchmarks/run
@@ -100,6 +104,10 @@ deb: $(if $(filter file,$(origin BINARY)),release) ## Build a Debian package of 
 	@.ci/need dpkg-dev
 	@deploy/debian/build "$(BINARY)" .build/debian
 	@cd .build/debian && sha256sum *.deb >SHA256SUMS
+
+image: ## Build the container image with docker, podman or buildah (BINARY, BUILD_IMAGE, BUILDER, SOURCE_URL)
+	@SOURCE_REVISION='$(COMMIT)' BUILD_IMAGE='$(BUILD_IMAGE)' BUILDER='$(BUILDER)' SOURCE_URL='$(SOURCE_URL)' \
+	  deploy/image $(if $(filter file,$(origin BINARY)),,"$(BINARY)")
 
 # No build here: under sudo there may be no Swift, and nothing in .build may belong to root.
 install: ## Install what release built, its manual page, completions and systemd unit (PREFIX=/usr/local, DESTDIR)
