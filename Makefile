@@ -26,12 +26,13 @@ PREFIX ?= /usr/local
 BINARY ?= .build/release/$(PRODUCT)
 INSTALLED_BINARY := $(DESTDIR)$(PREFIX)/bin/$(PRODUCT)
 INSTALLED_UNIT := $(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRODUCT).service
+INSTALLED_SOCKET := $(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRODUCT).socket
 INSTALLED_MANUAL := $(DESTDIR)$(PREFIX)/share/man/man1/$(PRODUCT).1
 INSTALLED_BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(PRODUCT)
 INSTALLED_ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$(PRODUCT)
 INSTALLED_FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$(PRODUCT).fish
-INSTALLED := $(INSTALLED_BINARY) $(INSTALLED_UNIT) $(INSTALLED_MANUAL) $(INSTALLED_BASH) $(INSTALLED_ZSH) \
-  $(INSTALLED_FISH)
+INSTALLED := $(INSTALLED_BINARY) $(INSTALLED_UNIT) $(INSTALLED_SOCKET) $(INSTALLED_MANUAL) $(INSTALLED_BASH) \
+  $(INSTALLED_ZSH) $(INSTALLED_FISH)
 
 # Warnings as errors are other compiler flags, hence another build. Where the environment asks for them everywhere, as
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
@@ -110,11 +111,12 @@ image: ## Build the container image with docker, podman or buildah (BINARY, BUIL
 	  deploy/image $(if $(filter file,$(origin BINARY)),,"$(BINARY)")
 
 # No build here: under sudo there may be no Swift, and nothing in .build may belong to root.
-install: ## Install what release built, its manual page, completions and systemd unit (PREFIX=/usr/local, DESTDIR)
+install: ## Install what release built, its manual page, completions and systemd units (PREFIX=/usr/local, DESTDIR)
 	@test -x "$(BINARY)" || { echo 'Please build the program first: make release' >&2; exit 1; }
 	install -d $(foreach file,$(INSTALLED),"$(dir $(file))")
 	install -m 755 "$(BINARY)" "$(INSTALLED_BINARY)"
 	sed 's#/usr/local/bin/#$(PREFIX)/bin/#' deploy/$(PRODUCT).service >"$(INSTALLED_UNIT)"
+	cp deploy/$(PRODUCT).socket "$(INSTALLED_SOCKET)"
 	deploy/manual "$(INSTALLED_BINARY)" >"$(INSTALLED_MANUAL)"
 	"$(INSTALLED_BINARY)" --generate-completion-script bash >"$(INSTALLED_BASH)"
 	"$(INSTALLED_BINARY)" --generate-completion-script zsh >"$(INSTALLED_ZSH)"

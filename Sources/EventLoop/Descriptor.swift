@@ -17,6 +17,13 @@ public struct Descriptor: ~Copyable, Sendable {
     return Descriptor(owning: copy)
   }
 
+  /// Gives up the ownership: the caller must make another value of the number.
+  consuming func relinquish() -> Int32 {
+    let raw = raw
+    discard self
+    return raw
+  }
+
   deinit {
     close(raw)
   }
@@ -37,9 +44,12 @@ public struct Descriptor: ~Copyable, Sendable {
 }
 
 extension Descriptor {
+  /// The type of a stream socket, as SO_TYPE has it.
+  static var stream: Int32 { Int32(SOCK_STREAM.rawValue) }
+
   /// Returns a new stream socket, non-blocking and with close-on-exec from the start.
   static func socket(family: Int32) throws(SocketError) -> Descriptor {
-    let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    let type = stream | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     let raw = Glibc.socket(family, type, 0)
     guard raw >= 0 else { throw SocketError(during: "socket") }
     return Descriptor(owning: raw)

@@ -17,12 +17,12 @@ extension Listener {
   public static func open(
     _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30)
   ) throws(ListenError) -> [[Listener]] {
+    let opening = Opening(loops: loops, unacknowledged: milliseconds(writeProgress + margin))
     do {
       switch endpoint {
       case .unix(let path): return [try openUnix(path, loops: loops)]
-      case .tcp(let host, let port):
-        let opening = Opening(loops: loops, unacknowledged: milliseconds(writeProgress + margin))
-        return try openTCP(host, port: port, opening)
+      case .tcp(let host, let port): return try openTCP(host, port: port, opening)
+      case .passed(let sockets): return try open(sockets, opening)
       }
     } catch let error as SocketError {
       throw ListenError(endpoint: endpoint, reason: advice(for: error, endpoint))
@@ -52,7 +52,7 @@ extension Listener {
       the system lets only privileged users listen on ports below 1024; choose a port from 1024 to 65535, or give the \
       program the capability CAP_NET_BIND_SERVICE
       """
-    case .tcp: "the system does not permit this user to listen there; choose another address or port"
+    case .tcp, .passed: "the system does not permit this user to listen there; choose another address or port"
     case .unix:
       """
       this user may not create a file in that folder; choose a folder that the user may write to, or change the \
@@ -137,7 +137,7 @@ extension Listener {
     var address = address
     for _ in 0..<opening.loops {
       let descriptor = try bound(to: address, opening, sharing: opening.loops > 1)
-      address = try localAddress(of: descriptor)
+      address = try SocketAddress(of: descriptor.raw)
       listeners.append(try listening(consume descriptor, at: address))
     }
     return listeners
@@ -150,27 +150,19 @@ extension Listener {
     try descriptor.set(SOL_SOCKET, SO_REUSEADDR, 1)
     if sharing { try descriptor.set(SOL_SOCKET, SO_REUSEPORT, 1) }
     if address.family == AF_INET6 { try descriptor.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-    // Every accepted connection inherits these options, which saves system calls.
+    try setOptions(of: descriptor, opening)
+    try bind(descriptor, to: address)
+    return descriptor
+  }
+
+  /// Sets the options that every accepted connection inherits, which saves system calls.
+  static func setOptions(of descriptor: borrowing Descriptor, _ opening: Opening) throws(SocketError) {
     try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     try descriptor.set(SOL_SOCKET, SO_SNDBUF, sendBuffer)
     try descriptor.set(SOL_SOCKET, SO_RCVBUF, receiveBuffer)
     #if os(Linux)
       try descriptor.set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, opening.unacknowledged)
     #endif
-    try bind(descriptor, to: address)
-    return descriptor
-  }
-
-  private static func localAddress(of descriptor: borrowing Descriptor) throws(SocketError) -> SocketAddress {
-    var storage = sockaddr_storage()
-    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        unsafe getsockname(descriptor.raw, address, &length)
-      }
-    }
-    guard result == 0 else { throw SocketError(during: "getsockname") }
-    return SocketAddress(storage)
   }
 
   // MARK: Both
@@ -182,10 +174,10 @@ extension Listener {
   }
 
   static func listening(
-    _ descriptor: consuming Descriptor, at address: SocketAddress, file: SocketFile? = nil
+    _ descriptor: consuming Descriptor, at address: SocketAddress, _ origin: Listener.Origin = .ownSocket
   ) throws(SocketError) -> Listener {
     guard listen(descriptor.raw, backlog) == 0 else { throw SocketError(during: "listen") }
-    return Listener(descriptor, at: address, file: file)
+    return Listener(descriptor, at: address, origin)
   }
 }
 
@@ -216,9 +208,9 @@ extension Listener {
     let file = SocketFile(path)
     unsafe chmod(path, socketMode)
     var listeners: [Listener] = []
-    for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address)) }
+    for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address, .file(nil))) }
     // Only this listener removes the file.
-    listeners.append(try listening(consume descriptor, at: address, file: file))
+    listeners.append(try listening(consume descriptor, at: address, .file(file)))
     return listeners
   }
 

@@ -24,16 +24,26 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// ones.
   private static let batch = 64
 
-  /// The file of a Unix-domain socket, for the one listener that removes it.
-  private let file: SocketFile?
+  /// The origin of a listener's socket, which decides what a drain does with it.
+  enum Origin {
+    /// A socket of TCP that only this listener has.
+    case ownSocket
+    /// A Unix-domain socket that the listeners of all loops share, and its file for the one listener that removes it.
+    case file(SocketFile?)
+    /// A socket that the service manager also has, and keeps open for the next process. The listeners of all loops
+    /// share it.
+    case passed(ListenerGroup)
+  }
+
+  private let origin: Origin
   private var descriptor: Descriptor?
   private var channel: Channel?
   private weak var owner: (any Owner)?
 
-  init(_ descriptor: consuming Descriptor, at address: SocketAddress, file: SocketFile?) {
+  init(_ descriptor: consuming Descriptor, at address: SocketAddress, _ origin: Origin) {
     self.descriptor = consume descriptor
     self.address = address
-    self.file = file
+    self.origin = origin
   }
 
   /// Starts to accept, on `loop`'s thread.
@@ -43,7 +53,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     self.owner = owner
     let channel = loop.open(descriptor)
     self.channel = channel
-    channel.watch(until: .never, self)
+    guard case .passed(let group) = origin else { return channel.watch(until: .never, self) }
+    for member in group.join(self, on: loop) {
+      member.loop.post { if let channel = member.listener.channel { channel.watch(until: .never, member.listener) } }
+    }
   }
 
   /// Handles waiting connections, or the end of the backoff.
@@ -52,7 +65,11 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     if readiness == .cancelled {
       // The channel is closed, or the poller could not watch it for lack of memory. In the second case, try again
       // later.
-      if channel.raw >= 0 { channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self) }
+      if channel.raw >= 0 {
+        channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
+      } else if case .passed(let group) = origin {
+        group.leave(self)
+      }
     } else if accept(atMost: Self.batch) {
       channel.watch(until: .never, self)
     } else {
@@ -64,12 +81,19 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   ///
   /// Closing a listener resets the connections in its queue, so a drain takes three steps: this function, a round
   /// trip's time for pending TCP handshakes, and `acceptRestAndClose`.
+  ///
+  /// A passed socket stays open in the service manager, and its queue is the next process's: the listener only closes
+  /// its own descriptor. A filter or shutdown(2) would affect the next process, because it acts on the socket.
   public func refuseConnectionRequests() {
     guard let channel else { return }
     channel.loop.assertCurrent()
-    switch address {
-    case .ip: _ = cplatform_drop_connection_requests(channel.raw)
-    case .unix: file?.remove()
+    switch origin {
+    case .ownSocket: _ = cplatform_drop_connection_requests(channel.raw)
+    case .file(let file): file?.remove()
+    case .passed(let group):
+      group.leave(self)
+      channel.close()
+      self.channel = nil
     }
   }
 
@@ -79,6 +103,17 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     _ = accept(atMost: .max)
     channel?.close()
     channel = nil
+  }
+
+  /// Passes a connection to the owner, or to the listener in the group whose turn it is.
+  private func deal(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
+    guard case .passed(let group) = origin, let member = group.next(), member.listener !== self else {
+      return handOver(descriptor, from: peer)
+    }
+    let raw = descriptor.relinquish()
+    let isPosted = member.loop.post { member.listener.handOver(Descriptor(owning: raw), from: peer) }
+    // The loop has ended, and so has the connection.
+    if !isPosted { _ = Descriptor(owning: raw) }
   }
 
   /// Passes a connection to the owner. Without an owner the connection closes.
@@ -94,7 +129,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
       if raw >= 0 {
-        handOver(Descriptor(owning: raw), from: SocketAddress(storage))
+        deal(Descriptor(owning: raw), from: SocketAddress(storage))
         continue
       }
       switch errno {

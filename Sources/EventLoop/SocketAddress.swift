@@ -45,6 +45,30 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// Returns the address that a socket is bound to.
+  ///
+  /// - Throws: If `raw` is no socket, or one of a family other than IPv4, IPv6 and Unix.
+  init(of raw: Int32) throws(SocketError) {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe getsockname(raw, $0, &length) }
+    }
+    guard result == 0 else { throw SocketError(during: "getsockname") }
+    switch Int32(storage.ss_family) {
+    case AF_INET, AF_INET6: self = SocketAddress(storage)
+    case AF_UNIX:
+      let path = unsafe withUnsafeBytes(of: storage) { bytes in
+        unsafe Array(bytes.prefix(Int(length)).dropFirst(MemoryLayout<sa_family_t>.size))
+      }
+      // An abstract name begins with NUL (unix(7)), and systemd writes it with an @.
+      let isAbstract = path.count > 1 && path[0] == 0
+      let name = isAbstract ? path.dropFirst() : path.prefix { $0 != 0 }
+      self = .unix(path: (isAbstract ? "@" : "") + String(decoding: name, as: UTF8.self))
+    default: throw SocketError(call: "getsockname", code: EAFNOSUPPORT)
+    }
+  }
+
   /// Calls `body` with the address in the kernel's format.
   func withSocketAddress<Result>(
     _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
@@ -123,12 +147,15 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   case tcp(host: String, port: UInt16)
   /// A Unix-domain socket at a path. A socket file of a process that has ended is replaced.
   case unix(path: String)
+  /// Sockets that the service manager has opened.
+  case passed([PassedSocket])
 
   /// The endpoint as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
   public var description: String {
     switch self {
     case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     case .unix(let path): "unix:\(path)"
+    case .passed(let sockets): sockets.map { "\($0.address)" }.joined(separator: ", ")
     }
   }
 }

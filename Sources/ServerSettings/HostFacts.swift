@@ -11,6 +11,8 @@ public struct HostFacts: Sendable, Equatable {
   public var memory: Int?
   /// Whether standard error is a terminal.
   public var logsToTerminal: Bool
+  /// The listening sockets that the service manager has passed, instead of those that the settings name.
+  public var sockets = PassedListeners.none
 
   /// Creates facts from the given values.
   public init(openFiles: Int, cores: Int, memory: Int? = nil, logsToTerminal: Bool) {

@@ -1,3 +1,4 @@
+public import EventLoop
 public import Logging
 public import Telemetry
 
@@ -66,6 +67,8 @@ extension Settings {
     public var port: UInt16
     /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/adminHosts``.
     public var hosts: [String] = []
+    /// Sockets that the service manager has opened, instead of the address in the settings.
+    public var passed: [PassedSocket] = []
   }
 }
 
@@ -87,11 +90,16 @@ extension Settings.Admin {
     [enabled, host, port, hosts]
 
   /// Reads the settings. Returns nil if the listener is disabled, or if they are invalid.
-  init?(_ reader: inout SettingsReader) {
+  init?(_ reader: inout SettingsReader, passed: [PassedSocket] = []) {
     let enabled = reader.read(Self.enabled)
+    if enabled == false, !passed.isEmpty {
+      reader.reject(
+        Self.enabled.path, problem: "is false, and the service manager passes a socket with the name admin",
+        remedy: "write true, or disable the socket unit")
+    }
     let port = reader.read(Self.port)
     let hosts = reader.read(Self.hosts) ?? []
     guard let host = reader.read(Self.host), let port, enabled == true else { return nil }
-    self.init(host: host, port: UInt16(clamping: port), hosts: hosts)
+    self.init(host: host, port: UInt16(clamping: port), hosts: hosts, passed: passed)
   }
 }

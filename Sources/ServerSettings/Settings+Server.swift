@@ -10,6 +10,8 @@ extension Settings {
       case tcp(ListenHost, port: UInt16)
       /// A Unix-domain socket with this path.
       case unix(String)
+      /// Sockets that the service manager has opened, instead of the address in the settings.
+      case passed([PassedSocket])
     }
 
     /// The PEM files of a TLS server, and related settings.
@@ -117,7 +119,8 @@ extension Settings.Server {
     ] + ServerLimits.table.map(\.known)
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
-    let address = Self.readAddress(&reader)
+    let written = Self.readAddress(&reader)
+    let address = host.sockets.public.isEmpty ? written : .passed(host.sockets.public)
     let tls = Self.readTLS(&reader)
     let loops = Self.readLoops(&reader, host: host)
     let descriptors = DescriptorBudget(openFiles: host.openFiles, loops: loops ?? 1)

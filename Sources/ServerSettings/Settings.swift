@@ -1,6 +1,7 @@
 import Access
 public import Cryptography
 public import DeveloperToken
+import EventLoop
 package import HTTPServer
 
 /// All settings of a server: one immutable value, validated as a whole and replaced as a whole.
@@ -135,7 +136,7 @@ extension Settings {
 
   /// The allowed host names of the admin listener. Nil if all are allowed.
   package var adminHosts: AllowedHosts? {
-    allowed(admin?.hosts ?? [], isGuarded: admin?.host.isLoopback ?? false, setting: Admin.hosts.path)
+    allowed(admin?.hosts ?? [], isGuarded: admin?.isLoopback ?? false, setting: Admin.hosts.path)
   }
 
   private func allowed(_ hosts: [String], isGuarded: Bool, setting: String) -> AllowedHosts? {
@@ -145,9 +146,20 @@ extension Settings {
 }
 
 extension Settings.Server.Address {
-  /// Whether only this machine can reach the address by TCP.
+  /// Whether only this machine can reach the address by TCP, or one of several.
   fileprivate var isLoopback: Bool {
-    if case .tcp(let host, _) = self { host.isLoopback } else { false }
+    switch self {
+    case .tcp(let host, _): host.isLoopback
+    case .unix: false
+    case .passed(let sockets): sockets.contains { $0.address.ipAddress?.isLoopback ?? false }
+    }
+  }
+}
+
+extension Settings.Admin {
+  /// Whether only this machine can reach the address by TCP, or one of several.
+  fileprivate var isLoopback: Bool {
+    passed.isEmpty ? host.isLoopback : passed.contains { $0.address.ipAddress?.isLoopback ?? false }
   }
 }
 

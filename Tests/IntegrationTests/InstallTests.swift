@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -7,7 +8,8 @@ struct InstallTests {
 
   /// The installed files, relative to `PREFIX`.
   private static let files = [
-    "bin/\(name)", "lib/systemd/system/\(name).service", "share/bash-completion/completions/\(name)",
+    "bin/\(name)", "lib/systemd/system/\(name).service", "lib/systemd/system/\(name).socket",
+    "share/bash-completion/completions/\(name)",
     "share/fish/vendor_completions.d/\(name).fish", "share/man/man1/\(name).1", "share/zsh/site-functions/_\(name)",
   ]
 
@@ -57,7 +59,7 @@ struct InstallTests {
   func manual() throws {
     let installation = try Installation()
     defer { withExtendedLifetime(installation) {} }
-    let path = installation.path(Self.files[4])
+    let path = installation.path(Self.files[5])
     let lint = try run("mandoc", ["-T", "lint", "-W", "warning", path])
     #expect(lint.status == 0, "\(lint.stdout)\(lint.stderr)")
     let text = try run("mandoc", ["-T", "ascii", "-O", "width=1000", path]).stdout.replacing(/.\u{8}/, with: "")
@@ -79,15 +81,15 @@ struct InstallTests {
     defer { withExtendedLifetime(installation) {} }
     let shells = [
       (
-        "bash", installation.path(Self.files[2]), ". \"$0\" && complete -p \(Self.name)",
+        "bash", installation.path(Self.files[3]), ". \"$0\" && complete -p \(Self.name)",
         "complete -o filenames -F _\(Self.name) \(Self.name)\n"
       ),
       (
-        "fish", installation.path(Self.files[3]),
+        "fish", installation.path(Self.files[4]),
         "source $argv[1]; complete --do-complete '\(Self.name) check-'", "check-config\t"
       ),
       (
-        "zsh", installation.path(Self.files[5]),
+        "zsh", installation.path(Self.files[6]),
         "fpath=(${0:h} $fpath); autoload -U compinit; compinit -u -D; print $_comps[\(Self.name)]", "_\(Self.name)\n"
       ),
     ]
@@ -108,6 +110,24 @@ struct InstallTests {
     let starts = unit.split(separator: "\n").filter { $0.hasPrefix("ExecStart") }
     #expect(starts.count == 2)
     for line in starts { #expect(line.contains("=/opt/music/bin/\(Self.name) "), "\(line)") }
+  }
+
+  @Test("installs units that systemd accepts")
+  func verifiedUnits() throws {
+    let systemd = "/usr/bin/systemd-analyze"
+    guard unsafe access(systemd, X_OK) == 0 else { return }
+    let installation = try Installation()
+    defer { withExtendedLifetime(installation) {} }
+    // The program is not at its place in this system.
+    let units = try [1, 2].map { index in
+      let text = try TextFile.read(installation.path(Self.files[index]))
+      return try installation.directory.write(
+        text.replacing("/opt/music/bin/\(Self.name)", with: Program.path),
+        to: String(Self.files[index].split(separator: "/").last ?? ""))
+    }
+    let verdict = try run(systemd, ["verify"] + units)
+    #expect(verdict.status == 0)
+    #expect(!verdict.stderr.contains(Self.name), "\(verdict.stderr)")
   }
 
   @Test("asks for a build if the program is missing")

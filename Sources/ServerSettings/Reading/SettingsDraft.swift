@@ -26,7 +26,7 @@ package struct SettingsDraft {
     musickit = Settings.MusicKit(&reader)
     token = Settings.Token(&reader)
     server = Settings.Server(&reader, host: input.host)
-    admin = Settings.Admin(&reader)
+    admin = Settings.Admin(&reader, passed: input.host.sockets.admin)
     catalog = Settings.Catalog(
       &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
     let context = Settings.Access.ValidationContext(
@@ -100,7 +100,9 @@ package struct SettingsDraft {
   private static func checkPorts(
     _ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader
   ) {
-    guard let admin, admin.port != 0, case .tcp(let host, admin.port)? = server?.address else { return }
+    guard let admin, admin.passed.isEmpty, admin.port != 0, case .tcp(let host, admin.port)? = server?.address else {
+      return
+    }
     guard host == admin.host || host == .any || admin.host == .any else { return }
     let remedy = "write another port, or 0 for a free one"
     reader.reject(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)

@@ -1,3 +1,4 @@
+import EventLoop
 import Logging
 public import ServerSettings
 
@@ -35,6 +36,7 @@ extension Settings {
       switch server.address {
       case .tcp(let host, let port): "\(scheme) on \(host) port \(port)"
       case .unix(let path): "\(scheme) on \(path)"
+      case .passed(let sockets): "\(scheme) on \(Endpoint.passed(sockets))"
       }
     let operators = admin.map { "admin on \($0.host) port \($0.port)" } ?? "no admin listener"
     return "The configuration is valid: team \(musickit.teamID), \(address), \(operators)."

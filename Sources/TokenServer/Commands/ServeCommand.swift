@@ -18,8 +18,12 @@ public struct ServeCommand: Sendable {
   ///   - announce: Called with a line for each listener, once they accept connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
-      let input = input
-      let load: Reloader.Load = { () throws(InvalidSettings) in try Settings.load(input) }
+      // While there is one thread, because both change the environment.
+      let manager = try ServiceNotifier.take()
+      let sockets = try PassedListeners(PassedSocket.take())
+      var input = input
+      input.host.sockets = sockets
+      let load: Reloader.Load = { [input] () throws(InvalidSettings) in try Settings.load(input) }
       // The fingerprints come before the contents, so a change in between causes another reload.
       var files = FileFingerprints([input.configurationFile].compactMap { $0 })
       // Settings may come from a pipe, which can take any time.
@@ -29,7 +33,7 @@ public struct ServeCommand: Sendable {
       files.watch(loaded.settings.files)
       var source = try RuntimeSnapshot.Source(loaded)
       source.warnings += findings.map(\.description)
-      try Application(source).run(reload: (load, files)) { announce($0.lines) }
+      try Application(source).run(reload: (load, files), manager: manager) { announce($0.lines) }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.errors.lines)

@@ -64,25 +64,31 @@ struct Application {
   /// - Parameters:
   ///   - reload: The function that loads the settings, and the fingerprints of their files before the first read; nil
   ///     if there is nothing to reload.
+  ///   - manager: The service manager that waits for news of the server, if there is one.
   ///   - announce: Called with the servers' addresses once they accept connections.
-  func run(reload: (load: Reloader.Load, files: FileFingerprints)?, announce: (Addresses) -> Void) throws(StartError) {
+  func run(
+    reload: (load: Reloader.Load, files: FileFingerprints)?, manager: ServiceNotifier? = nil,
+    announce: (Addresses) -> Void
+  ) throws(StartError) {
     let servers = try start()
     for notice in initialSnapshot.notices { logger.warning("\(notice)") }
     warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in
       Reloader(
         initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
-        metrics: metrics, logger: logger, load: reload.load)
+        metrics: metrics, logger: logger, manager: manager, load: reload.load)
     }
     access.keySets.begin()
     reloader?.watch()
-    announce(
-      Addresses(
-        public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil))
+    let addresses = Addresses(
+      public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil)
+    announce(addresses)
+    if let manager { tell(manager, addresses) }
     // SIGTERM and SIGINT leave the loop. If there is nothing to reload, so does SIGHUP: the terminal has hung up.
     while ProcessSignals.next() == SIGHUP, let reloader { reloader.reloadOnSignal() }
     ProcessSignals.exitOnNextSignal()
     reloader?.stop()
+    manager?.stopping(within: longestDrain)
     drain(servers)
     catalog?.close()
     access.keySets.close()
@@ -90,6 +96,16 @@ struct Application {
     logger.info("Server stopped")
     access.audit?.flush()
     sink.flush()
+  }
+
+  /// Tells the service manager that the server accepts connections, and from now on that its loops make progress.
+  private func tell(_ manager: ServiceNotifier, _ addresses: Addresses) {
+    if let error = manager.ready(addresses.lines.joined(separator: ", ")) {
+      logger.warning(
+        "The service manager did not take the message that the server is ready.", metadata: ["error": "\(error)"])
+    }
+    guard let interval = manager.watchdogInterval else { return }
+    LoopPulse.start(on: loops, every: interval) { manager.beat() }
   }
 
   /// Logs from now on, at a limited rate, when locked memory is full.
@@ -165,7 +181,8 @@ struct Application {
   private func adminServer() throws -> Server? {
     guard let admin = initialSnapshot.settings.admin else { return nil }
     var configuration = Server.Configuration(
-      endpoint: .tcp(host: admin.host.description, port: admin.port),
+      endpoint: admin.passed.isEmpty
+        ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed),
       observer: ServerEvents(sink: sink, logger: logger))
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
@@ -180,6 +197,12 @@ struct Application {
   private static let adminMemory = 16 << 20
 
   // MARK: Shutdown
+
+  /// The most time that a drain of both listeners takes, with a reserve.
+  private var longestDrain: Duration {
+    let settings = initialSnapshot.settings.server
+    return settings.drainDelay + settings.drainTimeout + .seconds(10)
+  }
 
   private func drain(_ servers: Servers) {
     let settings = initialSnapshot.settings.server
@@ -206,6 +229,7 @@ extension Settings.Server.Address {
     switch self {
     case .tcp: "The settings are server.host (SERVER_HOST, --host) and server.port (SERVER_PORT, --port)."
     case .unix: "The setting is server.unixSocket (SERVER_UNIX_SOCKET, --unix-socket)."
+    case .passed: "The service manager has opened this socket."
     }
   }
 }
@@ -221,6 +245,7 @@ extension Endpoint {
     switch address {
     case .tcp(let host, let port): self = .tcp(host: host.description, port: port)
     case .unix(let path): self = .unix(path: path)
+    case .passed(let sockets): self = .passed(sockets)
     }
   }
 }

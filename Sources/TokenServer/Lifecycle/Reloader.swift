@@ -22,6 +22,7 @@ final class Reloader: @unchecked Sendable {
   private let catalog: CatalogService?
   private let access: AccessService
   private let logger: Logger
+  private let manager: ServiceNotifier?
   private var current: RuntimeSnapshot
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
@@ -36,7 +37,7 @@ final class Reloader: @unchecked Sendable {
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
     catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger,
-    load: @escaping Load
+    manager: ServiceNotifier?, load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
@@ -45,6 +46,7 @@ final class Reloader: @unchecked Sendable {
     self.health = health
     self.metrics = metrics
     self.logger = logger
+    self.manager = manager
     self.load = load
     self.files = files
   }
@@ -76,6 +78,7 @@ final class Reloader: @unchecked Sendable {
   }
 
   private func reload(because cause: String) {
+    manager?.reloading()
     // The fingerprints come before the contents: the next check then finds a change during the read.
     files.look()
     do {
@@ -106,11 +109,13 @@ final class Reloader: @unchecked Sendable {
           "cause": "\(cause)", "key.id": "\(next.minter.key.keyID)",
           "key.fingerprint": "\(next.minter.key.fingerprint)",
         ])
+      manager?.ready("Configuration reloaded")
     } catch {
       metrics.reloads.count(isRefused: true)
       for sentence in (error as? InvalidSettings)?.errors.lines ?? ["\(error)"] {
         logger.error("The new settings are invalid, so the old ones stay in use.", metadata: ["reason": "\(sentence)"])
       }
+      manager?.ready("The new settings are invalid, so the old ones stay in use; the log has the reason")
     }
   }
 }

@@ -1,0 +1,118 @@
+import Glibc
+
+/// A listening socket that a service manager has opened and passed to this process (sd_listen_fds(3)).
+///
+/// The service manager keeps the socket, so connections that are not accepted yet wait for the next process.
+public struct PassedSocket: Sendable, Hashable {
+  /// The kernel's number. The listeners that open the socket own it from then on.
+  let descriptor: Int32
+
+  /// The name that the service manager gives the socket (`FileDescriptorName=`), or nil for none.
+  public let name: String?
+
+  /// The address of the socket.
+  public let address: SocketAddress
+
+  /// The number of the first passed descriptor, SD_LISTEN_FDS_START.
+  private static let first: Int32 = 3
+
+  /// Takes the passed sockets, and removes their variables from the environment, so that no child believes that they
+  /// are for it. Call it once, while there is one thread.
+  ///
+  /// - Throws: `PassedSocketError` if a descriptor is not a listening stream socket, or a variable is invalid.
+  public static func take() throws(PassedSocketError) -> [PassedSocket] {
+    let process = takeVariable("LISTEN_PID")
+    let number = takeVariable("LISTEN_FDS")
+    let names = takeVariable("LISTEN_FDNAMES")
+    // Another number is that of an ancestor, which has passed on its environment.
+    guard let process, Int32(process) == getpid(), let number else { return [] }
+    guard let count = Int32(number), count >= 0, count <= .max - first else {
+      throw PassedSocketError("LISTEN_FDS is not a number of descriptors; start the server without it.")
+    }
+    let list = names.map { $0.split(separator: ":", omittingEmptySubsequences: false).map(String.init) }
+    if let list, list.count != count {
+      throw PassedSocketError(
+        "LISTEN_FDNAMES has \(list.count) names, and LISTEN_FDS counts \(count) descriptors; set both, or only the last."
+      )
+    }
+    var sockets: [PassedSocket] = []
+    for index in 0..<count {
+      // The manual page's word for a socket without a name.
+      let name = list?[Int(index)]
+      sockets.append(try PassedSocket(first + index, name: name == "" || name == "unknown" ? nil : name))
+    }
+    return sockets
+  }
+
+  /// Checks a descriptor, makes it non-blocking, and closes it on exec.
+  init(_ descriptor: Int32, name: String?) throws(PassedSocketError) {
+    guard let address = Self.listeningAddress(of: descriptor) else {
+      throw PassedSocketError(
+        """
+        The service manager passes descriptor \(descriptor), which is not a listening stream socket of IPv4, IPv6 or \
+        Unix; write ListenStream= and Accept=no in the socket unit.
+        """)
+    }
+    let flags = fcntl(descriptor, F_GETFL)
+    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0,
+      fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0
+    else { throw PassedSocketError("Descriptor \(descriptor) cannot be used: \(SocketError(during: "fcntl")).") }
+    self.descriptor = descriptor
+    self.name = name
+    self.address = address
+  }
+
+  private static func takeVariable(_ name: String) -> String? {
+    defer { unsafe unsetenv(name) }
+    return unsafe getenv(name).map { unsafe String(cString: $0) }
+  }
+
+  /// Returns the address of a listening stream socket, or nil for any other descriptor.
+  private static func listeningAddress(of descriptor: Int32) -> SocketAddress? {
+    guard option(SO_TYPE, of: descriptor) == Descriptor.stream, option(SO_ACCEPTCONN, of: descriptor) == 1 else {
+      return nil
+    }
+    return try? SocketAddress(of: descriptor)
+  }
+
+  private static func option(_ name: Int32, of descriptor: Int32) -> Int32? {
+    var value: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return unsafe getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
+  }
+}
+
+/// The error when the service manager passes descriptors that the server cannot use.
+public struct PassedSocketError: Error, Equatable, CustomStringConvertible {
+  /// One sentence for the operator.
+  public let description: String
+
+  /// Creates an error with its sentence.
+  public init(_ description: String) {
+    self.description = description
+  }
+}
+
+extension Listener {
+  /// Opens listeners on sockets that are bound already, with a descriptor of each socket for each loop.
+  ///
+  /// The loops get the connections of a socket in turn. The socket keeps its backlog and its address; connections
+  /// inherit the other options.
+  static func open(
+    _ sockets: [PassedSocket], _ opening: Opening
+  ) throws(SocketError) -> [[Listener]] {
+    var opened: [[Listener]] = []
+    for socket in sockets {
+      let descriptor = Descriptor(owning: socket.descriptor)
+      if socket.address.ipAddress != nil { try setOptions(of: descriptor, opening) }
+      let origin = Listener.Origin.passed(ListenerGroup(of: max(opening.loops, 1)))
+      var listeners: [Listener] = []
+      for _ in 1..<max(opening.loops, 1) {
+        listeners.append(Listener(try descriptor.duplicate(), at: socket.address, origin))
+      }
+      listeners.append(Listener(descriptor, at: socket.address, origin))
+      opened.append(listeners)
+    }
+    return opened
+  }
+}
