@@ -68,6 +68,13 @@ static inline int copenssl_ctx_add1_chain_cert(SSL_CTX *context, X509 *certifica
   return (int)SSL_CTX_add1_chain_cert(context, certificate);
 }
 
+COPENSSL_NAME("SSL_CTX_get0_chain_certs(_:)")
+static inline STACK_OF(X509) *copenssl_ctx_get0_chain_certs(SSL_CTX *context) {
+  STACK_OF(X509) *chain = NULL;
+  SSL_CTX_get0_chain_certs(context, &chain);
+  return chain;
+}
+
 COPENSSL_NAME("SSL_CTX_set1_sigalgs_list(_:_:)")
 static inline int copenssl_ctx_set1_sigalgs_list(SSL_CTX *context, const char *algorithms) {
   return (int)SSL_CTX_set1_sigalgs_list(context, algorithms);

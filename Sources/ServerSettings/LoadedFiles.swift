@@ -115,6 +115,9 @@ struct FileLoader {
   ) -> TLSContext? {
     let certificate = pem(files.certificateFile, of: Settings.Server.certificateFile.path)
     let key = pem(files.keyFile, of: Settings.Server.keyFile.path)
+    let further = files.certificates.enumerated().compactMap { index, pair in
+      self.certificate(of: pair, at: "\(Settings.Server.certificates.path)[\(index)]")
+    }
     let path = Settings.Server.clientCAFile.path
     let clientCA = files.clientCAFile.flatMap { pem($0, of: path) }
     // Checked separately from the certificate, so that errors of both are reported.
@@ -123,7 +126,7 @@ struct FileLoader {
     if let certificate, let key {
       do throws(TLSError) {
         context = try TLSContext(
-          certificate: certificate, key: key, clientCA: trusted == nil ? nil : clientCA,
+          certificate: certificate, key: key, further: further, clientCA: trusted == nil ? nil : clientCA,
           resumingTicketsOf: previous)
       } catch {
         note("server.tls", "\(error)")
@@ -131,6 +134,18 @@ struct FileLoader {
     }
     warnings += context?.findings ?? trusted?.findings ?? []
     return context
+  }
+
+  private mutating func certificate(
+    of files: Settings.Server.CertificateFiles, at place: String
+  ) -> ServerCertificate? {
+    let certificate = pem(files.certificateFile, of: "\(place).certificateFile")
+    let key = pem(files.keyFile, of: "\(place).keyFile")
+    guard let certificate, let key else { return nil }
+    do throws(TLSError) { return try ServerCertificate(certificate: certificate, key: key) } catch {
+      note(place, "\(error)")
+      return nil
+    }
   }
 
   /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable.

@@ -20,10 +20,20 @@ extension Settings {
       public var certificateFile: String
       /// The file of the certificate's private key.
       public var keyFile: String
+      /// The further certificates, for clients that request one of their names.
+      public var certificates: [CertificateFiles] = []
       /// The file of the authorities for client certificates. Nil if the server does not request client certificates.
       public var clientCAFile: String?
       /// The time during which browsers must use only HTTPS (RFC 6797). Nil to send no such field.
       public var hsts: Duration?
+    }
+
+    /// The PEM files of a further certificate.
+    public struct CertificateFiles: Sendable, Equatable {
+      /// The file of the certificate, followed by its chain.
+      public var certificateFile: String
+      /// The file of the certificate's private key.
+      public var keyFile: String
     }
 
     /// The system call with which a loop waits for readiness.
@@ -76,6 +86,16 @@ extension Settings.Server {
   static let keyFile = Setting(
     "server.tls.keyFile", .path, example: #""/etc/musickit-token-server/tls.key""#,
     "PEM, not encrypted.")
+  /// At most 100, because each costs a file and a key in memory.
+  static let certificates = Setting(
+    "server.tls.certificates",
+    .elements(
+      of: .object(of: CertificateFiles.known, remedy: "write an object"), atMost: 100,
+      remedy: "write a list of objects such as [{ certificateFile: \"/path/other.crt\", keyFile: \"/path/other.key\" }]"),
+    default: SettingElements(),
+    example: #"[{ certificateFile: "/etc/musickit-token-server/other.crt", keyFile: "/etc/musickit-token-server/other.key" }]"#,
+    "Further certificates for clients that request one of their [names](operations.md#tls), as objects of "
+      + "`certificateFile` and `keyFile`.")
   static let clientCAFile = Setting(
     "server.tls.clientCAFile", .path, example: #""/etc/musickit-token-server/client-ca.pem""#,
     "PEM, the CAs that the server trusts for client certificates. The server requests a certificate, and a "
@@ -114,7 +134,7 @@ extension Settings.Server {
 
   static let known: [any SettingRow] =
     [
-      host, port, unixSocket, certificateFile, keyFile, clientCAFile, hsts, trustedProxies, proxyProtocol, hosts,
+      host, port, unixSocket, certificateFile, keyFile, certificates, clientCAFile, hsts, trustedProxies, proxyProtocol, hosts,
       drainDelay, drainTimeout, loops, poller,
     ] + ServerLimits.table.map(\.known)
 
@@ -182,6 +202,7 @@ extension Settings.Server {
   private static func readTLS(_ reader: inout SettingsReader) -> TLSFiles? {
     let certificate = reader.read(certificateFile)
     let key = reader.read(keyFile)
+    let certificates = reader.readObjects(certificates) { CertificateFiles(&$0) } ?? []
     let clientCA = reader.read(clientCAFile)
     let hsts = reader.read(hsts)
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
@@ -193,13 +214,37 @@ extension Settings.Server {
         clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
         remedy: "write server.tls.certificateFile and .keyFile: without TLS no client can send a certificate")
     }
+    if reader.isSet(Self.certificates.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
+      reader.reject(
+        Self.certificates.path, problem: "is set, and server.tls.certificateFile is not",
+        remedy: "write server.tls.certificateFile and .keyFile: clients that request no known name get that certificate")
+    }
     if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.reject(
         Self.hsts.path, problem: "is set, and server.tls.certificateFile is not",
         remedy: "leave it out, or have the proxy that speaks HTTPS send Strict-Transport-Security")
     }
     guard let certificate, let key else { return nil }
-    return TLSFiles(certificateFile: certificate, keyFile: key, clientCAFile: clientCA, hsts: hsts)
+    return TLSFiles(
+      certificateFile: certificate, keyFile: key, certificates: certificates.compactMap { $0 }, clientCAFile: clientCA,
+      hsts: hsts)
+  }
+}
+
+extension Settings.Server.CertificateFiles {
+  static let certificateFile = Setting(
+    "certificateFile", .path, example: #""/etc/musickit-token-server/other.crt""#,
+    "PEM, the leaf first and then its chain.")
+  static let keyFile = Setting(
+    "keyFile", .path, example: #""/etc/musickit-token-server/other.key""#,
+    "PEM, not encrypted.")
+
+  static let known: [any SettingRow] = [certificateFile, keyFile]
+
+  init?(_ reader: inout SettingsReader) {
+    for row in [Self.certificateFile, Self.keyFile] { reader.require(row.path, remedy: "write a PEM file's path") }
+    guard let certificate = reader.read(Self.certificateFile), let key = reader.read(Self.keyFile) else { return nil }
+    self.init(certificateFile: certificate, keyFile: key)
   }
 }
 

@@ -9,11 +9,11 @@ struct AlternativeNames: Equatable {
   private(set) var emailAddresses: [String] = []
   private(set) var ipAddresses: [String] = []
 
-  /// The maximum number of names. A certificate with more does not belong to a single client.
-  private static let maximum = 32
+  /// The maximum number of names of a client's certificate. One with more does not belong to a single client.
+  static let maximum: Int32 = 32
 
   /// Reads the names of `certificate`, which the caller still owns.
-  init(_ certificate: OpaquePointer) {
+  init(_ certificate: OpaquePointer, atMost maximum: Int32 = AlternativeNames.maximum) {
     var criticality: Int32 = 0
     // Nil if there is no such extension, more than one, or a damaged one.
     let names = unsafe OpaquePointer(X509_get_ext_d2i(certificate, NID_subject_alt_name, &criticality, nil))
@@ -21,7 +21,7 @@ struct AlternativeNames: Equatable {
     defer { unsafe GENERAL_NAMES_free(names) }
     guard let names = unsafe names else { return }
     let count = unsafe OPENSSL_sk_num(names)
-    guard count <= Self.maximum, (0..<count).allSatisfy({ unsafe add(names, $0) }) else {
+    guard count <= maximum, (0..<count).allSatisfy({ unsafe add(names, $0) }) else {
       self = AlternativeNames()
       return
     }

@@ -19,6 +19,9 @@ public final class TLSContext: @unchecked Sendable {
   /// The expiry time of the certificate, in seconds since 1970.
   public let certificateNotAfter: Int
 
+  /// The further certificates that clients may request by name, each with the name that identifies it.
+  public var furtherCertificates: [(name: String, certificate: ServerCertificate)] { choice.certificates }
+
   /// The digest of the client CAs: equal for the same CAs in the same order, and for no CAs.
   public let clientAuthorities: [UInt8]
 
@@ -30,25 +33,27 @@ public final class TLSContext: @unchecked Sendable {
 
   let handle: Handle
   private let protocols: ApplicationProtocols
+  private let choice: CertificateChoice
   private let ticketKeys: TicketKeys
 
   /// Loads and checks a certificate and its key.
   /// - Parameters:
   ///   - certificate: The server's certificate, then each intermediate certificate that leads up to the root.
   ///   - key: The private key of the first certificate, not encrypted.
+  ///   - further: The certificates for clients that request a name in them. All other clients get the first one.
   ///   - clientCA: The CAs of accepted client certificates. If given, the server requests a client certificate. A
   ///     client may send no certificate. A certificate that does not verify ends the handshake.
   ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
   ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
-  ///   - previous: The context with session tickets that this one accepts if its private key is the same, so that a
-  ///     reload does not cost clients a full handshake. A new private key begins with new ticket keys. Tickets also
+  ///   - previous: The context with session tickets that this one accepts if it has all of that context's private
+  ///     keys, so that a reload does not cost clients a full handshake. A replaced key begins with new ticket keys. Tickets also
   ///     become invalid if the client CAs have changed, because a resumed session does not verify the certificate
   ///     again.
   ///   - limits: The limits on the cost of a peer.
   ///   - now: Returns the time in seconds since 1970, which determines when ticket keys are replaced.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
-    certificate: PEMFile, key: PEMFile, clientCA: PEMFile? = nil,
+    certificate: PEMFile, key: PEMFile, further: [ServerCertificate] = [], clientCA: PEMFile? = nil,
     applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
     limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
   ) throws(TLSError) {
@@ -60,11 +65,14 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try Self.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
     (clientAuthorities, clientAuthoritiesNotAfter) = unsafe try Self.acceptClientCertificates(
       of: clientCA, handle.pointer, &findings)
-    if let previous, unsafe Self.haveSameKey(previous.handle.pointer, handle.pointer) {
+    choice = unsafe try CertificateChoice(further, default: handle.pointer, of: certificate.path)
+    findings += further.flatMap(\.findings) + choice.findings
+    if let previous, unsafe previous.hasOnlyKeys(of: handle.pointer, further) {
       ticketKeys = previous.ticketKeys
     } else {
       ticketKeys = try TicketKeys(now: now)
     }
+    unsafe choice.decide(on: handle.pointer)
     unsafe try ticketKeys.use(on: handle.pointer)
     unsafe protocols.select(on: handle.pointer)
     self.handle = handle
@@ -153,9 +161,17 @@ extension TLSContext {
     }
   }
 
-  /// Returns whether `new` may accept the session tickets of `old`: both must have the same private key.
+  /// Returns whether a new context may accept the session tickets of this one: the new one must have all private keys.
   ///
   /// When an operator replaces a leaked key, sessions and ticket keys of the old key must end with it.
+  fileprivate func hasOnlyKeys(of new: OpaquePointer, _ further: [ServerCertificate]) -> Bool {
+    unsafe Self.haveSameKey(handle.pointer, new)
+      && choice.certificates.allSatisfy { old in
+        further.contains { unsafe Self.haveSameKey(old.certificate.handle.pointer, $0.handle.pointer) }
+      }
+  }
+
+  /// Returns whether both contexts have the same private key.
   static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
     // Compares the public halves. Keys of different kinds are not an error, only unequal.
     let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1

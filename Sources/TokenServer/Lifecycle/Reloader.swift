@@ -126,6 +126,7 @@ extension Settings {
     var files = [
       configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
     ].compactMap { $0 }
+    files += server.tls?.certificates.flatMap { [$0.certificateFile, $0.keyFile] } ?? []
     if case .file(let path, _) = musickit.key { files.append(path) }
     for client in access.clients {
       switch client.credential {

@@ -17,7 +17,7 @@ extension ServerMetrics {
     + reloads.map(\.metric)
     + [unavailable] + loopReadings.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
-    + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric) + certificate.map(\.metric)
+    + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric) + [certificate]
     + certificateReadings.map(\.metric)
     + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
     + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
@@ -107,12 +107,11 @@ extension ServerMetrics {
       "Time of the last successful reload, or of the start, in seconds since 1970.", \.lastSuccess),
   ]
 
-  static let certificate: [MetricReading<TLSContext>] = [
-    MetricReading(
-      .gauge, "musickit_tls_certificate_remaining_seconds",
-      "Time until the certificate in use expires; negative if it has expired."
-    ) { $0.certificateNotAfter - Glibc.time(nil) }
-  ]
+  static let certificate = Metric(
+    .gauge, "musickit_tls_certificate_remaining_seconds",
+    "Time until a certificate in use expires; negative if it has expired. The default one has no label, and others "
+      + "have their first name.",
+    labels: ["certificate"])
 
   static let catalog: [MetricReading<CatalogStatus>] = [
     MetricReading(

@@ -89,6 +89,15 @@ final class ServerMetrics: Sendable {
     }
   }
 
+  private static func write(_ tls: TLSContext, to text: inout MetricsText) {
+    text.begin(certificate)
+    let now = time(nil)
+    text.sample(of: certificate, Double(tls.certificateNotAfter - now))
+    for (name, further) in tls.furtherCertificates {
+      text.sample(of: certificate, Double(further.notAfter - now), [.configured(name)])
+    }
+  }
+
   private static let fields = FieldSection([
     .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
   ])
@@ -118,7 +127,7 @@ final class ServerMetrics: Sendable {
     text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)
     Self.write(minter, to: &text)
-    if let tls { text.add(Self.certificate, of: tls) }
+    if let tls { Self.write(tls, to: &text) }
     Self.write(
       CertificateEnds(
         clientAuthorities: tls?.clientAuthoritiesNotAfter,

@@ -64,6 +64,14 @@ struct SettingsErrorTests {
       "a key without its certificate", "server: { tls: { keyFile: 'k.pem' } }",
       error: "server.tls.certificateFile: is not set; HTTPS needs it together with server.tls.keyFile"),
     Case(
+      "further certificates without the default one",
+      "server: { tls: { certificates: [{ certificateFile: 'c.pem', keyFile: 'k.pem' }] } }",
+      error: "server.tls.certificates: is set, and server.tls.certificateFile is not; write"),
+    Case(
+      "a further certificate without its key",
+      "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', certificates: [{ certificateFile: 'c.pem' }] } }",
+      error: "server.tls.certificates[0].keyFile: is not set; write a PEM file's path"),
+    Case(
       "HSTS without a certificate", "server: { tls: { hsts: '1h' } }",
       error: "server.tls.hsts: is set, and server.tls.certificateFile is not; leave it out"),
     Case(
