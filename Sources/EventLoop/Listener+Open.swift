@@ -11,13 +11,16 @@ extension Listener {
   /// Each TCP listener of an address has its own socket (`SO_REUSEPORT`), and the kernel distributes the connections.
   /// The listeners of a Unix-domain socket share one socket.
   ///
-  /// - Parameter writeProgress: How long the server waits for a peer that reads nothing of a response. The kernel drops
-  ///   such a peer a little later, also for connections that the server has already closed.
+  /// - Parameters:
+  ///   - writeProgress: How long the server waits for a peer that reads nothing of a response. The kernel drops such a
+  ///     peer a little later, also for connections that the server has already closed.
+  ///   - reusesPort: Whether another process of the same user may listen on the same TCP address, if it also says so.
   /// - Throws: If the name does not resolve, or an address is in use, not this machine's or not permitted.
   public static func open(
-    _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30)
+    _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30), reusesPort: Bool = false
   ) throws(ListenError) -> [[Listener]] {
-    let opening = Opening(loops: loops, unacknowledged: milliseconds(writeProgress + margin))
+    let opening = Opening(
+      loops: loops, reusesPort: reusesPort, unacknowledged: milliseconds(writeProgress + margin))
     do {
       switch endpoint {
       case .unix(let path): return [try openUnix(path, loops: loops)]
@@ -74,6 +77,8 @@ extension Listener {
   /// The common options of the listeners of one endpoint.
   struct Opening {
     let loops: Int
+    /// Whether another process may listen on the same address.
+    var reusesPort = false
     /// The milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel
     /// drops the connection (TCP_USER_TIMEOUT, tcp(7)). It limits what a closed connection leaves in the kernel. An
     /// open connection has the server's own deadline, which must come first.
@@ -131,12 +136,12 @@ extension Listener {
 
   private static func openTCP(_ address: SocketAddress, _ opening: Opening) throws -> [Listener] {
     // With SO_REUSEPORT a second server of the same user would also bind, and silently take half of the connections. A
-    // first socket without the option detects this.
-    _ = try bound(to: address, opening, sharing: false)
+    // first socket without the option detects this, unless a successor is allowed to bind.
+    if !opening.reusesPort { _ = try bound(to: address, opening, sharing: false) }
     var listeners: [Listener] = []
     var address = address
     for _ in 0..<opening.loops {
-      let descriptor = try bound(to: address, opening, sharing: opening.loops > 1)
+      let descriptor = try bound(to: address, opening, sharing: opening.loops > 1 || opening.reusesPort)
       address = try SocketAddress(of: descriptor.raw)
       listeners.append(try listening(consume descriptor, at: address))
     }

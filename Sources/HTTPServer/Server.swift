@@ -33,6 +33,8 @@ public final class Server: Sendable {
     /// Whether trusted proxies begin each connection with a PROXY header. The server then closes a trusted proxy's
     /// connection without one. It never reads a PROXY header from another peer.
     public var requiresProxyHeader = false
+    /// Whether a successor may listen on the same TCP address while this server drains.
+    public var reusesPort = false
     /// The time that a connection request may take to arrive during a drain, or nil for a default: 20 ms if all
     /// addresses are loopback or Unix-domain, else 200 ms for a slow round trip.
     public var roundTrip: Duration?
@@ -56,7 +58,8 @@ public final class Server: Sendable {
   /// Opens the listeners and starts to serve. Blocks until every loop accepts connections.
   public init(_ configuration: Configuration, router: Router, loops: [IOLoop]) throws(ListenError) {
     let listeners = try Listener.open(
-      configuration.endpoint, loops: loops.count, writeProgress: configuration.limits.writeProgress)
+      configuration.endpoint, loops: loops.count, writeProgress: configuration.limits.writeProgress,
+      reusesPort: configuration.reusesPort)
     let count = ConnectionCount(limits: configuration.limits)
     let workers = loops.map { Worker(loop: $0, configuration: configuration, router: router, count: count) }
     self.addresses = listeners.compactMap(\.first?.address)

@@ -46,6 +46,8 @@ extension Settings {
 
     /// The address that the listener binds.
     public var address: Address
+    /// Whether a successor may listen on the same addresses while this server drains.
+    public var reusePort = false
     /// The files for HTTPS. Nil for plain HTTP.
     public var tls: TLSFiles?
     /// The peers with trusted `Forwarded`, `X-Forwarded-For` and `X-Request-ID` fields. They are exempt from the limit
@@ -80,6 +82,10 @@ extension Settings.Server {
   static let unixSocket = Setting(
     "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#,
     "A Unix-domain socket instead of host and port.")
+  static let reusePort = Setting(
+    "server.reusePort", .bool, default: false,
+    "Whether a [successor](operations.md#restart) may listen on the same TCP addresses, admin listener included, while "
+      + "this server runs. Both need it, and the same user.")
   static let certificateFile = Setting(
     "server.tls.certificateFile", .path, example: #""/etc/musickit-token-server/tls.crt""#,
     "PEM, the leaf first and then its chain. Certificate and key turn on HTTPS.")
@@ -91,9 +97,9 @@ extension Settings.Server {
     "server.tls.certificates",
     .elements(
       of: .object(of: CertificateFiles.known, remedy: "write an object"), atMost: 100,
-      remedy: "write a list of objects such as [{ certificateFile: \"/path/other.crt\", keyFile: \"/path/other.key\" }]"),
-    default: SettingElements(),
-    example: #"[{ certificateFile: "/etc/musickit-token-server/other.crt", keyFile: "/etc/musickit-token-server/other.key" }]"#,
+      remedy: "write a list of objects such as [{ certificateFile: \"/path/other.crt\", keyFile: \"/path/other.key\" }]"
+    ),
+    example: #"[{ certificateFile: "/etc/tls/other.crt", keyFile: "/etc/tls/other.key" }]"#,
     "Further certificates for clients that request one of their [names](operations.md#tls), as objects of "
       + "`certificateFile` and `keyFile`.")
   static let clientCAFile = Setting(
@@ -134,13 +140,15 @@ extension Settings.Server {
 
   static let known: [any SettingRow] =
     [
-      host, port, unixSocket, certificateFile, keyFile, certificates, clientCAFile, hsts, trustedProxies, proxyProtocol, hosts,
+      host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, hsts, trustedProxies,
+      proxyProtocol, hosts,
       drainDelay, drainTimeout, loops, poller,
     ] + ServerLimits.table.map(\.known)
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
     let written = Self.readAddress(&reader)
     let address = host.sockets.public.isEmpty ? written : .passed(host.sockets.public)
+    let reusePort = Self.readReusePort(&reader)
     let tls = Self.readTLS(&reader)
     let loops = Self.readLoops(&reader, host: host)
     let descriptors = DescriptorBudget(openFiles: host.openFiles, loops: loops ?? 1)
@@ -151,10 +159,12 @@ extension Settings.Server {
     let trustedProxies = reader.read(Self.trustedProxies)
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
     let hosts = reader.read(Self.hosts) ?? []
-    guard let trustedProxies, let proxyProtocol, let address, let drainDelay, let drainTimeout, let loops, let poller
+    guard let trustedProxies, let proxyProtocol, let address, let reusePort, let drainDelay, let drainTimeout,
+      let loops, let poller
     else { return nil }
     self.init(
-      address: address, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol, hosts: hosts,
+      address: address, reusePort: reusePort, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol,
+      hosts: hosts,
       limits: limits,
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
   }
@@ -199,6 +209,17 @@ extension Settings.Server {
     return reader.read(unixSocket).map(Address.unix)
   }
 
+  /// Returns the setting. It is an error for a Unix-domain socket, of which each process has its own.
+  private static func readReusePort(_ reader: inout SettingsReader) -> Bool? {
+    let reusePort = reader.read(reusePort)
+    if reusePort == true, reader.isSet(unixSocket.path) {
+      reader.reject(
+        Self.reusePort.path, problem: "is true, and server.unixSocket is set",
+        remedy: "leave it out, and let the service manager pass the socket")
+    }
+    return reusePort
+  }
+
   private static func readTLS(_ reader: inout SettingsReader) -> TLSFiles? {
     let certificate = reader.read(certificateFile)
     let key = reader.read(keyFile)
@@ -217,7 +238,8 @@ extension Settings.Server {
     if reader.isSet(Self.certificates.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.reject(
         Self.certificates.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "write server.tls.certificateFile and .keyFile: clients that request no known name get that certificate")
+        remedy: "write server.tls.certificateFile and .keyFile: clients that request no known name get that certificate"
+      )
     }
     if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.reject(

@@ -77,6 +77,20 @@ import Testing
         + "or choose another address or port.")
   }
 
+  @Test("a second listener may bind only if both processes allow it", arguments: [1, 2], [1, 2])
+  func successor(first: Int, second: Int) throws {
+    for (old, new) in [(true, true), (true, false), (false, true)] {
+      let listeners = try Listener.open(.tcp(host: "127.0.0.1", port: 0), loops: first, reusesPort: old)
+      let port = try #require(listeners.first?.first?.address.port)
+      let endpoint = Endpoint.tcp(host: "127.0.0.1", port: port)
+      if old && new {
+        #expect(try Listener.open(endpoint, loops: second, reusesPort: new).count == 1)
+      } else if first == 1 || !new {
+        #expect(throws: ListenError.self) { try Listener.open(endpoint, loops: second, reusesPort: new) }
+      }
+    }
+  }
+
   @Test(
     "the error for an endpoint that cannot be opened gives the reason in a sentence",
     arguments: [

@@ -31,6 +31,35 @@ struct RestartTests {
     #expect(try #require(counts["answered"]?.integer) >= 4000)
   }
 
+  @Test(
+    "loses and refuses no request in ten hand-overs to a successor on the same ports", arguments: ["epoll", "poll"])
+  func handOver(_ poller: String) throws {
+    let ground = try Ground()
+    let port = UInt16.random(in: 20_000..<25_000)
+    let settings = [
+      "SERVER_PORT": "\(port)", "ADMIN_PORT": "\(port + 5000)", "SERVER_POLLER": poller, "SERVER_LOOPS": "2",
+      "SERVER_REUSE_PORT": "true", "LOG_LEVEL": "warning",
+    ]
+    var server = try ground.serve(settings)
+    let load = try ChildProcess(Repository.python, [Repository.script("load.py"), "\(port)", "32"], holdsInput: true)
+    for _ in 0..<10 {
+      for _ in 0..<2 { #expect(try load.line() != nil) }
+      let successor = try ground.serve(settings)
+      #expect(server.stop() == 0)
+      server = successor
+    }
+    let refused = try ground.run(["serve"], settings.merging(["SERVER_REUSE_PORT": "false"]) { $1 })
+    #expect(refused.status == 78)
+    #expect(refused.stderr.contains("another program listens there already"))
+    load.closeInput()
+    var last: String?
+    while let line = try load.line() { last = line }
+    let counts = try #require(last.flatMap { JSONReader.read(Array($0.utf8)) })
+    #expect(counts["lost"] == .array([]))
+    #expect(counts["refused"]?.integer == 0, "a listener is always there")
+    #expect(try #require(counts["answered"]?.integer) >= 2000)
+  }
+
   @Test("loses no request behind a relay with a delay of 80 ms in each direction")
   func relay() throws {
     let ground = try Ground()

@@ -155,6 +155,7 @@ struct Application {
       // Without an admin listener, no client can read the metrics, so the server counts none.
       observer: ServerEvents(sink: sink, logger: logger, metrics: initialSnapshot.settings.admin == nil ? nil : metrics)
     )
+    configuration.reusesPort = settings.reusePort
     configuration.tls = initialSnapshot.tls
     configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity
     configuration.limits = settings.limits
@@ -184,6 +185,7 @@ struct Application {
       endpoint: admin.passed.isEmpty
         ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed),
       observer: ServerEvents(sink: sink, logger: logger))
+    configuration.reusesPort = initialSnapshot.settings.server.reusePort
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
     configuration.isTrustedProxy = initialSnapshot.settings.server.isTrustedProxy

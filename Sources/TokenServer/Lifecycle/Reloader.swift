@@ -157,6 +157,7 @@ extension Settings {
   func pathsThatNeedRestart(comparedWith other: Settings) -> [String] {
     let differences: [(path: String, differs: Bool)] = [
       ("server.host, server.port or server.unixSocket", server.address != other.server.address),
+      ("server.reusePort", server.reusePort != other.server.reusePort),
       ("server.tls", (server.tls == nil) != (other.server.tls == nil)),
       ("server.limits", server.limits != other.server.limits),
       ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),

@@ -55,6 +55,9 @@ struct SettingsErrorTests {
       "a socket and a port", "server: { port: 1, unixSocket: '/run/s' }",
       error: "server.port: is set, and so is server.unixSocket; keep one of the two."),
     Case(
+      "a socket with a successor", "server: { reusePort: true, unixSocket: '/run/s' }",
+      error: "server.reusePort: is true, and server.unixSocket is set; leave it out, and let the service manager"),
+    Case(
       "a socket's path that is too long", "server: { unixSocket: '/\(String(repeating: "x", count: 107))' }",
       error: "server.unixSocket: is a path of 108 bytes; write a path of 1 to 107 bytes."),
     Case(

@@ -21,8 +21,12 @@ struct SettingsPrecedenceTests {
       "server.host": ["\"*\"", "\"::1\"", "\"localhost\""],
       "server.port": ["1", "2", "3"],
       "server.unixSocket": ["\"/a\"", "\"/b\"", "\"/c\""],
+      "server.reusePort": ["true", "false", "true"],
       "server.tls.certificateFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.keyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "server.tls.certificates": [
+        "[]", "[{ certificateFile: \"a\", keyFile: \"b\" }]", "[{ certificateFile: \"c\", keyFile: \"d\" }]",
+      ],
       "server.tls.clientCAFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.hosts": ["[\"a\"]", "[\"b.example\"]", "[\"c.example\", \"d\"]"],
       "server.proxyProtocol": ["true", "false", "true"],
