@@ -26,7 +26,8 @@ struct ServerNameTests {
     let own = try files(names, key)
     return try TLSContext(
       certificate: PEMFile(reading: own.certificateFile), key: PEMFile(reading: own.keyFile), further: further,
-      clientCA: clientCA.map { try PEMFile(reading: $0) }, applicationProtocols: ["http/1.1"], resumingTicketsOf: previous)
+      clientCA: clientCA.map { try PEMFile(reading: $0) }, applicationProtocols: ["http/1.1"],
+      resumingTicketsOf: previous)
   }
 
   /// The common name of the certificate that a client gets.
