@@ -75,29 +75,3 @@ package enum Printable {
   /// Applies ``quote(_:limit:)`` to bytes from outside.
   package static func quote(_ bytes: ByteString, limit: Int = 80) -> String { quote(bytes.text, limit: limit) }
 }
-
-/// A date in the proleptic Gregorian calendar.
-public struct CivilDate: Sendable, Equatable {
-  /// The year. Year 0 is 1 BC.
-  public let year: Int
-  /// The month, 1 to 12.
-  public let month: Int
-  /// The day of the month, 1 to 31.
-  public let day: Int
-
-  /// Creates the date `daysSinceEpoch` days after 1970-01-01, or before it if negative.
-  ///
-  /// The algorithm counts in eras of 400 years that begin on 1 March, so that the leap day is the last day of a year
-  /// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
-  public init(daysSinceEpoch: Int) {
-    let shifted = daysSinceEpoch + 719_468
-    let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-    let dayOfEra = shifted - era * 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let monthFromMarch = (5 * dayOfYear + 2) / 153
-    month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-    year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-    day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
-  }
-}

@@ -238,14 +238,16 @@ extension CatalogGateway {
   }
 
   func accepted(_ token: ProxyToken) {
-    let now = clock.elapsed
+    let now = clock.now
     guard let version = token.version else { return }
-    let isMended = withState { state in
+    let isAcceptedAgain = withState { state in
       let before = state.tokenRefresh.isDegraded
-      state.tokenRefresh.accepted(version, now: now)
+      state.tokenRefresh.accepted(version, now: .nanoseconds(Int64(now.monotonic)))
+      // A late response to a token of the last key proves nothing about this one.
+      if state.token?.version == version { state.tokenAcceptedAt = now.wall }
       return before && !state.tokenRefresh.isDegraded
     }
-    if isMended { observer.noticed(.tokenAccepted) }
+    if isAcceptedAgain { observer.noticed(.tokenAccepted) }
   }
 }
 

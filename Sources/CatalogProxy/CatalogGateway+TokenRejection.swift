@@ -1,7 +1,7 @@
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
-import UpstreamAdmission
+public import UpstreamAdmission
 
 /// Phase 8 for a 401: Apple refuses the developer token or the user's token.
 extension CatalogGateway {
@@ -84,7 +84,7 @@ extension CatalogGateway {
       case .wait(let delay):
         guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .abandoned }
       case .askTest:
-        let verdict = await test(token, exchange)
+        let verdict = await test(token, by: exchange.route, end: exchange.end)
         let end = clock.elapsed
         withState { $0.tokenRefresh.tested(verdict, version, now: end) }
         return verdict
@@ -93,7 +93,14 @@ extension CatalogGateway {
     return .unknown
   }
 
-  private func test(_ token: ProxyToken, _ exchange: CatalogExchange) async -> TokenRefreshPolicy.Verdict {
+  /// Asks Apple Music with `/v1/test` whether it accepts a developer token, which no other request needs to have sent.
+  public func test(_ token: ProxyToken, by route: UpstreamRoute) async -> TokenRefreshPolicy.Verdict {
+    await test(token, by: route, end: clock.elapsed + configuration.timeouts.whole)
+  }
+
+  private func test(
+    _ token: ProxyToken, by route: UpstreamRoute, end: Duration
+  ) async -> TokenRefreshPolicy.Verdict {
     var fields: HTTPFields = [.accept: "application/json"]
     HeaderPolicy.authorize(&fields, with: token.credential)
     let start = clock.elapsed
@@ -102,9 +109,9 @@ extension CatalogGateway {
       state.limit.sentWithoutTurn(now: start)
     }
     var timeouts = configuration.timeouts
-    timeouts.whole = max(exchange.end - start, .milliseconds(1))
+    timeouts.whole = max(end - start, .milliseconds(1))
     let request = UpstreamRequest(.get, "/v1/test", fields: fields)
-    let response = try? await exchange.route.upstream.send(request, limits: timeouts)
+    let response = try? await route.upstream.send(request, limits: timeouts)
     response?.content.cancel()
     if let response, response.status == .tooManyRequests { limited(response, sentAt: start) }
     guard !Task.isCancelled else { return .abandoned }

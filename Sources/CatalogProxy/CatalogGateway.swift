@@ -78,6 +78,8 @@ public final class CatalogGateway: Sendable {
     var tokenSource: (any TokenSource)?
     /// The number of changes of `tokenSource`.
     var tokenSourceVersion = 0
+    /// The time at which Apple last accepted a token of this source, in seconds since 1970. Nil if it has not yet.
+    var tokenAcceptedAt: Int?
     /// Whether the next token is signed with another key than the last token.
     var hasNewKey = true
     /// Whether every caller may have the catalog, so that any cache may keep the responses.
@@ -115,6 +117,7 @@ public final class CatalogGateway: Sendable {
       state.tokenSource = tokens
       state.tokenSourceVersion += 1
       state.token = nil
+      state.tokenAcceptedAt = nil
       state.hasNewKey = true
     }
   }
@@ -141,7 +144,8 @@ public final class CatalogGateway: Sendable {
     let now = clock.elapsed
     return withState { state in
       CatalogStatus(
-        isTokenRejected: state.tokenRefresh.isDegraded, isCircuitOpen: !state.circuit.isClosed,
+        isTokenRejected: state.tokenRefresh.isDegraded, tokenAcceptedAt: state.tokenAcceptedAt,
+        isCircuitOpen: !state.circuit.isClosed,
         limit: state.limit.limit,
         inFlight: state.limit.inFlight, waiting: state.limit.waiting,
         clockSkew: state.clockSkew.seconds(now: now), rate: state.limit.rate, isPaused: state.limit.isPaused(now: now),

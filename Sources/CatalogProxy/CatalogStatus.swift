@@ -36,6 +36,8 @@ public enum CatalogNotice: Sendable {
 public struct CatalogStatus: Sendable {
   /// Whether Apple refuses the developer token.
   public let isTokenRejected: Bool
+  /// The time at which Apple last accepted a token of the key in use, in seconds since 1970. Nil if it has not yet.
+  public let tokenAcceptedAt: Int?
   /// Whether the circuit is open, because the upstream failed repeatedly.
   public let isCircuitOpen: Bool
   /// The maximum number of requests in flight at the upstream.

@@ -160,7 +160,7 @@ package enum FieldDate {
       let hour = number(time..<time + 2, bytes), let minute = number(time + 3..<time + 5, bytes),
       let second = number(time + 6..<time + 8, bytes), hour < 24, minute < 60, second <= 60
     else { return nil }
-    return daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
+    return CivilDate.daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
@@ -181,16 +181,5 @@ package enum FieldDate {
     let present = 1970 + now / 31_556_952
     let candidate = present - present % 100 + year
     return candidate > present + 50 ? candidate - 100 : candidate
-  }
-
-  /// Returns days since 1970-01-01, with the method of ``Bytes/CivilDate`` (Howard Hinnant, `days_from_civil`). Valid
-  /// for years 0 to 9999 only.
-  private static func daysSinceEpoch(year: Int, month: Int, day: Int) -> Int {
-    // Years start on 1 March. One more era keeps all numbers positive.
-    let year = year + 400 - (month <= 2 ? 1 : 0)
-    let (era, yearOfEra) = year.quotientAndRemainder(dividingBy: 400)
-    let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-    let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-    return (era - 1) * 146_097 + dayOfEra - 719_468
   }
 }

@@ -21,16 +21,17 @@ package struct NamedFiles: Sendable {
     resumingTicketsOf previous: TLSContext? = nil
   ) -> (files: LoadedFiles?, errors: [SettingsError], warnings: [String]) {
     var loader = FileLoader()
-    let key = musickit.flatMap { loader.key(of: $0) }
+    let keys = musickit.flatMap { loader.keys(of: $0) }
     let context = tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) }
     let upstream = loader.authorities(catalog?.caFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
     for (index, client) in clients.enumerated() {
       loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
     }
     loader.errors += audit?.check() ?? []
-    guard loader.errors.isEmpty, let key, let upstream else { return (nil, loader.errors, loader.warnings) }
+    guard loader.errors.isEmpty, let keys, let upstream else { return (nil, loader.errors, loader.warnings) }
     let files = LoadedFiles(
-      key: key, tls: context, upstreamAuthorities: upstream, keySets: loader.keySets, warnings: loader.warnings)
+      key: keys.active, nextKey: keys.next, tls: context, upstreamAuthorities: upstream, keySets: loader.keySets,
+      warnings: loader.warnings)
     return (files, [], loader.warnings)
   }
 
@@ -49,6 +50,8 @@ package struct NamedFiles: Sendable {
 /// The content of the files that the settings name. Each file is read once, and used exactly as it was validated.
 package struct LoadedFiles: Sendable {
   package let key: SigningKey
+  /// The key that replaces ``key``. Nil without a rotation.
+  package let nextKey: SigningKey?
   /// The TLS context of the public listener. Nil if the settings name no certificate.
   package let tls: TLSContext?
   /// The authorities that the server trusts for the catalog's upstream. Without a file, these are the system's.
@@ -58,9 +61,11 @@ package struct LoadedFiles: Sendable {
   package let warnings: [String]
 
   package init(
-    key: SigningKey, tls: TLSContext?, upstreamAuthorities: TLSClientContext, keySets: KeySetFiles, warnings: [String]
+    key: SigningKey, nextKey: SigningKey? = nil, tls: TLSContext?, upstreamAuthorities: TLSClientContext,
+    keySets: KeySetFiles, warnings: [String]
   ) {
     self.key = key
+    self.nextKey = nextKey
     self.tls = tls
     self.upstreamAuthorities = upstreamAuthorities
     self.keySets = keySets
@@ -91,20 +96,31 @@ struct FileLoader {
   private var pemFiles: [String: Result<PEMFile, PEMFile.Failure>] = [:]
   private var keySetErrors: [String: InvalidValue] = [:]
 
-  /// Returns the signing key after it has signed a probe.
-  mutating func key(of settings: Settings.MusicKit) -> SigningKey? {
+  /// Returns the signing key, and the next key of a rotation, after each has signed a probe.
+  mutating func keys(of settings: Settings.MusicKit) -> (active: SigningKey, next: SigningKey?)? {
+    let active = load(settings.key, of: settings.keySetting, team: settings.teamID)
+    guard let place = settings.next else { return active.map { ($0, nil) } }
+    guard let next = load(place.key, of: place.setting, team: settings.teamID), let active else { return nil }
+    guard next.fingerprint != active.fingerprint else {
+      note(place.setting, "is the active key under another ID", remedy: "name the file of the new key")
+      return nil
+    }
+    return (active, next)
+  }
+
+  private mutating func load(_ place: Settings.MusicKit.Key, of setting: String, team: TeamID) -> SigningKey? {
     do throws(SigningKeyError) {
-      let key = try settings.loadKey()
-      guard key.keyID.description != settings.teamID.description else {
+      let key = try place.load()
+      guard key.keyID.description != team.description else {
         note(
-          settings.keyPath, "the key's ID is the same as musickit.teamID",
-          remedy: "write the key's own ID as musickit.keyID")
+          setting, "the key's ID is the same as musickit.teamID",
+          remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
         return nil
       }
       warnings += key.findings.map(\.description)
       return key
     } catch {
-      note(settings.keyPath, "\(error)")
+      note(setting, "\(error)")
       return nil
     }
   }
@@ -240,22 +256,14 @@ struct FileLoader {
   }
 }
 
-extension Settings.MusicKit {
+extension Settings.MusicKit.Key {
   /// Loads the key and signs a probe with it.
   ///
   /// - Throws: `SigningKeyError`, which describes what the text or file contains instead of a key.
-  fileprivate func loadKey() throws(SigningKeyError) -> SigningKey {
-    switch key {
+  fileprivate func load() throws(SigningKeyError) -> SigningKey {
+    switch self {
     case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
     case .text(let text, let keyID): try SigningKey(parsing: text, keyID: keyID)
-    }
-  }
-
-  /// The path of the setting that provides the key.
-  fileprivate var keyPath: String {
-    switch key {
-    case .file: Self.keyFile.path
-    case .text: Self.key.path
     }
   }
 }

@@ -14,8 +14,14 @@ extension Settings {
 
     /// Apple's identifier of the developer team.
     public var teamID: TeamID
-    /// The place of the private key.
+    /// The place of the private key that signs, until the next key replaces it.
     public var key: Key
+    /// The path of the setting that names ``key``, for errors.
+    public var keySetting: String
+    /// The key that replaces ``key``. Nil without a rotation.
+    public var next: NextKey?
+    /// The IDs of keys that signed before.
+    public var retired: [KeyID] = []
   }
 }
 
@@ -35,7 +41,7 @@ extension Settings.MusicKit {
       + "`musickit.key`.")
   static let keyFile = Setting(
     "musickit.keyFile", .path, example: #""AuthKey_ABC1234567.p8""#,
-    "The MusicKit private key, the `.p8` file from Apple. This or `musickit.key` is required.")
+    "The MusicKit private key, the `.p8` file from Apple. This, `musickit.key` or `musickit.keys` is required.")
   static let key = Setting<SecretBytes>(
     "musickit.key", .secret("write the text of the .p8 file"), isSecret: true,
     example: #""-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n""#,
@@ -43,7 +49,7 @@ extension Settings.MusicKit {
       + "see flags.")
 
   static let known: [any SettingRow] =
-    [teamID, keyID, keyFile, key]
+    [teamID, keyID, keyFile, key, keys]
 
   init?(_ reader: inout SettingsReader) {
     let teamID = reader.read(Self.teamID)
@@ -54,12 +60,19 @@ extension Settings.MusicKit {
         Self.keyID.path, problem: "is the same as musickit.teamID",
         remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
     }
-    let key = Self.readKey(&reader, keyID)
-    guard let teamID, let key else { return nil }
-    self.init(teamID: teamID, key: key)
+    let keys = Self.readKeys(&reader, keyID)
+    guard let teamID, let keys else { return nil }
+    self.init(
+      teamID: teamID, key: keys.active.key, keySetting: keys.active.setting, next: keys.next, retired: keys.retired)
   }
 
-  private static func readKey(_ reader: inout SettingsReader, _ id: KeyID?) -> Key? {
+  private static func readKeys(_ reader: inout SettingsReader, _ id: KeyID?) -> Keys? {
+    if reader.isSet(keys.path) {
+      for other in [key.path, keyFile.path, keyID.path] where reader.isSet(other) {
+        reader.reject(keys.path, problem: "is set, and so is \(other)", remedy: "keep one of the two")
+      }
+      return readRotation(&reader)
+    }
     let file = reader.read(keyFile)
     let text = reader.read(key)
     switch (reader.isSet(keyFile.path), reader.isSet(key.path)) {
@@ -68,9 +81,9 @@ extension Settings.MusicKit {
     case (true, true):
       reader.reject(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):
-      return file.map { .file($0, keyID: id) }
+      return file.map { Keys(active: (.file($0, keyID: id), keyFile.path)) }
     case (false, true):
-      if let id { return text.map { .text($0, keyID: id) } }
+      if let id { return text.map { Keys(active: (.text($0, keyID: id), key.path)) } }
       reader.require(keyID.path, remedy: "write the key's 10-character ID, which a key without a file name lacks")
     }
     return nil

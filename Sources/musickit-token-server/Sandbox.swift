@@ -11,8 +11,10 @@ struct Sandbox: ParsableCommand {
   @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")
   var port: UInt16 = 8082
 
-  @Option(help: ArgumentHelp("The key whose tokens the emulator accepts. Default: a new key.", valueName: "file"))
-  var keyFile: String?
+  @Option(
+    help: ArgumentHelp(
+      "A key whose tokens the emulator accepts; may be repeated. Default: a new key.", valueName: "file"))
+  var keyFile: [String] = []
 
   @Option(help: ArgumentHelp("The key's ID. Default: the one in the file's name.", valueName: "id"))
   var keyID: String?
@@ -60,7 +62,7 @@ struct Sandbox: ParsableCommand {
     _ = SecureMemory.protect()
     var options = SandboxCommand.Options()
     options.port = port
-    options.keyFile = keyFile
+    options.keyFiles = keyFile
     options.keyID = keyID
     options.teamID = teamID
     options.isSecure = tls

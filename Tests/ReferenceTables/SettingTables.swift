@@ -9,9 +9,14 @@
     static var limits: String { table(of: Settings.known.filter { $0.path.hasPrefix(limitsPath) }) }
 
     /// The table of a client's members in `access.clients`.
-    static var client: String {
+    static var client: String { members(of: Settings.Access.clients) }
+
+    /// The table of a key's members in `musickit.keys`.
+    static var key: String { members(of: Settings.MusicKit.keys) }
+
+    private static func members(of setting: some SettingRow) -> String {
       var table = MarkdownTable("member", "default", "values", "meaning")
-      for (path, row) in Settings.Access.clients.descendants {
+      for (path, row) in setting.descendants {
         let values = row.values ?? row.example.map { "such as \($0.code)" } ?? "–"
         table.add(path.code, row.defaultText?.code ?? "–", values, row.text)
       }

@@ -154,7 +154,8 @@ struct LogFormatTests {
     duration: Duration = .microseconds(1234)
   ) throws -> String {
     let record = AccessRecord(
-      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: method, route: route, path: Array(path.utf8),
+      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: method, route: route,
+      path: Array(path.utf8),
       status: status, bytes: 270, duration: duration)
     var bytes: [UInt8] = []
     record.appendForPerson(to: &bytes, time: time)

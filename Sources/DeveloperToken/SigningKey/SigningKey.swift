@@ -103,12 +103,10 @@ extension SigningKey {
   }
 
   private static func keyID(given: KeyID?, path: String) throws(SigningKeyError) -> KeyID {
-    let name = path.split(separator: "/").last ?? ""
-    guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else {
+    guard let text = KeyID.text(inFileName: path) else {
       guard let given else { throw .init(.noKeyID) }
       return given
     }
-    let text = String(name.dropFirst("AuthKey_".count).dropLast(".p8".count))
     guard let inFileName = try? KeyID(text) else {
       // A name such as AuthKey_production.p8 is the user's choice and does not contradict the given key ID.
       guard let given else { throw .init(.badKeyIDInFileName(text)) }
@@ -273,6 +271,19 @@ public struct KeyID: Sendable, Hashable, CustomStringConvertible {
   public init(_ text: String) throws(IdentifierError) {
     try AppleIdentifier.check(text, as: "key ID")
     description = text
+  }
+
+  /// Creates the key ID in the file name `AuthKey_<KEYID>.p8` of a path. Returns nil if there is no valid one.
+  public init?(fileName path: String) {
+    guard let text = Self.text(inFileName: path), let id = try? KeyID(text) else { return nil }
+    self = id
+  }
+
+  /// Returns the text in place of the key ID, or nil for a name of another form.
+  static func text(inFileName path: String) -> String? {
+    let name = path.split(separator: "/").last ?? ""
+    guard name.hasPrefix("AuthKey_"), name.hasSuffix(".p8") else { return nil }
+    return String(name.dropFirst("AuthKey_".count).dropLast(".p8".count))
   }
 }
 

@@ -231,31 +231,12 @@ struct LibraryWriter {
       (
         "attributes",
         .object([
-          ("canEdit", true), ("dateAdded", .string(RFC3339.text(playlist.added))),
+          ("canEdit", true), ("dateAdded", .string(CivilTime(secondsSinceEpoch: playlist.added).description)),
           ("description", playlist.description.map { ["standard": .string($0)] }), ("hasCatalog", false),
           ("isPublic", false), ("name", .string(playlist.name)),
           ("playParams", ["id": .string(playlist.id), "kind": "playlist", "isLibrary": true]),
         ])
       ),
     ])
-  }
-}
-
-/// Times in the format of Apple's resources (RFC 3339 §5.6).
-enum RFC3339 {
-  /// Formats a time in seconds since 1970, as in `2026-01-31T12:00:00Z`.
-  static func text(_ seconds: Int) -> String {
-    let (days, time) = max(seconds, 0).quotientAndRemainder(dividingBy: 86_400)
-    let date = CivilDate(daysSinceEpoch: days)
-    var text: [UInt8] = []
-    text.append(decimal: date.year, width: 4)
-    for (mark, number) in [
-      ("-", date.month), ("-", date.day), ("T", time / 3600), (":", time / 60 % 60), (":", time % 60),
-    ] {
-      text.append(contentsOf: mark.utf8)
-      text.append(decimal: number, width: 2)
-    }
-    text.append("Z")
-    return String(decoding: text, as: UTF8.self)
   }
 }

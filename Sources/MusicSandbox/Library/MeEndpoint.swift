@@ -1,3 +1,5 @@
+import Bytes
+
 /// The endpoint `/v1/me/…`, for requests with a valid music user token.
 struct MeEndpoint {
   /// The storefront of every user of the emulator.
@@ -82,7 +84,8 @@ struct MeEndpoint {
       "id": .string(Self.recommendation), "type": "personal-recommendation", "href": .string(path),
       "attributes": [
         "isGroupRecommendation": false, "kind": "music-recommendations",
-        "nextUpdateDate": .string(RFC3339.text(now + 86_400)), "resourceTypes": ["playlists"],
+        "nextUpdateDate": .string(CivilTime(secondsSinceEpoch: now + 86_400).description),
+        "resourceTypes": ["playlists"],
         "title": ["stringForDisplay": "Made for Testers"],
       ],
       "relationships": [

@@ -4,7 +4,7 @@ import Glibc
 
 /// A log of audit records from any thread, written among the log's lines or to a separate file.
 public final class AuditLog: Sendable {
-  private let sink: LogSink
+  let sink: LogSink
   private let isFile: Bool
 
   /// Creates an audit log that writes its records as lines of the log, in the log's format, with the message `audit`.

@@ -14,9 +14,9 @@ public struct SandboxCommand: Sendable {
   public struct Options: Sendable {
     /// The port of 127.0.0.1; 0 picks a free one.
     public var port: UInt16 = 8082
-    /// The key whose tokens the emulator accepts; nil to generate a key.
-    public var keyFile: String?
-    /// The key ID, if the file's name does not contain it.
+    /// The keys whose tokens the emulator accepts; empty to generate a key.
+    public var keyFiles: [String] = []
+    /// The key ID, if the name of the only file does not contain it.
     public var keyID: String?
     /// The team whose tokens the emulator accepts.
     public var teamID = "DEMOTEAM01"
@@ -57,10 +57,10 @@ public struct SandboxCommand: Sendable {
   /// - Parameter announce: Called with instructions, once the emulator accepts connections.
   public func run(announce: ([String]) -> Void) -> CommandResult {
     do {
-      let (key, notes) = try signingKey()
+      let (keys, notes) = try signingKeys()
       let certificate = options.isSecure ? try SandboxCertificate(options) : nil
       let sandbox = try SandboxServer(
-        try sandboxOptions(key), port: options.port, openFiles: HostFacts.current().openFiles,
+        try sandboxOptions(keys), port: options.port, openFiles: HostFacts.current().openFiles,
         certificate: certificate, observer: SilentObserver())
       announce(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes)
       _ = ProcessSignals.next()
@@ -84,16 +84,22 @@ public struct SandboxCommand: Sendable {
     }
   }
 
-  private func signingKey() throws -> (SigningKey, notes: [String]) {
-    if let file = options.keyFile {
-      let key = try SigningKey.load(file: file, keyID: try options.keyID.map { try KeyID($0) })
-      return (key, ["It accepts tokens of key \(key.keyID) and team \(options.teamID)."])
+  private func signingKeys() throws -> ([SigningKey], notes: [String]) {
+    guard options.keyFiles.isEmpty else {
+      guard options.keyID == nil || options.keyFiles.count == 1 else {
+        throw FlagError("--key-id names one key, so it needs exactly one --key-file.")
+      }
+      let keys = try options.keyFiles.map { file in
+        try SigningKey.load(file: file, keyID: try options.keyID.map { try KeyID($0) })
+      }
+      let names = keys.map(\.keyID.description).joined(separator: ", ")
+      return (keys, ["It accepts tokens of key \(names) and team \(options.teamID)."])
     }
     let key = try SigningKey.generate(keyID: try KeyID(options.keyID ?? "DEMOKEY001"))
     let minter = try TokenMinter(key: key, team: try TeamID(options.teamID), policy: try TokenPolicy())
     let token = try minter.token(now: Glibc.time(nil))
     return (
-      key,
+      [key],
       [
         "Without --key-file, it accepts tokens of a new key. This token is valid for 12 hours:",
         token.string,
@@ -101,8 +107,9 @@ public struct SandboxCommand: Sendable {
     )
   }
 
-  private func sandboxOptions(_ key: SigningKey) throws -> SandboxOptions {
-    var sandbox = SandboxOptions(keys: [TrustedKey(team: try TeamID(options.teamID), key: key)])
+  private func sandboxOptions(_ keys: [SigningKey]) throws -> SandboxOptions {
+    let team = try TeamID(options.teamID)
+    var sandbox = SandboxOptions(keys: keys.map { TrustedKey(team: team, key: $0) })
     let skews = SandboxOptions.clockSkews
     guard skews.contains(options.clockSkew) else {
       throw FlagError("--clock-skew is not a number of seconds from \(skews.lowerBound) to \(skews.upperBound).")

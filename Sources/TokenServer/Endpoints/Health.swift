@@ -28,6 +28,8 @@ final class Health: Sendable {
   /// The parts of a generation of settings that readiness depends on.
   struct Job: Sendable {
     let minter: TokenMinter
+    /// The states of the signing keys.
+    let signingKeys: SigningKeys
     /// The catalog service; nil if it is turned off.
     let catalog: CatalogService?
     /// The key sets; nil if none of them are fetched.
@@ -66,6 +68,9 @@ final class Health: Sendable {
       checks.append(.init(name: "token", detail: "the server can mint a token", result: .good))
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
+    }
+    if let (detail, needsOperator) = job.signingKeys.rotation {
+      checks.append(.init(name: "keyRotation", detail: detail, result: needsOperator ? .degraded : .good))
     }
     if let catalog = job.catalog {
       let status = catalog.proxy.status

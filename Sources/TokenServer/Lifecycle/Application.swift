@@ -1,4 +1,5 @@
 import Cryptography
+import DeveloperToken
 import EventLoop
 import Glibc
 import HTTPServer
@@ -54,6 +55,9 @@ struct Application {
     self.memory = memory
     metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
     initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
+    metrics.signingKeys.all = [
+      SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))
+    ]
     catalog?.use(initialSnapshot)
     access.use(initialSnapshot)
     (self.sink, self.logger) = (sink, logger)
@@ -75,8 +79,9 @@ struct Application {
     warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in
       Reloader(
-        initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, health: health,
-        metrics: metrics, logger: logger, manager: manager, load: reload.load)
+        initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access,
+        signingKeys: metrics.signingKeys, health: health, metrics: metrics, logger: logger,
+        manager: manager, load: reload.load)
     }
     access.keySets.begin()
     reloader?.watch()

@@ -2,6 +2,7 @@ import Access
 import CatalogProxy
 import DeveloperToken
 import EventLoop
+import Glibc
 import HTTPCache
 import HTTPClient
 import HTTPMessages
@@ -20,6 +21,7 @@ final class CatalogService: Sendable {
   let tally = UpstreamTally()
   /// The trusted CAs for the upstream.
   let authorities: TLSClientContext
+  private let loops: [IOLoop]
   private let clients: [ObjectIdentifier: UpstreamClient]
 
   /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
@@ -38,6 +40,7 @@ final class CatalogService: Sendable {
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
     configuration.memory = memory
     let client = configuration
+    self.loops = loops
     clients = Dictionary(
       uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(client, loop: $0)) })
   }
@@ -67,6 +70,17 @@ final class CatalogService: Sendable {
     guard let client = clients[ObjectIdentifier(loop)] else { return }
     Task(executorPreference: loop) { [proxy] in
       await proxy.revalidate(call, by: UpstreamRoute(client, executor: loop))
+    }
+  }
+
+  /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the verdict to `report`.
+  func test(_ minter: TokenMinter, report: @escaping @Sendable (TokenRefreshPolicy.Verdict) -> Void) {
+    // Any loop's client will do.
+    guard let loop = loops.first, let client = clients[ObjectIdentifier(loop)],
+      let token = try? CatalogTokens(minter: minter).mint(now: Glibc.time(nil))
+    else { return report(.unknown) }
+    Task(executorPreference: loop) { [proxy] in
+      report(await proxy.test(token, by: UpstreamRoute(client, executor: loop)))
     }
   }
 

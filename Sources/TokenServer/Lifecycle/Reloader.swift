@@ -5,6 +5,7 @@ import Glibc
 import HTTPServer
 import Logging
 import ServerSettings
+import UpstreamAdmission
 
 /// Replaces settings, keys and certificates without a restart: on SIGHUP, and when one of their files changes. If any
 /// of the new ones is invalid, all old ones stay.
@@ -14,16 +15,25 @@ final class Reloader: @unchecked Sendable {
   /// Reads the settings again, without the files that they name. Throws all errors in them.
   typealias Load = @Sendable () throws(InvalidSettings) -> Settings.Loaded
 
-  private let queue = DispatchQueue(label: "reload")
+  let queue = DispatchQueue(label: "reload")
   private let load: Load
-  private let health: Health
-  private let metrics: ServerMetrics
+  let health: Health
+  let metrics: ServerMetrics
   private let servers: (public: Server, admin: Server?)
-  private let catalog: CatalogService?
-  private let access: AccessService
-  private let logger: Logger
+  let catalog: CatalogService?
+  let access: AccessService
+  let signingKeys: SigningKeys
+  let logger: Logger
   private let manager: ServiceNotifier?
-  private var current: RuntimeSnapshot
+  private(set) var current: RuntimeSnapshot
+  /// The rotation to the next key; nil without one.
+  var rotation: KeyRotation?
+  /// The number of rotations so far, so that the result of a proof is not taken for that of another rotation.
+  var rotationSerial = 0
+  /// The time at which each key signed last, for keys that do not sign any more, in seconds since 1970.
+  var lastSigned: [KeyID: Int] = [:]
+  /// The start of the server in seconds since 1970.
+  let startedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?
@@ -36,13 +46,15 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, access: AccessService, health: Health, metrics: ServerMetrics, logger: Logger,
-    manager: ServiceNotifier?, load: @escaping Load
+    catalog: CatalogService?, access: AccessService, signingKeys: SigningKeys, health: Health,
+    metrics: ServerMetrics, logger: Logger, manager: ServiceNotifier?,
+    load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
     self.catalog = catalog
     self.access = access
+    self.signingKeys = signingKeys
     self.health = health
     self.metrics = metrics
     self.logger = logger
@@ -51,13 +63,15 @@ final class Reloader: @unchecked Sendable {
     self.files = files
   }
 
-  /// Starts to watch the files.
+  /// Starts to watch the files, and the rotation to the next key.
   func watch() {
     queue.sync {
+      adoptKeys(insteadOf: nil)
       let timer = DispatchSource.makeTimerSource(queue: queue)
       timer.schedule(deadline: .now() + Self.interval, repeating: Self.interval, leeway: .seconds(1))
       timer.setEventHandler { [unowned self] in
         if self.files.haveChanged { self.reload(because: "a file changed") }
+        self.rotateKeys()
       }
       timer.resume()
       self.timer = timer
@@ -74,7 +88,19 @@ final class Reloader: @unchecked Sendable {
     queue.sync {
       timer?.cancel()
       timer = nil
+      rotation = nil
     }
+  }
+
+  /// Serves with `next` from now on.
+  func install(_ next: RuntimeSnapshot) {
+    catalog?.use(next, instead: current)
+    servers.public.replace(
+      router: next.publicRouter, tls: next.tls,
+      strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
+    servers.admin?.replace(router: next.adminRouter, tls: nil)
+    access.use(next)
+    current = next
   }
 
   private func reload(because cause: String) {
@@ -88,19 +114,15 @@ final class Reloader: @unchecked Sendable {
       // A file that only takes effect after a restart is watched only while it prevents the rest from being used.
       files.watch(named + [loaded.settings.catalog?.caFile].compactMap { $0 })
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
+      let previous = current
       let next = try RuntimeSnapshot(
-        source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current)
+        source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current,
+        signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source))
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }
-      catalog?.use(next, instead: current)
-      servers.public.replace(
-        router: next.publicRouter, tls: next.tls,
-        strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
-      servers.admin?.replace(router: next.adminRouter, tls: nil)
-      access.use(next)
-      current = next
+      install(next)
       files.keepOnly(next.settings.files + named)
       metrics.reloads.count(isRefused: false)
       logger.notice(
@@ -109,6 +131,7 @@ final class Reloader: @unchecked Sendable {
           "cause": "\(cause)", "key.id": "\(next.minter.key.keyID)",
           "key.fingerprint": "\(next.minter.key.fingerprint)",
         ])
+      adoptKeys(insteadOf: previous)
       manager?.ready("Configuration reloaded")
     } catch {
       metrics.reloads.count(isRefused: true)
@@ -127,7 +150,9 @@ extension Settings {
       configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
     ].compactMap { $0 }
     files += server.tls?.certificates.flatMap { [$0.certificateFile, $0.keyFile] } ?? []
-    if case .file(let path, _) = musickit.key { files.append(path) }
+    for key in [musickit.key, musickit.next?.key] {
+      if case .file(let path, _)? = key { files.append(path) }
+    }
     for client in access.clients {
       switch client.credential {
       case .jwt(_, .file(let path)): files.append(path)

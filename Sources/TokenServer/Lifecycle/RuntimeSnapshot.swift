@@ -8,7 +8,10 @@ import TLS
 /// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and a request uses
 /// the same generation from beginning to end. Only the token for Apple is the current one when the request is sent.
 struct RuntimeSnapshot: Sendable {
+  let source: Source
   let settings: Settings
+  /// Whether the next key of a rotation signs, instead of the active one.
+  let signsWithNextKey: Bool
   let minter: TokenMinter
   let policy: AccessPolicy
   /// The keys of identity providers.
@@ -55,12 +58,15 @@ struct RuntimeSnapshot: Sendable {
   /// Throws a sentence for the operator.
   init(
     _ source: Source, access: AccessService, health: Health, metrics: ServerMetrics,
-    catalog service: CatalogService?, replacing previous: RuntimeSnapshot? = nil
+    catalog service: CatalogService?, replacing previous: RuntimeSnapshot? = nil, signsWithNextKey: Bool = false
   ) throws(StartError) {
+    self.source = source
+    self.signsWithNextKey = signsWithNextKey
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
     let named: NamedKeySets
     do {
-      minter = try Self.minter(source, replacing: previous?.minter)
+      let key = signsWithNextKey ? source.files.nextKey ?? source.files.key : source.files.key
+      minter = try Self.minter(key, source.settings, replacing: previous?.minter)
       tls = settings.server.tls == nil ? nil : source.files.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
         // The server must never use plain HTTP if the settings require HTTPS.
@@ -79,7 +85,9 @@ struct RuntimeSnapshot: Sendable {
     let crossOrigin = CrossOrigin(policy: policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
     let allowsMe = settings.catalog?.me ?? false
     let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
-    let doing = Health.Job(minter: minter, catalog: service, keySets: named.areFetched ? access.keySets : nil)
+    let doing = Health.Job(
+      minter: minter, signingKeys: metrics.signingKeys, catalog: service,
+      keySets: named.areFetched ? access.keySets : nil)
     let routes =
       [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
     openAPI = OpenAPI(routes.flatMap(\.patterns), of: settings)
@@ -91,13 +99,12 @@ struct RuntimeSnapshot: Sendable {
       hosts: settings.adminHosts)
   }
 
-  private static func minter(_ source: Source, replacing previous: TokenMinter?) throws -> TokenMinter {
-    let team = source.settings.musickit.teamID
-    let policy = try source.settings.token.policy()
-    let key = source.files.key
-    if let previous, previous.team == team, previous.policy == policy, previous.key.keyID == key.keyID,
-      previous.key.fingerprint == key.fingerprint
-    {
+  private static func minter(
+    _ key: SigningKey, _ settings: Settings, replacing previous: TokenMinter?
+  ) throws -> TokenMinter {
+    let team = settings.musickit.teamID
+    let policy = try settings.token.policy()
+    if let previous, previous.team == team, previous.policy == policy, previous.key.isSame(as: key) {
       return previous
     }
     return try TokenMinter(key: key, team: team, policy: policy)

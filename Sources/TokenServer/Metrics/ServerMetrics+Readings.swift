@@ -17,7 +17,8 @@ extension ServerMetrics {
     + reloads.map(\.metric)
     + [unavailable] + loopReadings.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
-    + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric) + [certificate]
+    + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric)
+    + [SigningKeys.states, SigningKeys.proofs, SigningKeys.expiries] + [certificate]
     + certificateReadings.map(\.metric)
     + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
     + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)

@@ -22,6 +22,8 @@ final class ServerMetrics: Sendable {
   let requests = RequestMetrics()
   /// The counts of failures of connections.
   let connections = ConnectionTally()
+  /// The states of the signing keys.
+  let signingKeys = SigningKeys()
   /// The counts of reloads.
   let reloads = ReloadTally()
 
@@ -127,6 +129,7 @@ final class ServerMetrics: Sendable {
     text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)
     Self.write(minter, to: &text)
+    signingKeys.write(to: &text, accepted: catalog?.proxy.status.tokenAcceptedAt)
     if let tls { Self.write(tls, to: &text) }
     Self.write(
       CertificateEnds(

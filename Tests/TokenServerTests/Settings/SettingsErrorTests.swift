@@ -153,6 +153,51 @@ struct SettingsErrorTests {
       "two keys", "musickit: { teamID: 'TEAM123456', keyFile: 'k', key: 'k' }",
       error: "musickit.key: is set, and so is musickit.keyFile; keep one of the two."),
     Case(
+      "a key and keys", "musickit: { teamID: 'TEAM123456', keyFile: 'k', keys: [{ file: 'a', state: 'active' }] }",
+      error: "musickit.keys: is set, and so is musickit.keyFile; keep one of the two."),
+    Case(
+      "keys without an active one", "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'next' }] }",
+      error: "musickit.keys: has no active key; give one of its keys the state \"active\"."),
+    Case(
+      "an empty list of keys", "musickit: { teamID: 'TEAM123456', keys: [] }",
+      error: "musickit.keys: is empty; name the active key."),
+    Case(
+      "two active keys",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'active' }, { file: 'b', state: 'active' }] }",
+      error: "musickit.keys[1]: is a second active key; give it the state \"next\" or \"retired\"."),
+    Case(
+      "two next keys",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'active' }, { file: 'b', state: 'next' }, { file: 'c', state: 'next' }] }",
+      error: "musickit.keys[2]: is a second next key; rotate to one key at a time."),
+    Case(
+      "one key in two states",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'AuthKey_ABC1234567.p8', state: 'active' }, { id: 'ABC1234567', state: 'retired' }] }",
+      error: "musickit.keys[1]: has the same ID as another key, ABC1234567; keep one of the two."),
+    Case(
+      "a state that does not exist", "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'old' }] }",
+      error: "musickit.keys[0].state: \"old\" is not one of its values; write one of \"active\", \"next\", \"retired\"."
+    ),
+    Case(
+      "a key without a state", "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a' }] }",
+      error: "musickit.keys[0].state: is not set; write \"active\", \"next\" or \"retired\"."),
+    Case(
+      "a next key without a file",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'active' }, { state: 'next' }] }",
+      error: "musickit.keys[1].file: is not set; write the path of the .p8 file from Apple."),
+    Case(
+      "a retired key without an ID",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'active' }, { state: 'retired' }] }",
+      error: "musickit.keys[1].id: is not set; write the ID of the retired key."),
+    Case(
+      "a time for the active key",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'active', notBefore: '2026-12-01T09:00:00Z' }] }",
+      error:
+        "musickit.keys[0].notBefore: has no effect on a key that is active; leave it out, or write state: \"next\"."),
+    Case(
+      "a time that does not exist",
+      "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'next', notBefore: '2026-02-30T09:00:00Z' }] }",
+      error: "musickit.keys[0].notBefore: \"2026-02-30T09:00:00Z\" is not a time in UTC; write one such as"),
+    Case(
       "a key without its ID", "musickit: { teamID: 'TEAM123456', key: 'k' }", error: "musickit.keyID: is not set; write"
     ),
     Case(

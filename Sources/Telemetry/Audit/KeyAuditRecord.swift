@@ -1,0 +1,48 @@
+import Bytes
+
+/// The audit record of a change of the signing key.
+public struct KeyAuditRecord: Sendable {
+  /// The event in one word, such as `key_promoted`.
+  public var event: StaticString
+  /// The ID of the key: the one that signs now, or the one that Apple Music refused.
+  public var keyID: String
+  /// The SHA-256 of the key's public half, in hexadecimal.
+  public var fingerprint: String
+  /// The ID of the key that signed before. Nil if the same key still signs.
+  public var previous: String?
+  /// The time until which callers may hold tokens of that key, in seconds since 1970.
+  public var tokensExpire: Int?
+
+  /// Creates a record of one event.
+  public init(
+    event: StaticString, keyID: String, fingerprint: String, previous: String? = nil, tokensExpire: Int? = nil
+  ) {
+    self.event = event
+    self.keyID = keyID
+    self.fingerprint = fingerprint
+    self.previous = previous
+    self.tokensExpire = tokensExpire
+  }
+}
+
+extension KeyAuditRecord {
+  /// Appends the record as a line of `format` to `bytes`.
+  func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
+    format.begin(&bytes, time: time, level: "info", message: "audit")
+    format.field(&bytes, literal: "audit.event", word: event)
+    format.field(&bytes, literal: "key.id", keyID)
+    format.field(&bytes, literal: "key.fingerprint", fingerprint)
+    if let previous { format.field(&bytes, literal: "key.previous", previous) }
+    if let tokensExpire {
+      format.field(&bytes, literal: "tokens.expire", "\(CivilTime(secondsSinceEpoch: tokensExpire))")
+    }
+    format.end(&bytes)
+  }
+}
+
+extension AuditLog {
+  /// Writes one record.
+  public func write(_ record: KeyAuditRecord) {
+    sink.append { bytes, format in record.append(to: &bytes, format: format, time: .now()) }
+  }
+}

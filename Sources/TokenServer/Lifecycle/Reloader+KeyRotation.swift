@@ -1,0 +1,175 @@
+import Bytes
+import CatalogProxy
+import DeveloperToken
+import Dispatch
+import Glibc
+import Logging
+import ServerSettings
+import Telemetry
+import UpstreamAdmission
+
+/// The rotation from the active key to the next one, on the reloader's queue.
+extension Reloader {
+  /// Adopts the keys of the current snapshot: continues the rotation if they are the same, or begins one.
+  ///
+  /// - Parameter previous: The snapshot that the current one replaced; nil at the start.
+  func adoptKeys(insteadOf previous: RuntimeSnapshot?) {
+    let now = Glibc.time(nil)
+    if let previous { noteReplacedKey(previous, now: now) }
+    let musickit = current.settings.musickit
+    if current.source.files.nextKey == nil {
+      rotation = nil
+    } else if let previous, rotation != nil, previous.source.hasSameKeys(as: current.source) {
+      rotation?.reloaded(notBefore: musickit.next?.notBefore, now: monotonicTime)
+    } else {
+      rotation = KeyRotation(notBefore: musickit.next?.notBefore, now: monotonicTime)
+      rotationSerial += 1
+    }
+    publishKeys(now: now)
+    rotateKeys()
+  }
+
+  /// Records that a reload has replaced the key that signs.
+  private func noteReplacedKey(_ previous: RuntimeSnapshot, now: Int) {
+    let (before, key) = (previous.minter.key, current.minter.key)
+    guard !key.isSame(as: before) else { return }
+    lastSigned[before.keyID] = now
+    let expiry = now + previous.minter.policy.maxTTL
+    logger.notice("Signing key replaced", metadata: keyMetadata(before: before, expiry: expiry))
+    access.audit?.write(
+      KeyAuditRecord(
+        event: "key_replaced", keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
+        tokensExpire: expiry))
+  }
+
+  /// The description of a change of the key that signs, for the log.
+  private func keyMetadata(before: SigningKey, expiry: Int) -> Logger.Metadata {
+    let key = current.minter.key
+    return [
+      "key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)", "key.previous": "\(before.keyID)",
+      "tokens.expire": "\(CivilTime(secondsSinceEpoch: expiry))",
+    ]
+  }
+
+  /// Does what the rotation requires now.
+  func rotateKeys() {
+    guard rotation != nil else { return }
+    if catalog?.proxy.status.isTokenRejected ?? false { rotation?.suspect(now: monotonicTime) }
+    switch rotation?.step(now: monotonicTime, wall: Glibc.time(nil)) {
+    case .prove: prove()
+    case .promote: sign(withNextKey: true, "Signing key promoted", "key_promoted")
+    case .wait, nil: break
+    }
+  }
+
+  /// Starts a proof of the next key. Without an upstream, the probe that it signed when it was read is the proof.
+  private func prove() {
+    guard let next = current.source.files.nextKey else { return }
+    guard let catalog else { return proved(.accepted) }
+    guard let minter = try? TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy) else {
+      return proved(.unknown)
+    }
+    let serial = rotationSerial
+    catalog.test(minter) { verdict in
+      self.queue.async {
+        // Otherwise a reload has begun another rotation meanwhile.
+        if self.rotation != nil, self.rotationSerial == serial { self.proved(verdict) }
+      }
+    }
+  }
+
+  private func proved(_ verdict: TokenRefreshPolicy.Verdict) {
+    let change = rotation?.proved(verdict, now: monotonicTime, wall: Glibc.time(nil))
+    guard let next = current.source.files.nextKey, let change else { return }
+    let metadata: Logger.Metadata = ["key.id": "\(next.keyID)", "key.fingerprint": "\(next.fingerprint)"]
+    switch change {
+    case .accepted:
+      logger.notice("Next signing key proved", metadata: metadata)
+    case .undecided(let pause):
+      logger.warning(
+        "Next signing key not proved: Apple Music gave no verdict on a token of it.",
+        metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
+    case .refused(let pause):
+      logger.error(
+        "Next signing key refused: Apple Music does not accept a token of it. Compare key, key ID and team ID.",
+        metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
+      access.audit?.write(KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
+    case .fellBack:
+      sign(withNextKey: false, "Signing key fell back: Apple Music refuses tokens of the next key.", "key_fell_back")
+    }
+    publishKeys(now: Glibc.time(nil))
+    rotateKeys()
+  }
+
+  /// Lets the other key sign. Cached tokens of the key before are dropped.
+  private func sign(withNextKey: Bool, _ message: Logger.Message, _ event: StaticString) {
+    let before = current.minter.key
+    do {
+      install(
+        try RuntimeSnapshot(
+          current.source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current,
+          signsWithNextKey: withNextKey))
+    } catch {
+      logger.error("Signing key not changed", metadata: ["reason": "\(error)"])
+      rotation = KeyRotation(notBefore: rotation?.notBefore, now: monotonicTime + KeyRotation.firstPause)
+      return
+    }
+    let now = Glibc.time(nil)
+    lastSigned[before.keyID] = now
+    publishKeys(now: now)
+    let key = current.minter.key
+    let expiry = now + current.minter.policy.maxTTL
+    logger.log(
+      level: withNextKey ? .notice : .error, message,
+      metadata: keyMetadata(before: before, expiry: expiry))
+    access.audit?.write(
+      KeyAuditRecord(
+        event: event, keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
+        tokensExpire: expiry))
+  }
+
+  /// Publishes the state of every key for `/readyz` and `/metrics`.
+  private func publishKeys(now: Int) {
+    let files = current.source.files
+    let lifetime = current.minter.policy.maxTTL
+    func expiry(_ id: KeyID) -> Int? { lastSigned[id].map { $0 + lifetime } }
+    var keys = [
+      SigningKeys.Key(
+        id: files.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: startedAt,
+        tokensExpireAt: current.signsWithNextKey ? expiry(files.key.keyID) : nil)
+    ]
+    if let next = files.nextKey, let rotation {
+      let state = SigningKeys.State(rotation.state)
+      keys.append(
+        SigningKeys.Key(
+          id: next.keyID, state: state, lastProof: rotation.lastProof,
+          tokensExpireAt: state == .signing ? nil : expiry(next.keyID)))
+    }
+    for id in current.settings.musickit.retired {
+      // A process before this one may have signed with the key until it ended.
+      keys.append(
+        SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: expiry(id) ?? startedAt + lifetime))
+    }
+    signingKeys.all = keys
+  }
+
+  /// The time on the monotonic clock.
+  private var monotonicTime: Duration {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+  }
+}
+
+extension RuntimeSnapshot.Source {
+  /// Whether both have the same active key and the same next key.
+  func hasSameKeys(as other: RuntimeSnapshot.Source) -> Bool {
+    files.key.isSame(as: other.files.key)
+      && (files.nextKey.map { ours in other.files.nextKey.map(ours.isSame) ?? false } ?? (other.files.nextKey == nil))
+  }
+}
+
+extension SigningKey {
+  /// Whether both are the same key under the same ID.
+  func isSame(as other: SigningKey) -> Bool { keyID == other.keyID && fingerprint == other.fingerprint }
+}

@@ -1,0 +1,117 @@
+import DeveloperToken
+import Locks
+import ServerSettings
+import Telemetry
+import UpstreamAdmission
+
+/// The state of every configured signing key, for `/readyz` and `/metrics`. The reloader keeps it up to date.
+final class SigningKeys: Sendable {
+  /// One configured key.
+  struct Key: Sendable, Equatable {
+    let id: KeyID
+    var state: State
+    /// The time at which the key was last proved, in seconds since 1970: for the active key, when it signed its probe.
+    /// Nil if it was not.
+    var lastProof: Int?
+    /// The time until which callers may hold tokens of the key, in seconds since 1970. Nil for a key that signs, and
+    /// for one that has not signed.
+    var tokensExpireAt: Int?
+  }
+
+  /// The part of a key at present.
+  enum State: String, Sendable, CaseIterable {
+    /// Callers get its tokens.
+    case signing
+    /// The active key while the next key signs.
+    case replaced
+    /// The next key before its first proof.
+    case unproved
+    /// The next key after its proof, until `notBefore`.
+    case proved
+    /// The next key after Apple Music has refused a token of it.
+    case refused
+    /// It does not sign any more.
+    case retired
+
+    init(_ state: KeyRotation.State) {
+      self =
+        switch state {
+        case .unproved: .unproved
+        case .proved: .proved
+        case .refused: .refused
+        case .signing: .signing
+        }
+    }
+
+    /// The word in metrics.
+    var label: StaticString {
+      switch self {
+      case .signing: "signing"
+      case .replaced: "replaced"
+      case .unproved: "unproved"
+      case .proved: "proved"
+      case .refused: "refused"
+      case .retired: "retired"
+      }
+    }
+  }
+
+  private let keys = Locked<[Key]>([])
+
+  /// The keys in the order: active, next, retired.
+  var all: [Key] {
+    get { keys.withLock { $0 } }
+    set { keys.withLock { $0 = newValue } }
+  }
+
+  /// The result of the readiness check of a rotation: a sentence, and whether the rotation needs the operator.
+  var rotation: (detail: String, needsOperator: Bool)? {
+    let all = all
+    guard let next = all.dropFirst().first(where: { $0.state != .retired }) else { return nil }
+    switch next.state {
+    case .signing: return ("key \(next.id) signs", false)
+    case .proved: return ("key \(next.id) is proved, and signs from its notBefore on", false)
+    case .refused:
+      return (
+        "Apple Music refuses tokens of the next key \(next.id), so key \(all[0].id) signs; the log has more", true
+      )
+    case .unproved, .replaced, .retired: return ("key \(next.id) is not proved yet, so key \(all[0].id) signs", false)
+    }
+  }
+}
+
+/// The metrics of signing keys.
+extension SigningKeys {
+  static let states = Metric(
+    .gauge, "musickit_signing_key_state",
+    "1 for the present state of each configured key, 0 for all others. Exactly one key is `signing`.",
+    labels: ["key", "state"])
+  static let proofs = Metric(
+    .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
+    "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
+    labels: ["key"])
+  static let expiries = Metric(
+    .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
+    "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
+    labels: ["key"])
+
+  /// Appends the metrics. `accepted` is the time at which Apple Music last accepted a token of the key that signs.
+  func write(to text: inout MetricsText, accepted: Int?) {
+    let all = all
+    text.begin(Self.states)
+    for key in all {
+      for state in State.allCases {
+        text.sample(of: Self.states, key.state == state ? 1 : 0, [.configured("\(key.id)"), .word(state.label)])
+      }
+    }
+    text.begin(Self.proofs)
+    for key in all where key.state != .retired {
+      let proof = max(key.lastProof ?? 0, key.state == .signing ? accepted ?? 0 : 0)
+      text.sample(of: Self.proofs, Double(proof), [.configured("\(key.id)")])
+    }
+    text.begin(Self.expiries)
+    for key in all {
+      if let time = key.tokensExpireAt { text.sample(of: Self.expiries, Double(time), [.configured("\(key.id)")]) }
+    }
+  }
+}

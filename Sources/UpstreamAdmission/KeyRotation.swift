@@ -1,0 +1,127 @@
+/// The rotation from the active signing key to the next one: which of them signs, and when the next proof is due.
+///
+/// The next key signs only after Apple Music has accepted a token of it, and not before a time that the operator may
+/// set. If Apple Music refuses the next key later, the active key signs again, and the proofs go on. The value has no
+/// clock and does nothing itself: its owner calls ``step(now:wall:)`` every few seconds and does what it returns.
+public struct KeyRotation: Sendable, Equatable {
+  /// The next action of the owner.
+  public enum Step: Sendable, Equatable {
+    /// Test with Apple Music whether it accepts a token of the next key, and report the result with
+    /// ``proved(_:now:wall:)``.
+    case prove
+    /// Let the next key sign.
+    case promote
+    /// Wait. Nothing is due.
+    case wait
+  }
+
+  /// The result of a proof.
+  public enum Change: Sendable, Equatable {
+    /// Apple Music accepts the next key.
+    case accepted
+    /// Apple Music refuses the next key. The next proof follows after `pause`.
+    case refused(pause: Duration)
+    /// Apple Music refuses the key that signs, so the active key must sign again.
+    case fellBack(pause: Duration)
+    /// Apple Music gave no verdict, for example because it cannot be reached. The next proof follows after `pause`.
+    case undecided(pause: Duration)
+  }
+
+  /// The state of the next key.
+  public enum State: Sendable, Equatable {
+    /// There is no verdict yet.
+    case unproved
+    /// Apple Music has accepted a token of it. It does not sign yet.
+    case proved
+    /// Apple Music has refused its last token.
+    case refused
+    /// It signs.
+    case signing
+  }
+
+  /// The pause after the first proof that was not accepted: 10 s. Apple's servers may learn of a new key with a delay.
+  public static let firstPause = Duration.seconds(10)
+  /// The longest pause between proofs: 1 h. An operator who has corrected the mistake can reload to try at once.
+  static let longestPause = Duration.seconds(3600)
+  /// The age in seconds at which a proof no longer counts for a promotion: 1 h. The operator may have revoked the key.
+  static let proofLifetime = 3600
+
+  /// The state of the next key.
+  public private(set) var state = State.unproved
+  /// The time of the last accepted proof in seconds since 1970. Nil if there was none.
+  public private(set) var lastProof: Int?
+  /// The time before which the next key does not sign, in seconds since 1970. Nil if it may sign at once.
+  public private(set) var notBefore: Int?
+  /// The number of proofs that were not accepted, since the rotation began.
+  public private(set) var failures = 0
+  /// The time of the next proof on the monotonic clock.
+  private var proofDue: Duration?
+  private var isProving = false
+
+  /// Creates a rotation that begins with a proof.
+  public init(notBefore: Int? = nil, now: Duration) {
+    self.notBefore = notBefore
+    proofDue = now
+  }
+
+  /// Returns the next action.
+  ///
+  /// - Parameters:
+  ///   - now: The time on the monotonic clock.
+  ///   - wall: The time in seconds since 1970.
+  public mutating func step(now: Duration, wall: Int) -> Step {
+    guard !isProving else { return .wait }
+    if let proofDue, now >= proofDue {
+      isProving = true
+      return .prove
+    }
+    guard state == .proved, wall >= notBefore ?? wall, let lastProof else { return .wait }
+    // A clock that was set back makes the proof look like one of the future. It is then repeated too.
+    guard (0..<Self.proofLifetime).contains(wall - lastProof) else {
+      isProving = true
+      return .prove
+    }
+    state = .signing
+    return .promote
+  }
+
+  /// Records the result of a proof.
+  public mutating func proved(_ verdict: TokenRefreshPolicy.Verdict, now: Duration, wall: Int) -> Change {
+    isProving = false
+    switch verdict {
+    case .accepted:
+      proofDue = nil
+      lastProof = wall
+      if state != .signing { state = .proved }
+      return .accepted
+    case .refused:
+      let wasSigning = state == .signing
+      state = .refused
+      let pause = retry(now: now)
+      return wasSigning ? .fellBack(pause: pause) : .refused(pause: pause)
+    case .unknown, .abandoned:
+      return .undecided(pause: retry(now: now))
+    }
+  }
+
+  /// Requests another proof, because Apple Music has refused a token. It has no effect unless the next key signs.
+  public mutating func suspect(now: Duration) {
+    guard state == .signing, proofDue == nil else { return }
+    proofDue = now
+  }
+
+  /// Adopts the settings of a reload with the same keys. A key without an accepted proof is proved at once, because the
+  /// operator may have corrected the mistake.
+  public mutating func reloaded(notBefore: Int?, now: Duration) {
+    self.notBefore = notBefore
+    if state == .unproved || state == .refused { proofDue = now }
+  }
+
+  /// Plans the next proof. The pauses double.
+  private mutating func retry(now: Duration) -> Duration {
+    let pause = min(Self.firstPause * (1 << min(failures, 16)), Self.longestPause)
+    failures += 1
+    proofDue = now + pause
+    return pause
+  }
+}

@@ -1,0 +1,171 @@
+import JSON
+import TestSupport
+import Testing
+
+/// A server with an active key and perhaps a next key, and an emulator that knows some of them.
+private struct Rotation {
+  static let nextID = "DEF1234567"
+
+  let ground: Ground
+  let nextFile: String
+
+  init() throws {
+    ground = try Ground()
+    nextFile = try ground.directory.write(try KeyPair().pem, to: "AuthKey_\(Self.nextID).p8")
+  }
+
+  /// The keys in the configuration: the old one active, and the new one with these members.
+  func keys(_ members: String = "state: 'next'") -> String {
+    "[{ file: '\(ground.keyFile)', state: 'active' }, { file: '\(nextFile)', \(members) }]"
+  }
+
+  func write(_ keys: String) throws -> String {
+    try ground.directory.write(
+      "{ musickit: { keys: \(keys) }, access: { anonymous: { token: true, catalog: true } } }", to: "config.json5")
+  }
+
+  /// Starts a server with these keys; without an emulator, its catalog is turned off.
+  func serve(_ keys: String, _ emulator: Emulator?) throws -> RunningServer {
+    var settings = ["MUSICKIT_TEAM_ID": Ground.teamID, "SERVER_PORT": "0", "ADMIN_PORT": "0"]
+    settings["MUSICKIT_CONFIG"] = try write(keys)
+    settings.merge(emulator?.settings ?? ["CATALOG_ENABLED": "false"]) { $1 }
+    return try withExtendedLifetime(ground.directory) { try RunningServer([], environment: settings) }
+  }
+
+  func reload(_ server: RunningServer, _ keys: String) throws {
+    _ = try write(keys)
+    server.process.signal(1)
+    try server.process.waitForErrors("Configuration reloaded")
+  }
+}
+
+extension RunningServer {
+  /// The key ID in the token that a caller gets.
+  fileprivate func keyID() throws -> String? {
+    try request("/token").token.flatMap { try CompactToken($0).header["kid"]?.string }
+  }
+
+  /// The readiness check of the rotation.
+  fileprivate func rotationCheck() throws -> String? {
+    try admin("/readyz").json?["checks"]?["keyRotation"]?["status"]?.string
+  }
+
+  /// The first line with this message, as JSON.
+  fileprivate func line(_ message: String) -> JSONValue? {
+    logLines.compactMap { $0 }.first { $0["message"]?.string?.hasPrefix(message) ?? false }
+  }
+
+  fileprivate func state(_ key: String, _ state: String) throws -> Double? {
+    try MetricsPage(of: self)["musickit_signing_key_state", ["key": key, "state": state]]
+  }
+}
+
+@Suite("A next key", .timeLimit(.minutes(10)))
+struct KeyRotationTests {
+  @Test("signs after Apple Music has accepted a token of it, and the server says until when the old tokens live")
+  func promotion() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Signing key promoted")
+    #expect(try emulator.requests().map(\.path) == ["/v1/test"], "one proof")
+    #expect(try server.keyID() == Rotation.nextID)
+    #expect(try server.rotationCheck() == "ok")
+    #expect(try server.state(Rotation.nextID, "signing") == 1)
+    #expect(try server.state(Ground.keyID, "replaced") == 1)
+    let expiry = try MetricsPage(of: server)[
+      "musickit_signing_key_tokens_expire_timestamp_seconds", ["key": Ground.keyID]]
+    #expect(try server.request(CatalogGround.album).status == 200)
+    #expect(try emulator.requests().last?.developerToken.hasPrefix("accepted: ") == true)
+    #expect(server.stop() == 0)
+    let line = try #require(server.line("Signing key promoted"))
+    #expect(line["key.id"]?.string == Rotation.nextID && line["key.previous"]?.string == Ground.keyID)
+    #expect(line["tokens.expire"]?.string?.hasSuffix("Z") == true && expiry ?? 0 > 0)
+    let audit = server.logLines.compactMap { $0 }.first { $0["audit.event"]?.string == "key_promoted" }
+    #expect(audit?["key.id"]?.string == Rotation.nextID && audit?["key.previous"]?.string == Ground.keyID)
+  }
+
+  @Test("that Apple Music refuses never signs, until a reload finds it accepted")
+  func refusal() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground)
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Next signing key refused")
+    #expect(try server.keyID() == Ground.keyID)
+    #expect(try server.admin("/readyz").status == 200)
+    #expect(try server.rotationCheck() == "degraded")
+    #expect(try server.state(Rotation.nextID, "refused") == 1)
+    let port = emulator.url.split(separator: ":").last ?? ""
+    emulator.stop()
+    let other = try Emulator(rotation.ground, ["--key-file", rotation.nextFile, "--port", String(port)])
+    try rotation.reload(server, rotation.keys())
+    try server.process.waitForErrors("Signing key promoted")
+    #expect(try server.keyID() == Rotation.nextID)
+    #expect(server.stop() == 0)
+    other.stop()
+  }
+
+  @Test("that Apple Music refuses after its promotion gives way to the active key")
+  func fallback() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Signing key promoted")
+    let port = emulator.url.split(separator: ":").last ?? ""
+    emulator.stop()
+    let other = try Emulator(rotation.ground, ["--port", String(port)])
+    #expect(try server.request(CatalogGround.album).status == 502)
+    try server.process.waitForErrors("Signing key fell back")
+    #expect(try server.keyID() == Ground.keyID)
+    #expect(try server.request(CatalogGround.album).status == 200)
+    #expect(try server.rotationCheck() == "degraded")
+    #expect(server.stop() == 0)
+    other.stop()
+  }
+
+  @Test("waits for its notBefore, and the operator's last step keeps its tokens")
+  func steps() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
+    let server = try rotation.serve(rotation.keys("state: 'next', notBefore: '9999-01-01T00:00:00Z'"), emulator)
+    try server.process.waitForErrors("Next signing key proved")
+    #expect(try server.keyID() == Ground.keyID)
+    #expect(try server.rotationCheck() == "ok")
+    #expect(try server.state(Rotation.nextID, "proved") == 1)
+    try rotation.reload(server, rotation.keys())
+    try server.process.waitForErrors("Signing key promoted")
+    let token = try server.request("/token").token
+    let done = "[{ id: '\(Ground.keyID)', state: 'retired' }, { file: '\(rotation.nextFile)', state: 'active' }]"
+    _ = try rotation.write(done)
+    server.process.signal(1)
+    try server.process.waitForErrors("Configuration reloaded", count: 2)
+    #expect(try server.request("/token").token == token)
+    #expect(try server.rotationCheck() == nil)
+    #expect(try server.state(Ground.keyID, "retired") == 1)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("signs at once without an upstream, because its own probe is the proof")
+  func withoutUpstream() throws {
+    let rotation = try Rotation()
+    let server = try rotation.serve(rotation.keys(), nil)
+    try server.process.waitForErrors("Signing key promoted")
+    #expect(try server.keyID() == Rotation.nextID)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("must be another key than the active one")
+  func sameKey() throws {
+    let rotation = try Rotation()
+    let copy = try rotation.ground.directory.write(rotation.ground.key.pem, to: "AuthKey_\(Rotation.nextID).p8")
+    let result = try rotation.ground.run(
+      ["check-config"],
+      [
+        "MUSICKIT_KEY_FILE": "",
+        "MUSICKIT_KEYS":
+          "[{ file: '\(rotation.ground.keyFile)', state: 'active' }, { file: '\(copy)', state: 'next' }]",
+      ])
+    #expect(result.status == 78)
+    #expect(result.stderr.contains("musickit.keys[1]: is the active key under another ID;"))
+  }
+}
