@@ -64,6 +64,8 @@ struct AccessLogTests {
     }
     let path = "/v1/catalog/us/songs/\(String(repeating: "1", count: 200))"
     for target in ["/token?ttl=60", "/nothing%1B?q=secret", path] { _ = try server.request(target) }
+    // The signal ends `script`, which then passes on no more lines.
+    try server.process.waitForErrors("GET", count: 3)
     server.stop()
     let lines = server.log.split(whereSeparator: \.isNewline).map(String.init)
     let requests = lines.filter { $0.contains("GET") }

@@ -15,6 +15,7 @@ public final class LogSink: @unchecked Sendable {
   // Sendable: `target`, `spare` and `endsMidLine` are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
+  /// Whether a person reads the lines at a terminal.
   public let isForPerson: Bool
   private let queue = DispatchQueue(label: "log")
   private let waiting: Locked<Pending>
