@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 
+# The thread that started this program may have blocked all signals.
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
 terminal, standard_error = os.openpty()
 program = os.fork()
 if program == 0:
