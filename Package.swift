@@ -36,6 +36,12 @@ let confined: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
+// Lets a release specialize this module's generic types in the modules that use them. Otherwise each use of the queues
+// finds its types at run time.
+let specialized: [SwiftSetting] = [
+  .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))
+]
+
 func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .testTarget(name: name, dependencies: dependencies + ["TestSupport"], swiftSettings: strict)
 }
@@ -71,7 +77,7 @@ let package = Package(
     module("Cryptography", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
     module("Locks"),
     module("JSON", ["Bytes"]),
-    module("Memory", ["CPlatform", "Locks"]),
+    module("Memory", ["CPlatform", "Locks"], confined),
     module("EventLoop", ["CPlatform", "Locks", heap], confined),
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["Bytes", "COpenSSL", "Locks"]),
@@ -82,9 +88,10 @@ let package = Package(
       ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes],
       confined),
     module(
-      "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes]),
+      "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
+      confined),
     module("HTTPCache", ["Bytes", "CZlib", "HTTP1", "Locks", httpTypes]),
-    module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),
+    module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes], specialized),
     module(
       "CatalogProxy",
       ["Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "Locks", "Memory", "UpstreamAdmission", httpTypes]),
