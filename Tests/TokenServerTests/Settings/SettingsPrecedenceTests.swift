@@ -15,6 +15,10 @@ struct SettingsPrecedenceTests {
       "musickit.teamID": ["\"AAAAAAAAAA\"", "\"BBBBBBBBBB\"", "\"CCCCCCCCCC\""],
       "musickit.keyID": ["\"AAAAAAAAA1\"", "\"BBBBBBBBB1\"", "\"CCCCCCCCC1\""],
       "musickit.keyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "musickit.keys": [
+        "[{ file: \"a\", state: \"active\" }]", "[{ id: \"AAAAAAAAA1\", state: \"retired\" }]",
+        "[{ file: \"b\", state: \"next\" }]",
+      ],
       "token.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
       "token.maxTTL": ["\"4h\"", "\"5h\"", "\"6d\""],
       "token.backdate": ["\"1s\"", "\"2s\"", "\"3s\""],
