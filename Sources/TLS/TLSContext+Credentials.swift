@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import Locks
 
 extension TLSContext {
   /// Loads the certificate and its chain, and returns the expiry time of the certificate.
@@ -222,5 +223,25 @@ final class ServerIdentity {
   /// Returns an alert's name (RFC 8446 §6) for OpenSSL's number.
   private static func alert(_ reason: Int32) -> String {
     unsafe SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET).map { unsafe String(cString: $0) } ?? "unknown"
+  }
+}
+
+/// The earliest expiry time in the chain of a server's certificate that the last full handshake verified.
+final class ServerChainEnd: Sendable {
+  private let end = Locked<Int?>(nil)
+
+  var notAfter: Int? { end.withLock { $0 } }
+
+  /// Records the chain of an established session. A resumed session has none.
+  func note(_ ssl: OpaquePointer) {
+    guard let chain = unsafe SSL_get0_verified_chain(ssl) else { return }
+    var earliest: Int?
+    for place in 0..<(unsafe OPENSSL_sk_num(chain)) {
+      guard let certificate = unsafe OPENSSL_sk_value(chain, place),
+        let notAfter = unsafe Certificate.notAfter(OpaquePointer(certificate))
+      else { continue }
+      earliest = min(notAfter, earliest ?? notAfter)
+    }
+    if let earliest { end.withLock { $0 = earliest } }
   }
 }

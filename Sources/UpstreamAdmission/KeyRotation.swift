@@ -17,8 +17,10 @@ public struct KeyRotation: Sendable, Equatable {
 
   /// The result of a proof.
   public enum Change: Sendable, Equatable {
-    /// Apple Music accepts the next key.
+    /// Apple Music accepts the next key, which does not sign yet.
     case accepted
+    /// Apple Music accepts the key that signs, so the suspicion was wrong.
+    case confirmed
     /// Apple Music refuses the next key. The next proof follows after `pause`.
     case refused(pause: Duration)
     /// Apple Music refuses the key that signs, so the active key must sign again.
@@ -43,6 +45,9 @@ public struct KeyRotation: Sendable, Equatable {
   public static let firstPause = Duration.seconds(10)
   /// The longest pause between proofs: 1 h. An operator who has corrected the mistake can reload to try at once.
   static let longestPause = Duration.seconds(3600)
+  /// The time for which an accepted proof dispels every suspicion of the key that signs: 1 min. Otherwise a 401 that
+  /// persists for another reason would cause a proof every few seconds.
+  static let trust = Duration.seconds(60)
   /// The age in seconds at which a proof no longer counts for a promotion: 1 h. The operator may have revoked the key.
   static let proofLifetime = 3600
 
@@ -57,6 +62,8 @@ public struct KeyRotation: Sendable, Equatable {
   /// The time of the next proof on the monotonic clock.
   private var proofDue: Duration?
   private var isProving = false
+  /// The time on the monotonic clock before which a suspicion causes no proof.
+  private var trustedUntil = Duration.zero
 
   /// Creates a rotation that begins with a proof.
   public init(notBefore: Int? = nil, now: Duration) {
@@ -92,7 +99,11 @@ public struct KeyRotation: Sendable, Equatable {
     case .accepted:
       proofDue = nil
       lastProof = wall
-      if state != .signing { state = .proved }
+      guard state != .signing else {
+        trustedUntil = now + Self.trust
+        return .confirmed
+      }
+      state = .proved
       return .accepted
     case .refused:
       let wasSigning = state == .signing
@@ -106,7 +117,7 @@ public struct KeyRotation: Sendable, Equatable {
 
   /// Requests another proof, because Apple Music has refused a token. It has no effect unless the next key signs.
   public mutating func suspect(now: Duration) {
-    guard state == .signing, proofDue == nil else { return }
+    guard state == .signing, proofDue == nil, now >= trustedUntil else { return }
     proofDue = now
   }
 

@@ -85,6 +85,23 @@ import Testing
     #expect(rotation.step(now: .seconds(35), wall: Self.noon + 35) == .promote)
   }
 
+  @Test("proves the key that signs at most once a minute while its proofs are accepted")
+  func persistentSuspicion() {
+    var rotation = KeyRotation(now: .zero)
+    _ = rotation.step(now: .zero, wall: Self.noon)
+    _ = rotation.proved(.accepted, now: .zero, wall: Self.noon)
+    #expect(rotation.step(now: .zero, wall: Self.noon) == .promote)
+    var proofs = 0
+    for second in stride(from: 5, to: 605, by: 5) {
+      let now = Duration.seconds(second)
+      rotation.suspect(now: now)
+      guard rotation.step(now: now, wall: Self.noon + second) == .prove else { continue }
+      proofs += 1
+      #expect(rotation.proved(.accepted, now: now, wall: Self.noon + second) == .confirmed)
+    }
+    #expect(proofs == 10 && rotation.state == .signing)
+  }
+
   @Test("proves a refused key at once after a reload, and keeps a promoted one")
   func reload() {
     var rotation = KeyRotation(now: .zero)

@@ -85,6 +85,7 @@ extension Reloader {
     switch change {
     case .accepted:
       logger.notice("Next signing key proved", metadata: metadata)
+    case .confirmed: break
     case .undecided(let pause):
       logger.warning(
         "Next signing key not proved: Apple Music gave no verdict on a token of it.",
