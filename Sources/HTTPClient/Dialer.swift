@@ -22,6 +22,7 @@ final class Dialer: ByteTransportOwner {
   private let hold: MemoryHold
   /// The parser of the proxy's response. Nil when no response is expected.
   private var tunnelParser: ResponseHeadParser?
+  private var stage = UpstreamError.Stage.transport
 
   init(
     _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
@@ -56,7 +57,9 @@ final class Dialer: ByteTransportOwner {
   private func connected(_ outcome: Connector.Outcome) {
     connector = nil
     switch outcome {
-    case .failure(let error): finish(.failure(UpstreamError(error)))
+    case .failure(let error):
+      if error.cause == .unknownHost || error.cause == .resolverTimedOut { stage = .name }
+      finish(.failure(UpstreamError(error)))
     case .success(let channel):
       let link = ByteTransport(channel, writeProgress: configuration.limits.writeProgress, hold: hold)
       self.link = link
@@ -68,6 +71,7 @@ final class Dialer: ByteTransportOwner {
   }
 
   private func askForTunnel(_ link: ByteTransport) {
+    stage = .tunnel
     tunnelParser = ResponseHeadParser(answering: .connect, limits: configuration.limits.http1)
     link.write { output in
       RequestSerializer.appendConnect(
@@ -76,6 +80,7 @@ final class Dialer: ByteTransportOwner {
   }
 
   private func secure(_ link: ByteTransport) {
+    stage = .security
     guard configuration.scheme == .https else { return finish(.success(link)) }
     guard let context = configuration.tls else {
       let problem = "There are no trusted CAs to verify the certificate of \(configuration.host)."
@@ -158,6 +163,11 @@ final class Dialer: ByteTransportOwner {
     // The new owner of a ready link sets its deadline.
     if case .failure = outcome { link?.close() }
     link = nil
-    report(outcome)
+    report(
+      outcome.mapError { error in
+        var error = error
+        error.stage = stage
+        return error
+      })
   }
 }

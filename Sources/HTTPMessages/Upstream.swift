@@ -119,6 +119,18 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
     case cancelled = "cancelled"
   }
 
+  /// The stages of opening a connection, in their order.
+  public enum Stage: Sendable, CaseIterable {
+    /// The resolution of the name of the upstream, or of the proxy in front of it.
+    case name
+    /// The TCP connection to it.
+    case transport
+    /// The tunnel through the proxy.
+    case tunnel
+    /// The TLS handshake with the upstream.
+    case security
+  }
+
   /// The failure, as an error type of `Proxy-Status`.
   public let cause: Cause
   /// The progress of the request before the failure.
@@ -129,6 +141,8 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
   /// The number of the connection that failed this request and all others on it, or nil if only this request failed. No
   /// two connections of the process have the same number.
   public let connection: UInt64?
+  /// The stage at which the connection failed to open, or nil if a connection was open or none was attempted.
+  public var stage: Stage?
 
   /// Creates an error.
   public init(_ cause: Cause, _ progress: Progress, _ description: String, connection: UInt64? = nil) {

@@ -10,7 +10,7 @@ enum Program {
   static func main() {
     ProcessSetup.prepare()
     // This check comes first, because the parser quotes arguments that it does not understand.
-    if let refusal = MisplacedKey.refusal(of: CommandLine.arguments.dropFirst()) {
+    if let refusal = MisplacedKey.refusal(of: Array(CommandLine.arguments.dropFirst())) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
       exit(refusal.status.rawValue)
     }
@@ -33,7 +33,8 @@ struct MusicKitTokenServer: ParsableCommand {
     abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
     version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
     subcommands: [
-      Serve.self, Demo.self, Sandbox.self, Mint.self, Inspect.self, CheckConfig.self, HealthCheck.self, NewAPIKey.self,
+      Serve.self, Demo.self, Sandbox.self, Mint.self, Inspect.self, CheckConfig.self, Doctor.self,
+      HealthCheck.self, NewAPIKey.self,
     ],
     defaultSubcommand: Serve.self)
 }

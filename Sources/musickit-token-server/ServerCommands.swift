@@ -65,6 +65,53 @@ struct CheckConfig: ParsableCommand {
   }
 }
 
+/// The command that finds out why tokens fail.
+struct Doctor: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Find out why tokens fail: check settings, key, origin, network, clock and Apple Music in this order.",
+    discussion: """
+      Each check has a line with ✓ if it passes, ✗ if it fails, or – if it is skipped, and the fix. A check that \
+      depends on a failed one is skipped. The exit status is 0 if no check fails, 1 if one fails, and 78 if serve \
+      could not load the settings.
+      """)
+
+  @Option(help: ArgumentHelp("The web origin whose pages use the server.", valueName: "origin"))
+  var origin: String?
+
+  @Option(help: ArgumentHelp("The file of a music user token to check; - is standard input.", valueName: "file"))
+  var userTokenFile: String?
+
+  @Option(
+    help: ArgumentHelp("The music user token itself. Other users of the machine can see it.", valueName: "token"))
+  var userToken: String?
+
+  @Flag(help: "Print a JSON object.")
+  var json = false
+
+  @OptionGroup var settings: SettingsOptions
+
+  func validate() throws {
+    guard userToken == nil || userTokenFile == nil else {
+      throw ValidationError("--user-token and --user-token-file are both given; keep one of the two.")
+    }
+  }
+
+  func run() throws {
+    _ = SecureMemory.protect()
+    let token = userToken.map { DoctorCommand.UserToken.text($0) } ?? userTokenFile.map { .file($0) }
+    let command = DoctorCommand(
+      settings.input(), origin: origin, userToken: token, isJSON: json, isColoured: Self.isColoured)
+    try command.run(input: STDIN_FILENO).finish()
+  }
+
+  /// Whether standard output is a terminal on which the user has not turned colours off (no-color.org).
+  private static var isColoured: Bool {
+    let refusal = unsafe getenv("NO_COLOR")
+    let isRefused = unsafe refusal.map { unsafe $0.pointee != 0 } ?? false
+    return isatty(STDOUT_FILENO) == 1 && !isRefused
+  }
+}
+
 /// The flags of every command that reads the server's settings.
 struct SettingsOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The configuration file, JSON5. Default: $MUSICKIT_CONFIG.", valueName: "file"))

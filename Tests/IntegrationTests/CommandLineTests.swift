@@ -18,7 +18,8 @@ struct CommandLineTests {
   }
 
   @Test(
-    "has a help text for each command", arguments: ["serve", "demo", "mint", "inspect", "check-config", "healthcheck"])
+    "has a help text for each command",
+    arguments: ["serve", "demo", "mint", "inspect", "check-config", "doctor", "healthcheck"])
   func help(_ command: String) throws {
     let result = try Program.run([command, "--help"])
     #expect(result.status == 0)

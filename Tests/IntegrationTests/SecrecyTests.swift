@@ -77,6 +77,7 @@ struct SecrecyTests {
       ["inspect", "--key-file", body, "x"], ["inspect", "--origin", body, "x"], ["healthcheck", "--url", body],
       ["serve", "--config", body], ["serve", "--port", body], ["serve", "--set", "\(body)=1"],
       ["serve", "--set", "musickit.key=\(body)"], ["serve", "--unix-socket", body],
+      ["doctor", "--user-token", body], ["doctor", "--user-token=\(body)"], ["doctor", "--origin", body],
       [body], [ground.key.pem], ["--\(body)"], ["demo", "--port", body], ["serve", body],
     ] {
       let result = try Program.run(arguments)

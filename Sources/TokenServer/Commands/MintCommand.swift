@@ -74,14 +74,22 @@ public struct MintCommand: Sendable {
 /// keeps.
 public enum MisplacedKey {
   /// Returns the refusal of `arguments`, which quotes none of them; nil if none of them is a key.
-  public static func refusal(of arguments: some Sequence<String>) -> CommandResult? {
-    guard arguments.contains(where: looksLikeKey) else { return nil }
+  public static func refusal(of arguments: [String]) -> CommandResult? {
+    guard arguments.indices.contains(where: { isKey($0, of: arguments) }) else { return nil }
     return CommandResult(
       .usage,
       diagnostics: [
         "One of the arguments is a key, and every user of the machine can see a command line. Write the path of a file "
           + "that contains the key."
       ])
+  }
+
+  private static func isKey(_ index: Int, of arguments: [String]) -> Bool {
+    let argument = arguments[index]
+    guard arguments.first == "doctor" else { return looksLikeKey(argument) }
+    let option = DoctorCommand.userTokenOption
+    if argument.hasPrefix("\(option)=") { return DoctorCommand.isKey(String(argument.dropFirst(option.count + 1))) }
+    return index > 0 && arguments[index - 1] == option ? DoctorCommand.isKey(argument) : looksLikeKey(argument)
   }
 }
 

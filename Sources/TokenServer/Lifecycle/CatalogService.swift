@@ -106,7 +106,10 @@ extension CatalogGateway.Configuration {
 }
 
 extension UpstreamClient.Configuration {
-  fileprivate init(_ settings: Settings.Catalog, _ authorities: TLSClientContext) throws {
+  /// Creates the configuration of a client for the upstream in the settings.
+  ///
+  /// - Throws: `UpstreamProxy.InvalidURL` if the proxy is unusable.
+  init(_ settings: Settings.Catalog, _ authorities: TLSClientContext) throws {
     let upstream = settings.upstream
     self.init(
       upstream.isSecure ? .https : .http, host: upstream.hostToResolve, port: upstream.port,

@@ -1,0 +1,110 @@
+/// The result of `doctor`: one check for each subject, in the order in which they depend on each other.
+struct Diagnosis: Sendable {
+  /// The subject of a check. The raw value is its name in the output, and never changes.
+  enum Subject: String, Sendable, CaseIterable {
+    case settings
+    case key
+    case token
+    case origin
+    case dns
+    case tcp
+    case proxy
+    case tls
+    case clock
+    case appleMusic = "apple-music"
+    case nextKey = "next-key"
+    case userToken = "user-token"
+  }
+
+  /// The verdict of a check.
+  enum Verdict: String, Sendable {
+    case pass
+    case fail
+    /// The check does not apply, or depends on one that failed.
+    case skipped
+  }
+
+  /// One check.
+  struct Check: Sendable {
+    let verdict: Verdict
+    /// What was found, a sentence each. There is at least one.
+    let evidence: [String]
+    /// What to do about a failure. Nil if the evidence says it.
+    let fix: String?
+  }
+
+  private var checks: [Subject: Check] = [:]
+  /// The last failed check on which the checks without a result depend.
+  private var blocker: Subject?
+
+  mutating func pass(_ subject: Subject, _ evidence: String...) {
+    checks[subject] = Check(verdict: .pass, evidence: evidence, fix: nil)
+  }
+
+  mutating func skip(_ subject: Subject, because reason: String) {
+    checks[subject] = Check(verdict: .skipped, evidence: [reason], fix: nil)
+  }
+
+  /// Records a failure.
+  ///
+  /// - Parameter blocks: Whether the checks that get no result depend on this one.
+  mutating func fail(_ subject: Subject, _ evidence: [String], fix: String?, blocks: Bool = true) {
+    checks[subject] = Check(verdict: .fail, evidence: evidence, fix: fix)
+    if blocks { blocker = subject }
+  }
+
+  mutating func fail(_ subject: Subject, _ evidence: String, fix: String?, blocks: Bool = true) {
+    fail(subject, [evidence], fix: fix, blocks: blocks)
+  }
+
+  func has(_ verdict: Verdict, _ subject: Subject) -> Bool { checks[subject]?.verdict == verdict }
+
+  /// Whether no check failed.
+  var isHealthy: Bool { checks.values.allSatisfy { $0.verdict != .fail } }
+
+  private subscript(subject: Subject) -> Check {
+    let reason = "It depends on \(blocker?.rawValue ?? "a check without a result")."
+    return checks[subject] ?? Check(verdict: .skipped, evidence: [reason], fix: nil)
+  }
+
+  /// The report for people: a line for each check, and one for each further piece of evidence.
+  ///
+  /// - Parameter isColoured: Whether a terminal shows the lines.
+  func lines(isColoured: Bool) -> [String] {
+    let width = Subject.allCases.map(\.rawValue.count).max() ?? 0
+    return Subject.allCases.flatMap { subject -> [String] in
+      let check = self[subject]
+      let name = subject.rawValue + String(repeating: " ", count: width - subject.rawValue.count)
+      let indent = String(repeating: " ", count: width + 4)
+      var lines = ["\(check.verdict.sign(isColoured: isColoured)) \(name)  \(check.evidence.first ?? "")"]
+      lines += check.evidence.dropFirst().map { indent + $0 }
+      if let fix = check.fix { lines[lines.count - 1] += " \(fix)" }
+      return lines
+    }
+  }
+
+  /// The report for programs.
+  var json: String {
+    let checks = Subject.allCases.map { subject in
+      let check = self[subject]
+      return JSONText.object([
+        ("check", JSONText.string(subject.rawValue)), ("verdict", JSONText.string(check.verdict.rawValue)),
+        ("evidence", JSONText.array(check.evidence.map(JSONText.string))), ("fix", check.fix.map(JSONText.string)),
+      ])
+    }
+    return JSONText.object([("healthy", "\(isHealthy)"), ("checks", JSONText.array(checks))])
+  }
+}
+
+extension Diagnosis.Verdict {
+  /// The sign in front of a line, in colour by the escape sequences of ECMA-48 §8.3.117.
+  fileprivate func sign(isColoured: Bool) -> String {
+    let (sign, colour) =
+      switch self {
+      case .pass: ("✓", 32)
+      case .fail: ("✗", 31)
+      case .skipped: ("–", 2)
+      }
+    return isColoured ? "\u{1B}[\(colour)m\(sign)\u{1B}[0m" : sign
+  }
+}

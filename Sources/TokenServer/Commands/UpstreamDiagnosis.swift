@@ -1,0 +1,299 @@
+import Bytes
+import DeveloperToken
+import Dispatch
+import EventLoop
+import Glibc
+import HTTPCache
+import HTTPClient
+import HTTPMessages
+import HTTPTypes
+import JSON
+import Locks
+import ServerSettings
+import TLS
+import UpstreamAdmission
+
+/// The checks of `doctor` that need Apple Music. One request to `/v1/test` shows how far the server gets: the stage at
+/// which it fails has the defect, and the stages before it work.
+struct UpstreamDiagnosis {
+  /// A new developer token, and the ID of its key.
+  struct Token: Sendable {
+    let key: KeyID
+    let text: String
+  }
+
+  /// A token of each key.
+  struct Tokens: Sendable {
+    let active: Token
+    let next: Token?
+  }
+
+  /// The time for all requests together.
+  private static let patience = Duration.seconds(30)
+  /// The most time for a connection, and the most for a response, whatever the settings allow.
+  private static let longestStage = Duration.seconds(10)
+
+  private let settings: Settings.Catalog
+  private let team: TeamID
+  private let end = Deadline.now.advanced(by: UpstreamDiagnosis.patience)
+
+  init(_ settings: Settings.Catalog, team: TeamID) {
+    (self.settings, self.team) = (settings, team)
+  }
+
+  /// Sends the requests and adds the results to `diagnosis`.
+  func run(
+    _ tokens: Tokens, _ userToken: String?, authorities: TLSClientContext, _ diagnosis: inout Diagnosis
+  ) {
+    let loop: IOLoop
+    let client: UpstreamClient
+    do {
+      var configuration = try UpstreamClient.Configuration(settings, authorities)
+      configuration.limits.attempt = min(settings.timeouts.connect, Self.longestStage)
+      loop = try IOLoop.start(label: "doctor")
+      client = UpstreamClient(configuration, loop: loop)
+    } catch {
+      return diagnosis.fail(.dns, "\(error)", fix: nil)
+    }
+    defer {
+      client.close()
+      loop.stopAndWait()
+    }
+    let result = send("/v1/test", Self.fields(tokens.active), client)
+    checkStages(result, &diagnosis)
+    guard let reply = judge(.appleMusic, tokens.active, result, &diagnosis), reply.isSuccess else { return }
+    if let next = tokens.next { _ = judge(.nextKey, next, send("/v1/test", Self.fields(next), client), &diagnosis) }
+    guard let userToken else { return }
+    var fields = Self.fields(tokens.active)
+    fields.append(Self.secret(.musicUserToken, userToken))
+    judgeUser(send("/v1/me/storefront", fields, client), &diagnosis)
+  }
+
+  // MARK: Requests
+
+  /// The parts of a response that matter here.
+  private struct Reply: Sendable {
+    let status: Int
+    let date: String?
+    /// The first bytes of the content.
+    let content: [UInt8]
+    /// This machine's time at the request and at the response, in seconds since 1970.
+    let times: ClosedRange<Int>
+
+    var isSuccess: Bool { (200..<300).contains(status) }
+  }
+
+  private typealias Outcome = Result<Reply, UpstreamError>
+
+  private static func fields(_ token: Token) -> HTTPFields {
+    var fields: HTTPFields = [.accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)"]
+    fields.append(secret(.authorization, "Bearer \(token.text)"))
+    return fields
+  }
+
+  private static func secret(_ name: HTTPField.Name, _ value: String) -> HTTPField {
+    var field = HTTPField(name: name, value: value)
+    // RFC 7541 §7.1.3: a compression table must not help an attacker to guess it.
+    field.indexingStrategy = .disallow
+    return field
+  }
+
+  private func send(_ target: String, _ fields: HTTPFields, _ client: UpstreamClient) -> Outcome {
+    let left = max(end.duration(since: .now), .milliseconds(1))
+    let limits = UpstreamTimeouts(
+      // The attempt ends before, so that its error has the stage.
+      connect: min(settings.timeouts.connect, Self.longestStage) + .seconds(1),
+      firstByte: min(settings.timeouts.firstByte, Self.longestStage), whole: min(settings.timeouts.whole, left))
+    let outcome = Locked<Outcome>(.failure(UpstreamError(.cancelled, .unprocessed, "The request was cancelled.")))
+    let isDone = DispatchSemaphore(value: 0)
+    Task(executorPreference: client.loop) {
+      do throws(UpstreamError) {
+        let start = Glibc.time(nil)
+        let response = try await client.send(UpstreamRequest(.get, target, fields: fields), limits: limits)
+        let times = start...max(start, Glibc.time(nil))
+        let content = await Self.head(of: response.content)
+        let reply = Reply(
+          status: response.status.code, date: response.fields[.date], content: content, times: times)
+        outcome.withLock { $0 = .success(reply) }
+      } catch {
+        outcome.withLock { $0 = .failure(error) }
+      }
+      isDone.signal()
+    }
+    // The timeouts of the client bound this wait.
+    isDone.wait()
+    return outcome.withLock { $0 }
+  }
+
+  /// Returns the content up to 16 KiB, which is more than any error of Apple has.
+  private static func head(of reader: any ContentReader) async -> [UInt8] {
+    var content: [UInt8] = []
+    while content.count < 16_384, let part = try? await reader.read() { content += part }
+    reader.cancel()
+    return content
+  }
+
+  // MARK: The connection
+
+  private func checkStages(_ result: Outcome, _ diagnosis: inout Diagnosis) {
+    for stage in UpstreamError.Stage.allCases {
+      if case .failure(let error) = result, error.stage == stage {
+        return diagnosis.fail(Self.subject(stage), error.description, fix: fix(stage))
+      }
+      if let reason = inapplicability(of: stage) {
+        diagnosis.skip(Self.subject(stage), because: reason)
+      } else {
+        diagnosis.pass(Self.subject(stage), success(of: stage))
+      }
+    }
+    if case .success(let reply) = result { checkClock(reply, &diagnosis) }
+  }
+
+  private static func subject(_ stage: UpstreamError.Stage) -> Diagnosis.Subject {
+    switch stage {
+    case .name: .dns
+    case .transport: .tcp
+    case .tunnel: .proxy
+    case .security: .tls
+    }
+  }
+
+  private var proxy: UpstreamProxy? { settings.proxy.flatMap { try? UpstreamProxy($0) } }
+
+  /// The host to connect to.
+  private var host: String { proxy?.host ?? settings.upstream.hostToResolve }
+
+  private var port: UInt16 { proxy?.port ?? settings.upstream.port ?? (settings.upstream.isSecure ? 443 : 80) }
+
+  private func inapplicability(of stage: UpstreamError.Stage) -> String? {
+    switch stage {
+    case .tunnel where proxy == nil: "The server uses no proxy."
+    case .security where !settings.upstream.isSecure: "catalog.upstream is an http:// address."
+    default: nil
+    }
+  }
+
+  private func success(of stage: UpstreamError.Stage) -> String {
+    switch stage {
+    case .name: IPAddress(host) == nil ? "\(host) resolves." : "\(host) is an address."
+    case .transport: "\(host) accepts connections on port \(port)."
+    case .tunnel: "\(host) opens a tunnel to \(settings.upstream.host)."
+    case .security: "The certificate of \(settings.upstream.host) is valid."
+    }
+  }
+
+  private func fix(_ stage: UpstreamError.Stage) -> String? {
+    let place = proxy == nil ? "catalog.upstream" : "the URL of the proxy"
+    switch stage {
+    case .name: return "Check the name in \(place), and the resolver of this machine (/etc/resolv.conf)."
+    case .transport where proxy == nil:
+      return "Allow connections to port \(port) of \(host) in the firewall, or set catalog.proxy."
+    case .transport: return "Check host and port in the URL of the proxy (catalog.proxy or HTTPS_PROXY)."
+    case .tunnel: return "Let the proxy open tunnels to \(settings.upstream.host), or name the host in NO_PROXY."
+    case .security:
+      return
+        "If the certificate is not Apple's, a proxy or firewall on the way decrypts TLS: exempt the host there, or "
+        + "name its CA in catalog.caFile."
+    }
+  }
+
+  // MARK: The response
+
+  private func checkClock(_ reply: Reply, _ diagnosis: inout Diagnosis) {
+    let (start, arrival) = (reply.times.lowerBound, reply.times.upperBound)
+    guard let date = reply.date.flatMap({ FieldDate.seconds($0, now: arrival) }) else {
+      return diagnosis.skip(.clock, because: "The response has no Date.")
+    }
+    // Apple wrote the date at some moment between request and response.
+    let moment = min(max(date, start), arrival)
+    let fix = "Set this machine's clock, or let NTP set it."
+    switch TokenRejection(upstreamDate: date, now: moment, key: .active).reason {
+    case .clockAhead(let seconds):
+      diagnosis.fail(
+        .clock, "This machine's clock is \(seconds) s ahead of Apple's, so tokens may seem to come from the future.",
+        fix: fix)
+    case .clockBehind(let seconds):
+      diagnosis.fail(
+        .clock, "This machine's clock is \(seconds) s behind Apple's, so tokens may seem to have expired.", fix: fix)
+    case .key, .unknown:
+      diagnosis.pass(.clock, "This machine's clock and Apple's differ by less than \(TokenRejection.leastSkew) s.")
+    }
+  }
+
+  /// Judges the response to `/v1/test` with a token. Returns nil without a response.
+  private func judge(
+    _ subject: Diagnosis.Subject, _ token: Token, _ result: Outcome, _ diagnosis: inout Diagnosis
+  ) -> Reply? {
+    guard case .success(let reply) = result else {
+      failed(subject, result, &diagnosis)
+      return nil
+    }
+    switch reply.status {
+    case 200..<300: diagnosis.pass(subject, "Apple Music accepts a token of key \(token.key) and team \(team).")
+    case 401 where diagnosis.has(.fail, .clock):
+      diagnosis.skip(subject, because: "Apple Music refuses the token (401), which the wrong clock explains.")
+    case 401:
+      diagnosis.fail(
+        subject, "Apple Music refuses a new token (401), although its form, its signature and the clock are right.",
+        fix: "Compare key ID \(token.key) and team ID \(team) with the developer account: the key is of another ID or "
+          + "team, is not enabled for MusicKit, or is revoked.")
+    default: judgeTrouble(subject, reply.status, &diagnosis)
+    }
+    return reply
+  }
+
+  /// Judges a response that says nothing about the tokens.
+  private func judgeTrouble(_ subject: Diagnosis.Subject, _ status: Int, _ diagnosis: inout Diagnosis) {
+    if status == 429 {
+      diagnosis.fail(
+        subject, "Apple Music limits the team's requests (429), which says nothing about the tokens.",
+        fix: "Send fewer requests, and run doctor again later: the quota is the team's, and a new token does not help.")
+    } else {
+      diagnosis.fail(
+        subject, "\(settings.upstream.host) responds with status \(status), which says nothing about the tokens.",
+        fix: "See https://www.apple.com/support/systemstatus/, and run doctor again later.")
+    }
+  }
+
+  private func failed(_ subject: Diagnosis.Subject, _ result: Outcome, _ diagnosis: inout Diagnosis) {
+    guard case .failure(let error) = result else { return }
+    if subject == .appleMusic {
+      // The check of the stage has the error.
+      guard error.stage == nil else { return }
+      diagnosis.skip(.clock, because: "There is no response.")
+    }
+    diagnosis.fail(
+      subject, error.description,
+      fix: "Key and tokens are not the cause. See https://www.apple.com/support/systemstatus/, and run doctor again.")
+  }
+
+  /// Judges the response for a user.
+  private func judgeUser(_ result: Outcome, _ diagnosis: inout Diagnosis) {
+    guard case .success(let reply) = result else { return failed(.userToken, result, &diagnosis) }
+    switch reply.status {
+    case 200..<300: diagnosis.pass(.userToken, "Apple Music accepts the music user token.")
+    case 403 where Self.errorCode(reply.content) == "40015":
+      diagnosis.fail(
+        .userToken, "The user has no active subscription to Apple Music (403, code 40015).",
+        fix: "Developer token and user token are right; the user needs a subscription.")
+    case 401, 403:
+      diagnosis.fail(
+        .userToken, "Apple Music refuses the music user token (\(reply.status)), and accepts the developer token.",
+        fix: "It has expired, or the user has revoked it: let the app request a new one from MusicKit.")
+    default: judgeTrouble(.userToken, reply.status, &diagnosis)
+    }
+  }
+
+  /// Returns the `code` of the first error object.
+  private static func errorCode(_ content: [UInt8]) -> String? {
+    guard case .array(let errors)? = JSONReader.read(content, values: 1000)?["errors"],
+      case .string(let code)? = errors.first?["code"]
+    else { return nil }
+    return code.text
+  }
+}
+
+extension HTTPField.Name {
+  /// The field with the token of a user of Apple Music.
+  fileprivate static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
+}
