@@ -30,8 +30,9 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = [], _ more: [S
   .target(name: name, dependencies: dependencies, swiftSettings: strict + more)
 }
 
-// Where a release leaves out the run-time checks for overlapping accesses (docs/decisions.md, 17): in the modules
-// that run for every request, which make nearly all of them. Debug builds, and so all tests and fuzzers, have them everywhere.
+// Where a release leaves out the run-time checks for overlapping accesses (docs/decisions.md, 17): in the modules with
+// confined classes on the path of a request, which make nearly all of them. Debug builds, and so all tests and fuzzers,
+// have them everywhere.
 let confined: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
