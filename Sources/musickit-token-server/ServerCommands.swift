@@ -100,15 +100,8 @@ struct Doctor: ParsableCommand {
     _ = SecureMemory.protect()
     let token = userToken.map { DoctorCommand.UserToken.text($0) } ?? userTokenFile.map { .file($0) }
     let command = DoctorCommand(
-      settings.input(), origin: origin, userToken: token, isJSON: json, isColoured: Self.isColoured)
+      settings.input(), origin: origin, userToken: token, isJSON: json)
     try command.run(input: STDIN_FILENO).finish()
-  }
-
-  /// Whether standard output is a terminal on which the user has not turned colours off (no-color.org).
-  private static var isColoured: Bool {
-    let refusal = unsafe getenv("NO_COLOR")
-    let isRefused = unsafe refusal.map { unsafe $0.pointee != 0 } ?? false
-    return isatty(STDOUT_FILENO) == 1 && !isRefused
   }
 }
 

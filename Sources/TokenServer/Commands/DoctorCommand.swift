@@ -25,12 +25,10 @@ public struct DoctorCommand: Sendable {
   private let origin: String?
   private let userToken: UserToken?
   private let isJSON: Bool
-  private let isColoured: Bool
 
   /// Creates the command with the sources of the settings and the values of its flags.
-  public init(_ input: SettingsInput, origin: String?, userToken: UserToken?, isJSON: Bool, isColoured: Bool) {
-    (self.input, self.origin, self.userToken) = (input, origin, userToken)
-    (self.isJSON, self.isColoured) = (isJSON, isColoured)
+  public init(_ input: SettingsInput, origin: String?, userToken: UserToken?, isJSON: Bool) {
+    (self.input, self.origin, self.userToken, self.isJSON) = (input, origin, userToken, isJSON)
   }
 
   /// Makes all checks and returns the report.
@@ -48,7 +46,8 @@ public struct DoctorCommand: Sendable {
     let status: CommandResult.Status =
       diagnosis.has(.fail, .settings) ? .configuration : diagnosis.isHealthy ? .good : .failed
     return CommandResult(
-      status, output: isJSON ? [diagnosis.json] : diagnosis.lines(isColoured: isColoured),
+      status,
+      output: isJSON ? [diagnosis.json] : diagnosis.lines(isColoured: Application.usesColour(on: STDOUT_FILENO)),
       diagnostics: warnings.map { "Warning: \($0)" })
   }
 

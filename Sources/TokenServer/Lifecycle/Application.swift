@@ -33,7 +33,7 @@ struct Application {
     self.addressHint = addressHint ?? settings.server.address.settings
     let sink = LogSink(
       descriptor: STDERR_FILENO, format: settings.log.format,
-      isForPerson: settings.log.format == .text && Self.logsInColour())
+      isForPerson: settings.log.format == .text && Self.usesColour(on: STDERR_FILENO))
     let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
     }
     Heap.returnLargeBlocks()
@@ -132,11 +132,11 @@ struct Application {
     let isSecure: Bool
   }
 
-  /// Whether standard error is a terminal on which the user has not turned colours off (no-color.org).
-  private static func logsInColour() -> Bool {
+  /// Returns whether a descriptor is a terminal on which the user has not turned colours off (no-color.org).
+  static func usesColour(on descriptor: Int32) -> Bool {
     let refusal = unsafe getenv("NO_COLOR")
     let isRefused = unsafe refusal.map { unsafe $0.pointee != 0 } ?? false
-    return isatty(STDERR_FILENO) == 1 && !isRefused
+    return isatty(descriptor) == 1 && !isRefused
   }
 
   // MARK: Servers

@@ -2,6 +2,7 @@ import Bytes
 import CatalogProxy
 import DeveloperToken
 import Dispatch
+import EventLoop
 import Glibc
 import Logging
 import ServerSettings
@@ -155,11 +156,7 @@ extension Reloader {
   }
 
   /// The time on the monotonic clock.
-  private var monotonicTime: Duration {
-    var time = timespec()
-    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
-    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
-  }
+  private var monotonicTime: Duration { .nanoseconds(Int64(clamping: Deadline.now.nanoseconds)) }
 }
 
 extension RuntimeSnapshot.Source {
