@@ -18,8 +18,11 @@ VENV := .venv
 COMMIT = $(shell git log -1 --abbrev=12 --format='%h, %cs' 2>/dev/null)$(if \
   $(shell git status --porcelain -- Package.swift Sources 2>/dev/null),$(COMMA) with changes)
 COMMA := ,
+# Without a search path for libraries beside the program, and with all symbols bound before main, so that the kernel keeps
+# their table read-only.
+HARDENED := --disable-local-rpath -Xlinker -z -Xlinker now
 RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
-  swift build -c release --static-swift-stdlib -Xlinker -s --product $(PRODUCT)
+  swift build -c release --static-swift-stdlib $(HARDENED) -Xlinker -s --product $(PRODUCT)
 
 # Where `make install` puts things: below PREFIX, in DESTDIR if that is set, as for a package.
 PREFIX ?= /usr/local

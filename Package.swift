@@ -114,8 +114,9 @@ let package = Package(
     module(
       "TokenServer",
       [
-        "Access", "Bytes", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPCache",
-        "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "ServerSettings", "TLS",
+        "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
+        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox",
+        "ServerSettings", "TLS",
         "Telemetry",
         "UpstreamAdmission", httpTypes, logging,
       ], confined),

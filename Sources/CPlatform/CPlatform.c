@@ -13,6 +13,8 @@
 
 #ifdef __linux__
 #include <linux/filter.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #endif
 
 static _Thread_local void *current_loop = NULL;
@@ -85,6 +87,75 @@ int cplatform_drop_connection_requests(int listener) {
   return -1;
 #endif
 }
+
+#ifdef __linux__
+// The numbers and structures of the kernel, which the system's headers may not have yet. The numbers are the same on
+// all architectures.
+enum { landlock_create_ruleset = 444, landlock_add_rule = 445, landlock_restrict_self = 446 };
+
+struct ruleset_attributes {
+  uint64_t handled_access_fs, handled_access_net, scoped;
+};
+
+struct path_beneath_attributes {
+  uint64_t allowed_access;
+  int32_t parent;
+} __attribute__((packed));
+
+int cplatform_landlock_version(void) {
+  int version = (int)syscall(landlock_create_ruleset, NULL, 0, 1);
+  return version > 0 ? version : 0;
+}
+
+int cplatform_landlock_ruleset(uint64_t files, uint64_t scopes) {
+  // An older kernel takes a longer structure if the bytes that it does not know are zero.
+  struct ruleset_attributes attributes = {files, 0, scopes};
+  return (int)syscall(landlock_create_ruleset, &attributes, sizeof attributes, 0);
+}
+
+int cplatform_open_place(const char *path) { return open(path, O_PATH | O_CLOEXEC); }
+
+int cplatform_landlock_allow(int ruleset, int path, uint64_t accesses) {
+  enum { path_beneath = 1 };
+  struct path_beneath_attributes attributes = {accesses, path};
+  return (int)syscall(landlock_add_rule, ruleset, path_beneath, &attributes, 0);
+}
+
+int cplatform_landlock_enforce(int ruleset) { return (int)syscall(landlock_restrict_self, ruleset, 0); }
+
+int cplatform_no_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
+#else
+int cplatform_landlock_version(void) { return 0; }
+
+int cplatform_landlock_ruleset(uint64_t files, uint64_t scopes) {
+  (void)files, (void)scopes;
+  errno = ENOSYS;
+  return -1;
+}
+
+int cplatform_open_place(const char *path) {
+  (void)path;
+  errno = ENOSYS;
+  return -1;
+}
+
+int cplatform_landlock_allow(int ruleset, int path, uint64_t accesses) {
+  (void)ruleset, (void)path, (void)accesses;
+  errno = ENOSYS;
+  return -1;
+}
+
+int cplatform_landlock_enforce(int ruleset) {
+  (void)ruleset;
+  errno = ENOSYS;
+  return -1;
+}
+
+int cplatform_no_new_privileges(void) {
+  errno = ENOSYS;
+  return -1;
+}
+#endif
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -47,6 +47,30 @@ package struct NamedFiles: Sendable {
   }
 }
 
+extension NamedFiles {
+  /// The path of each file that the server reads, with the setting that names it.
+  package var paths: [(setting: String, path: String)] {
+    var paths: [(String, String?)] = []
+    for (key, setting) in [(musickit?.key, musickit?.keySetting), (musickit?.next?.key, musickit?.next?.setting)] {
+      if case .file(let path, _)? = key { paths.append((setting ?? "", path)) }
+    }
+    typealias Server = Settings.Server
+    paths += [
+      (Server.certificateFile.path, tls?.certificateFile), (Server.keyFile.path, tls?.keyFile),
+      (Server.clientCAFile.path, tls?.clientCAFile), (Settings.Catalog.caFile.path, catalog?.caFile),
+    ]
+    for (index, pair) in (tls?.certificates ?? []).enumerated() {
+      let place = "\(Server.certificates.path)[\(index)]"
+      paths += [("\(place).certificateFile", pair.certificateFile), ("\(place).keyFile", pair.keyFile)]
+    }
+    for (index, client) in clients.enumerated() {
+      let place = "\(Settings.Access.clients.path)[\(index)].jwt"
+      paths += [("\(place).jwksFile", client.keySetFile), ("\(place).caFile", client.caFile)]
+    }
+    return paths.compactMap { setting, path in path.map { (setting, $0) } }
+  }
+}
+
 /// The content of the files that the settings name. Each file is read once, and used exactly as it was validated.
 package struct LoadedFiles: Sendable {
   package let key: SigningKey

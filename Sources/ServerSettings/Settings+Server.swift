@@ -48,6 +48,8 @@ extension Settings {
     public var address: Address
     /// Whether a successor may listen on the same addresses while this server drains.
     public var reusePort = false
+    /// Whether the process gives up all files that it does not need after the start.
+    public var landlock = true
     /// The files for HTTPS. Nil for plain HTTP.
     public var tls: TLSFiles?
     /// The peers with trusted `Forwarded`, `X-Forwarded-For` and `X-Request-ID` fields. They are exempt from the limit
@@ -86,6 +88,10 @@ extension Settings.Server {
     "server.reusePort", .bool, default: false,
     "Whether a [successor](operations.md#restart) may listen on the same TCP addresses, admin listener included, while "
       + "this server runs. Both need it, and the same user.")
+  static let landlock = Setting(
+    "server.landlock", .bool, default: true,
+    "Whether the server gives up, after its start, all [files that it does not need](operations.md#files), where the "
+      + "kernel offers Landlock (Linux 5.13).")
   static let certificateFile = Setting(
     "server.tls.certificateFile", .path, example: #""/etc/musickit-token-server/tls.crt""#,
     "PEM, the leaf first and then its chain. Certificate and key turn on HTTPS.")
@@ -142,7 +148,7 @@ extension Settings.Server {
     [
       host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, hsts, trustedProxies,
       proxyProtocol, hosts,
-      drainDelay, drainTimeout, loops, poller,
+      drainDelay, drainTimeout, loops, poller, landlock,
     ] + ServerLimits.table.map(\.known)
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
@@ -156,14 +162,16 @@ extension Settings.Server {
     let drainDelay = reader.read(Self.drainDelay)
     let drainTimeout = reader.read(Self.drainTimeout)
     let poller = reader.read(Self.poller)
+    let landlock = reader.read(Self.landlock)
     let trustedProxies = reader.read(Self.trustedProxies)
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
     let hosts = reader.read(Self.hosts) ?? []
     guard let trustedProxies, let proxyProtocol, let address, let reusePort, let drainDelay, let drainTimeout,
-      let loops, let poller
+      let loops, let poller, let landlock
     else { return nil }
     self.init(
-      address: address, reusePort: reusePort, tls: tls, trustedProxies: trustedProxies, proxyProtocol: proxyProtocol,
+      address: address, reusePort: reusePort, landlock: landlock, tls: tls, trustedProxies: trustedProxies,
+      proxyProtocol: proxyProtocol,
       hosts: hosts,
       limits: limits,
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)

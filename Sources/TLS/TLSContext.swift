@@ -324,6 +324,17 @@ public final class TLSClientContext: @unchecked Sendable {
     }
   }
 
+  /// The folders and the file in which OpenSSL looks for the system's certification authorities.
+  package static var systemStore: [String] {
+    let folders = unsafe path(X509_get_default_cert_dir_env(), X509_get_default_cert_dir())
+    let file = unsafe path(X509_get_default_cert_file_env(), X509_get_default_cert_file())
+    return folders.split(separator: ":").map(String.init) + [file]
+  }
+
+  private static func path(_ variable: UnsafePointer<CChar>, _ fallback: UnsafePointer<CChar>) -> String {
+    unsafe String(cString: getenv(variable) ?? UnsafeMutablePointer(mutating: fallback))
+  }
+
   /// The earliest expiry time in the chain that the last full handshake verified, in seconds since 1970; nil before the
   /// first. It includes the CA.
   public var serverChainNotAfter: Int? { serverChainEnd.notAfter }

@@ -44,6 +44,26 @@ struct ProcessHardeningTests {
     #expect(core.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"])
   }
 
+  @Test("gives up new privileges in every thread, and says what the kernel granted")
+  func privileges() throws {
+    let server = try Ground().serve()
+    #expect(try server.request("/token").status == 200)
+    let threads = try run("/bin/sh", ["-c", "grep -h NoNewPrivs /proc/\(server.process.id)/task/*/status"])
+      .stdout.split(separator: "\n")
+    #expect(threads.count > 3)
+    #expect(threads.allSatisfy { $0.hasSuffix("\t1") }, "\(threads)")
+    try server.process.waitForErrors("\"message\":\"File access ")
+    #expect(server.stop() == 0)
+  }
+
+  @Test("keeps all files with server.landlock = false, and says so")
+  func unrestricted() throws {
+    let server = try Ground().serve(["SERVER_LANDLOCK": "false"])
+    try server.process.waitForErrors(
+      #""message":"File access not restricted","label":"server","reason":"server.landlock is false""#)
+    #expect(server.stop() == 0)
+  }
+
   @Test(
     "removes the key from its environment",
     .enabled(if: getuid() == 0, "only root may look at the environment of a process that is not dumpable"))

@@ -61,6 +61,21 @@ struct ReloadTests {
     #expect(server.server.log.split(separator: "\n").count { $0.contains(Self.refused) } == 1)
   }
 
+  @Test("says which file needs a restart, because the server has given up the right to read it")
+  func outside() throws {
+    let server = try Reloadable("{ token: { ttl: '1h' } }")
+    let other = try Ground()
+    try server.write("{ server: { tls: { certificateFile: '/etc/hostname', keyFile: '\(other.keyFile)' } } }")
+    try server.reload(expecting: Self.refused)
+    try server.server.process.waitForErrors(
+      """
+      server.tls.keyFile: the file \\"\(other.keyFile)\\" is outside the folders that the server may read since its \
+      start; restart the server to use it, or keep it in the folder of the old one.
+      """)
+    #expect(try server.lifetime() == 3600)
+    #expect(server.server.stop() == 0)
+  }
+
   @Test(
     "changes nothing if the next start would fail because of a file, even for settings that need a restart",
     arguments: [

@@ -3,6 +3,7 @@
 // ThreadSanitizer builds through Dispatch. The functions that need one are in CPlatform.c.
 #pragma once
 
+#include <stdint.h>
 #include <sys/socket.h>
 
 #ifdef __linux__
@@ -34,3 +35,24 @@ void cplatform_return_large_blocks(void);
 
 // Returns malloc's free pages to the system.
 void cplatform_trim_heap(void);
+
+// The version of Landlock that the kernel offers (landlock(7)); 0 without it.
+int cplatform_landlock_version(void);
+
+// A ruleset that denies these accesses to files (LANDLOCK_ACCESS_FS_*) and scopes (LANDLOCK_SCOPE_*), as a descriptor;
+// -1 with errno.
+int cplatform_landlock_ruleset(uint64_t files, uint64_t scopes);
+
+// Opens the place of a file or folder, without a right to read it (O_PATH, closed on exec). A descriptor, or -1 with
+// errno.
+int cplatform_open_place(const char *_Nonnull path);
+
+// Allows accesses to an open file, or to all files below an open folder. 0, or -1 with errno.
+int cplatform_landlock_allow(int ruleset, int path, uint64_t accesses);
+
+// Enforces a ruleset on the calling thread, and on all threads that it creates. It needs no new privileges. 0, or -1
+// with errno.
+int cplatform_landlock_enforce(int ruleset);
+
+// Gives up new privileges by execve(2), for the calling thread and all threads that it creates. 0, or -1 with errno.
+int cplatform_no_new_privileges(void);

@@ -215,7 +215,7 @@ package func quoted(_ value: String) -> String {
 }
 
 /// Returns a file's path for an error: from the root, so that it shows in which folder the server looked for the file.
-func quotedPath(_ path: String) -> String {
+package func quotedPath(_ path: String) -> String {
   isQuotable(path) && !looksLikeKey(path) ? "\"\(escaped(Printable.absolute(path)))\"" : quoted(path)
 }
 

@@ -33,13 +33,35 @@ public struct ServeCommand: Sendable {
       files.watch(loaded.settings.files)
       var source = try RuntimeSnapshot.Source(loaded)
       source.warnings += findings.map(\.description)
-      try Application(source).run(reload: (load, files), manager: manager) { announce($0.lines) }
+      let confinement = confinement(of: loaded, keepsAbstractSockets: manager?.isAbstract == true)
+      let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
+        // First, because a settings file that cannot be read has no settings.
+        let file = input.configurationFile.map { [(setting: "--config", path: $0)] } ?? []
+        try confinement.check(file)
+        let loaded = try load()
+        try confinement.check(loaded.files.paths)
+        return loaded
+      }
+      try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
+        announce($0.lines)
+      }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.errors.lines)
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     }
+  }
+
+  /// Gives up what the server does not need, while there is one thread.
+  private func confinement(of loaded: Settings.Loaded, keepsAbstractSockets: Bool) -> FileConfinement {
+    let settings = loaded.settings
+    let named = [input.configurationFile].compactMap { $0 } + loaded.files.paths.map(\.path)
+    guard settings.server.landlock else { return FileConfinement(outcome: .notEnforced("server.landlock is false")) }
+    var socket: String?
+    if case .unix(let path) = settings.server.address { socket = path }
+    let grants = FileConfinement.Grants(reading: named, auditFile: settings.audit.file, unixSocket: socket)
+    return .begin(grants, keepsAbstractSockets: keepsAbstractSockets)
   }
 }
 

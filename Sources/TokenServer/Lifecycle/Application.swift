@@ -69,12 +69,14 @@ struct Application {
   ///   - reload: The function that loads the settings, and the fingerprints of their files before the first read; nil
   ///     if there is nothing to reload.
   ///   - manager: The service manager that waits for news of the server, if there is one.
+  ///   - confinement: The files that the process may still use; nil without a restriction.
   ///   - announce: Called with the servers' addresses once they accept connections.
   func run(
     reload: (load: Reloader.Load, files: FileFingerprints)?, manager: ServiceNotifier? = nil,
-    announce: (Addresses) -> Void
+    confinement: FileConfinement? = nil, announce: (Addresses) -> Void
   ) throws(StartError) {
     let servers = try start()
+    confinement?.report(to: logger)
     for notice in initialSnapshot.notices { logger.warning("\(notice)") }
     warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in

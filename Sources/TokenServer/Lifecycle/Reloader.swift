@@ -189,6 +189,7 @@ extension Settings {
       ("server.proxyProtocol", server.proxyProtocol != other.server.proxyProtocol),
       ("server.loops", server.loops != other.server.loops),
       ("server.poller", server.poller != other.server.poller),
+      ("server.landlock", server.landlock != other.server.landlock),
       (
         "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
       ),

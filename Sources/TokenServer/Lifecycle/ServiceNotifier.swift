@@ -7,6 +7,9 @@ final class ServiceNotifier: Sendable {
   /// none from this process.
   let watchdogInterval: Duration?
 
+  /// Whether the service manager's socket has no path (unix(7)).
+  var isAbstract: Bool { path[0] == 0 }
+
   /// The socket's path; an abstract name begins with NUL (unix(7)).
   private let path: [UInt8]
   /// Open from start to end, because a server without free descriptors still has to send signs of life.

@@ -38,6 +38,7 @@ struct SettingsPrecedenceTests {
       "server.drain.delay": ["\"1s\"", "\"2s\"", "\"3s\""],
       "server.drain.timeout": ["\"1s\"", "\"2s\"", "\"3s\""],
       "server.loops": ["1", "2", "3"],
+      "server.landlock": ["false", "true", "false"],
       "server.poller": ["\"poll\"", "\"epoll\"", "\"poll\""],
       "admin.enabled": ["true", "false", "true"],
       "admin.host": ["\"*\"", "\"::1\"", "\"localhost\""],

@@ -1,0 +1,194 @@
+import CPlatform
+import EventLoop
+import Glibc
+import Logging
+import ServerSettings
+import TLS
+
+/// The restriction of the process to the files that it needs after its start, by Landlock (landlock(7)).
+///
+/// A rule is about a folder and everything below it, because a renewed secret is a new file. Landlock restricts a thread
+/// and the threads that it creates, so a program calls ``begin(_:keepsAbstractSockets:)`` while it has one thread.
+struct FileConfinement: Sendable {
+  /// What the process may still do with files, each a file or a folder with everything below.
+  struct Grants: Sendable, Equatable {
+    /// The places of files that a reload reads again, and that the system's libraries read.
+    var reading: [String] = []
+    /// The place of the audit log, where a rotation creates a new file.
+    var writing: [String] = []
+    /// The folder of the Unix-domain socket.
+    var binding: [String] = []
+  }
+
+  /// What the kernel has granted.
+  enum Outcome: Sendable, Equatable {
+    /// The kernel denies all other access to files, by this version of Landlock.
+    case enforced(version: Int)
+    /// The kernel denies nothing, for this reason.
+    case notEnforced(String)
+  }
+
+  var grants = Grants()
+  let outcome: Outcome
+
+  /// Gives up new privileges, and all access to files except the grants, for this thread and all that it creates. A
+  /// kernel that refuses is no error: the restriction is a second line of defence.
+  ///
+  /// - Parameter keepsAbstractSockets: Whether the process sends to an abstract Unix-domain socket of another process.
+  static func begin(_ grants: Grants, keepsAbstractSockets: Bool) -> FileConfinement {
+    FileConfinement(grants: grants, outcome: outcome(of: grants, keepsAbstractSockets))
+  }
+
+  private static func outcome(of grants: Grants, _ keepsAbstractSockets: Bool) -> Outcome {
+    guard cplatform_no_new_privileges() == 0 else { return .notEnforced("\(SocketError(during: "prctl"))") }
+    let version = Int(cplatform_landlock_version())
+    guard version > 0 else { return .notEnforced("the kernel does not offer Landlock") }
+    let scopes = version < 6 ? 0 : Scope.signal | (keepsAbstractSockets ? 0 : Scope.abstractUnixSocket)
+    let raw = cplatform_landlock_ruleset(FileAccess.all(version), scopes)
+    guard raw >= 0 else { return .notEnforced("\(SocketError(during: "landlock_create_ruleset"))") }
+    let ruleset = Descriptor(owning: raw)
+    for (places, access) in [
+      (grants.reading, FileAccess.read), (grants.writing, FileAccess.append), (grants.binding, FileAccess.bind),
+    ] {
+      for place in places {
+        if let error = allow(access, at: place, in: ruleset) { return .notEnforced("\(error)") }
+      }
+    }
+    guard cplatform_landlock_enforce(ruleset.raw) == 0 else {
+      return .notEnforced("\(SocketError(during: "landlock_restrict_self"))")
+    }
+    return .enforced(version: version)
+  }
+
+  /// Adds a rule. A place that does not exist needs none, and neither does a pipe, which Landlock never restricts.
+  private static func allow(_ access: UInt64, at place: String, in ruleset: borrowing Descriptor) -> SocketError? {
+    let raw = unsafe cplatform_open_place(place)
+    guard raw >= 0 else { return nil }
+    let descriptor = Descriptor(owning: raw)
+    var status = stat()
+    let isFolder = unsafe fstat(descriptor.raw, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    let result = cplatform_landlock_allow(
+      ruleset.raw, descriptor.raw, isFolder ? access : access & FileAccess.ofFiles)
+    return result == 0 || errno == EBADFD ? nil : SocketError(during: "landlock_add_rule")
+  }
+
+  /// The values of LANDLOCK_ACCESS_FS_… (linux/landlock.h).
+  private enum FileAccess {
+    static let writeFile: UInt64 = 1 << 1
+    static let readFile: UInt64 = 1 << 2
+    static let readFolder: UInt64 = 1 << 3
+    static let removeFile: UInt64 = 1 << 5
+    static let makeFile: UInt64 = 1 << 8
+    static let makeSocket: UInt64 = 1 << 9
+
+    static let read = readFile | readFolder
+    static let append = writeFile | makeFile
+    static let bind = makeSocket | removeFile
+    /// Those that are possible with a file; the others are about folders.
+    static let ofFiles = readFile | writeFile
+
+    /// Everything that this version can deny: 13 accesses, then moving between folders (2), truncation (3), and device
+    /// control (5).
+    static func all(_ version: Int) -> UInt64 {
+      let count = version >= 5 ? 16 : version >= 3 ? 15 : version == 2 ? 14 : 13
+      return (1 << count) - 1
+    }
+  }
+
+  /// The values of LANDLOCK_SCOPE_… (linux/landlock.h): connections and signals to processes outside.
+  private enum Scope {
+    static let abstractUnixSocket: UInt64 = 1 << 0
+    static let signal: UInt64 = 1 << 1
+  }
+
+  /// Throws an error for each file that the process could read at a start and cannot read now.
+  func check(_ files: [(setting: String, path: String)]) throws(InvalidSettings) {
+    guard case .enforced = outcome else { return }
+    let errors = files.filter { Self.isDenied($0.path) }.map { file in
+      SettingsError(
+        file.setting,
+        problem: "the file \(quotedPath(file.path)) is outside the folders that the server may read since its start",
+        remedy: "restart the server to use it, or keep it in the folder of the old one")
+    }
+    if !errors.isEmpty { throw InvalidSettings(errors: errors, warnings: []) }
+  }
+
+  /// Whether Landlock denies reading. It does not restrict access(2), which tells what permissions allow.
+  private static func isDenied(_ path: String) -> Bool {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, unsafe access(path, R_OK) == 0 else {
+      return false
+    }
+    let raw = unsafe open(path, O_RDONLY | O_CLOEXEC)
+    guard raw < 0 else {
+      close(raw)
+      return false
+    }
+    return errno == EACCES
+  }
+
+  /// Logs what the kernel has granted.
+  func report(to logger: Logger) {
+    switch outcome {
+    case .enforced(let version):
+      logger.info(
+        "File access restricted",
+        metadata: [
+          "landlock.version": "\(version)", "files.read": "\(grants.reading.joined(separator: " "))",
+          "files.write": "\((grants.writing + grants.binding).joined(separator: " "))",
+        ])
+    case .notEnforced(let reason):
+      logger.notice("File access not restricted", metadata: ["reason": "\(reason)"])
+    }
+  }
+}
+
+extension FileConfinement.Grants {
+  /// Returns the grants for a server that names these files.
+  ///
+  /// - Parameter files: The paths of the files that a reload reads again.
+  init(reading files: [String], auditFile: String?, unixSocket: String?) {
+    reading = Self.distinct(files.flatMap(Self.places) + Self.system)
+    writing = Self.distinct(auditFile.map(Self.places) ?? [])
+    binding = unixSocket.map { [Self.folder(of: $0)] } ?? []
+  }
+
+  /// What the system's libraries read after the start: the resolver's files and modules, the certification authorities
+  /// and the files that they link to, OpenSSL's modules and random bytes, and for Dispatch and metrics the state of the
+  /// process. Landlock denies the memory and the environment of other processes all the same (ptrace(2)).
+  private static var system: [String] {
+    ["/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/proc", "/sys/devices/system/cpu", "/dev/urandom"]
+      + ["/usr/share/ca-certificates", "/usr/local/share/ca-certificates"]
+      + TLSClientContext.systemStore + ["/etc/resolv.conf", "/etc/hosts"].flatMap(places)
+  }
+
+  /// Returns the folders of a file and of the file that it links to.
+  private static func places(of file: String) -> [String] {
+    [file, canonical(file) ?? file].map { file in
+      let folder = folder(of: file)
+      // Everything is below these, so the grant is the file alone. A new file in its place needs a restart.
+      return ["/", "/dev"].contains(canonical(folder)) ? file : folder
+    }
+  }
+
+  private static func folder(of path: String) -> String {
+    guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+    return slash == path.utf8.startIndex ? "/" : String(path[..<slash])
+  }
+
+  private static func canonical(_ path: String) -> String? {
+    guard let resolved = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(resolved) }
+    return unsafe String(cString: resolved)
+  }
+
+  /// Returns each place once, by its canonical path, and without places below others.
+  private static func distinct(_ places: [String]) -> [String] {
+    var kept: [String] = []
+    let sorted = places.map { canonical($0) ?? $0 }.sorted()
+    for place in sorted where !kept.contains(where: { place == $0 || place.utf8.starts(with: "\($0)/".utf8) }) {
+      kept.append(place)
+    }
+    return kept
+  }
+}
