@@ -36,12 +36,13 @@ class Memory:
 class Process:
     """A server under measurement, from its start to its end. A context manager."""
 
-    def __init__(self, command, port, cores, environment=None, errors=subprocess.DEVNULL):
+    def __init__(self, command, port, cores, environment=None, errors=subprocess.DEVNULL, enter=None):
+        """`enter` is called in the child before the program; by default it only chooses the cores."""
         self.port = port
         self.started = time.perf_counter()
         self.child = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores))
+            preexec_fn=enter or (lambda: os.sched_setaffinity(0, cores)))
 
     def __enter__(self):
         self.wait_until_it_accepts()

@@ -5,6 +5,7 @@ usage: hostile_peers.py PORT KIND COUNT [PATH [ADDRESSES]]
 KIND is one of
 
     idle        nothing is sent
+    begun       the beginning of a request
     head        a header section of 30 kB without its end
     body        a POST to /token with 16 kB of content, all but the last byte
     post        the same with 52 bytes in all
@@ -52,6 +53,8 @@ def hello():
 
 def message(number):
     get = HEAD.format("GET", PATH)
+    if KIND == "begun":
+        return get
     if KIND == "head":
         return get + "".join(f"X-{line}: {'a' * 1000}\r\n" for line in range(29))
     if KIND == "body":
