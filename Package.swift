@@ -77,6 +77,7 @@ let package = Package(
     module("Bytes"),
     module("Cryptography", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
     module("Locks"),
+    module("Tracing", ["Bytes"]),
     module("JSON", ["Bytes"]),
     module("Memory", ["CPlatform", "Locks"], confined),
     module("EventLoop", ["CPlatform", "Locks", heap], confined),
@@ -86,7 +87,10 @@ let package = Package(
     module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
     module(
       "HTTPServer",
-      ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes],
+      [
+        "Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", "Tracing",
+        httpTypes,
+      ],
       confined),
     module(
       "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
@@ -95,7 +99,7 @@ let package = Package(
     module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes], specialized),
     module(
       "CatalogProxy",
-      ["Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "Locks", "Memory", "UpstreamAdmission", httpTypes]),
+      ["Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "Locks", "Memory", "Tracing", "UpstreamAdmission", httpTypes]),
     module(
       "MusicSandbox",
       [
@@ -104,7 +108,7 @@ let package = Package(
       ]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
-    module("Telemetry", ["Bytes", "Locks", logging], confined),
+    module("Telemetry", ["Bytes", "Locks", "Tracing", logging], confined),
     module(
       "ServerSettings",
       [
@@ -117,7 +121,7 @@ let package = Package(
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
         "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox",
         "ServerSettings", "TLS",
-        "Telemetry",
+        "Telemetry", "Tracing",
         "UpstreamAdmission", httpTypes, logging,
       ], confined),
     .executableTarget(
@@ -132,7 +136,8 @@ let package = Package(
       name: "ParserCost",
       dependencies: [
         "Access", "Bytes", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache",
-        "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer", httpTypes,
+        "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer",
+        "Tracing", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict),
     // Writes the tables of the documents, and the example configuration.
     .executableTarget(
@@ -159,8 +164,8 @@ let package = Package(
     tests(
       "CatalogProxyTests",
       [
-        "Bytes", "CatalogProxy", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "UpstreamAdmission",
-        httpTypes,
+        "Bytes", "CatalogProxy", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "Tracing",
+        "UpstreamAdmission", httpTypes,
       ]),
     tests(
       "MusicSandboxTests",
@@ -171,13 +176,14 @@ let package = Package(
     tests(
       "DeveloperTokenTests", ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL", "Cryptography", "HTTPMessages"]),
     tests("AccessTests", ["Access", "Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
-    tests("TelemetryTests", ["Telemetry", "Locks", logging]),
+    tests("TracingTests", ["Bytes", "Tracing"]),
+    tests("TelemetryTests", ["Telemetry", "Locks", "Tracing", logging]),
     tests(
       "TokenServerTests",
       [
         "TokenServer", "Access", "Bytes", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
-        "HTTPServer", "JSON", "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "UpstreamAdmission", httpTypes,
-        logging,
+        "HTTPServer", "JSON", "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "Tracing",
+        "UpstreamAdmission", httpTypes, logging,
       ]),
     tests("IntegrationTests", ["musickit-token-server", "Bytes", "JSON", "Locks"]),
   ],

@@ -2,6 +2,7 @@ import HTTP1
 public import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
+public import Tracing
 public import UpstreamAdmission
 
 /// One validated request of a caller, with everything that the phases need to know about it.
@@ -21,6 +22,10 @@ public struct CatalogCall: Sendable {
   /// The end-to-end fields to send upstream, without the credential.
   public private(set) var fields: HTTPFields
 
+  /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of
+  /// different traces share a response.
+  public let span: SpanContext?
+
   let key: CacheKey
 
   /// Creates a call.
@@ -31,9 +36,10 @@ public struct CatalogCall: Sendable {
   ///   - preconditions: The request's preconditions.
   ///   - coding: The content coding that the caller prefers.
   ///   - fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
+  ///   - span: The server's span of the request.
   public init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
-    preconditions: Preconditions, coding: ContentCoding, fields: HTTPFields
+    preconditions: Preconditions, coding: ContentCoding, fields: HTTPFields, span: SpanContext? = nil
   ) {
     self.method = method
     self.target = target
@@ -42,6 +48,7 @@ public struct CatalogCall: Sendable {
     self.preconditions = preconditions
     self.coding = coding
     self.fields = fields
+    self.span = span
     key = CacheKey(target.cacheKey)
   }
 
@@ -84,6 +91,8 @@ struct CatalogExchange {
   let route: UpstreamRoute
   /// Whether the response depends on a user, so that a 401 may be about the user's token.
   let isForUser: Bool
+  /// The span that causes the request: that of the caller that began it.
+  let span: SpanContext?
   /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
   let content: WatchedContent?
 
@@ -99,6 +108,7 @@ struct CatalogExchange {
     self.end = end
     self.route = route
     isForUser = call.target.wantsUserToken
+    span = call.span
   }
 
   /// Whether the content is unread, so that the request can be sent again.

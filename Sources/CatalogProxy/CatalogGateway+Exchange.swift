@@ -1,6 +1,7 @@
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import Tracing
 import UpstreamAdmission
 
 /// Phases 5 to 8 of a request: one upstream request, and further attempts if they are safe and useful.
@@ -103,11 +104,13 @@ extension CatalogGateway {
     _ exchange: CatalogExchange, _ token: ProxyToken, _ turn: Turn, _ progress: Progress
   ) async throws(Step) -> UpstreamResponse {
     var request = exchange.request
-    HeaderPolicy.authorize(&request.fields, with: token.credential)
-    withState { state in
+    let spanID = withState { state in
       state.counts.attempts += 1
       state.clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
+      return state.spanIDs.next()
     }
+    if let span = exchange.span?.child(spanID) { HeaderPolicy.trace(&request.fields, as: span) }
+    HeaderPolicy.authorize(&request.fields, with: token.credential)
     let start = clock.now
     var timeouts = configuration.timeouts
     timeouts.whole = exchange.end - .nanoseconds(Int64(start.monotonic))

@@ -1,6 +1,7 @@
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import Tracing
 public import UpstreamAdmission
 
 /// Phase 8 for a 401: Apple refuses the developer token or the user's token.
@@ -84,7 +85,7 @@ extension CatalogGateway {
       case .wait(let delay):
         guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .abandoned }
       case .askTest:
-        let verdict = await test(token, by: exchange.route, end: exchange.end)
+        let verdict = await test(token, by: exchange.route, end: exchange.end, of: exchange.span)
         let end = clock.elapsed
         withState { $0.tokenRefresh.tested(verdict, version, now: end) }
         return verdict
@@ -99,15 +100,17 @@ extension CatalogGateway {
   }
 
   private func test(
-    _ token: ProxyToken, by route: UpstreamRoute, end: Duration
+    _ token: ProxyToken, by route: UpstreamRoute, end: Duration, of cause: SpanContext? = nil
   ) async -> TokenRefreshPolicy.Verdict {
     var fields: HTTPFields = [.accept: "application/json"]
-    HeaderPolicy.authorize(&fields, with: token.credential)
     let start = clock.elapsed
-    withState { state in
+    let spanID = withState { state in
       state.counts.attempts += 1
       state.limit.sentWithoutTurn(now: start)
+      return state.spanIDs.next()
     }
+    if let span = cause?.child(spanID) { HeaderPolicy.trace(&fields, as: span) }
+    HeaderPolicy.authorize(&fields, with: token.credential)
     var timeouts = configuration.timeouts
     timeouts.whole = max(end - start, .milliseconds(1))
     let request = UpstreamRequest(.get, "/v1/test", fields: fields)

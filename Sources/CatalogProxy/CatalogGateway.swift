@@ -4,6 +4,7 @@ public import HTTPMessages
 import HTTPTypes
 import Locks
 public import Memory
+import Tracing
 public import UpstreamAdmission
 
 /// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.
@@ -73,6 +74,7 @@ public final class CatalogGateway: Sendable {
     var retryBudget = RetryBudget()
     let retries = RetryPolicy()
     var random = SystemRandomNumberGenerator()
+    var spanIDs = SpanIDGenerator()
     var tokenRefresh = TokenRefreshPolicy()
     var token: ProxyToken?
     var tokenSource: (any TokenSource)?

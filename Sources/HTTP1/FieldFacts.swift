@@ -9,6 +9,7 @@ struct FieldFacts: Sendable {
   private var asksToKeepAlive = false
   private var expectsContinue = false
   private var forwarding: ForwardingFields = []
+  private var hasTraceParent = false
 
   /// Records one field line.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(RequestError) {
@@ -23,6 +24,8 @@ struct FieldFacts: Sendable {
       forwarding.insert(.forwarded)
     case 10 where bytes.equalsIgnoringCase(name, "connection"):
       noteConnectionOptions(line.value, in: bytes)
+    case 11 where bytes.equalsIgnoringCase(name, "traceparent"):
+      hasTraceParent = true
     case 12 where bytes.equalsIgnoringCase(name, "x-request-id"):
       forwarding.insert(.requestID)
     case 14 where bytes.equalsIgnoringCase(name, "content-length"):
@@ -46,6 +49,7 @@ struct FieldFacts: Sendable {
     head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
     head.expectsContinue = expectsContinue && head.framing != .none
     head.forwarding = forwarding
+    head.hasTraceParent = hasTraceParent
   }
 }
 

@@ -37,6 +37,8 @@ public struct RequestHead: Sendable, Equatable {
   public internal(set) var expectsContinue = false
   /// The forwarding fields that are present. Proxies write them, but any client can send them too.
   public internal(set) var forwarding: ForwardingFields = []
+  /// Whether there is a `traceparent`. The parser records it, so that a request without it costs no lookup.
+  public internal(set) var hasTraceParent = false
 
   /// Clears every range except the lines of one field. Returns a copy of the bytes of these lines.
   mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {

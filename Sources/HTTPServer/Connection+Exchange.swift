@@ -189,7 +189,8 @@ extension Connection {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(
       CompletedRequest(
-        id: request.id, method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
+        id: request.id, trace: request.trace,
+        method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
         route: request.route, path: request.recordedPath, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
         shortage: shortage))
@@ -201,7 +202,7 @@ extension Connection {
     let request = exchange.request ?? borrowRequest()
     exchange.request = nil
     defer { worker.takeBack(request) }
-    if request.route == nil { request.id = worker.freshID() }
+    if request.route == nil { request.begin(worker.freshID()) }
     var response = refusal.response(id: request.id)
     if request.route != nil { response = worker.router.finished(response, for: request) }
     write(response, to: request, keepAlive: false)

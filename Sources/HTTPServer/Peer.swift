@@ -3,6 +3,7 @@ import HTTP1
 import Memory
 import TLS
 import Telemetry
+import Tracing
 
 /// The peer of a connection, and whether the server trusts its data about other clients.
 struct Peer {
@@ -51,21 +52,34 @@ struct Peer {
 
 /// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
-  /// Sets the ID and client of the request: those that trusted proxies name, else a new ID and the peer.
+  /// Sets the ID, the trace and the client of the request: the ID and the client that trusted proxies name, else a new
+  /// ID and the peer; the trace that any caller names, else a new one.
   func identify(_ request: Request) {
     channel.loop.assertCurrent()
     request.comesByTrustedProxy = peer.comesByTrustedProxy
+    let parent = request.head.hasTraceParent ? parent(of: request) : nil
+    request.begin(worker.freshID(), parent: parent, isParentTrusted: peer.isTrusted)
     let fields = request.head.forwarding
-    guard !fields.isEmpty else { return request.id = worker.freshID() }
-    guard peer.isTrusted else {
-      worker.observer.noticed(.forwardingIgnored(peer.address))
-      return request.id = worker.freshID()
-    }
-    request.id = fields.contains(.requestID) ? proxysID(of: request) ?? worker.freshID() : worker.freshID()
+    guard !fields.isEmpty else { return }
+    guard peer.isTrusted else { return worker.observer.noticed(.forwardingIgnored(peer.address)) }
+    if fields.contains(.requestID), let id = proxysID(of: request) { request.id = id }
     guard let client = forwardedClient(of: request, fields) else { return }
     request.holder = client.rateLimitPrefix.bits
     request.clientAddress = client.description
     request.rateLimitPrefix = client.isIPv4 ? request.clientAddress : client.rateLimitPrefix.description
+  }
+
+  /// Returns the caller's span, or nil if the fields are malformed or repeated. Then the request begins a trace (W3C
+  /// Trace Context §4.3).
+  private func parent(of request: Request) -> SpanContext? {
+    guard case .single(let value) = request.field("traceparent"),
+      var parent = SpanContext(traceparent: value.span)
+    else { return nil }
+    guard peer.isTrusted else { return parent }
+    var reader = TraceState.Reader()
+    request.forEach("tracestate") { reader.add($0) }
+    parent.state = reader.state
+    return parent
   }
 
   private func proxysID(of request: Request) -> RequestID? {

@@ -5,6 +5,7 @@ public import HTTPTypes
 public import Memory
 public import TLS
 public import Telemetry
+public import Tracing
 
 /// A request while the server handles it: its head and its client.
 ///
@@ -12,6 +13,9 @@ public import Telemetry
 public final class Request {
   /// The identifier of the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
+
+  /// The trace that the request belongs to, and the server's span of the request.
+  public internal(set) var trace: RequestTrace
 
   /// The client's address without the port, or `unix`. Behind trusted proxies, it is the client that they name.
   public internal(set) var clientAddress = ""
@@ -50,11 +54,19 @@ public final class Request {
   private var forgottenPath: [UInt8] = []
   private let recordedPathBytes: Int
 
-  init(limits: HTTP1Limits, id: RequestID, loop: IOLoop, recordedPathBytes: Int = 0) {
+  /// Creates an object for requests. `own` identifies the first one until ``begin(_:parent:isParentTrusted:)``.
+  init(limits: HTTP1Limits, own: TraceID, loop: IOLoop, recordedPathBytes: Int = 0) {
     self.loop = loop
-    self.id = id
+    id = RequestID(own)
+    trace = RequestTrace(own)
     self.recordedPathBytes = recordedPathBytes
     parser = RequestHeadParser(limits: limits)
+  }
+
+  /// Sets the identifier of the request and its trace.
+  func begin(_ own: TraceID, parent: SpanContext? = nil, isParentTrusted: Bool = false) {
+    id = RequestID(own)
+    trace = RequestTrace(own, parent: parent, isParentTrusted: isParentTrusted)
   }
 
   /// The parsed head; its ranges refer to the bytes that `query` and `field` read.

@@ -7,6 +7,7 @@ import Locks
 public import Memory
 public import TLS
 public import Telemetry
+public import Tracing
 
 /// An HTTP server with one endpoint, served by every loop that it receives.
 ///
@@ -255,6 +256,8 @@ extension Duration {
 public struct CompletedRequest {
   /// The request's ID.
   public let id: RequestID
+  /// The request's trace, and the server's span in it.
+  public let trace: RequestTrace
   /// The request's method, or nil if no request line could be parsed.
   public let method: RequestHead.Method?
   /// The route's template, or nil if no route matched.

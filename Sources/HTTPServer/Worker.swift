@@ -6,6 +6,7 @@ import HTTPTypes
 import Memory
 import TLS
 import Telemetry
+import Tracing
 
 /// A server's part on one event loop: its listeners, its connections, and the objects that busy connections borrow.
 final class Worker: Listener.Owner, @unchecked Sendable {
@@ -50,7 +51,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The buffers that connections borrow.
   let buffers: BufferPool
   private var requests: [Request] = []
-  private var ids = RequestIDGenerator()
+  private var ids = TraceIDGenerator()
   private var idText: [UInt8] = []
   private var date = DateField()
 
@@ -117,7 +118,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     let channel = loop.open(descriptor)
     var output: [UInt8] = []
     var body: [UInt8] = []
-    let id = ids.next()
+    let id = RequestID(ids.next())
     let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, closesConnection: true)
     append(
       refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output,
@@ -172,7 +173,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func lendRequest() -> Request {
     requests.popLast()
       ?? Request(
-        limits: limits.http1, id: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
+        limits: limits.http1, own: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
   }
 
   func takeBack(_ request: Request) {
@@ -184,8 +185,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   // MARK: Writing
 
-  /// Returns a new ID for a request without one.
-  func freshID() -> RequestID { ids.next() }
+  /// Returns an identifier for a request, which no other request has.
+  func freshID() -> TraceID { ids.next() }
 
   /// Appends a response in wire format. A long body is not copied but stored in `body`, to be sent after `output`.
   /// Returns the number of content bytes.

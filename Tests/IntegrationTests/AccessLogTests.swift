@@ -6,10 +6,10 @@ import Testing
 struct AccessLogTests {
   private static let fields = [
     "client.address", "duration.ms", "http.method", "http.route", "http.status", "level", "message", "request.id",
-    "response.bytes", "time",
+    "response.bytes", "span_id", "time", "trace_id",
   ]
 
-  @Test("has one line per request, with exactly ten fields")
+  @Test("has one line per request, with exactly twelve fields")
   func fields() throws {
     let server = try Ground().serve()
     let responses = [

@@ -4,7 +4,7 @@ import Testing
 @Suite("A request field", .timeLimit(.minutes(10)))
 struct CatalogFieldTests {
   /// The only fields that may reach Apple with a catalog request.
-  private static let sent = ["accept", "accept-encoding", "authorization", "user-agent", "via"]
+  private static let sent = ["accept", "accept-encoding", "authorization", "traceparent", "user-agent", "via"]
 
   private static let foreign = [
     "Authorization: Bearer mine", "Proxy-Authorization: Basic eA==", "Cookie: a=b", "X-API-Key: mine",

@@ -8,6 +8,7 @@
   import HTTPTypes
   import MusicSandbox
   import Telemetry
+  import Tracing
 
   @testable import HTTPServer
   @testable import TokenServer
@@ -25,13 +26,22 @@
         + [
           Parser("accept", { _ = TokenResponse.Form(accept: $0[...]) }),
           Parser("request-id", { _ = RequestID(String(decoding: $0, as: UTF8.self)) }),
+          Parser("traceparent", { _ = SpanContext(traceparent: $0.span) }),
+          Parser(
+            "tracestate",
+            { bytes in
+              var reader = TraceState.Reader()
+              reader.add(bytes.span)
+              _ = reader.state
+            }),
           Parser("max-age", { _ = KeySetFetch.maxAge([.cacheControl: String(decoding: $0, as: UTF8.self)]) }),
         ]
     }
 
     private static func makeRequest() -> Request? {
-      guard let loop = try? IOLoop.start(label: "cost"), let id = RequestID("cost") else { return nil }
-      return Request(limits: HTTP1Limits(), id: id, loop: loop)
+      guard let loop = try? IOLoop.start(label: "cost") else { return nil }
+      var ids = TraceIDGenerator()
+      return Request(limits: HTTP1Limits(), own: ids.next(), loop: loop)
     }
 
     private static let crossOrigin = CrossOrigin(policy: policy)

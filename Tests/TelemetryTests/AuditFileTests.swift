@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import Telemetry
+@testable import Tracing
 
 @Suite("The audit file")
 struct AuditFileTests {
@@ -176,7 +177,7 @@ struct AuditFileTests {
     let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
     let audit = AuditLog(onto: sink)
     try audit.writeNow("web")
-    #expect(pipe.readAvailable().contains(" info audit request.id=R client.id=web "))
+    #expect(pipe.readAvailable().contains(" info audit request.id=R \(RequestTrace.text) client.id=web "))
     #expect(audit.lostLines == 0)
   }
 }

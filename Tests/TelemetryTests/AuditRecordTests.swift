@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Telemetry
+@testable import Tracing
 
 @Suite("An audit record")
 struct AuditRecordTests {
@@ -11,7 +12,7 @@ struct AuditRecordTests {
     token: AuditRecord.Token? = nil
   ) throws -> AuditRecord {
     AuditRecord(
-      requestID: try #require(RequestID("R")), client: client, address: "2001:db8::1",
+      requestID: try #require(RequestID("R")), trace: .sample, client: client, address: "2001:db8::1",
       route: "/v1/catalog/{storefront}",
       outcome: outcome, reason: reason, token: token)
   }
@@ -27,14 +28,14 @@ struct AuditRecordTests {
     arguments: [
       (
         LogFormat.json,
-        #"{"time":"T","level":"info","message":"audit","request.id":"R","client.id":"web","#
+        #"{"time":"T","level":"info","message":"audit","request.id":"R",\#(RequestTrace.json),"client.id":"web","#
           + #""client.address":"2001:db8::1","http.route":"/v1/catalog/{storefront}","audit.outcome":"granted","#
           + #""token.key_id":"ABC123DEFG","token.origins":["https://a.example","https://b.example"],"#
           + #""token.expiry":1795043200,"token.sha256":"\#(digest)"}"#
       ),
       (
         .text,
-        "T info audit request.id=R client.id=web client.address=2001:db8::1 http.route=/v1/catalog/{storefront} "
+        "T info audit request.id=R \(RequestTrace.text) client.id=web client.address=2001:db8::1 http.route=/v1/catalog/{storefront} "
           + #"audit.outcome=granted token.key_id=ABC123DEFG token.origins=["https://a.example","https://b.example"] "#
           + "token.expiry=1795043200 token.sha256=\(digest)"
       ),

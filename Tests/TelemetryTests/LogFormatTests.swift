@@ -2,6 +2,7 @@ import Logging
 import Testing
 
 @testable import Telemetry
+@testable import Tracing
 
 @Suite("A log line")
 struct LogFormatTests {
@@ -85,18 +86,19 @@ struct LogFormatTests {
     arguments: [
       (
         LogFormat.json,
-        #"{"time":"T","level":"info","message":"access","request.id":"R","client.address":"192.0.2.1","#
+        #"{"time":"T","level":"info","message":"access","request.id":"R",\#(RequestTrace.json),"client.address":"192.0.2.1","#
           + #""http.method":"GET","http.route":"/token","http.status":200,"response.bytes":270,"duration.ms":1.234}"#
       ),
       (
         .text,
-        "T info access request.id=R client.address=192.0.2.1 http.method=GET http.route=/token http.status=200 "
+        "T info access request.id=R \(RequestTrace.text) client.address=192.0.2.1 http.method=GET http.route=/token http.status=200 "
           + "response.bytes=270 duration.ms=1.234"
       ),
     ])
   func access(_ format: LogFormat, _ expected: String) throws {
     let record = AccessRecord(
-      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: "GET", route: "/token", status: 200,
+      requestID: try #require(RequestID("R")), trace: .sample, client: "192.0.2.1", method: "GET", route: "/token",
+      status: 200,
       bytes: 270, duration: .microseconds(1234))
     var bytes: [UInt8] = []
     record.append(to: &bytes, format: format, time: Self.time)
@@ -131,7 +133,7 @@ struct LogFormatTests {
   func refusal() throws {
     let id = try #require(RequestID("R"))
     let refused = AuditRecord(
-      requestID: id, client: "-", address: "192.0.2.1", route: "/token", outcome: .refused,
+      requestID: id, trace: .sample, client: "-", address: "192.0.2.1", route: "/token", outcome: .refused,
       reason: "origin_not_allowed",
       origin: "https://evil.example")
     var line: [UInt8] = []
@@ -141,7 +143,7 @@ struct LogFormatTests {
         == "14:13:20Z  \u{1B}[33mrefused\u{1B}[0m  origin_not_allowed  -  https://evil.example  /token\n")
     var longest: [UInt8] = []
     AuditRecord(
-      requestID: id, client: String(repeating: "c", count: 64), address: "192.0.2.1",
+      requestID: id, trace: .sample, client: String(repeating: "c", count: 64), address: "192.0.2.1",
       route: "/v1/catalog/{storefront}/{type}/{id}", outcome: .refused, reason: "a_reason_of_more_than_26_bytes",
       origin: "https://\(String(repeating: "o", count: 200)).example"
     ).appendForPerson(to: &longest, time: Self.time)
@@ -154,7 +156,7 @@ struct LogFormatTests {
     duration: Duration = .microseconds(1234)
   ) throws -> String {
     let record = AccessRecord(
-      requestID: try #require(RequestID("R")), client: "192.0.2.1", method: method, route: route,
+      requestID: try #require(RequestID("R")), trace: .sample, client: "192.0.2.1", method: method, route: route,
       path: Array(path.utf8),
       status: status, bytes: 270, duration: duration)
     var bytes: [UInt8] = []

@@ -2,6 +2,7 @@ import Bytes
 import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
+import Tracing
 
 /// The policy for header fields that pass through the proxy: an allow-list in each direction.
 ///
@@ -9,8 +10,8 @@ public import HTTPTypes
 /// request or share the response: a field that is not part of the key must not change the response. The parameter `l`
 /// selects the language, the cache sends validators, and the proxy does not forward ranges. Below `/v1/me`, where the
 /// proxy shares nothing, it also sends preconditions and the fields that describe the content. It sends
-/// `Music-User-Token` where ``CatalogTarget/forwardsUserToken`` says so. It adds the credential last, so that no other
-/// field can replace it.
+/// `Music-User-Token` where ``CatalogTarget/forwardsUserToken`` says so. It adds the trace context and then the credential
+/// to each attempt, last, so that no other field can replace them.
 ///
 /// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
 /// Apple's support. It does not send `Cache-Control`, `Age`, `Expires`, `Date` and `Vary`: the server writes its own.
@@ -85,6 +86,18 @@ public struct HeaderPolicy: Sendable {
     fields[fields: .authorization] = [credential]
   }
 
+  /// Sets the trace context (W3C Trace Context) of one attempt. It is different in each attempt, so HPACK must not index
+  /// it.
+  static func trace(_ fields: inout HTTPFields, as span: SpanContext) {
+    var parent = HTTPField(name: .traceparent, value: span.traceparent)
+    parent.indexingStrategy = .avoid
+    fields.append(parent)
+    guard let state = span.state else { return }
+    var field = HTTPField(name: .tracestate, value: state.description)
+    field.indexingStrategy = .avoid
+    fields.append(field)
+  }
+
   /// Copies the fields that describe the content. Throws for a part of a representation (RFC 9110 §14.5).
   private func copyContentFields(
     _ copier: FieldCopier<some RequestFields>, to fields: inout HTTPFields
@@ -147,6 +160,11 @@ extension HeaderPolicy {
     default: false
     }
   }
+}
+
+extension HTTPField.Name {
+  fileprivate static let traceparent = HTTPField.Name.literal("traceparent")
+  fileprivate static let tracestate = HTTPField.Name.literal("tracestate")
 }
 
 /// A copier of fields by name from a caller's request, except for fields that the request's `Connection` names.

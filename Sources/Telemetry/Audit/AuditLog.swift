@@ -1,6 +1,7 @@
 import Bytes
 import Dispatch
 import Glibc
+public import Tracing
 
 /// A log of audit records from any thread, written among the log's lines or to a separate file.
 public final class AuditLog: Sendable {
@@ -96,6 +97,8 @@ public struct AuditRecord: Sendable {
 
   /// The request's identifier.
   public var requestID: RequestID
+  /// The request's trace, and the server's span in it.
+  public var trace: RequestTrace
   /// The client's id in the settings; `-` if the caller belongs to no client.
   public var client: String
   /// The caller's address, without the port.
@@ -113,10 +116,11 @@ public struct AuditRecord: Sendable {
 
   /// Creates a record of one decision.
   public init(
-    requestID: RequestID, client: String, address: String, route: StaticString, outcome: Outcome,
+    requestID: RequestID, trace: RequestTrace, client: String, address: String, route: StaticString, outcome: Outcome,
     reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
   ) {
     self.requestID = requestID
+    self.trace = trace
     self.client = client
     self.address = address
     self.route = route
@@ -132,6 +136,7 @@ extension AuditRecord {
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
     format.begin(&bytes, time: time, level: "info", message: "audit")
     format.field(&bytes, literal: "request.id", requestID)
+    format.field(&bytes, trace)
     format.field(&bytes, literal: "client.id", client)
     format.field(&bytes, literal: "client.address", address)
     format.field(&bytes, literal: "http.route", word: route)

@@ -1,5 +1,6 @@
 import Bytes
 public import Logging
+public import Tracing
 
 /// A swift-log handler that writes events as lines of JSON or text to a ``LogSink``.
 ///
@@ -101,6 +102,8 @@ extension Logger.Level {
 public struct AccessRecord: Sendable {
   /// The request's identifier.
   public var requestID: RequestID
+  /// The request's trace, and the server's span in it.
+  public var trace: RequestTrace
   /// The client's address, without the port.
   public var client: String
   /// The request method. The caller replaces unknown methods, because a client may send any text.
@@ -118,10 +121,11 @@ public struct AccessRecord: Sendable {
 
   /// Creates a record of one request.
   public init(
-    requestID: RequestID, client: String, method: String, route: String, path: [UInt8] = [], status: Int, bytes: Int,
-    duration: Duration
+    requestID: RequestID, trace: RequestTrace, client: String, method: String, route: String, path: [UInt8] = [],
+    status: Int, bytes: Int, duration: Duration
   ) {
     self.requestID = requestID
+    self.trace = trace
     self.client = client
     self.method = method
     self.route = route
@@ -137,6 +141,7 @@ extension AccessRecord {
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
     format.begin(&bytes, time: time, level: "info", message: "access")
     format.field(&bytes, literal: "request.id", requestID)
+    format.field(&bytes, trace)
     format.field(&bytes, literal: "client.address", client)
     format.field(&bytes, literal: "http.method", method)
     format.field(&bytes, literal: "http.route", route)

@@ -1,5 +1,6 @@
 import Bytes
 import Glibc
+import Tracing
 
 /// The format of log lines.
 public enum LogFormat: String, Sendable, CaseIterable {
@@ -87,6 +88,18 @@ extension LogFormat {
     // Its characters are safe in both formats.
     quote(&bytes)
     bytes.append(id)
+    quote(&bytes)
+  }
+
+  /// Appends the identifiers of a request's trace and of its span, by the names of OpenTelemetry.
+  func field(_ bytes: inout [UInt8], _ trace: RequestTrace) {
+    begin(&bytes, literal: "trace_id")
+    quote(&bytes)
+    bytes.append(trace.traceID)
+    quote(&bytes)
+    begin(&bytes, literal: "span_id")
+    quote(&bytes)
+    bytes.append(trace.spanID)
     quote(&bytes)
   }
 

@@ -1,10 +1,11 @@
 import Bytes
+public import Tracing
 
 /// The identifier of a request in logs, responses and error bodies.
 public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   enum Content: Sendable, Hashable {
     /// An identifier from this server: 128 bits, without allocations.
-    case own(UInt64, UInt64)
+    case own(TraceID)
     /// An identifier from a trusted proxy.
     case foreign(String)
   }
@@ -18,8 +19,9 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
     content = .foreign(text)
   }
 
-  init(high: UInt64, low: UInt64) {
-    content = .own(high, low)
+  /// Creates an identifier from this server. A trace that the request begins has the same.
+  public init(_ own: TraceID) {
+    content = .own(own)
   }
 
   /// 32 hexadecimal digits, or the text that the proxy sent.
@@ -43,9 +45,7 @@ extension [UInt8] {
   public mutating func append(_ id: RequestID) {
     switch id.content {
     case .foreign(let text): append(contentsOf: text.utf8)
-    case .own(let high, let low):
-      append(hexadecimal: high)
-      append(hexadecimal: low)
+    case .own(let id): append(id)
     }
   }
 }
@@ -58,35 +58,5 @@ extension UInt8 {
       true
     default: false
     }
-  }
-}
-
-/// A generator of request identifiers without a lock or a system call. Each event loop has its own.
-///
-/// The upper 64 bits are random and identify the generator. The lower 64 bits are SplitMix64 (Steele, Lea, Flood 2014)
-/// from a random start: a bijection of a counter, so no two are equal, and an ID does not reveal the number of
-/// requests.
-public struct RequestIDGenerator: Sendable {
-  private let high: UInt64
-  private var state: UInt64
-
-  /// Creates a generator with a start value from the system's random number generator.
-  public init() {
-    var random = SystemRandomNumberGenerator()
-    self.init(high: random.next(), start: random.next())
-  }
-
-  init(high: UInt64, start: UInt64) {
-    self.high = high
-    state = start
-  }
-
-  /// Returns an identifier that this generator has not returned before.
-  public mutating func next() -> RequestID {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return RequestID(high: high, low: mixed ^ (mixed >> 31))
   }
 }

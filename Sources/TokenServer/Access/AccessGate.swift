@@ -8,6 +8,7 @@ import HTTPTypes
 import Logging
 import ServerSettings
 import Telemetry
+import Tracing
 
 /// The gate of every request for a token or for the catalog, with the policy of one generation. It identifies the
 /// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` states
@@ -123,7 +124,8 @@ struct AccessGate: Sendable {
   func refusePreflight(of origin: String, _ auditContext: AuditContext) {
     service.audit?.write(
       AuditRecord(
-        requestID: auditContext.id, client: "-", address: auditContext.address, route: auditContext.route,
+        requestID: auditContext.id, trace: auditContext.trace, client: "-", address: auditContext.address,
+        route: auditContext.route,
         outcome: .refused,
         reason: "origin_not_allowed", origin: origin))
   }
@@ -155,7 +157,8 @@ struct AccessGate: Sendable {
     guard let audit = service.audit else { return }
     audit.write(
       AuditRecord(
-        requestID: auditContext.id, client: client, address: auditContext.address, route: auditContext.route,
+        requestID: auditContext.id, trace: auditContext.trace, client: client, address: auditContext.address,
+        route: auditContext.route,
         outcome: outcome,
         reason: reason, origin: origin, token: token()))
   }
@@ -170,6 +173,7 @@ extension HTTPField.Name {
 /// The facts of a request that the audit log needs, even after the request ends.
 struct AuditContext: Sendable {
   let id: RequestID
+  let trace: RequestTrace
   /// The client's address.
   let address: String
   /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
@@ -179,6 +183,7 @@ struct AuditContext: Sendable {
 
   init(_ request: Request) {
     id = request.id
+    trace = request.trace
     address = request.clientAddress
     rateLimitPrefix = request.rateLimitPrefix
     route = request.route ?? "-"

@@ -8,6 +8,7 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Telemetry
+import Tracing
 import UpstreamAdmission
 
 /// The endpoint for all paths under `/v1/`: Apple's responses, fetched with a developer token that no caller sees.
@@ -169,7 +170,8 @@ extension CatalogCall {
       self.init(
         method, target,
         caller: QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
-        directives: directives, preconditions: preconditions, coding: coding, fields: fields)
+        directives: directives, preconditions: preconditions, coding: coding, fields: fields,
+        span: request.trace.context)
     } catch {
       throw error.response
     }

@@ -49,7 +49,7 @@ struct CrossOrigin: Sendable {
   }
 
   private static let allowed =
-    "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token"
+    "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token, traceparent, tracestate"
 
   private static let credentials = ", Authorization, X-API-Key"
 

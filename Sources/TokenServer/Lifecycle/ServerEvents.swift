@@ -48,7 +48,7 @@ struct ServerEvents: ExchangeObserver {
     guard writesAccessLog else { return }
     sink.log(
       AccessRecord(
-        requestID: exchange.id, client: exchange.clientAddress, method: "\(method)",
+        requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
         route: exchange.route?.description ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
         duration: exchange.duration))
   }

@@ -2,6 +2,7 @@ import Bytes
 import HTTPMessages
 import HTTPTypes
 import Locks
+import Tracing
 
 @testable import CatalogProxy
 @testable import HTTPCache
@@ -53,7 +54,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   /// A call from a client, with a music user token if `user` is given.
   func call(
     _ target: String, by client: String = "client", user: String? = nil,
-    directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get
+    directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get, span: SpanContext? = nil
   ) throws -> CatalogCall {
     let target = try CatalogTarget(target)
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
@@ -61,7 +62,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
       method, target,
       caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: ByteString(client)),
       directives: directives, preconditions: Preconditions(), coding: .identity,
-      fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)))
+      fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)), span: span)
   }
 
   /// The reply to a call, after its content is read to the end.

@@ -1,0 +1,34 @@
+/// The trace that a request belongs to, and the server's span of the request.
+///
+/// A caller may choose the trace, because that is only a correlation. What costs something or reaches Apple as the
+/// caller wrote it counts only from trusted proxies: the `sampled` flag and `tracestate`.
+public struct RequestTrace: Sendable {
+  /// The identifier that the server made for the request. It is also the trace, if the request has no parent.
+  let own: TraceID
+  /// The span of the caller, from a valid `traceparent`.
+  public let parent: SpanContext?
+  /// Whether a trusted proxy wrote the fields of the parent.
+  let isParentTrusted: Bool
+
+  /// Creates the trace of a request.
+  ///
+  /// - Parameters:
+  ///   - own: An identifier that no other request has.
+  ///   - parent: The span of the caller, or nil to begin a trace.
+  ///   - isParentTrusted: Whether a trusted proxy wrote the fields of the parent.
+  public init(_ own: TraceID, parent: SpanContext? = nil, isParentTrusted: Bool = false) {
+    (self.own, self.parent, self.isParentTrusted) = (own, parent, isParentTrusted)
+  }
+
+  /// The trace: the caller's, or a new one.
+  public var traceID: TraceID { parent?.traceID ?? own }
+
+  /// The server's span of this request.
+  public var spanID: SpanID { SpanID(ofRequest: own) }
+
+  /// The server's span, for requests that it causes. As long as the server exports no spans, it passes on the flag of
+  /// its caller.
+  public var context: SpanContext {
+    SpanContext(traceID: traceID, spanID: spanID, isSampled: parent?.isSampled ?? false, state: parent?.state)
+  }
+}

@@ -1,0 +1,129 @@
+import Bytes
+
+/// The identifier of a trace (W3C Trace Context §3.2.2.3): 128 bits, not all zero. All spans of a trace have it.
+public struct TraceID: Sendable, Hashable, CustomStringConvertible {
+  let high: UInt64
+  let low: UInt64
+
+  /// Creates an identifier, or returns nil if all bits are zero, which is invalid.
+  init?(high: UInt64, low: UInt64) {
+    guard high | low != 0 else { return nil }
+    (self.high, self.low) = (high, low)
+  }
+
+  fileprivate init(generated high: UInt64, _ low: UInt64) {
+    (self.high, self.low) = (high, low)
+  }
+
+  /// 32 lower-case hexadecimal digits.
+  public var description: String {
+    var digits: [UInt8] = []
+    digits.append(self)
+    return String(decoding: digits, as: UTF8.self)
+  }
+}
+
+/// The identifier of a span (W3C Trace Context §3.2.2.4): 64 bits, not all zero.
+public struct SpanID: Sendable, Hashable, CustomStringConvertible {
+  let bits: UInt64
+
+  /// Creates an identifier, or returns nil if all bits are zero, which is invalid.
+  init?(_ bits: UInt64) {
+    guard bits != 0 else { return nil }
+    self.bits = bits
+  }
+
+  /// Creates the identifier of the span that the server makes for the request with this own identifier. Both are a
+  /// bijection of one counter, so no two requests of a generator have the same.
+  init(ofRequest own: TraceID) {
+    self.init(generated: SplitMix64.mix(own.low ^ 0x9E37_79B9_7F4A_7C15))
+  }
+
+  fileprivate init(generated bits: UInt64) {
+    // One output in 2^64 is the invalid one.
+    self.bits = bits == 0 ? 1 : bits
+  }
+
+  /// 16 lower-case hexadecimal digits.
+  public var description: String {
+    var digits: [UInt8] = []
+    digits.append(self)
+    return String(decoding: digits, as: UTF8.self)
+  }
+}
+
+extension [UInt8] {
+  /// Appends the identifier as 32 lower-case hexadecimal digits.
+  public mutating func append(_ id: TraceID) {
+    append(hexadecimal: id.high)
+    append(hexadecimal: id.low)
+  }
+
+  /// Appends the identifier as 16 lower-case hexadecimal digits.
+  public mutating func append(_ id: SpanID) {
+    append(hexadecimal: id.bits)
+  }
+}
+
+/// A generator of identifiers of requests and traces without a lock or a system call. Each event loop has its own.
+///
+/// The upper 64 bits are random and identify the generator. The lower 64 bits are SplitMix64 from a random start: a
+/// bijection of a counter, so no two are equal, and an ID does not reveal the number of requests.
+public struct TraceIDGenerator: Sendable {
+  private let high: UInt64
+  private var numbers: SplitMix64
+
+  /// Creates a generator with a start value from the system's random number generator.
+  public init() {
+    var random = SystemRandomNumberGenerator()
+    // Never 0, so that no identifier is.
+    self.init(high: random.next() | 1, start: random.next())
+  }
+
+  init(high: UInt64, start: UInt64) {
+    self.high = high
+    numbers = SplitMix64(state: start)
+  }
+
+  /// Returns an identifier that this generator has not returned before.
+  public mutating func next() -> TraceID {
+    TraceID(generated: high, numbers.next())
+  }
+}
+
+/// A generator of identifiers of spans without a system call.
+public struct SpanIDGenerator: Sendable {
+  private var numbers: SplitMix64
+
+  /// Creates a generator with a start value from the system's random number generator.
+  public init() {
+    var random = SystemRandomNumberGenerator()
+    numbers = SplitMix64(state: random.next())
+  }
+
+  /// Returns the next identifier. 2^64 of them differ.
+  public mutating func next() -> SpanID {
+    SpanID(generated: numbers.next())
+  }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter whose values are mixed by a bijection.
+struct SplitMix64: Sendable {
+  private var state: UInt64
+
+  init(state: UInt64) {
+    self.state = state
+  }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    return Self.mix(state)
+  }
+
+  static func mix(_ value: UInt64) -> UInt64 {
+    var mixed = value
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+}
