@@ -2,12 +2,14 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-readme test-deb test-image bench fuzz docs lint format release deb image install uninstall clean toolchain
+.PHONY: help run test test-readme test-deb test-image bench soak fuzz docs lint format release deb image install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
 TEST_FUZZ_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
+# How long the load of `make soak` lasts at least; a busy machine takes longer for the nine cycles of a verdict.
+SOAK_SECONDS ?= 300
 
 SOURCES := Package.swift Sources Tests Fuzz $(wildcard Benchmarks)
 SCRIPTS := .ci/run .ci/need .ci/scratch .ci/bare Tests/foreign-text Tests/words Tests/readme Tests/instructions \
@@ -74,6 +76,10 @@ test-image: ## Build the image of a release (BINARY), and run it read-only as it
 bench: toolchain ## Measure against nginx and OpenSSL, side by side
 	@.ci/need nginx wrk openssl
 	Benchmarks/run
+
+# Not in .ci/scratch: the logs of a failed run stay. A program from elsewhere (BINARY) needs no build.
+soak: $(VENV)/installed $(if $(filter file,$(origin BINARY)),release) ## Load a release (BINARY) for SOAK_SECONDS (300) while all around it changes; nothing may leak or fail
+	$(VENV)/bin/python Tests/soak/run "$(BINARY)" $(SOAK_SECONDS)
 
 fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 	Fuzz/run $(FUZZ_SECONDS)
