@@ -41,6 +41,25 @@ extension AccessPolicy {
     }
   }
 
+  /// Identifies the caller of a request that has a valid credential of a client, if the client needs one.
+  ///
+  /// - Throws: The denial.
+  public func identify(
+    holderOf client: Client, _ origin: PresentedCredentials.RequestOrigin
+  ) throws(Denial) -> Principal {
+    do throws(Interruption) {
+      switch client.credential {
+      case .apiKeys, .jwt, .certificate: return try Self.caller(client, subject: nil, origin: origin)
+      case .origin, .anonymous: return try callerWithoutCredential(origin)
+      }
+    } catch {
+      switch error {
+      case .denied(let denial): throw denial
+      case .keysWanted: throw Self.providerUnavailable
+      }
+    }
+  }
+
   /// The reason why identification stopped.
   enum Interruption: Error {
     case denied(Denial)

@@ -73,6 +73,9 @@ public enum RateLimits {
   /// 401.
   public static let failures = Rate(perSecond: 1, burst: 100)
 
+  /// The rate of explanations for operators, in all. An operator needs a few, and a guesser of credentials many.
+  public static let explanations = Rate(perSecond: 5, burst: 50)
+
   /// The maximum number of remembered callers, 16 bytes each: 2 MiB. It bounds the addresses that send requests within
   /// the time in which a burst refills, which is mostly seconds.
   static let callers = 131_072

@@ -20,6 +20,9 @@ public struct JSONWebKeySet: Sendable {
   /// The number of usable keys.
   public var count: Int { keys.count }
 
+  /// The `kid` of each key that has one.
+  var keyIDs: [ByteString] { keys.compactMap(\.keyID) }
+
   /// Parses a key set.
   ///
   /// - Throws: `JSONWebKeySetError` if the bytes are not a key set, or the set contains no usable key.

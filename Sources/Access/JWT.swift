@@ -110,6 +110,12 @@ struct JWTClaims: Sendable {
   /// The `iss`; nil if it is not a string.
   var issuer: ByteString? { object["iss"]?.text }
 
+  /// The `aud`, not verified; nil if it is missing or has the wrong type.
+  var audiences: [ByteString]? { object["aud"]?.texts }
+
+  /// The `exp`, not verified; nil if it is missing or has the wrong type.
+  var expiry: Int? { object["exp"].flatMap(NumericDate.init)?.floor }
+
   /// Checks the claims against the rules.
   ///
   /// - Returns: The claims that the server uses afterwards.

@@ -101,6 +101,11 @@ public enum AllowedOrigins: Sendable, Equatable {
     }
   }
 
+  /// The listed patterns; empty if there is no list.
+  var patterns: [OriginPattern] {
+    if case .only(let patterns) = self { patterns } else { [] }
+  }
+
   /// Whether there is a list of origins. If so, a token without an origin would allow more than any origin on the list.
   public var isRestricted: Bool {
     switch self {

@@ -1,6 +1,7 @@
 import Bytes
 public import EventLoop
 public import HTTP1
+public import HTTPMessages
 public import HTTPTypes
 public import Memory
 public import TLS
@@ -67,6 +68,20 @@ public final class Request {
   func begin(_ own: TraceID, parent: SpanContext? = nil, isParentTrusted: Bool = false) {
     id = RequestID(own)
     trace = RequestTrace(own, parent: parent, isParentTrusted: isParentTrusted)
+  }
+
+  /// Creates a request that no client has sent, from a complete head, to find out what the server would decide about it.
+  ///
+  /// - Throws: The error that a client would get for this head.
+  public convenience init(
+    head: [UInt8], limits: HTTP1Limits, trace: RequestTrace, loop: IOLoop
+  ) throws(ErrorResponse) {
+    self.init(limits: limits, own: trace.traceID, loop: loop)
+    self.trace = trace
+    let length: Int?
+    do throws(RequestError) { length = try parser.parse(head.span) } catch { throw ErrorResponse(error) }
+    guard length == head.count else { throw ErrorResponse(.malformedRequest, "The head does not end where it should.") }
+    keep(head.span)
   }
 
   /// The parsed head; its ranges refer to the bytes that `query` and `field` read.

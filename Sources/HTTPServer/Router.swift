@@ -50,6 +50,14 @@ public struct Router: Sendable {
       closesConnection: request.method == .trace)
   }
 
+  /// Returns the error for a request that no route serves, or nil. Sets the request's route.
+  public func refusal(of request: Request) -> ErrorResponse? {
+    do throws(ErrorResponse) {
+      _ = try operation(for: request)
+      return nil
+    } catch { return error }
+  }
+
   /// Returns the response after `finish` has changed it.
   func finished(_ response: Response, for request: Request) -> Response {
     var response = response

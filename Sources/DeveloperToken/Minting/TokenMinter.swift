@@ -70,6 +70,14 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
+  /// Checks whether `token` has a reason to refuse these parameters, and mints nothing.
+  ///
+  /// - Throws: `TokenError`, except for a failure to sign.
+  public func check(ttl: Int?, origins: [Origin], now: Int) throws(TokenError) {
+    let lifetime = try policy.lifetime(requested: ttl)
+    _ = try policy.claims(issuer: team, lifetime: lifetime, origins: try Self.canonical(origins), now: now)
+  }
+
   /// Mints a token for the upstream, with its own signature, which no caller gets.
   ///
   /// - Throws: `TokenError`.

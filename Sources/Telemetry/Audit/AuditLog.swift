@@ -64,6 +64,9 @@ public struct AuditRecord: Sendable {
     case refused
     /// The caller has access, but sends too many requests.
     case limited
+    /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
+    /// the server would grant the request.
+    case explained
 
     /// The name in logs and metrics.
     public var name: StaticString {
@@ -71,6 +74,7 @@ public struct AuditRecord: Sendable {
       case .granted: "granted"
       case .refused: "refused"
       case .limited: "limited"
+      case .explained: "explained"
       }
     }
   }

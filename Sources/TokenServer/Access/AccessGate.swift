@@ -64,12 +64,36 @@ struct AccessGate: Sendable {
   func admit(_ presented: PresentedCredentials, _ auditContext: AuditContext, afterKeysOf sources: [KeySetSource]) async
     -> Verdict
   {
+    do throws(Denial) {
+      return count(try await identify(presented, afterKeysOf: sources), auditContext)
+    } catch {
+      return .refused(refuse(error, auditContext))
+    }
+  }
+
+  /// Identifies the caller of a request that an operator describes, as `admit` does, but counts and records nothing.
+  func identify(_ presented: PresentedCredentials) async throws(Denial) -> Principal {
+    switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
+    case .known(let caller): return caller
+    case .denied(let denial): throw denial
+    case .keysWanted(let sources): return try await identify(presented, afterKeysOf: sources)
+    }
+  }
+
+  private func identify(
+    _ presented: PresentedCredentials, afterKeysOf sources: [KeySetSource]
+  ) async throws(Denial) -> Principal {
     await keys.refresh(sources)
     switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
-    case .known(let caller): return count(caller, auditContext)
-    case .denied(let denial): return .refused(refuse(denial, auditContext))
-    case .keysWanted: return .refused(refuse(AccessPolicy.providerUnavailable, auditContext))
+    case .known(let caller): return caller
+    case .denied(let denial): throw denial
+    case .keysWanted: throw AccessPolicy.providerUnavailable
     }
+  }
+
+  /// Returns the facts behind a denial, for the operator only.
+  func particulars(of denial: Denial, _ presented: PresentedCredentials) -> [String] {
+    policy.particulars(of: denial, presented, now: Glibc.time(nil), keys: keys.present)
   }
 
   private func count(_ caller: Principal, _ auditContext: AuditContext) -> Verdict {
@@ -131,10 +155,24 @@ struct AccessGate: Sendable {
   }
 
   private static func response(_ denial: Denial, _ auditContext: AuditContext) -> Response {
+    errorResponse(denial, auditContext).response(id: auditContext.id)
+  }
+
+  /// Returns the error for the caller of a request that is denied.
+  static func errorResponse(_ denial: Denial, _ auditContext: AuditContext) -> ErrorResponse {
     var response = denial.response
     if let hint = denial.hint, !auditContext.isOfApple { response.detail += " \(hint)" }
     if auditContext.isOfApple, response.status == .forbidden { response.status = .notFound }
-    return response.response(id: auditContext.id)
+    return response
+  }
+
+  /// Records that an operator asked for the decision about a request, which grants nothing. The record shows who uses
+  /// the admin listener to find valid credentials. The counts leave it out, because no caller sent the request.
+  func recordExplanation(client: String?, _ denial: Denial?, _ auditContext: AuditContext) {
+    service.audit?.write(
+      AuditRecord(
+        requestID: auditContext.id, trace: auditContext.trace, client: client ?? "-", address: auditContext.address,
+        route: auditContext.route, outcome: .explained, reason: denial?.reason, origin: denial?.origin))
   }
 
   /// Returns a 429 for an address with many invalid credentials. Only failed attempts count, so a valid credential from
@@ -198,6 +236,8 @@ struct AuditContext: Sendable {
 /// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter = RateLimiter()
+  /// The limit of explanations, apart from those of callers.
+  let explanations = RateLimiter()
   let tally = AccessTally()
   let keySets: KeySets
   /// The audit log; nil if it has no file, and the log's level excludes its lines.

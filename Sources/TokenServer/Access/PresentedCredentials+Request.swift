@@ -10,23 +10,28 @@ extension PresentedCredentials {
   /// - Parameter authorities: The present CAs for client certificates.
   init(_ request: Request, to policy: AccessPolicy, authorities: [UInt8]?) {
     self.init(
-      credential: policy.clients.isEmpty ? nil : Credential(request, to: policy, authorities),
+      request, to: policy, certificate: request.clientCertificate.map { .init($0, authorities: authorities) })
+  }
+
+  /// Reads the credential and the origin of a request that came with a TLS client certificate.
+  ///
+  /// - Parameter certificate: The credential of the certificate; nil without a certificate.
+  init(_ request: Request, to policy: AccessPolicy, certificate: @autoclosure () -> Credential?) {
+    self.init(
+      credential: policy.clients.isEmpty
+        ? nil : Credential(request, policy.knowsCertificates ? certificate() : nil),
       origin: RequestOrigin(request, known: policy))
   }
 }
 
 extension PresentedCredentials.Credential {
   /// Reads the only credential of a request. Returns nil if the request has none.
-  fileprivate init?(_ request: Request, to policy: AccessPolicy, _ authorities: [UInt8]?) {
+  fileprivate init?(_ request: Request, _ certificate: PresentedCredentials.Credential?) {
     let authorization = Self.authorization(request.field("authorization"))
     let apiKey = Self.apiKey(request.field("x-api-key"))
-    let certificate = policy.knowsCertificates ? request.clientCertificate : nil
     switch (authorization, apiKey, certificate) {
     case (nil, nil, nil): return nil
-    case (let credential?, nil, nil), (nil, let credential?, nil): self = credential
-    case (nil, nil, let certificate?):
-      let holds = certificate.holds(now: Glibc.time(nil), authorities: authorities)
-      self = holds ? .certificate(certificate.subjectNames) : .outdatedCertificate
+    case (let credential?, nil, nil), (nil, let credential?, nil), (nil, nil, let credential?): self = credential
     default:
       let fields = [
         authorization.map { _ in "Authorization" }, apiKey.map { _ in "X-API-Key" },
@@ -35,6 +40,12 @@ extension PresentedCredentials.Credential {
       let names = fields.compactMap { $0 }.joined(separator: " and ")
       self = .malformed("The request has several credentials, \(names). Send one.")
     }
+  }
+
+  /// Reads the names of a certificate that the server verified when the connection began.
+  fileprivate init(_ certificate: ClientCertificate, authorities: [UInt8]?) {
+    let holds = certificate.holds(now: Glibc.time(nil), authorities: authorities)
+    self = holds ? .certificate(certificate.subjectNames) : .outdatedCertificate
   }
 
   private static func apiKey(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {

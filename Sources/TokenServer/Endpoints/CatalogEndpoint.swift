@@ -18,8 +18,11 @@ struct CatalogEndpoint: Sendable {
   /// Whether the server forwards `/v1/me`.
   let allowsMe: Bool
 
+  /// The beginning of its paths.
+  static let path: StaticString = "/v1/"
+
   var route: Route {
-    Route(below: "/v1/", patterns: patterns) { reply(to: $0) }
+    Route(below: Self.path, patterns: patterns) { reply(to: $0) }
   }
 
   private var patterns: [RoutePattern] {
@@ -32,14 +35,10 @@ struct CatalogEndpoint: Sendable {
   private func reply(to request: Request) -> Reply {
     do throws(ErrorResponse) {
       let path = try path(of: request)
-      request.route = path.route
       guard request.method != .options else {
         return .immediate(Response(.noContent, fields: [.allow: "\(path.allow)"]))
       }
-      guard let method = request.method.forwarded, path.allows(method) else {
-        throw ErrorResponse(.methodNotAllowed, "This path supports \(path.allow).", fields: [.allow: "\(path.allow)"])
-      }
-      return reply(to: request, method, path)
+      return reply(to: request, try Self.method(of: request, on: path), path)
     } catch {
       return .immediate(error.response(id: request.id))
     }
@@ -47,9 +46,48 @@ struct CatalogEndpoint: Sendable {
 
   private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
     do throws(TargetRefusal) {
-      return try CatalogPath(Array(request.path).span, allowsMe: allowsMe)
+      let path = try CatalogPath(Array(request.path).span, allowsMe: allowsMe)
+      request.route = path.route
+      return path
     } catch {
       throw error.response
+    }
+  }
+
+  private static func method(of request: Request, on path: CatalogPath) throws(ErrorResponse) -> HTTPRequest.Method {
+    guard let method = request.method.forwarded, path.allows(method) else {
+      throw ErrorResponse(.methodNotAllowed, "This path supports \(path.allow).", fields: [.allow: "\(path.allow)"])
+    }
+    return method
+  }
+
+  /// The destination of a request that an operator describes.
+  struct Destination {
+    fileprivate let method: HTTPRequest.Method
+    fileprivate let path: CatalogPath
+  }
+
+  /// Returns the destination of a request, and sets its route.
+  ///
+  /// - Throws: The error if the server forwards it for no caller.
+  func destination(of request: Request) throws(ErrorResponse) -> Destination {
+    let path = try path(of: request)
+    return Destination(method: try Self.method(of: request, on: path), path: path)
+  }
+
+  /// Checks whether the server forwards a request for the caller, and forwards nothing.
+  func check(_ caller: Principal, _ request: Request, to destination: Destination) throws(Denial) {
+    try Self.check(caller, destination.path)
+    do throws(ErrorResponse) {
+      _ = try call(destination.method, destination.path, of: request)
+    } catch { throw Denial(error, "invalid_request") }
+  }
+
+  private static func check(_ caller: Principal, _ path: CatalogPath) throws(Denial) {
+    if path.kind == .me {
+      try caller.mayUseMe()
+    } else {
+      try caller.mayHaveCatalog(storefront: path.storefront)
     }
   }
 
@@ -117,11 +155,7 @@ struct CatalogEndpoint: Sendable {
     _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller, _ parse: () throws(ErrorResponse) -> CatalogCall
   ) throws(Denial) -> CatalogCall {
     let caller = admitted.caller
-    if path.kind == .me {
-      try caller.mayUseMe()
-    } else {
-      try caller.mayHaveCatalog(storefront: path.storefront)
-    }
+    try Self.check(caller, path)
     var call: CatalogCall
     do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
     if !caller.client.me { call.withholdUserToken() }

@@ -84,6 +84,10 @@ extension OpenAPI {
       Operation(summary: "This document", responses: ["200": "Resource"], isForEverybody: true)
     case ("get", "/metrics"):
       Operation(summary: "Metrics in the text format of Prometheus", isForEverybody: true)
+    case ("post", "/access/explain"):
+      Operation(
+        summary: "What the server would decide about a request, and why", content: "Document",
+        refusals: ["400", "403", "413", "429"])
     case ("get", "/v1/test"):
       Operation(
         summary: "Whether Apple accepts the server's developer token", responses: ["200": "Accepted"],

@@ -78,6 +78,32 @@ struct TokenEndpoint: Sendable {
   private func token(
     for caller: Principal, _ wish: Wish, _ content: [UInt8], now: Int
   ) throws(Denial) -> MintedToken {
+    let grant = try Self.grant(for: caller, wish, content)
+    do throws(TokenError) {
+      return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
+    } catch {
+      let denial = Self.denial(error)
+      if denial.response.code == .internalError { gate.service.warn(ofFailedToken: error) }
+      throw denial
+    }
+  }
+
+  private static func denial(_ error: TokenError) -> Denial {
+    let response = ErrorResponse(error)
+    return Denial(response, response.code == .invalidParameter ? "invalid_request" : "not_minted")
+  }
+
+  /// Checks whether the caller may have the token that a request without content is for, and makes none.
+  func check(_ caller: Principal, _ request: Request) throws(Denial) {
+    let grant = try Self.grant(for: caller, Wish(request), [])
+    do throws(TokenError) {
+      try minter.check(ttl: grant.ttl, origins: grant.origins, now: Glibc.time(nil))
+    } catch { throw Self.denial(error) }
+  }
+
+  private static func grant(
+    for caller: Principal, _ wish: Wish, _ content: [UInt8]
+  ) throws(Denial) -> Principal.TokenGrant {
     try caller.mayHaveTokens()
     let parameters: TokenParameters
     let origins: [Origin]
@@ -85,14 +111,7 @@ struct TokenEndpoint: Sendable {
       parameters = try TokenParameters(query: wish.query, body: content)
       origins = try Self.origins(parameters)
     } catch { throw Denial(error, "invalid_request") }
-    let grant = try caller.token(ttl: parameters.ttl, origins: origins)
-    do throws(TokenError) {
-      return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
-    } catch {
-      let response = ErrorResponse(error)
-      if response.code == .internalError { gate.service.warn(ofFailedToken: error) }
-      throw Denial(response, response.code == .invalidParameter ? "invalid_request" : "not_minted")
-    }
+    return try caller.token(ttl: parameters.ttl, origins: origins)
   }
 
   /// The request in a head, not parsed.

@@ -94,8 +94,14 @@ struct RuntimeSnapshot: Sendable {
     publicRouter = Router(
       routes + [openAPI.route], hosts: settings.publicHosts, lastingField: CrossOrigin.field,
       finish: { crossOrigin.finish(&$0, $1) })
+    let explain = ExplainEndpoint(
+      gate: gate, publicRouter: publicRouter, token: token, catalog: catalog, limits: settings.server.limits.http1,
+      checksHosts: settings.adminHosts != nil)
     adminRouter = Router(
-      [health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) }],
+      [
+        health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
+        explain.route,
+      ],
       hosts: settings.adminHosts)
   }
 

@@ -1,0 +1,83 @@
+import Access
+import HTTP1
+import HTTPMessages
+import HTTPServer
+import HTTPTypes
+
+/// The decision about a request that an operator describes, and its reason. It contains no credential.
+struct AccessExplanation {
+  /// The client that the request belongs to; nil if it belongs to no client, or its path needs none.
+  var client: String?
+  /// The error that the caller gets; nil if the server grants the request.
+  var refusal: ErrorResponse?
+  /// The word for the refusal in the audit log.
+  var reason: StaticString?
+  /// Facts for the operator only, a sentence each.
+  var evidence: [String] = []
+  /// What the operator can do about the refusal; nil if there is nothing, or the error says it.
+  var fix: String?
+  /// The verdict for the page of the request; nil if the request has no `Origin`.
+  var crossOrigin: CrossOriginVerdict?
+
+  /// The content of a response.
+  var json: String {
+    JSONText.object([
+      ("allowed", "\(refusal == nil)"), ("client", client.map(JSONText.string)),
+      ("status", refusal.map { "\($0.status.code)" }), ("code", refusal.map { JSONText.string($0.code.rawValue) }),
+      ("reason", reason.map { JSONText.string($0.description) }),
+      ("detail", refusal.map { JSONText.string($0.detail) }),
+      ("evidence", JSONText.array(evidence.map(JSONText.string))), ("fix", fix.map(JSONText.string)),
+      ("cors", crossOrigin?.json),
+    ])
+  }
+}
+
+/// Whether the browser lets a page read the response (the Fetch standard, §3.3).
+struct CrossOriginVerdict {
+  /// The CORS fields of the response to a preflight request.
+  let preflight: HTTPFields
+  /// The CORS fields of the response itself.
+  let response: HTTPFields
+  /// A sentence about the origin.
+  let detail: String
+
+  /// Returns the verdict for a request with an `Origin`; nil if it has none.
+  ///
+  /// - Parameter preflight: The preflight request that browsers send before it.
+  init?(_ request: Request, preflight: Request, policy: AccessPolicy) {
+    let crossOrigin = CrossOrigin(policy: policy)
+    (self.preflight, response) = (crossOrigin.fields(preflight), crossOrigin.fields(request))
+    let isReadable = response[.accessControlAllowOrigin] != nil
+    switch PresentedCredentials.RequestOrigin(request, known: policy) {
+    case .absent: return nil
+    case .present(let origin):
+      detail =
+        isReadable
+        ? "Pages of \(origin) may read responses, errors included."
+        : "No client has the origin \(origin), so browsers hide every response from its pages."
+    case .unusable:
+      detail = "The Origin is not one that browsers send for a page, so it gets no CORS fields."
+    }
+  }
+
+  fileprivate var json: String {
+    JSONText.object([
+      ("allowed", "\(response[.accessControlAllowOrigin] != nil)"), ("detail", JSONText.string(detail)),
+      ("preflight", Self.object(preflight)), ("response", Self.object(response)),
+    ])
+  }
+
+  private static func object(_ fields: HTTPFields) -> String {
+    JSONText.object(fields.map { ($0.name.rawName, JSONText.string($0.value)) })
+  }
+}
+
+extension CrossOrigin {
+  /// The CORS fields of the response to a request.
+  fileprivate func fields(_ request: Request) -> HTTPFields {
+    var response = Response(.ok)
+    finish(&response, request)
+    response.fields[.vary] = nil
+    return response.fields
+  }
+}

@@ -1,0 +1,178 @@
+import Access
+import Bytes
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPServer
+import HTTPTypes
+import Telemetry
+import Tracing
+
+/// The admin endpoint `POST /access/explain`: what the server would decide about a request, and why.
+///
+/// It decides by the code of the public listener, on a request that it makes from the description. It counts nothing,
+/// makes no token and sends Apple nothing. Like every request with an unknown `kid`, it may make the server fetch the
+/// keys of an identity provider.
+struct ExplainEndpoint: Sendable {
+  let gate: AccessGate
+  let publicRouter: Router
+  let token: TokenEndpoint
+  /// The catalog; nil if it is turned off.
+  let catalog: CatalogEndpoint?
+  /// The limits of requests to the public listener.
+  let limits: HTTP1Limits
+  /// Whether the admin listener checks host names.
+  let checksHosts: Bool
+
+  /// The path of the route.
+  static let path: StaticString = "/access/explain"
+  /// The maximum length of the description in bytes: room for the longest JWT, with escapes.
+  private static let bodyLimit = 40_960
+  /// The rate of explanations.
+  private static let rates = ClientRates(client: "explanations", perCaller: nil, total: RateLimits.explanations)
+
+  var route: Route {
+    Route(Self.path, [.post(bodyLimit: Self.bodyLimit, judge: { judge($0) })])
+  }
+
+  private func judge(_ request: Request) -> HeadReply {
+    if let refusal = refusal(of: request) { return .immediate(refusal.response(id: request.id)) }
+    let auditContext = AuditContext(request)
+    return .read { content in
+      .deferred { context in
+        do throws(ErrorResponse) {
+          return try await response(to: content, auditContext, on: context.loop)
+        } catch {
+          return error.response(id: auditContext.id)
+        }
+      }
+    }
+  }
+
+  // MARK: The requests of pages
+
+  /// Returns the error for a request that is not the operator's own. A page of another site, which a browser on this
+  /// network shows, could otherwise learn whether a credential is valid. No such page can send this content type without
+  /// a preflight (the Fetch standard, §3.3.2), which gets no CORS fields here.
+  private func refusal(of request: Request) -> ErrorResponse? {
+    guard case .single(let type) = request.field("content-type"),
+      ByteString(Array(type)).lowercasedASCII == "application/json"
+    else { return ErrorResponse(.malformedRequest, "Send a JSON object with Content-Type: application/json.") }
+    guard isOwnOrigin(request), isOwnSite(request) else {
+      return ErrorResponse(.originNotAllowed, "No page of another origin can use the admin listener.")
+    }
+    guard
+      case .limited(let limit) = gate.service.explanations.take(
+        Self.rates, for: .address(""), now: Deadline.now.nanoseconds)
+    else { return nil }
+    return ErrorResponse(
+      .rateLimited, "The server explains only a few decisions a second. Send the request again in \(limit.seconds) s.",
+      retryAfter: limit.seconds)
+  }
+
+  /// Whether the request has no `Origin`, or that of the admin listener. A listener that accepts any host name cannot
+  /// tell its own origin from that of a page whose name resolves to it.
+  private func isOwnOrigin(_ request: Request) -> Bool {
+    switch request.field("origin") {
+    case .absent: true
+    case .single(let origin): checksHosts && origin.elementsEqual("http://".utf8 + Array(request.authority))
+    case .repeated: false
+    }
+  }
+
+  /// Whether the request comes from no page of another origin (Fetch Metadata, §2.3).
+  private func isOwnSite(_ request: Request) -> Bool {
+    switch request.field("sec-fetch-site") {
+    case .absent: true
+    case .single(let site): site.elementsEqual("same-origin".utf8) || site.elementsEqual("none".utf8)
+    case .repeated: false
+    }
+  }
+
+  // MARK: The explanation
+
+  private func response(
+    to content: [UInt8], _ auditContext: AuditContext, on loop: IOLoop
+  ) async throws(ErrorResponse) -> Response {
+    let described = try DescribedRequest(content)
+    let client = try client(of: described)
+    var explanation = AccessExplanation()
+    do throws(Denial) {
+      try await explain(described, of: client, &explanation, auditContext.trace, loop)
+      gate.recordExplanation(client: explanation.client, nil, auditContext)
+    } catch {
+      explanation.fix = error.fix
+      gate.recordExplanation(client: explanation.client, error, auditContext)
+    }
+    return Response(
+      .ok,
+      fields: [.contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
+      body: Array((explanation.json + "\n").utf8))
+  }
+
+  /// Returns the client that the description names; nil if it names none.
+  private func client(of described: DescribedRequest) throws(ErrorResponse) -> Client? {
+    guard let id = described.client else { return nil }
+    guard let client = (gate.policy.clients + [gate.policy.anonymous].compactMap { $0 }).first(where: { id == $0.id })
+    else { throw ErrorResponse(.invalidParameter, "No client has the id that client names.") }
+    return client
+  }
+
+  /// Makes the decision in the order of the public listener: head, path and method, identity, permission.
+  ///
+  /// - Throws: The denial, after it has completed the explanation.
+  private func explain(
+    _ described: DescribedRequest, of client: Client?, _ explanation: inout AccessExplanation, _ trace: RequestTrace,
+    _ loop: IOLoop
+  ) async throws(Denial) {
+    let request: Request
+    let destination: CatalogEndpoint.Destination?
+    do throws(ErrorResponse) {
+      request = try Request(head: described.head, limits: limits, trace: trace, loop: loop)
+      let preflight = try Request(head: described.preflightHead, limits: limits, trace: trace, loop: loop)
+      let routed = Result { () throws(ErrorResponse) in try self.destination(of: request) }
+      // This sets its route. A preflight request needs no operation of its path.
+      _ = try? self.destination(of: preflight)
+      explanation.crossOrigin = CrossOriginVerdict(request, preflight: preflight, policy: gate.policy)
+      destination = try routed.get()
+    } catch {
+      explanation.refusal = error
+      throw Denial(error, "invalid_request")
+    }
+    guard destination != nil || request.hasPath("/token") else {
+      explanation.evidence = ["Every caller may request this path, without a credential."]
+      return
+    }
+    if gate.policy.clients.isEmpty, described.hasCredential {
+      explanation.evidence = ["The server has no clients, so it ignores every credential."]
+    }
+    let presented = PresentedCredentials(request, to: gate.policy, certificate: described.certificate)
+    do throws(Denial) {
+      let caller =
+        if let client { try gate.policy.identify(holderOf: client, presented.origin) } else {
+          try await gate.identify(presented)
+        }
+      explanation.client = caller.client.id
+      if let catalog, let destination {
+        try catalog.check(caller, request, to: destination)
+      } else {
+        try token.check(caller, request)
+      }
+    } catch {
+      explanation.client = explanation.client ?? error.client
+      explanation.refusal = AccessGate.errorResponse(error, AuditContext(request))
+      explanation.reason = error.reason
+      explanation.evidence += gate.particulars(of: error, presented)
+      throw error
+    }
+  }
+
+  /// Returns the destination in the catalog; nil for a path of the server's own. Sets the request's route.
+  ///
+  /// - Throws: The error if no caller may request the path by this method.
+  private func destination(of request: Request) throws(ErrorResponse) -> CatalogEndpoint.Destination? {
+    if let refusal = publicRouter.refusal(of: request) { throw refusal }
+    guard let catalog, let route = request.route, route.isSame(as: CatalogEndpoint.path) else { return nil }
+    return try catalog.destination(of: request)
+  }
+}
