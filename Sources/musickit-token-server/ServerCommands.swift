@@ -68,12 +68,28 @@ struct CheckConfig: ParsableCommand {
 /// The command that finds out why tokens fail.
 struct Doctor: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Find out why tokens fail: check settings, key, origin, network, clock and Apple Music in this order.",
+    abstract: "Find out why tokens fail, or why a running server refuses a caller.",
     discussion: """
+      Without --url, it checks the settings, key, origin, network, clock and Apple Music in this order. With --url, it \
+      asks the admin listener of a running server which client a credential belongs to, whether the server grants the \
+      request, and whether browsers let pages of the origin read the response.
+
       Each check has a line with ✓ if it passes, ✗ if it fails, or – if it is skipped, and the fix. A check that \
       depends on a failed one is skipped. The exit status is 0 if no check fails, 1 if one fails, and 78 if serve \
       could not load the settings.
       """)
+
+  @Option(
+    help: ArgumentHelp("The address of a running server's admin listener, http:// only.", valueName: "url"))
+  var url: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "With --url: the file of a caller's API key or JWT; - is standard input.", valueName: "file"))
+  var credentialFile: String?
+
+  @Option(help: ArgumentHelp("With --url: the path that the caller requests. Default: /token.", valueName: "path"))
+  var path: String?
 
   @Option(help: ArgumentHelp("The web origin whose pages use the server.", valueName: "origin"))
   var origin: String?
@@ -94,10 +110,23 @@ struct Doctor: ParsableCommand {
     guard userToken == nil || userTokenFile == nil else {
       throw ValidationError("--user-token and --user-token-file are both given; keep one of the two.")
     }
+    guard url != nil || (credentialFile == nil && path == nil) else {
+      throw ValidationError(
+        "--credential-file and --path need --url, the address of a running server's admin listener.")
+    }
+    guard url == nil || (settings.isEmpty && userToken == nil && userTokenFile == nil) else {
+      throw ValidationError(
+        "--url checks a running server, and needs no settings and no user token: run doctor once with and once without "
+          + "--url.")
+    }
   }
 
   func run() throws {
     _ = SecureMemory.protect()
+    if let url {
+      let caller = ServerDoctorCommand.Caller(credentialFile: credentialFile, origin: origin, path: path)
+      return try ServerDoctorCommand(url: url, caller: caller, isJSON: json).run(input: STDIN_FILENO).finish()
+    }
     let token = userToken.map { DoctorCommand.UserToken.text($0) } ?? userTokenFile.map { .file($0) }
     let command = DoctorCommand(
       settings.input(), origin: origin, userToken: token, isJSON: json)
@@ -134,6 +163,12 @@ struct SettingsOptions: ParsableArguments {
     for setting in set where !setting.contains("=") {
       throw ValidationError("--set takes a setting's path and its value, as in token.ttl=6h.")
     }
+  }
+
+  /// Whether no flag is given.
+  var isEmpty: Bool {
+    [config, host, port, unixSocket].allSatisfy { $0 == nil } && set.isEmpty && !unsafeAllowAnonymous
+      && !unsafePlainUpstream
   }
 
   /// Returns the sources of the settings. This removes the key from the environment, so call it while there is one

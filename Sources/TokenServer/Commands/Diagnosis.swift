@@ -1,7 +1,9 @@
+import Glibc
+
 /// The result of `doctor`: one check for each subject, in the order in which they depend on each other.
 struct Diagnosis: Sendable {
   /// The subject of a check. The raw value is its name in the output, and never changes.
-  enum Subject: String, Sendable, CaseIterable {
+  enum Subject: String, Sendable {
     case settings
     case key
     case token
@@ -14,6 +16,20 @@ struct Diagnosis: Sendable {
     case appleMusic = "apple-music"
     case nextKey = "next-key"
     case userToken = "user-token"
+
+    // Of a running server.
+    case server
+    case readiness
+    case credential
+    case access
+    case cors
+
+    /// The subjects of a machine that has the settings of a server.
+    static let ofMachine: [Subject] = [
+      .settings, .key, .token, .origin, .dns, .tcp, .proxy, .tls, .clock, .appleMusic, .nextKey, .userToken,
+    ]
+    /// The subjects of a running server.
+    static let ofServer: [Subject] = [.server, .readiness, .credential, .access, .cors]
   }
 
   /// The verdict of a check.
@@ -33,13 +49,21 @@ struct Diagnosis: Sendable {
     let fix: String?
   }
 
+  private let subjects: [Subject]
   private var checks: [Subject: Check] = [:]
   /// The last failed check on which the checks without a result depend.
   private var blocker: Subject?
 
-  mutating func pass(_ subject: Subject, _ evidence: String...) {
+  /// Creates a diagnosis without results for these subjects.
+  init(of subjects: [Subject]) {
+    self.subjects = subjects
+  }
+
+  mutating func pass(_ subject: Subject, _ evidence: [String]) {
     checks[subject] = Check(verdict: .pass, evidence: evidence, fix: nil)
   }
+
+  mutating func pass(_ subject: Subject, _ evidence: String) { pass(subject, [evidence]) }
 
   mutating func skip(_ subject: Subject, because reason: String) {
     checks[subject] = Check(verdict: .skipped, evidence: [reason], fix: nil)
@@ -67,12 +91,17 @@ struct Diagnosis: Sendable {
     return checks[subject] ?? Check(verdict: .skipped, evidence: [reason], fix: nil)
   }
 
+  /// The report, in colour on a terminal.
+  func output(isJSON: Bool) -> [String] {
+    isJSON ? [json] : lines(isColoured: Application.usesColour(on: STDOUT_FILENO))
+  }
+
   /// The report for people: a line for each check, and one for each further piece of evidence.
   ///
   /// - Parameter isColoured: Whether a terminal shows the lines.
-  func lines(isColoured: Bool) -> [String] {
-    let width = Subject.allCases.map(\.rawValue.count).max() ?? 0
-    return Subject.allCases.flatMap { subject -> [String] in
+  private func lines(isColoured: Bool) -> [String] {
+    let width = subjects.map(\.rawValue.count).max() ?? 0
+    return subjects.flatMap { subject -> [String] in
       let check = self[subject]
       let name = subject.rawValue + String(repeating: " ", count: width - subject.rawValue.count)
       let indent = String(repeating: " ", count: width + 4)
@@ -84,8 +113,8 @@ struct Diagnosis: Sendable {
   }
 
   /// The report for programs.
-  var json: String {
-    let checks = Subject.allCases.map { subject in
+  private var json: String {
+    let checks = subjects.map { subject in
       let check = self[subject]
       return JSONText.object([
         ("check", JSONText.string(subject.rawValue)), ("verdict", JSONText.string(check.verdict.rawValue)),

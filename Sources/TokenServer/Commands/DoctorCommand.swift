@@ -18,8 +18,9 @@ public struct DoctorCommand: Sendable {
   /// The option with a music user token as its value.
   static let userTokenOption = "--user-token"
 
-  /// The most bytes of a music user token: 4 KiB, as the catalog forwards them.
-  private static let longestUserToken = 4096
+  /// A music user token has at most 4 KiB, as the catalog forwards them.
+  private static let secret = CommandSecret(
+    name: "music user token", limit: 4096, content: "the token that MusicKit returned to the app")
 
   private let input: SettingsInput
   private let origin: String?
@@ -37,54 +38,21 @@ public struct DoctorCommand: Sendable {
   public func run(input descriptor: Int32) -> CommandResult {
     let userToken: String?
     do {
-      userToken = try self.userToken.map { (source) throws(Unreadable) in try Self.read(source, descriptor) }
+      userToken = try self.userToken.map { (source) throws(CommandSecret.Unreadable) in
+        switch source {
+        case .text(let text): try Self.secret.read(Array(text.utf8))
+        case .file(let path): try Self.secret.read(file: path, input: descriptor)
+        }
+      }
     } catch {
       return CommandResult(.usage, diagnostics: [error.description])
     }
-    var diagnosis = Diagnosis()
+    var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
     let warnings = examine(&diagnosis, userToken)
     let status: CommandResult.Status =
       diagnosis.has(.fail, .settings) ? .configuration : diagnosis.isHealthy ? .good : .failed
     return CommandResult(
-      status,
-      output: isJSON ? [diagnosis.json] : diagnosis.lines(isColoured: Application.usesColour(on: STDOUT_FILENO)),
-      diagnostics: warnings.map { "Warning: \($0)" })
-  }
-
-  // MARK: The user token
-
-  private struct Unreadable: Error, CustomStringConvertible {
-    let description: String
-  }
-
-  /// Returns the token without the white space around it.
-  private static func read(_ source: UserToken, _ input: Int32) throws(Unreadable) -> String {
-    let bytes: [UInt8]
-    do throws(SmallFile.Failure) {
-      switch source {
-      case .text(let text): bytes = Array(text.utf8)
-      case .file("-"): bytes = try SmallFile.read(input, atMost: 2 * longestUserToken, within: nil)
-      case .file(let path): bytes = try SmallFile.read(path, atMost: 2 * longestUserToken)
-      }
-    } catch {
-      throw Unreadable(description: "The file of the music user token \(error).")
-    }
-    let isSpace = { (byte: UInt8) in byte == 0x20 || (0x09...0x0D).contains(byte) }
-    let token: [UInt8] = bytes.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
-    guard !token.isEmpty, token.count <= longestUserToken, token.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-      throw Unreadable(
-        description: "The music user token is not 1 to \(longestUserToken) visible ASCII characters. Write the token "
-          + "that MusicKit returned to the app, and nothing else.")
-    }
-    let text = String(decoding: token, as: UTF8.self)
-    guard !isKey(text) else { throw Unreadable(description: "The music user token is a private key. Keep it secret.") }
-    return text
-  }
-
-  /// Whether the text is a private key in place of a music user token, which is as long as a key and has the same
-  /// characters. Only PEM, or the first bytes of a P-256 key in PKCS #8 or SEC 1, show the difference.
-  static func isKey(_ text: String) -> Bool {
-    text.contains("PRIVATE KEY") || text.contains("-----") || text.hasPrefix("MIG") || text.hasPrefix("MHc")
+      status, output: diagnosis.output(isJSON: isJSON), diagnostics: warnings.map { "Warning: \($0)" })
   }
 
   // MARK: Checks without a network
@@ -111,7 +79,9 @@ public struct DoctorCommand: Sendable {
     checkOrigin(settings, &diagnosis)
     guard let catalog = settings.catalog else {
       let reason = "catalog.enabled is false, so the server sends nothing to Apple Music."
-      for subject in Diagnosis.Subject.allCases.drop(while: { $0 != .dns }) { diagnosis.skip(subject, because: reason) }
+      for subject in Diagnosis.Subject.ofMachine.drop(while: { $0 != .dns }) {
+        diagnosis.skip(subject, because: reason)
+      }
       return warnings
     }
     UpstreamDiagnosis(catalog, team: settings.musickit.teamID).run(

@@ -1,9 +1,7 @@
-import Dispatch
 import EventLoop
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
-import Locks
 public import ServerSettings
 
 /// Requests the health of a server, for images without curl.
@@ -44,28 +42,13 @@ public struct HealthCheckCommand: Sendable {
     let loop = try IOLoop.start(label: "healthcheck")
     defer { loop.stopAndWait() }
     let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
-    let outcome = Locked<Result<Int, UpstreamError>?>(nil)
-    let isDone = DispatchSemaphore(value: 0)
-    Task(executorPreference: loop) {
-      do throws(UpstreamError) {
-        let timeouts = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
-        let request = UpstreamRequest(
-          .get, url.target, fields: [.userAgent: "musickit-token-server/\(Release.version)"])
-        let response = try await client.send(request, limits: timeouts)
-        response.content.cancel()
-        outcome.withLock { $0 = .success(response.status.code) }
-      } catch {
-        outcome.withLock { $0 = .failure(error) }
-      }
-      client.close()
-      isDone.signal()
-    }
-    // The timeouts of the client bound this wait.
-    isDone.wait()
-    switch outcome.withLock({ $0 }) {
-    case .success(let status)?: return status
-    case .failure(let error)?: throw NoResponse(description: "\(url.text) did not respond. \(error)")
-    case nil: throw NoResponse(description: "\(url.text) did not respond.")
+    defer { client.close() }
+    let timeouts = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
+    let request = UpstreamRequest(
+      .get, url.target, fields: [.userAgent: "musickit-token-server/\(Release.version)"])
+    switch client.reply(to: request, limits: timeouts, contentLimit: 0) {
+    case .success(let reply): return reply.status
+    case .failure(let error): throw NoResponse(description: "\(url.text) did not respond. \(error)")
     }
   }
 

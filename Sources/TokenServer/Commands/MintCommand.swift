@@ -88,8 +88,8 @@ public enum MisplacedKey {
     let argument = arguments[index]
     guard arguments.first == "doctor" else { return looksLikeKey(argument) }
     let option = DoctorCommand.userTokenOption
-    if argument.hasPrefix("\(option)=") { return DoctorCommand.isKey(String(argument.dropFirst(option.count + 1))) }
-    return index > 0 && arguments[index - 1] == option ? DoctorCommand.isKey(argument) : looksLikeKey(argument)
+    if argument.hasPrefix("\(option)=") { return CommandSecret.isKey(String(argument.dropFirst(option.count + 1))) }
+    return index > 0 && arguments[index - 1] == option ? CommandSecret.isKey(argument) : looksLikeKey(argument)
   }
 }
 

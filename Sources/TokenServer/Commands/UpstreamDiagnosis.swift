@@ -1,6 +1,5 @@
 import Bytes
 import DeveloperToken
-import Dispatch
 import EventLoop
 import Glibc
 import HTTPCache
@@ -8,7 +7,6 @@ import HTTPClient
 import HTTPMessages
 import HTTPTypes
 import JSON
-import Locks
 import ServerSettings
 import TLS
 import UpstreamAdmission
@@ -71,19 +69,7 @@ struct UpstreamDiagnosis {
 
   // MARK: Requests
 
-  /// The parts of a response that matter here.
-  private struct Reply: Sendable {
-    let status: Int
-    let date: String?
-    /// The first bytes of the content.
-    let content: [UInt8]
-    /// This machine's time at the request and at the response, in seconds since 1970.
-    let times: ClosedRange<Int>
-
-    var isSuccess: Bool { (200..<300).contains(status) }
-  }
-
-  private typealias Outcome = Result<Reply, UpstreamError>
+  private typealias Outcome = Result<UpstreamReply, UpstreamError>
 
   private static func fields(_ token: Token) -> HTTPFields {
     var fields: HTTPFields = [.accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)"]
@@ -104,33 +90,8 @@ struct UpstreamDiagnosis {
       // The attempt ends before, so that its error has the stage.
       connect: min(settings.timeouts.connect, Self.longestStage) + .seconds(1),
       firstByte: min(settings.timeouts.firstByte, Self.longestStage), whole: min(settings.timeouts.whole, left))
-    let outcome = Locked<Outcome>(.failure(UpstreamError(.cancelled, .unprocessed, "The request was cancelled.")))
-    let isDone = DispatchSemaphore(value: 0)
-    Task(executorPreference: client.loop) {
-      do throws(UpstreamError) {
-        let start = Glibc.time(nil)
-        let response = try await client.send(UpstreamRequest(.get, target, fields: fields), limits: limits)
-        let times = start...max(start, Glibc.time(nil))
-        let content = await Self.head(of: response.content)
-        let reply = Reply(
-          status: response.status.code, date: response.fields[.date], content: content, times: times)
-        outcome.withLock { $0 = .success(reply) }
-      } catch {
-        outcome.withLock { $0 = .failure(error) }
-      }
-      isDone.signal()
-    }
-    // The timeouts of the client bound this wait.
-    isDone.wait()
-    return outcome.withLock { $0 }
-  }
-
-  /// Returns the content up to 16 KiB, which is more than any error of Apple has.
-  private static func head(of reader: any ContentReader) async -> [UInt8] {
-    var content: [UInt8] = []
-    while content.count < 16_384, let part = try? await reader.read() { content += part }
-    reader.cancel()
-    return content
+    // 16 KiB is more than any error of Apple has.
+    return client.reply(to: UpstreamRequest(.get, target, fields: fields), limits: limits, contentLimit: 16_384)
   }
 
   // MARK: The connection
@@ -199,7 +160,7 @@ struct UpstreamDiagnosis {
 
   // MARK: The response
 
-  private func checkClock(_ reply: Reply, _ diagnosis: inout Diagnosis) {
+  private func checkClock(_ reply: UpstreamReply, _ diagnosis: inout Diagnosis) {
     let (start, arrival) = (reply.times.lowerBound, reply.times.upperBound)
     guard let date = reply.date.flatMap({ FieldDate.seconds($0, now: arrival) }) else {
       return diagnosis.skip(.clock, because: "The response has no Date.")
@@ -223,7 +184,7 @@ struct UpstreamDiagnosis {
   /// Judges the response to `/v1/test` with a token. Returns nil without a response.
   private func judge(
     _ subject: Diagnosis.Subject, _ token: Token, _ result: Outcome, _ diagnosis: inout Diagnosis
-  ) -> Reply? {
+  ) -> UpstreamReply? {
     guard case .success(let reply) = result else {
       failed(subject, result, &diagnosis)
       return nil

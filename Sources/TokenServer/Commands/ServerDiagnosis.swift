@@ -1,0 +1,243 @@
+import Bytes
+import EventLoop
+import HTTPClient
+import HTTPMessages
+import HTTPTypes
+import JSON
+
+/// The checks of `doctor` on a running server, through its admin listener.
+struct ServerDiagnosis {
+  private static let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(15), whole: .seconds(20))
+  /// The most bytes and JSON values of a response.
+  private static let contentLimit = 65_536
+  private static let mostValues = 512
+  /// The most sentences of a response, and the most characters of each.
+  private static let mostSentences = 32
+  private static let longestSentence = 1000
+
+  private let url: HealthCheckURL
+  private let credential: String?
+  private let origin: String?
+  private let path: String?
+
+  init(_ url: HealthCheckURL, credential: String?, origin: String?, path: String?) {
+    (self.url, self.credential, self.origin, self.path) = (url, credential, origin, path)
+  }
+
+  /// Sends the requests and adds the results to `diagnosis`.
+  ///
+  /// - Throws: `SocketError` if there is no loop.
+  func run(_ diagnosis: inout Diagnosis) throws {
+    let loop = try IOLoop.start(label: "doctor")
+    defer { loop.stopAndWait() }
+    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
+    defer { client.close() }
+    if credential == nil { diagnosis.skip(.credential, because: "--credential-file names none.") }
+    if origin == nil { diagnosis.skip(.cors, because: "--origin names none.") }
+    guard checkReadiness(client, &diagnosis) else { return }
+    guard credential != nil || origin != nil || path != nil else {
+      return diagnosis.skip(.access, because: "No --credential-file, --origin or --path describes a caller.")
+    }
+    checkAccess(client, &diagnosis)
+  }
+
+  private func send(_ request: UpstreamRequest, _ client: UpstreamClient) -> Result<UpstreamReply, UpstreamError> {
+    var request = request
+    request.fields[.accept] = "application/json"
+    request.fields[.userAgent] = "musickit-token-server/\(Release.version)"
+    return client.reply(to: request, limits: Self.timeouts, contentLimit: Self.contentLimit)
+  }
+
+  /// Returns the JSON object of a response; nil if its content is anything else.
+  private static func object(_ reply: UpstreamReply) -> JSONValue? {
+    guard reply.isComplete, let object = JSONReader.read(reply.content, values: mostValues), object.isObject else {
+      return nil
+    }
+    return object
+  }
+
+  // MARK: The server
+
+  private static let address =
+    "Give the address in the server's line “Admin on …” (admin.host and admin.port), by default http://127.0.0.1:8081."
+
+  /// Checks that the URL is that of an admin listener, and its readiness. Returns whether it is one.
+  private func checkReadiness(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) -> Bool {
+    switch send(UpstreamRequest(.get, "/readyz"), client) {
+    case .failure(let error):
+      diagnosis.fail(
+        .server, "\(url.text) does not respond. \(Self.shown(error.description))",
+        fix: "Start the server. \(Self.address)")
+      return false
+    case .success(let reply):
+      let object = Self.object(reply)
+      guard [200, 503].contains(reply.status), let object, object["status"]?.text != nil else {
+        let said = object.flatMap(Self.errorDetail).map { ": \($0)" } ?? ""
+        diagnosis.fail(
+          .server, "\(url.text) is no admin listener of this program: /readyz has status \(reply.status)\(said)",
+          fix: Self.address)
+        return false
+      }
+      guard let checks = object["checks"], checks.isObject else {
+        diagnosis.fail(
+          .server, "\(url.text) is the public listener, which does not explain its decisions.", fix: Self.address)
+        return false
+      }
+      diagnosis.pass(.server, "The admin listener at \(url.text) responds.")
+      judge(checks, &diagnosis)
+      return true
+    }
+  }
+
+  private func judge(_ checks: JSONValue, _ diagnosis: inout Diagnosis) {
+    let bad = checks.members.filter { $0.value["status"]?.text != "ok" }
+    guard !bad.isEmpty else {
+      let names = checks.members.prefix(Self.mostSentences).map { Self.shown($0.name) }.joined(separator: ", ")
+      return diagnosis.pass(.readiness, "These checks of the server pass: \(names).")
+    }
+    let lines = bad.prefix(Self.mostSentences).map { check in
+      "\(Self.shown(check.name)): \(check.value["detail"]?.text.map(Self.shown) ?? "no detail")."
+    }
+    diagnosis.fail(
+      .readiness, lines, fix: "Run doctor with the server's settings (--config) to find the cause.", blocks: false)
+  }
+
+  // MARK: The caller
+
+  private func checkAccess(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) {
+    let description = JSONText.object([
+      ("path", JSONText.string(requested)), ("credential", credential.map(JSONText.string)),
+      ("origin", origin.map(JSONText.string)),
+    ])
+    let content = Array(description.utf8)
+    let request = UpstreamRequest(
+      .post, ExplainEndpoint.path.description, fields: [.contentType: "application/json"],
+      content: WrittenContent(content), contentLength: content.count)
+    switch send(request, client) {
+    case .failure(let error): diagnosis.fail(.access, Self.shown(error.description), fix: nil)
+    case .success(let reply):
+      let object = Self.object(reply)
+      switch reply.status {
+      case 200:
+        guard let explanation = object.flatMap(Explanation.init) else {
+          return diagnosis.fail(
+            .server, "The response to \(ExplainEndpoint.path) is not one of this version.",
+            fix: "Run the doctor of the server's own version.")
+        }
+        judge(explanation, &diagnosis)
+      case 404, 405:
+        diagnosis.fail(
+          .server, "The server has no \(ExplainEndpoint.path): its version is older than that of this doctor.",
+          fix: "Update the server, or run the doctor of its own version.")
+      default:
+        let said = object.flatMap(Self.errorDetail) ?? "It does not say why."
+        diagnosis.fail(.access, "The server refuses to explain (\(reply.status)): \(said)", fix: nil)
+      }
+    }
+  }
+
+  private var requested: String { path ?? "/token" }
+
+  private func judge(_ explanation: Explanation, _ diagnosis: inout Diagnosis) {
+    let client = explanation.client.map { "client \($0)" }
+    if let crossOrigin = explanation.crossOrigin, origin != nil {
+      if crossOrigin.isAllowed {
+        diagnosis.pass(.cors, crossOrigin.lines)
+      } else {
+        diagnosis.fail(
+          .cors, crossOrigin.lines, fix: "Add the origin to the origins of a client in access.clients.", blocks: false)
+      }
+    }
+    if credential != nil, explanation.refusesCredential {
+      return diagnosis.fail(.credential, explanation.lines, fix: explanation.fix)
+    }
+    if credential != nil {
+      if let client {
+        diagnosis.pass(.credential, ["It belongs to \(client)."])
+      } else {
+        diagnosis.skip(.credential, because: "The server decides about this path without it.")
+      }
+    }
+    if explanation.isAllowed {
+      let subject = client.map { $0.prefix(1).uppercased() + $0.dropFirst() } ?? "Every caller"
+      diagnosis.pass(.access, ["\(subject) may request \(Self.shown(requested))."] + explanation.lines)
+    } else {
+      diagnosis.fail(.access, explanation.lines, fix: explanation.fix, blocks: false)
+    }
+  }
+
+  // MARK: Text of the server
+
+  private static func errorDetail(_ object: JSONValue) -> String? {
+    guard case .array(let errors)? = object["errors"] else { return nil }
+    return errors.first?["detail"]?.text.map(shown)
+  }
+
+  /// Returns a text of the server without what a terminal would obey, and shortened.
+  private static func shown(_ text: some CustomStringConvertible) -> String {
+    var shown = String.UnicodeScalarView()
+    for scalar in text.description.unicodeScalars.prefix(longestSentence) {
+      shown.append(scalar.isShown ? scalar : "\u{FFFD}")
+    }
+    return String(shown)
+  }
+
+  /// The response of the server, checked.
+  private struct Explanation {
+    let isAllowed: Bool
+    let client: String?
+    /// Whether the credential itself is the reason of the refusal.
+    let refusesCredential: Bool
+    let lines: [String]
+    let fix: String?
+    let crossOrigin: (isAllowed: Bool, lines: [String])?
+
+    init?(_ object: JSONValue) {
+      guard case .bool(let isAllowed)? = object["allowed"], case .array(let evidence)? = object["evidence"] else {
+        return nil
+      }
+      var lines = evidence.prefix(mostSentences).compactMap { $0.text.map(shown) }
+      client = object["client"]?.text.map(shown)
+      if !isAllowed {
+        guard case .number(let status)? = object["status"], let code = object["code"]?.text,
+          let detail = object["detail"]?.text
+        else { return nil }
+        lines.insert("The caller gets \(shown(status)) \(shown(code)): \(shown(detail))", at: 0)
+        let codes: [ErrorCode] = [.invalidCredentials, .overloaded]
+        refusesCredential = codes.contains { code == $0.rawValue }
+      } else {
+        refusesCredential = false
+      }
+      (self.isAllowed, self.lines) = (isAllowed, lines)
+      fix = object["fix"]?.text.map(shown)
+      guard let cors = object["cors"] else {
+        crossOrigin = nil
+        return
+      }
+      guard case .bool(let isReadable)? = cors["allowed"], let detail = cors["detail"]?.text else { return nil }
+      let fields = [("Preflight", cors["preflight"]), ("Response", cors["response"])].flatMap { name, fields in
+        (fields?.members ?? []).prefix(mostSentences).map {
+          "\(name): \(shown($0.name)): \(shown($0.value.text ?? ""))"
+        }
+      }
+      crossOrigin = (isReadable, [shown(detail)] + fields)
+    }
+  }
+}
+
+extension JSONValue {
+  /// The string; nil for any other value.
+  fileprivate var text: ByteString? {
+    if case .string(let text) = self { text } else { nil }
+  }
+}
+
+extension Unicode.Scalar {
+  /// Whether a terminal shows the scalar, and does not obey it: no control, no change of the direction of writing.
+  fileprivate var isShown: Bool {
+    switch properties.generalCategory {
+    case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator: false
+    default: true
+    }
+  }
+}
