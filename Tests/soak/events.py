@@ -155,10 +155,13 @@ class Events:
             lambda: [emulator.behave() for emulator in self.emulators])
 
     def hang(self):
-        """Apple Music is stopped, and then continues."""
-        self.outage(
-            (502, 504), lambda: [emulator.signal(signal.SIGSTOP) for emulator in self.emulators],
-            lambda: [emulator.signal(signal.SIGCONT) for emulator in self.emulators])
+        """Apple Music is stopped, and then continues. In every second cycle, a server drains meanwhile."""
+        def stop():
+            for emulator in self.emulators:
+                emulator.signal(signal.SIGSTOP)
+            if self.counts["hang"] % 2:
+                self.hand_over()
+        self.outage((502, 504), stop, lambda: [emulator.signal(signal.SIGCONT) for emulator in self.emulators])
 
     def limit(self):
         """Apple Music has a small quota for some time."""

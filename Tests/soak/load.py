@@ -92,10 +92,12 @@ class Client:
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self):
-        visits = [self.keeps, self.connects_once, self.resumes, self.pipelines, self.is_slow, self.gives_up]
+        visits = [
+            self.keeps, self.connects_once, self.resumes, self.pipelines, self.sends_slowly, self.reads_slowly,
+            self.gives_up]
         try:
             while True:
-                [visit] = self.random.choices(visits, [30, 25, 25, 8, 4, 8])
+                [visit] = self.random.choices(visits, [30, 25, 25, 8, 4, 1, 8])
                 try:
                     visit()
                 except Refused:
@@ -134,9 +136,15 @@ class Client:
             self.load.pace.wait()
         self.exchange(requests)
 
-    def is_slow(self):
+    def sends_slowly(self):
         """Sends its request piece by piece."""
         self.exchange(pieces=6)
+
+    def reads_slowly(self):
+        """Takes a long response bit by bit."""
+        self.load.turn(self)
+        self.open().is_slow = True
+        self.exchange([self.load.exchanges.huge(self.random)])
 
     def gives_up(self):
         """Goes away in the middle of something."""
@@ -229,7 +237,7 @@ class Client:
                 connection.close()
                 self.connection = None
                 # RFC 9112 §9.3.1: a server may close an idle connection at the moment at which a request is sent.
-                if was_used and not lost.received and done == 0 and may_retry:
+                if was_used and lost.was_idle and not lost.received and done == 0 and may_retry:
                     may_retry = False
                     self.load.judge.count("retried")
                     continue

@@ -1,9 +1,11 @@
 """A client's connection: TLS, and HTTP/1.1 without any library that would hide what the server sends."""
 
+import errno
 import hashlib
 import socket
 import ssl
 import struct
+import time
 from dataclasses import dataclass
 
 LIMIT = 60
@@ -12,10 +14,12 @@ LIMIT = 60
 class Lost(Exception):
     """The connection ended before the whole response had arrived."""
 
-    def __init__(self, reason, received):
+    def __init__(self, reason, received, was_idle):
         super().__init__(reason)
         # Whether any byte of the response had arrived.
         self.received = received
+        # Whether the server had closed the connection before the request came.
+        self.was_idle = was_idle
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,11 @@ class Connection:
 
     def __init__(self, port, context, source="127.0.0.1", session=None):
         self.is_used = False
+        # Whether the client takes the response bit by bit.
+        self.is_slow = False
         self._rest = b""
+        # The number of the error of the last `send`.
+        self._error = None
         self._plain = connect(port, source)
         try:
             self._socket = context.wrap_socket(self._plain, server_hostname="localhost", session=session)
@@ -56,7 +64,7 @@ class Connection:
             self._socket.sendall(data)
         except OSError as error:
             # The response may be there all the same: a server that refuses a request does not read all of it.
-            self._send_error = error
+            self._error = error.errno
 
     def response(self, method="GET"):
         """Reads one response; raises `Lost`."""
@@ -84,13 +92,20 @@ class Connection:
         self._rest = self._exactly(count)
 
     def _more(self, received=True):
+        if self.is_slow:
+            time.sleep(0.01)
         try:
             part = self._socket.recv(65536)
         except OSError as error:
-            raise Lost(f"{type(error).__name__} {error}", received or bool(self._rest)) from error
+            raise self._lost(f"{type(error).__name__} {error}", received, error.errno) from error
         if not part:
-            raise Lost("the server closed the connection", received or bool(self._rest))
+            raise self._lost("the server closed the connection", received)
         self._rest += part
+
+    def _lost(self, reason, received, number=None):
+        # If the server's FIN came before the request, Linux reports the reset that follows the request as EPIPE.
+        pending = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        return Lost(reason, received or bool(self._rest), errno.EPIPE in (pending, number, self._error))
 
     def _until(self, end):
         while end not in self._rest:
