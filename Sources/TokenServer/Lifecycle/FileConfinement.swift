@@ -164,11 +164,31 @@ extension FileConfinement.Grants {
 
   /// Returns the folders of a file and of the file that it links to.
   private static func places(of file: String) -> [String] {
-    [file, canonical(file) ?? file].map { file in
+    let named = [file, canonical(file) ?? file].map { file in
       let folder = folder(of: file)
-      // Everything is below these, so the grant is the file alone. A new file in its place needs a restart.
-      return ["/", "/dev"].contains(canonical(folder)) ? file : folder
+      // The grant is the file alone. A new file in its place needs a restart.
+      return isTooWide(folder) ? file : folder
     }
+    return named + swappedFolders(above: file)
+  }
+
+  /// Whether everything is below the folder.
+  private static func isTooWide(_ folder: String) -> Bool { ["/", "/dev"].contains(canonical(folder)) }
+
+  /// Returns the folders in which a link on the path leads to a neighbour, as in `current/tls.crt` with `current` ->
+  /// `releases/7`. A release or a renewal swaps such a link.
+  private static func swappedFolders(above file: String) -> [String] {
+    var folders: [String] = []
+    for end in file.utf8.indices where file.utf8[end] == UInt8(ascii: "/") && end != file.utf8.startIndex {
+      let link = String(file[..<end])
+      let parent = folder(of: link)
+      var status = stat()
+      guard unsafe lstat(link, &status) == 0, status.st_mode & S_IFMT == S_IFLNK, !isTooWide(parent),
+        let target = canonical(link), let place = canonical(parent), target.utf8.starts(with: "\(place)/".utf8)
+      else { continue }
+      folders.append(parent)
+    }
+    return folders
   }
 
   private static func folder(of path: String) -> String {

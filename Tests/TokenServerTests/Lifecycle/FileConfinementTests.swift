@@ -160,6 +160,26 @@ struct FileConfinementTests {
       ])
   }
 
+  @Test("leaves a file below a link that is swapped, and grants no more for a link that leads elsewhere")
+  func swappedLink() throws {
+    unsafe mkdir(directory.path(of: "app"), 0o700)
+    for release in ["app/1", "app/2"] {
+      unsafe mkdir(directory.path(of: release), 0o700)
+      try directory.write("a", to: "\(release)/tls.crt")
+    }
+    let current = directory.path(of: "app/current")
+    unsafe symlink("1", current)
+    let near = FileConfinement.Grants(reading: ["\(current)/tls.crt"], auditFile: nil, unixSocket: nil)
+    unsafe unlink(current)
+    unsafe symlink("2", current)
+    #expect(try confined(near) { _ in Self.open("\(current)/tls.crt", O_RDONLY) } == 0)
+    unsafe symlink(directory.path(of: "other"), directory.path(of: "app/far"))
+    let far = FileConfinement.Grants(
+      reading: [directory.path(of: "app/far/key.p8")], auditFile: nil, unixSocket: nil)
+    #expect(far.reading.contains(directory.path(of: "other")))
+    #expect(!far.reading.contains(directory.path(of: "app")))
+  }
+
   @Test("grants the folder of a file and of its target, and never the root or the folder of devices")
   func grantedPlaces() throws {
     unsafe symlink(directory.path(of: "other/key.p8"), directory.path(of: "named/link.p8"))
