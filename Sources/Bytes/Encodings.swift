@@ -154,17 +154,19 @@ package enum Base64 {
 /// Percent-encoding (RFC 3986 §2.1).
 public enum PercentEncoding {
   /// Decodes every escape. Returns nil if two hexadecimal digits do not follow a percent sign.
-  public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+  public static func decode(_ text: Span<UInt8>) -> [UInt8]? {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)
-    var rest = text.makeIterator()
-    while let byte = rest.next() {
-      guard byte == UInt8(ascii: "%") else {
-        bytes.append(byte)
+    var index = 0
+    while index < text.count {
+      guard text[index] == UInt8(ascii: "%") else {
+        bytes.append(text[index])
+        index += 1
         continue
       }
-      guard let high = rest.next()?.hexadecimalDigit, let low = rest.next()?.hexadecimalDigit else { return nil }
-      bytes.append(high << 4 | low)
+      guard let byte = text.percentEncodedByte(at: index, before: text.count) else { return nil }
+      bytes.append(byte)
+      index += 3
     }
     return bytes
   }

@@ -27,7 +27,7 @@ public enum RequestSerializer {
       throw .malformedTarget
     }
     appendLine(method, target, host, to: &output)
-    for field in fields where !isConnections(field.name) { output.appendFieldLine(field) }
+    for field in fields where !ConnectionFields.hasRequestField(field.name) { output.appendFieldLine(field) }
     switch framing {
     case .none where [.post, .put, .patch].contains(method): output.append("Content-Length: 0\r\n")
     case .none: break
@@ -79,14 +79,5 @@ public enum RequestSerializer {
     // Safe: the span does not leave the closure that has the bytes.
     host.withUTF8 { output.appendSafely(unsafe Span(_unsafeElements: $0)) }
     output.append("\r\n")
-  }
-
-  private static func isConnections(_ name: HTTPField.Name) -> Bool {
-    switch name.canonicalName {
-    case "connection", "content-length", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te",
-      "trailer", "transfer-encoding", "upgrade":
-      true
-    default: false
-    }
   }
 }

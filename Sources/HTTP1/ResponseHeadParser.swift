@@ -132,20 +132,23 @@ extension ResponseHeadParser {
   }
 
   private func endToEndFields(in bytes: Span<UInt8>) -> HTTPFields {
-    var fields = HTTPFields()
+    var fields: [HTTPField] = []
     fields.reserveCapacity(lines.count)
     for line in lines {
+      guard !facts.isForConnection(line.name, in: bytes) else { continue }
       // Both are valid: the parser has checked that names are tokens, and that values have no control characters.
-      guard let name = HTTPField.Name(bytes.string(in: line.name)), !facts.isForConnection(name.canonicalName) else {
-        continue
-      }
+      let common = CommonFieldName.find(line.name, in: bytes)
+      guard let name = common ?? HTTPField.Name(bytes.string(in: line.name)) else { continue }
       let value = unsafe bytes.extracting(line.value).withUnsafeBufferPointer { buffer in
         // Safe: the field copies the bytes.
         unsafe HTTPField(name: name, value: buffer)
       }
       fields.append(value)
     }
-    return fields
+    var all = HTTPFields()
+    // One replacement, because each single append costs a generic call.
+    all.replaceSubrange(0..<0, with: fields)
+    return all
   }
 }
 
@@ -209,14 +212,11 @@ struct ResponseFacts: Sendable {
       !asksToClose && (head.version == .http11 || asksToKeepAlive) && head.framing != .untilClose
   }
 
-  /// Returns whether a field is only for the connection (RFC 9110 §7.6.1, and other such fields of HTTP/1.1).
-  func isForConnection(_ lowercaseName: String) -> Bool {
-    switch lowercaseName {
-    case "connection", "content-length", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer",
-      "transfer-encoding", "upgrade":
-      true
-    default: !connectionFields.isEmpty && connectionFields.contains(ByteString(lowercaseName))
-    }
+  /// Returns whether a field is only for the connection: by its name, or because Connection names it.
+  func isForConnection(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    if ConnectionFields.hasResponseField(name, in: bytes) { return true }
+    return !connectionFields.isEmpty
+      && connectionFields.contains(ByteString(name.map { bytes[$0] }).lowercasedASCII)
   }
 }
 

@@ -107,19 +107,21 @@ struct StoredFields {
       let tag = isTagged(coding) ? tag : tag.weakened
       common.append(HTTPField(name: .eTag, value: tag.fieldValue))
     }
-    var fields = HTTPFields()
+    var fields: [HTTPField] = []
     fields.reserveCapacity(source.downstream.count + common.count + 1)
     for field in source.downstream where !Self.isReplaced(field.name) { fields.append(field) }
     if let value = content.unknownCoding ?? (coding == .gzip ? "gzip" : nil) {
       fields.append(HTTPField(name: .contentEncoding, value: value))
     }
-    var notModified = HTTPFields()
-    if let location = source.downstream[.contentLocation] { notModified[.contentLocation] = location }
-    if tag == nil, let modified = source.downstream[.lastModified] { notModified[.lastModified] = modified }
-    for field in common {
-      fields.append(field)
-      notModified.append(field)
+    var notModified: [HTTPField] = []
+    if let location = source.downstream[.contentLocation] {
+      notModified.append(HTTPField(name: .contentLocation, value: location))
     }
+    if tag == nil, let modified = source.downstream[.lastModified] {
+      notModified.append(HTTPField(name: .lastModified, value: modified))
+    }
+    fields += common
+    notModified += common
     return Representation(body: body, fields: FieldSection(fields), notModified: FieldSection(notModified))
   }
 

@@ -16,8 +16,8 @@
         Parser("json-name", "{\"", "\":0,\"a\":0}", read),
         Parser("json-array", "{\"a\":[", "0]}", read),
         Parser("json-members", "{", "\"b\":0}", read),
-        Parser("token-query", { _ = try? TokenParameters(query: $0, body: []) }),
-        Parser("token-query-origin", "origin=", "", { _ = try? TokenParameters(query: $0, body: []) }),
+        Parser("token-query", { _ = try? TokenParameters(query: $0.span, body: []) }),
+        Parser("token-query-origin", "origin=", "", { _ = try? TokenParameters(query: $0.span, body: []) }),
         Parser("token-origin", "{\"origin\":\"", "\"}", parameters),
         Parser("token-origins", "{\"origin\":[", "0]}", parameters),
         Parser("token-name", "{\"", "\":0}", parameters),
@@ -33,7 +33,7 @@
     private static func read(_ bytes: [UInt8]) { _ = JSONReader.read(bytes)?.repeatedNames }
 
     private static func parameters(_ bytes: [UInt8]) {
-      guard let parameters = try? TokenParameters(query: [], body: bytes) else { return }
+      guard let parameters = try? TokenParameters(query: .init(), body: bytes) else { return }
       for origin in parameters.origins { _ = try? Origin(origin.text) }
     }
   }

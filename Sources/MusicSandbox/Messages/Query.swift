@@ -69,7 +69,7 @@ enum FormEncoding {
   /// Returns the decoded text; nil if an escape is malformed or the result is not UTF-8.
   static func decode(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
     let text = text.utf8.map { plusIsSpace && $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
-    return PercentEncoding.decode(text).flatMap { String(validating: $0, as: UTF8.self) }
+    return PercentEncoding.decode(text.span).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
   /// Encodes the value of a query: unreserved characters and commas stay, and a space becomes a plus.

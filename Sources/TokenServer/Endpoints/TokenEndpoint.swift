@@ -108,7 +108,7 @@ struct TokenEndpoint: Sendable {
     let parameters: TokenParameters
     let origins: [Origin]
     do throws(ErrorResponse) {
-      parameters = try TokenParameters(query: wish.query, body: content)
+      parameters = try TokenParameters(query: wish.query.span, body: content)
       origins = try Self.origins(parameters)
     } catch { throw Denial(error, "invalid_request") }
     return try caller.token(ttl: parameters.ttl, origins: origins)
@@ -179,24 +179,32 @@ struct TokenParameters: Equatable {
   /// Parses `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated.
   ///
   /// Throws for an unknown parameter, because a misspelt `origin` would produce a token that works everywhere.
-  init(query: some Collection<UInt8>) throws(ErrorResponse) {
-    for pair in query.split(separator: UInt8(ascii: "&")) {
-      let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      // A name without a value has an empty value.
-      guard let name = PercentEncoding.decode(parts[0]), let value = PercentEncoding.decode(parts.dropFirst().joined())
-      else { throw ErrorResponse(.malformedRequest, "The query has a percent sign without two hexadecimal digits.") }
-      if name.elementsEqual("ttl".utf8) {
-        try setTTL(value)
-      } else if name.elementsEqual("origin".utf8) {
-        origins.append(try Self.text(value))
-      } else {
-        throw Self.unknown(try Self.text(name))
-      }
+  init(query: Span<UInt8>) throws(ErrorResponse) {
+    var start = 0
+    while start < query.count {
+      let end = query.index(of: UInt8(ascii: "&"), from: start)
+      if end > start { try readPair(query.extracting(start..<end)) }
+      start = end + 1
+    }
+  }
+
+  /// Reads `name=value`. A name without a value has an empty value.
+  private mutating func readPair(_ pair: Span<UInt8>) throws(ErrorResponse) {
+    let end = pair.index(of: UInt8(ascii: "="), from: 0)
+    guard let name = PercentEncoding.decode(pair.extracting(first: end)),
+      let value = PercentEncoding.decode(pair.extracting(min(end + 1, pair.count)...))
+    else { throw ErrorResponse(.malformedRequest, "The query has a percent sign without two hexadecimal digits.") }
+    if name.elementsEqual("ttl".utf8) {
+      try setTTL(value)
+    } else if name.elementsEqual("origin".utf8) {
+      origins.append(try Self.text(value))
+    } else {
+      throw Self.unknown(try Self.text(name))
     }
   }
 
   /// Parses the query and an optional JSON object; both may have parameters.
-  init(query: some Collection<UInt8>, body: [UInt8]) throws(ErrorResponse) {
+  init(query: Span<UInt8>, body: [UInt8]) throws(ErrorResponse) {
     try self.init(query: query)
     guard !body.isEmpty else { return }
     guard let object = JSONReader.read(body, values: Self.mostValues), object.isObject else {
@@ -254,5 +262,14 @@ struct TokenParameters: Equatable {
       throw ErrorResponse(.invalidParameter, "The query is not UTF-8.")
     }
     return ByteString(bytes)
+  }
+}
+
+extension Span<UInt8> {
+  /// The index of the first such byte, or the end.
+  fileprivate func index(of byte: UInt8, from start: Int) -> Int {
+    var index = start
+    while index < count, self[index] != byte { index += 1 }
+    return index
   }
 }
