@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test test-readme test-deb test-image bench soak fuzz docs lint format release deb image install uninstall clean toolchain
+.PHONY: help run test test-readme test-deb test-image bench bench-check soak fuzz docs lint format release deb image install uninstall clean toolchain
 
 PRODUCT := musickit-token-server
 # How long `make test` and `make fuzz` run each fuzz target.
@@ -80,6 +80,10 @@ bench: toolchain ## Measure against nginx and OpenSSL, side by side
 # Not in .ci/scratch: the logs of a failed run stay. A program from elsewhere (BINARY) needs no build.
 soak: $(VENV)/installed $(if $(filter file,$(origin BINARY)),release) ## Load a release (BINARY) for SOAK_SECONDS (300) while all around it changes; nothing may leak or fail
 	$(VENV)/bin/python Tests/soak/run "$(BINARY)" $(SOAK_SECONDS)
+
+bench-check: toolchain ## Count the instructions of six requests, against Benchmarks/instructions.json
+	@.ci/need nginx openssl valgrind wrk
+	Benchmarks/run check
 
 fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 	Fuzz/run $(FUZZ_SECONDS)

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import hostile, load, overload, quota, tools
+from . import hostile, instructions, load, overload, quota, tools
 from .access import Access
 from .catalog import Catalog
 from .credentials import Credentials
@@ -16,7 +16,7 @@ from .tokens import Tokens
 
 SUBJECTS = {"tokens": Tokens, "catalog": Catalog, "access": Access}
 # These have no rounds and no ratios. Each prints its own table.
-TABLES = {"hostile": hostile.run, "quota": quota.run, "overload": overload.run}
+TABLES = {"check": instructions.run, "hostile": hostile.run, "quota": quota.run, "overload": overload.run}
 
 
 def main():

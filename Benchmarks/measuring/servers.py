@@ -22,6 +22,11 @@ class Ours:
     def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, settings=None):
         """Starts it: with HTTPS, with access lines, for so many connections, with further settings."""
         port = free_port()
+        environment = self.environment(port, tls, logs, connections)
+        return Process([self.binary, "serve"], port, cores, environment | (settings or {}))
+
+    def environment(self, port, tls=False, logs=False, connections=1000):
+        """Its settings."""
         environment = {
             "MUSICKIT_TEAM_ID": "TEAM123456",
             "MUSICKIT_KEY_FILE": str(self.credentials.signing_key),
@@ -37,7 +42,7 @@ class Ours:
         if tls:
             environment["SERVER_TLS_CERTIFICATE_FILE"] = str(self.credentials.certificate)
             environment["SERVER_TLS_KEY_FILE"] = str(self.credentials.key)
-        return Process([self.binary, "serve"], port, cores, environment | self.settings | (settings or {}))
+        return environment | self.settings
 
 
 @dataclass(frozen=True)
@@ -131,9 +136,9 @@ def request(path=TOKEN):
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
-def exchange(connection, path=TOKEN):
-    """One request and its whole answer."""
-    connection.sendall(request(path))
+def exchange(connection, path=TOKEN, message=None):
+    """One request, `message` or a simple one, and its whole answer."""
+    connection.sendall(message or request(path))
     answer = b""
     while True:
         part = connection.recv(65536)
