@@ -113,7 +113,7 @@ let package = Package(
       "ServerSettings",
       [
         "Access", "Bytes", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages",
-        "HTTPServer", "TLS", "Telemetry", logging,
+        "HTTPServer", "TLS", "Telemetry", "Tracing", logging,
       ]),
     module(
       "TokenServer",

@@ -83,6 +83,8 @@ struct CatalogExchange {
   let request: UpstreamRequest
   /// The caller that the quota is charged to.
   let caller: QuotaCaller
+  /// The template of the path.
+  let pathTemplate: StaticString
   /// The subject of the request, for the circuit.
   let subject: CircuitSubject
   /// The deadline, including retries and waits.
@@ -109,6 +111,7 @@ struct CatalogExchange {
     self.route = route
     isForUser = call.target.wantsUserToken
     span = call.span
+    pathTemplate = call.target.route
   }
 
   /// Whether the content is unread, so that the request can be sent again.

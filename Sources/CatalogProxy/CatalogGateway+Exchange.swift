@@ -109,7 +109,8 @@ extension CatalogGateway {
       state.clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
       return state.spanIDs.next()
     }
-    if let span = exchange.span?.child(spanID) { HeaderPolicy.trace(&request.fields, as: span) }
+    let span = exchange.span?.child(spanID)
+    if let span { HeaderPolicy.trace(&request.fields, as: span) }
     HeaderPolicy.authorize(&request.fields, with: token.credential)
     let start = clock.now
     var timeouts = configuration.timeouts
@@ -117,14 +118,30 @@ extension CatalogGateway {
     do throws(UpstreamError) {
       let response = try await exchange.route.upstream.send(request, limits: timeouts)
       note(response, since: start)
+      note(.status(response.status.code, response.version), span, of: exchange, progress.number, since: start)
       record(CircuitOutcome(response.status), of: turn.pass)
       return response
     } catch {
+      note(.failure(error.cause), span, of: exchange, progress.number, since: start)
       // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
       let isOurs = error.isTimeout && (timeouts.whole < timeouts.firstByte || !exchange.isUntouched)
       record(isOurs ? .neutral : CircuitOutcome(error), of: turn.pass)
       throw evaluate(error, of: exchange, turn.permit, progress)
     }
+  }
+
+  /// Reports a sampled attempt.
+  private func note(
+    _ result: UpstreamAttempt.Result, _ span: SpanContext?, of exchange: CatalogExchange, _ number: Int,
+    since start: CacheTime
+  ) {
+    guard let span, span.isSampled, let parent = exchange.span else { return }
+    observer.noticed(
+      .attempted(
+        UpstreamAttempt(
+          span: span, parent: parent.spanID, method: exchange.request.method, route: exchange.pathTemplate,
+          client: exchange.caller.client, resends: number - 1,
+          duration: .nanoseconds(Int64(clock.now.monotonic - start.monotonic)), result: result)))
   }
 
   /// Measures the time to the response, and the clock skew that its `Date` shows. A response with an Age comes from a

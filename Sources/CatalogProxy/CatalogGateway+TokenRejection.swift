@@ -109,13 +109,22 @@ extension CatalogGateway {
       state.limit.sentWithoutTurn(now: start)
       return state.spanIDs.next()
     }
-    if let span = cause?.child(spanID) { HeaderPolicy.trace(&fields, as: span) }
+    let span = cause?.child(spanID)
+    if let span { HeaderPolicy.trace(&fields, as: span) }
     HeaderPolicy.authorize(&fields, with: token.credential)
     var timeouts = configuration.timeouts
     timeouts.whole = max(end - start, .milliseconds(1))
     let request = UpstreamRequest(.get, "/v1/test", fields: fields)
-    let response = try? await route.upstream.send(request, limits: timeouts)
+    let result = await send(request, timeouts, by: route)
+    let response = try? result.get()
     response?.content.cancel()
+    if let span, span.isSampled, let cause {
+      observer.noticed(
+        .attempted(
+          UpstreamAttempt(
+            span: span, parent: cause.spanID, method: .get, route: "/v1/test", client: nil, resends: 0,
+            duration: clock.elapsed - start, result: .init(result))))
+    }
     if let response, response.status == .tooManyRequests { limited(response, sentAt: start) }
     guard !Task.isCancelled else { return .abandoned }
     switch response?.status.code {
@@ -126,7 +135,26 @@ extension CatalogGateway {
   }
 }
 
+extension UpstreamAttempt.Result {
+  fileprivate init(_ result: Result<UpstreamResponse, UpstreamError>) {
+    switch result {
+    case .success(let response): self = .status(response.status.code, response.version)
+    case .failure(let error): self = .failure(error.cause)
+    }
+  }
+}
+
 extension CatalogGateway {
+  private func send(
+    _ request: UpstreamRequest, _ timeouts: UpstreamTimeouts, by route: UpstreamRoute
+  ) async -> Result<UpstreamResponse, UpstreamError> {
+    do throws(UpstreamError) {
+      return .success(try await route.upstream.send(request, limits: timeouts))
+    } catch {
+      return .failure(error)
+    }
+  }
+
   /// Records a 429 to a request without a turn, which counts against the same quota.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed

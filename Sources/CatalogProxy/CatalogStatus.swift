@@ -1,5 +1,7 @@
 public import HTTPCache
 public import HTTPMessages
+public import HTTPTypes
+public import Tracing
 public import UpstreamAdmission
 
 /// Receives events for the operator. The gateway calls it on an event loop, so it must not block.
@@ -18,6 +20,8 @@ public enum CatalogNotice: Sendable {
   case tokenFailed(String)
   /// The head of a response arrived, this long after the attempt began.
   case responded(after: Duration)
+  /// A sampled attempt ended, with the head of a response or without one.
+  case attempted(UpstreamAttempt)
   /// An exchange failed. The error describes how.
   case exchangeFailed(UpstreamError)
   /// The upstream responded with 5xx, or with a 206 or 304 that the request does not allow.
@@ -30,6 +34,43 @@ public enum CatalogNotice: Sendable {
   case circuitOpened
   /// The circuit closed: the upstream works again.
   case circuitClosed
+}
+
+/// One request to the upstream, for its span.
+public struct UpstreamAttempt: Sendable {
+  /// The result of an attempt.
+  public enum Result: Sendable, Equatable {
+    /// The status of the response, and its HTTP version in the form for `Via`.
+    case status(Int, StaticString)
+    /// There was no response.
+    case failure(UpstreamError.Cause)
+
+    /// Returns whether two results are the same.
+    public static func == (left: Result, right: Result) -> Bool {
+      switch (left, right) {
+      case (.status(let one, _), .status(let other, _)): one == other
+      case (.failure(let one), .failure(let other)): one == other
+      case (.status, _), (.failure, _): false
+      }
+    }
+  }
+
+  /// The span of the attempt.
+  public let span: SpanContext
+  /// The server's span, which caused it.
+  public let parent: SpanID
+  /// The method.
+  public let method: HTTPRequest.Method
+  /// The template of the path.
+  public let route: StaticString
+  /// The id of the client that the quota is charged to; nil if it is charged to none.
+  public let client: String?
+  /// The number of earlier attempts for the same request.
+  public let resends: Int
+  /// The time until the head of the response, or until the failure.
+  public let duration: Duration
+  /// The result.
+  public let result: Result
 }
 
 /// The state of the proxy at one moment.

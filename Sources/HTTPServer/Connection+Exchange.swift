@@ -193,7 +193,8 @@ extension Connection {
         method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
         route: request.route, path: request.recordedPath, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
-        shortage: shortage))
+        version: request.isHTTP2 ? "2" : request.head.version == .http10 ? "1.0" : "1.1",
+        isSecure: transport.tls != nil, shortage: shortage))
   }
 
   /// Responds with a refusal. The caller must then close the connection.

@@ -97,6 +97,7 @@ public final class Request {
     forgottenBytes = 0
     forgottenPath = []
     route = nil
+    isHTTP2 = false
     clientCertificate = nil
   }
 

@@ -166,7 +166,7 @@ package struct DescriptorBudget {
   package let upstreamPerLoop: Int
 
   /// Standard streams, audit file, Dispatch's own descriptors, and brief ones: settings, keys, name lookups,
-  /// connections to identity providers, connections that get 503.
+  /// connections to identity providers and to the collector of spans, connections that get 503.
   private static let files = 32
   /// For each loop: the poller, both ends of the wakeup pipe, and a listener for IPv4 and IPv6, public and admin.
   private static let perLoop = 7

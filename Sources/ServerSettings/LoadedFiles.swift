@@ -2,6 +2,7 @@ package import Access
 import Cryptography
 package import DeveloperToken
 import Glibc
+import HTTPMessages
 package import TLS
 
 /// The files that the settings name. `check-config`, a start and a reload all read them with
@@ -12,6 +13,7 @@ package struct NamedFiles: Sendable {
   var catalog: Settings.Catalog?
   var clients: [ClientCandidate]
   var audit: Settings.Audit?
+  var spanExport: Settings.SpanExport?
 
   /// Reads each file once, and validates its content. It blocks, so an event loop must not call it.
   ///
@@ -28,10 +30,11 @@ package struct NamedFiles: Sendable {
       loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
     }
     loader.errors += audit?.check() ?? []
+    let collector = spanExport.flatMap { loader.authorities(of: $0) }
     guard loader.errors.isEmpty, let keys, let upstream else { return (nil, loader.errors, loader.warnings) }
     let files = LoadedFiles(
-      key: keys.active, nextKey: keys.next, tls: context, upstreamAuthorities: upstream, keySets: loader.keySets,
-      warnings: loader.warnings)
+      key: keys.active, nextKey: keys.next, tls: context, upstreamAuthorities: upstream,
+      collectorAuthorities: collector, keySets: loader.keySets, warnings: loader.warnings)
     return (files, [], loader.warnings)
   }
 
@@ -42,6 +45,7 @@ package struct NamedFiles: Sendable {
     var files = self
     if settings.catalog == running.catalog { files.catalog = nil }
     if settings.audit == running.audit { files.audit = nil }
+    if settings.spanExport == running.spanExport { files.spanExport = nil }
     files.tls = files.tls ?? running.server.tls
     return files
   }
@@ -58,6 +62,7 @@ extension NamedFiles {
     paths += [
       (Server.certificateFile.path, tls?.certificateFile), (Server.keyFile.path, tls?.keyFile),
       (Server.clientCAFile.path, tls?.clientCAFile), (Settings.Catalog.caFile.path, catalog?.caFile),
+      (spanExport?.certificateSetting ?? "", spanExport?.certificate),
     ]
     for (index, pair) in (tls?.certificates ?? []).enumerated() {
       let place = "\(Server.certificates.path)[\(index)]"
@@ -80,18 +85,21 @@ package struct LoadedFiles: Sendable {
   package let tls: TLSContext?
   /// The authorities that the server trusts for the catalog's upstream. Without a file, these are the system's.
   package let upstreamAuthorities: TLSClientContext
+  /// The authorities that the server trusts for the collector of spans. Nil without a collector that speaks TLS.
+  package let collectorAuthorities: TLSClientContext?
   package let keySets: KeySetFiles
   /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
   package let warnings: [String]
 
   package init(
     key: SigningKey, nextKey: SigningKey? = nil, tls: TLSContext?, upstreamAuthorities: TLSClientContext,
-    keySets: KeySetFiles, warnings: [String]
+    collectorAuthorities: TLSClientContext? = nil, keySets: KeySetFiles, warnings: [String]
   ) {
     self.key = key
     self.nextKey = nextKey
     self.tls = tls
     self.upstreamAuthorities = upstreamAuthorities
+    self.collectorAuthorities = collectorAuthorities
     self.keySets = keySets
     self.warnings = warnings
   }
@@ -208,6 +216,12 @@ struct FileLoader {
       note(setting, "\(error)")
       return nil
     }
+  }
+
+  /// Returns the authorities for the collector, or nil if it is not reached by TLS, or if the file is unusable.
+  mutating func authorities(of export: Settings.SpanExport) -> TLSClientContext? {
+    guard export.endpoint.origin.isSecure else { return nil }
+    return authorities(export.certificate, of: export.certificateSetting, caSetting: export.certificateSetting)
   }
 
   /// Reads the key set of the client's identity provider if it is in a file, otherwise the authorities for fetching it.

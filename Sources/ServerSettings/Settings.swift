@@ -22,6 +22,8 @@ public struct Settings: Sendable {
   public var audit: Audit
   /// The log of the server.
   public var log: Log
+  /// The export of spans. Nil if the server exports none.
+  public var spanExport: SpanExport?
   /// The path of the configuration file, if one was read.
   public var configurationFile: String?
 }
@@ -42,7 +44,7 @@ extension Settings {
   /// All settings, in the order of the documents.
   static let known: [any SettingRow] =
     MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Audit.known
-    + Log.known
+    + Log.known + SpanExport.known
 
   static let schema = SettingsSchema(known)
 

@@ -26,9 +26,11 @@ public struct RequestTrace: Sendable {
   /// The server's span of this request.
   public var spanID: SpanID { SpanID(ofRequest: own) }
 
-  /// The server's span, for requests that it causes. As long as the server exports no spans, it passes on the flag of
-  /// its caller.
-  public var context: SpanContext {
-    SpanContext(traceID: traceID, spanID: spanID, isSampled: parent?.isSampled ?? false, state: parent?.state)
+  /// Returns the server's span, for requests that it causes. Without a sampler, which means that the server exports no
+  /// spans, it passes on the flag of its caller.
+  public func context(_ sampler: Sampler? = nil) -> SpanContext {
+    SpanContext(
+      traceID: traceID, spanID: spanID, isSampled: sampler?.records(self) ?? parent?.isSampled ?? false,
+      state: parent?.state)
   }
 }

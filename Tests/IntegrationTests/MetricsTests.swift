@@ -47,7 +47,8 @@ struct MetricsTests {
   @Test("are exactly those of docs/metrics.md")
   func complete() throws {
     let ground = try Ground()
-    let server = try ground.serve(try ground.tlsSettings())
+    let collector = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"]
+    let server = try ground.serve(try ground.tlsSettings().merging(collector) { $1 })
     let page = try MetricsPage(of: server)
     let document = try TextFile.read("\(Repository.path)/docs/metrics.md")
     let rows = document.matches(of: /(?m)^\| `((musickit|process)_\w+)` \|/)

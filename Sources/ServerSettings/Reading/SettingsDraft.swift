@@ -14,6 +14,7 @@ package struct SettingsDraft {
   let clients: [ClientCandidate]
   let audit: Settings.Audit?
   let log: Settings.Log?
+  let spanExport: Settings.SpanExport?
   let configurationFile: String?
   let proxies: ProxyEnvironment
   package let errors: [SettingsError]
@@ -36,6 +37,7 @@ package struct SettingsDraft {
     access = Settings.Access(&reader, clients: candidates, within: context)
     audit = Settings.Audit(&reader)
     log = Settings.Log(&reader, host: input.host)
+    spanExport = Settings.SpanExport(&reader)
     Self.checkPorts(server, admin, &reader)
     configurationFile = input.configurationFile
     proxies = ProxyEnvironment(input.environment)
@@ -56,13 +58,14 @@ package struct SettingsDraft {
     }
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
-      audit: audit, log: log, configurationFile: configurationFile)
+      audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
     return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies)
   }
 
   /// The files that the valid settings name.
   package var files: NamedFiles {
-    NamedFiles(musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit)
+    NamedFiles(
+      musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit, spanExport: spanExport)
   }
 
   /// Returns a warning if callers without credentials reach the server from every network without a rate limit.

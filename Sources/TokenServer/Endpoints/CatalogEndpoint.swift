@@ -122,7 +122,8 @@ struct CatalogEndpoint: Sendable {
         target = try CatalogTarget(path, query: nil)
       }
     } catch { throw error.response }
-    return try CatalogCall(method, target, of: request, policy: service.proxy.policy)
+    return try CatalogCall(
+      method, target, of: request, policy: service.proxy.policy, span: request.trace.context(service.spans?.sampler))
   }
 
   private func reply(
@@ -185,7 +186,7 @@ struct CatalogEndpoint: Sendable {
 extension CatalogCall {
   /// Copies the parts of a request that the server may forward.
   fileprivate init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy, span: SpanContext
   ) throws(ErrorResponse) {
     var directives = RequestDirectives()
     var preconditions = Preconditions()
@@ -205,7 +206,7 @@ extension CatalogCall {
         method, target,
         caller: QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields,
-        span: request.trace.context)
+        span: span)
     } catch {
       throw error.response
     }

@@ -18,6 +18,8 @@ struct Application {
   /// The catalog service; nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let access: AccessService
+  /// The exporter of spans; nil if the server exports none.
+  private let spans: SpanExporter?
   private let memory: MemoryBudget
   private let health = Health()
   private let metrics: ServerMetrics
@@ -42,10 +44,13 @@ struct Application {
     do {
       try SystemResources.checkDescriptors(loops: settings.server.loops)
       let loops = try SystemResources.startLoops(settings.server)
+      let spans = try Self.exporter(source, loops, logger)
+      self.spans = spans
       catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
-          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops, memory: memory, logger: logger)
+          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops, memory: memory, logger: logger,
+          spans: spans)
       }
       access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
       self.loops = loops
@@ -53,7 +58,7 @@ struct Application {
       throw StartError("\(error)")
     }
     self.memory = memory
-    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory)
+    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory, spans: spans)
     initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
     metrics.signingKeys.all = [
       SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))
@@ -61,6 +66,15 @@ struct Application {
     catalog?.use(initialSnapshot)
     access.use(initialSnapshot)
     (self.sink, self.logger) = (sink, logger)
+  }
+
+  private static func exporter(
+    _ source: RuntimeSnapshot.Source, _ loops: [IOLoop], _ logger: Logger
+  ) throws -> SpanExporter? {
+    guard let settings = source.settings.spanExport, let loop = loops.first else { return nil }
+    return try SpanExporter(
+      settings, authorities: source.files.collectorAuthorities,
+      proxy: source.proxies.proxy(for: settings.endpoint.origin), loop: loop, logger: logger)
   }
 
   /// Serves until a signal requests the end, and drains.
@@ -86,6 +100,7 @@ struct Application {
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
+    spans?.start()
     reloader?.watch()
     let addresses = Addresses(
       public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil)
@@ -97,6 +112,7 @@ struct Application {
     reloader?.stop()
     manager?.stopping(within: longestDrain)
     drain(servers)
+    spans?.close()
     catalog?.close()
     access.keySets.close()
     for loop in loops { loop.stopAndWait() }
@@ -160,8 +176,9 @@ struct Application {
     var configuration = Server.Configuration(
       endpoint: Endpoint(settings.address),
       // Without an admin listener, no client can read the metrics, so the server counts none.
-      observer: ServerEvents(sink: sink, logger: logger, metrics: initialSnapshot.settings.admin == nil ? nil : metrics)
-    )
+      observer: ServerEvents(
+        sink: sink, logger: logger, metrics: initialSnapshot.settings.admin == nil ? nil : metrics,
+        spans: spans))
     configuration.reusesPort = settings.reusePort
     configuration.tls = initialSnapshot.tls
     configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity

@@ -11,6 +11,7 @@ import Logging
 import Memory
 import ServerSettings
 import TLS
+import Tracing
 import UpstreamAdmission
 
 /// The catalog gateway, and an upstream client for each event loop. There is one instance; a reload changes only the
@@ -21,6 +22,8 @@ final class CatalogService: Sendable {
   let tally = UpstreamTally()
   /// The trusted CAs for the upstream.
   let authorities: TLSClientContext
+  /// The exporter of spans; nil if the server exports none.
+  let spans: SpanExporter?
   private let loops: [IOLoop]
   private let clients: [ObjectIdentifier: UpstreamClient]
 
@@ -29,12 +32,17 @@ final class CatalogService: Sendable {
   /// - Parameter authorities: The trusted CAs for the upstream.
   init(
     _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, loops: [IOLoop],
-    memory: MemoryBudget, logger: Logger
+    memory: MemoryBudget, logger: Logger, spans: SpanExporter? = nil
   ) throws {
     self.authorities = authorities
+    self.spans = spans
     var proxy = CatalogGateway.Configuration(settings)
     proxy.memory = memory
-    self.proxy = CatalogGateway(proxy, observer: CatalogEvents(logger: logger, tally: tally))
+    self.proxy = CatalogGateway(
+      proxy,
+      observer: CatalogEvents(logger: logger, tally: tally) { [upstream = settings.upstream] attempt in
+        spans?.record(FinishedSpan(attempt, to: upstream))
+      })
     var configuration = try UpstreamClient.Configuration(settings, authorities)
     configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
@@ -138,16 +146,23 @@ struct CatalogEvents: CatalogObserver {
   private let logger: Logger
   private let throttle = Throttle()
   private let tally: UpstreamTally
+  /// Records the span of an attempt that is sampled.
+  private let record: @Sendable (UpstreamAttempt) -> Void
 
-  init(logger: Logger, tally: UpstreamTally = UpstreamTally()) {
+  init(
+    logger: Logger, tally: UpstreamTally = UpstreamTally(),
+    record: @escaping @Sendable (UpstreamAttempt) -> Void = { _ in }
+  ) {
     self.logger = logger
     self.tally = tally
+    self.record = record
   }
 
   func noticed(_ notice: CatalogNotice) {
     tally.count(notice)
     switch notice {
     case .responded: break
+    case .attempted(let attempt): record(attempt)
     case .tokenRejected(let rejection): warn("tokenRejected", .error, "\(rejection)")
     case .tokenAccepted:
       if throttle.end("tokenRejected") { logger.notice("Apple Music accepts this server's developer tokens again.") }

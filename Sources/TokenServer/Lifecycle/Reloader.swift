@@ -175,6 +175,7 @@ extension Settings {
     kept.catalog = running.catalog
     kept.audit = running.audit
     kept.log = running.log
+    kept.spanExport = running.spanExport
     return kept
   }
 
@@ -197,6 +198,7 @@ extension Settings {
       ("catalog", catalog != other.catalog),
       ("audit", audit != other.audit),
       ("log", log != other.log),
+      ("otel", spanExport != other.spanExport),
     ]
     return differences.filter(\.differs).map(\.path)
   }

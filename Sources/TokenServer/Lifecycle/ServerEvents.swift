@@ -6,6 +6,7 @@ import Locks
 import Logging
 import TLS
 import Telemetry
+import Tracing
 
 /// Counts the events of the HTTP server and logs them: a line for each request, and warnings for the operator at a
 /// limited rate, which an attacker cannot raise.
@@ -17,14 +18,17 @@ struct ServerEvents: ExchangeObserver {
   /// The tally of one loop; nil until there is a loop.
   private var tally: RequestTally?
   private let writesAccessLog: Bool
+  /// The exporter of spans; nil if the listener has none.
+  private let spans: SpanExporter?
   private let throttle = Throttle()
   private let strangers = WarnedPeers()
   private let handshakes = FailedHandshakes()
 
-  init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil) {
+  init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil, spans: SpanExporter? = nil) {
     self.sink = sink
     self.logger = logger
     self.metrics = metrics
+    self.spans = spans
     writesAccessLog = logger.logLevel <= .info
   }
 
@@ -34,7 +38,7 @@ struct ServerEvents: ExchangeObserver {
     return own
   }
 
-  var recordsExchanges: Bool { writesAccessLog || tally != nil }
+  var recordsExchanges: Bool { writesAccessLog || tally != nil || spans != nil }
 
   /// Only a person at a terminal sees paths, because the path of a library request names the user's items.
   var recordedPathBytes: Int { sink.isForPerson ? AccessRecord.columns : 0 }
@@ -45,6 +49,7 @@ struct ServerEvents: ExchangeObserver {
       route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
       duration: exchange.duration)
     if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
+    if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
     guard writesAccessLog else { return }
     sink.log(
       AccessRecord(
@@ -139,7 +144,7 @@ extension SocketError {
 
 extension RequestHead.Method {
   /// The method for the log. An unregistered method has no name here, because a client may send any text.
-  fileprivate var name: StaticString {
+  var name: StaticString {
     switch self {
     case .get: "GET"
     case .head: "HEAD"

@@ -21,7 +21,7 @@ extension ServerMetrics {
     + [SigningKeys.states, SigningKeys.proofs, SigningKeys.expiries] + [certificate]
     + certificateReadings.map(\.metric)
     + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
-    + upstreamConnections.map(\.metric) + log.map(\.metric) + start.map(\.metric)
+    + upstreamConnections.map(\.metric) + [spansExported, spansDropped] + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
 
   static let build = Metric(
@@ -214,6 +214,22 @@ extension ServerMetrics {
       .counter, "musickit_upstream_unsolicited_total",
       "HTTP/1.1 connections to Apple Music that sent bytes without a request.", \.unsolicitedResponses),
   ]
+
+  static let spansExported = Metric(
+    .counter, "musickit_spans_exported_total", "Spans that the collector accepted.")
+  static let spansDropped = Metric(
+    .counter, "musickit_spans_dropped_total",
+    "Spans that the server did not export: the queue was full, the collector failed, or it rejected them.",
+    labels: ["reason"])
+
+  static func write(_ counts: SpanCounts, to text: inout MetricsText) {
+    text.begin(spansExported)
+    text.sample(of: spansExported, Double(counts.exported))
+    text.begin(spansDropped)
+    text.sample(of: spansDropped, Double(counts.droppedByQueue), [.word("queue_full")])
+    text.sample(of: spansDropped, Double(counts.failed), [.word("failed")])
+    text.sample(of: spansDropped, Double(counts.rejected), [.word("rejected")])
+  }
 
   static let log: [MetricReading<LogSink>] = [
     MetricReading(

@@ -31,6 +31,7 @@ final class ServerMetrics: Sendable {
   private let catalog: CatalogService?
   private let access: AccessService
   private let memory: MemoryBudget
+  private let spans: SpanExporter?
   private let startTime = Glibc.time(nil)
   private let watched = Locked(Watched())
 
@@ -43,7 +44,10 @@ final class ServerMetrics: Sendable {
   /// files.
   private let queue = DispatchQueue(label: "metrics")
 
-  init(sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget) {
+  init(
+    sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget, spans: SpanExporter? = nil
+  ) {
+    self.spans = spans
     self.memory = memory
     self.sink = sink
     self.catalog = catalog
@@ -148,6 +152,7 @@ final class ServerMetrics: Sendable {
       catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
+    if let spans { Self.write(spans.counts, to: &text) }
     text.add(Self.log, of: sink)
     text.add(Self.start, of: startTime)
     text.add(Self.process, of: ProcessFigures())

@@ -25,7 +25,7 @@ struct TraceTests {
     let traces = (0..<8).map { _ in RequestTrace(generator.next()) }
     var tasks: [Task<CatalogReply, Never>] = []
     for (index, trace) in traces.enumerated() {
-      let call = try ground.call(Self.song, span: trace.context)
+      let call = try ground.call(Self.song, span: trace.context())
       tasks.append(Task { await ground.respond(call) })
       try await eventually("the caller waits") {
         ground.upstream.requests.count == 1 && ground.proxy.status.counts.collapsed == index

@@ -71,7 +71,22 @@ struct SettingsPrecedenceTests {
       "access.anonymous.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
       "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
       "log.format": ["\"json\"", "\"text\"", "\"json\""],
+      "otel.sdk.disabled": ["true", "false", "true"],
+      "otel.service.name": ["\"a\"", "\"b\"", "\"c\""],
+      "otel.resource.attributes": ["\"k=a\"", "\"k=b,l=c\"", "\"k=d\""],
+      "otel.traces.exporter": ["\"none\"", "\"otlp\"", "\"none\""],
+      "otel.traces.sampler": ["\"always_on\"", "\"always_off\"", "\"traceidratio\""],
+      "otel.traces.samplerArg": ["0.5", "0.25", "1.0"],
+      "otel.bsp.scheduleDelay": ["1", "2", "3"],
+      "otel.bsp.maxQueueSize": ["1", "2", "3"],
+      "otel.bsp.maxExportBatchSize": ["1", "2", "3"],
     ]
+    for path in ["otel.exporter.otlp", "otel.exporter.otlp.traces"] {
+      values["\(path).endpoint"] = ["\"http://a/x\"", "\"https://b:1/y\"", "\"http://c/z\""]
+      values["\(path).protocol"] = Array(repeating: "\"http/json\"", count: 3)
+      values["\(path).timeout"] = ["1", "2", "3"]
+      values["\(path).certificate"] = ["\"a\"", "\"b\"", "\"c\""]
+    }
     for limit in ServerLimits.table.map(\.known) {
       let text = limit.defaultText ?? ""
       values[limit.path] =

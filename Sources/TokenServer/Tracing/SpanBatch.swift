@@ -1,0 +1,109 @@
+import Bytes
+import HTTPClient
+import HTTPMessages
+import HTTPTypes
+import JSON
+import ServerSettings
+
+/// One request with spans to the collector (OTLP over HTTP). The response can cost no more than its limits.
+struct SpanBatch {
+  /// The result of a request.
+  enum Result {
+    /// The collector took the spans, without the given number of them.
+    case accepted(rejected: Int)
+    /// The collector cannot take them now. The reason is a sentence. `retryAfter` is the pause that it wants.
+    case failedForNow(String, retryAfter: Duration?)
+    /// The collector will never take them.
+    case failed(String)
+  }
+
+  private let document: [UInt8]
+  private let settings: Settings.SpanExport
+
+  /// The maximum length of a response, in bytes: 64 KiB. A collector sends a short message at most.
+  private static let limit = 65_536
+
+  init(_ document: [UInt8], _ settings: Settings.SpanExport) {
+    (self.document, self.settings) = (document, settings)
+  }
+
+  /// Sends the request and reads the response, on the client's loop.
+  func send(by client: UpstreamClient, within time: Duration) async -> Result {
+    guard time > .zero else { return .failedForNow("No time was left for another attempt.", retryAfter: nil) }
+    let timeouts = UpstreamTimeouts(connect: min(time, .seconds(5)), firstByte: time, whole: time)
+    let response: UpstreamResponse
+    do throws(UpstreamError) {
+      response = try await client.send(
+        UpstreamRequest(
+          .post, settings.endpoint.target, fields: fields, content: WholeContent(document),
+          contentLength: document.count), limits: timeouts)
+    } catch {
+      return .failedForNow(error.description, retryAfter: nil)
+    }
+    let content = await content(of: response)
+    switch response.status.code {
+    case 200..<300: return .accepted(rejected: content.map(Self.rejected) ?? 0)
+    // The codes that the specification lists, and no others.
+    case 429, 502, 503, 504:
+      let wanted = response.fields[.retryAfter].flatMap { Int($0) }.map { Duration.seconds(min(max($0, 0), 3600)) }
+      return .failedForNow("The response has status \(response.status.code).", retryAfter: wanted)
+    case 300..<400:
+      return .failed("The response has status \(response.status.code). Write the address that it redirects to.")
+    default: return .failed("The response has status \(response.status.code).")
+    }
+  }
+
+  private var fields: HTTPFields {
+    var fields: HTTPFields = [
+      .contentType: "application/json", .accept: "application/json", .acceptEncoding: "identity",
+      .userAgent: "musickit-token-server/\(Release.version)",
+    ]
+    for header in settings.headers {
+      guard let name = HTTPField.Name(header.name) else { continue }
+      fields[name] = header.value
+    }
+    return fields
+  }
+
+  /// Returns the content, or nil if it is too long or breaks off. The status counts, not the content.
+  private func content(of response: UpstreamResponse) async -> [UInt8]? {
+    var content: [UInt8] = []
+    while true {
+      let part: [UInt8]?
+      do throws(ContentError) { part = try await response.content.read() } catch { return nil }
+      guard let part else { return content }
+      guard content.count + part.count <= Self.limit else {
+        response.content.cancel()
+        return nil
+      }
+      content += part
+    }
+  }
+
+  /// Returns the number of refused spans that the collector states (`partialSuccess`). In JSON it is a string, or a
+  /// number.
+  static func rejected(_ content: [UInt8]) -> Int {
+    guard let value = JSONReader.read(content, values: 64)?["partialSuccess"]?["rejectedSpans"] else { return 0 }
+    let text: String =
+      switch value {
+      case .string(let text): text.text
+      case .number(let text): "\(text)"
+      default: ""
+      }
+    return max(0, Int(text) ?? 0)
+  }
+}
+
+/// Content that is complete before it is sent.
+final class WholeContent: ContentReader, @unchecked Sendable {
+  // Sendable by confinement: only the task that sends the request reads it.
+  private var bytes: [UInt8]?
+
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? { bytes.take() }
+
+  func cancel() { bytes = nil }
+}

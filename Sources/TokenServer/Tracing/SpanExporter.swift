@@ -1,0 +1,210 @@
+import Dispatch
+import EventLoop
+import HTTPClient
+import HTTPMessages
+import Locks
+import Logging
+import ServerSettings
+import TLS
+import Tracing
+
+/// Sends finished spans to a collector by OTLP over HTTP, in batches, in one task of the first loop.
+///
+/// Nothing waits for it: spans that find the queue full are dropped and counted, and so are those of a batch that the
+/// collector does not take in time.
+final class SpanExporter: Sendable {
+  /// Decides which requests have spans.
+  let sampler: Sampler
+  private let queue: SpanQueue
+  private let settings: Settings.SpanExport
+  private let client: UpstreamClient
+  private let logger: Logger
+  private let throttle = Throttle()
+  private let ended = DispatchSemaphore(value: 0)
+  private let state = Locked(State())
+
+  private struct State {
+    var task: Task<Void, Never>?
+    var isClosing = false
+    /// Whether the collector did not take the last batch.
+    var isFailing = false
+    var counts = SpanCounts()
+  }
+
+  /// The maximum time that `close` waits for the last spans to go out: 1 s, so that a collector that hangs does not
+  /// delay the end of the process.
+  private static let patience = DispatchTimeInterval.seconds(1)
+
+  /// Creates an exporter that has not started.
+  ///
+  /// - Parameters:
+  ///   - authorities: The trusted CAs for the collector; nil for the system's.
+  ///   - proxy: The URL of the proxy to the collector; nil for direct connections.
+  /// - Throws: If the URL of the proxy or the system's store of CAs is unusable.
+  init(
+    _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop, logger: Logger
+  ) throws {
+    self.settings = settings
+    self.logger = logger
+    sampler = settings.sampler
+    queue = SpanQueue(capacity: settings.queueSize, batch: settings.batchSize)
+    let origin = settings.endpoint.origin
+    var configuration = UpstreamClient.Configuration(
+      origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port,
+      tls: origin.isSecure ? try authorities ?? TLSClientContext(caSetting: settings.certificateSetting) : nil,
+      proxy: try proxy.map { try UpstreamProxy($0) })
+    // One request at a time.
+    configuration.http2 = .never
+    client = UpstreamClient(configuration, loop: loop)
+  }
+
+  /// Takes a finished span. On any thread, without a wait.
+  func record(_ span: FinishedSpan) {
+    queue.add(span)
+  }
+
+  /// The counts since the start.
+  var counts: SpanCounts {
+    var counts = state.withLock { $0.counts }
+    counts.droppedByQueue = queue.dropped
+    return counts
+  }
+
+  // MARK: Life
+
+  /// Starts to export.
+  func start() {
+    state.withLock { state in
+      // An unstructured task does not inherit the preference, and without it would run on the global pool.
+      state.task = Task(executorPreference: client.loop) {
+        await self.run()
+        self.client.close()
+        self.ended.signal()
+      }
+    }
+  }
+
+  /// Sends the waiting spans once, and ends. It waits for at most one second. Do not call it on an event loop.
+  func close() {
+    let task = state.withLock { state in
+      state.isClosing = true
+      return state.task
+    }
+    guard let task else { return }
+    queue.endWaits()
+    guard ended.wait(timeout: .now() + Self.patience) == .timedOut else { return }
+    task.cancel()
+    // A cancelled request ends at once, unless its loop is stuck.
+    _ = ended.wait(timeout: .now() + Self.patience)
+  }
+
+  private func run() async {
+    while true {
+      let isLast = state.withLock { $0.isClosing }
+      if !isLast { await waitForBatch() }
+      var spans = queue.take()
+      while !spans.isEmpty {
+        await export(spans)
+        guard !Task.isCancelled else { return }
+        // Spans that have come meanwhile wait for others, or each response would cause a request.
+        spans = queue.take(isWhole: !isLast)
+      }
+      if isLast { return }
+    }
+  }
+
+  private func waitForBatch() async {
+    let wait = Task(executorPreference: client.loop) { [client, delay = settings.scheduleDelay] in
+      _ = try? await client.pause(for: delay)
+    }
+    queue.wake(wait)
+    await wait.value
+  }
+
+  // MARK: A batch
+
+  private func export(_ spans: [FinishedSpan]) async {
+    let document = await write(spans)
+    let end = Deadline.now.advanced(by: settings.timeout)
+    var backOff = Self.leastBackOff
+    while true {
+      let left = Deadline.now.duration(until: end)
+      switch await SpanBatch(document, settings).send(by: client, within: left) {
+      case .accepted(let rejected): return succeed(spans.count, rejected: min(rejected, spans.count))
+      case .failed(let reason): return fail(spans.count, reason)
+      case .failedForNow(let reason, let wanted):
+        let isClosing = state.withLock { $0.isClosing }
+        let pause = max(wanted ?? .zero, backOff * Double.random(in: 0.8...1.2))
+        guard !isClosing, !Task.isCancelled, pause < Deadline.now.duration(until: end),
+          (try? await client.pause(for: pause)) != nil
+        else { return fail(spans.count, reason) }
+        backOff = min(backOff * 2, Self.longestBackOff)
+      }
+    }
+  }
+
+  /// The first and the longest pause before a batch is sent again: from 500 ms, doubled up to 5 s.
+  private static let leastBackOff = Duration.milliseconds(500)
+  private static let longestBackOff = Duration.seconds(5)
+
+  /// Writes the document, and lets the loop's connections have their turn in between.
+  private func write(_ spans: [FinishedSpan]) async -> [UInt8] {
+    var document = SpanDocument(
+      resource: settings.attributes.map { ($0.key, $0.value) }, scope: ("musickit-token-server", "\(Release.version)"))
+    for (index, span) in spans.enumerated() {
+      if index > 0, index.isMultiple(of: Self.spansInOneGo) { _ = try? await client.pause(for: .zero) }
+      document.add(span)
+    }
+    return document.finish()
+  }
+
+  /// The number of spans that are written before the loop's connections have a turn: 32, some 30 kB.
+  private static let spansInOneGo = 32
+
+  private func succeed(_ count: Int, rejected: Int) {
+    let (isOver, dropped) = state.withLock { state in
+      state.counts.exported += count - rejected
+      state.counts.rejected += rejected
+      defer { state.isFailing = false }
+      return (state.isFailing, state.counts.failed)
+    }
+    if rejected > 0, let suppressed = throttle.admit("rejected") {
+      logger.warning(
+        "The collector of spans refused some of them as invalid.",
+        metadata: ["spans.rejected": "\(rejected)", "suppressed": "\(suppressed)"])
+    }
+    guard isOver, throttle.end("failed") else { return }
+    logger.notice("The collector takes the server's spans again.", metadata: ["spans.dropped": "\(dropped)"])
+  }
+
+  private func fail(_ count: Int, _ reason: String) {
+    let begins = state.withLock { state in
+      state.counts.failed += count
+      defer { state.isFailing = true }
+      return !state.isFailing
+    }
+    guard begins, let suppressed = throttle.admit("failed") else { return }
+    logger.warning(
+      """
+      The server cannot export spans to \(settings.endpoint). \(reason) It drops them until the collector takes them \
+      again.
+      """,
+      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+  }
+}
+
+/// The counts of spans since the start.
+struct SpanCounts: Sendable, Equatable {
+  /// The spans that the collector took.
+  var exported = 0
+  /// The spans that found the queue full.
+  var droppedByQueue = 0
+  /// The spans of batches that the collector did not take.
+  var failed = 0
+  /// The spans that the collector refused, in batches that it took.
+  var rejected = 0
+}
+
+extension Deadline {
+  fileprivate func duration(until end: Deadline) -> Duration { end.duration(since: self) }
+}

@@ -1,0 +1,91 @@
+import Testing
+import Tracing
+
+@testable import ServerSettings
+
+@Suite("The settings of OpenTelemetry")
+struct SpanExportSettingsTests {
+  private static func load(_ environment: [String: String]) throws -> Settings.SpanExport? {
+    try SettingsFixture().load(environment).settings.spanExport
+  }
+
+  @Test("turn the export on by the URL of a collector alone, with OpenTelemetry's defaults")
+  func defaults() throws {
+    #expect(try Self.load([:]) == nil)
+    let export = try #require(try Self.load(["OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"]))
+    #expect("\(export.endpoint)" == "http://localhost:4318/v1/traces")
+    #expect(export.timeout == .seconds(10) && export.scheduleDelay == .seconds(5))
+    #expect(export.queueSize == 2048 && export.batchSize == 512)
+    #expect(export.sampler == Sampler(.always, isParentBased: true))
+    #expect(export.headers.isEmpty && export.certificate == nil)
+    #expect(export.attributes.map { "\($0.key)=\($0.value)" } == ["service.name=musickit-token-server"])
+  }
+
+  @Test(
+    "append the path to the base URL, and take the URL for traces as it is",
+    arguments: [
+      (["OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"], "http://c/v1/traces"),
+      (["OTEL_EXPORTER_OTLP_ENDPOINT": "https://c/base/"], "https://c/base/v1/traces"),
+      (["OTEL_EXPORTER_OTLP_ENDPOINT": "https://c/base"], "https://c/base/v1/traces"),
+      (["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://[::1]:4318"], "http://[::1]:4318/"),
+      (["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/a", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://d"], "http://c/a"),
+    ])
+  func endpoint(_ environment: [String: String], _ expected: String) throws {
+    #expect(try Self.load(environment).map { "\($0.endpoint)" } == expected)
+  }
+
+  @Test(
+    "refuse other URLs, and never quote one with credentials",
+    arguments: [
+      "localhost:4318", "grpc://c:4317", "http://", "http:///v1", "http://user:hidden@c", "http://c/?token=hidden",
+      "http://c/#a", "http://c d", "unix:/run/c.sock",
+    ])
+  func refused(_ url: String) throws {
+    let error = #expect(throws: InvalidSettings.self) { try Self.load(["OTEL_EXPORTER_OTLP_ENDPOINT": url]) }
+    #expect(error?.errors.map(\.path) == ["otel.exporter.otlp.endpoint"])
+    #expect(error?.description.contains("hidden") == false)
+  }
+
+  @Test("read headers and attributes with percent-encoding, and let the settings for traces win")
+  func lists() throws {
+    let export = try #require(
+      try Self.load([
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": "a=1",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": " authorization = Bearer%20x%3D , b=2=3,",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "250", "OTEL_EXPORTER_OTLP_CERTIFICATE": "a.pem",
+        "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": "b.pem",
+        "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,k=%C3%A9", "OTEL_TRACES_SAMPLER": "traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "0.25", "OTEL_BSP_MAX_QUEUE_SIZE": "10",
+      ]))
+    #expect(export.headers.map { "\($0.name): \($0.value)" } == ["authorization: Bearer x=", "b: 2=3"])
+    #expect(export.timeout == .milliseconds(250))
+    #expect(export.certificate == "b.pem" && export.certificateSetting == "otel.exporter.otlp.traces.certificate")
+    #expect(export.attributes.map { "\($0.key)=\($0.value)" } == ["service.name=other", "k=é"])
+    #expect(export.sampler == Sampler(.ratio(0.25), isParentBased: false))
+    #expect(export.batchSize == 10, "a batch is never larger than the queue")
+  }
+
+  @Test(
+    "refuse a header that breaks a request, without its value",
+    arguments: [
+      "hidden", "a b=hidden", "=hidden", "a=hidden%0d%0ab", "a=%zz", "Host=hidden", "content-length=1", "a=é",
+    ])
+  func header(_ headers: String) throws {
+    let error = #expect(throws: InvalidSettings.self) {
+      try Self.load(["OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": headers])
+    }
+    #expect(error?.errors.map(\.path) == ["otel.exporter.otlp.headers"])
+    #expect(error?.description.contains("hidden") == false)
+  }
+
+  @Test("refuse a batch larger than the queue, and any protocol except JSON, with or without a collector")
+  func conflicts() throws {
+    let batch = ["OTEL_BSP_MAX_QUEUE_SIZE": "10", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "11"]
+    for environment in [
+      batch, ["OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"], ["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"],
+    ] {
+      #expect(throws: InvalidSettings.self) { try Self.load(environment) }
+    }
+  }
+}
