@@ -104,9 +104,9 @@ private struct KeyValueList {
 
   private static func decoded(_ part: Substring.UTF8View) -> String? {
     let trimmed = part.drop { $0 == 0x20 || $0 == 0x09 }.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed()
-    guard let bytes = PercentEncoding.decode(Array(trimmed).span), !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      return nil
-    }
+    guard let bytes = PercentEncoding.decode(Array(trimmed).span),
+      !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F })
+    else { return nil }
     return String(validating: bytes, as: UTF8.self)
   }
 }
