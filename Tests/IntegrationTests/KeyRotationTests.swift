@@ -19,15 +19,18 @@ private struct Rotation {
     "[{ file: '\(ground.keyFile)', state: 'active' }, { file: '\(nextFile)', \(members) }]"
   }
 
-  func write(_ keys: String) throws -> String {
+  func write(_ keys: String, team: String = Ground.teamID, ttl: String = "12h") throws -> String {
     try ground.directory.write(
-      "{ musickit: { keys: \(keys) }, access: { anonymous: { token: true, catalog: true } } }", to: "config.json5")
+      """
+      { musickit: { teamID: '\(team)', keys: \(keys) }, token: { ttl: '\(ttl)', maxTTL: '\(ttl)' },
+        access: { anonymous: { token: true, catalog: true } } }
+      """, to: "config.json5")
   }
 
   /// Starts a server with these keys; without an emulator, its catalog is turned off.
-  func serve(_ keys: String, _ emulator: Emulator?) throws -> RunningServer {
-    var settings = ["MUSICKIT_TEAM_ID": Ground.teamID, "SERVER_PORT": "0", "ADMIN_PORT": "0"]
-    settings["MUSICKIT_CONFIG"] = try write(keys)
+  func serve(_ keys: String, _ emulator: Emulator?, ttl: String = "12h") throws -> RunningServer {
+    var settings = ["SERVER_PORT": "0", "ADMIN_PORT": "0"]
+    settings["MUSICKIT_CONFIG"] = try write(keys, ttl: ttl)
     settings.merge(emulator?.settings ?? ["CATALOG_ENABLED": "false"]) { $1 }
     return try withExtendedLifetime(ground.directory) { try RunningServer([], environment: settings) }
   }
@@ -62,6 +65,49 @@ extension RunningServer {
 
 @Suite("A next key", .timeLimit(.minutes(10)))
 struct KeyRotationTests {
+  @Test("leaves the old key's expiry at that of the longest token, although a reload shortens lifetimes")
+  func shorterLifetime() throws {
+    let rotation = try Rotation()
+    let server = try rotation.serve("[{ file: '\(rotation.ground.keyFile)', state: 'active' }]", nil, ttl: "30d")
+    let expiry = try #require(try server.request("/token").json?["expiresAt"]?.integer)
+    _ = try rotation.write(rotation.keys(), ttl: "1h")
+    server.process.signal(1)
+    try server.process.waitForErrors("Signing key promoted")
+    let name = "musickit_signing_key_tokens_expire_timestamp_seconds"
+    let told = try #require(try MetricsPage(of: server)[name, ["key": Ground.keyID]])
+    #expect(told >= Double(expiry))
+    // A later reload does not shorten it either.
+    _ = try rotation.write(rotation.keys(), ttl: "2h")
+    server.process.signal(1)
+    try server.process.waitForErrors("Configuration reloaded", count: 2)
+    #expect(try MetricsPage(of: server)[name, ["key": Ground.keyID]] == told)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("that signs stops if a reload moves its notBefore into the future")
+  func postponed() throws {
+    let rotation = try Rotation()
+    let server = try rotation.serve(rotation.keys(), nil)
+    try server.process.waitForErrors("Signing key promoted")
+    try rotation.reload(server, rotation.keys("state: 'next', notBefore: '2099-01-01T00:00:00Z'"))
+    #expect(try server.keyID() == Ground.keyID)
+    #expect(try server.state(Rotation.nextID, "signing") == 0)
+    #expect(server.stop() == 0)
+  }
+
+  @Test("that signs needs a new proof for another team")
+  func otherTeam() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Signing key promoted")
+    _ = try rotation.write(rotation.keys(), team: "TEAM999999")
+    server.process.signal(1)
+    try server.process.waitForErrors("Next signing key refused")
+    #expect(try server.keyID() == Ground.keyID)
+    #expect(server.stop() == 0)
+  }
+
   @Test("signs after Apple Music has accepted a token of it, and the server says until when the old tokens live")
   func promotion() throws {
     let rotation = try Rotation()

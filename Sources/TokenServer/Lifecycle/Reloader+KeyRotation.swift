@@ -20,7 +20,9 @@ extension Reloader {
     let musickit = current.settings.musickit
     if current.source.files.nextKey == nil {
       rotation = nil
-    } else if let previous, rotation != nil, previous.source.hasSameKeys(as: current.source) {
+    } else if let previous, rotation != nil, previous.source.hasSameKeys(as: current.source),
+      previous.signsWithNextKey == current.signsWithNextKey
+    {
       rotation?.reloaded(notBefore: musickit.next?.notBefore, now: monotonicTime)
     } else {
       rotation = KeyRotation(notBefore: musickit.next?.notBefore, now: monotonicTime)
@@ -34,8 +36,7 @@ extension Reloader {
   private func noteReplacedKey(_ previous: RuntimeSnapshot, now: Int) {
     let (before, key) = (previous.minter.key, current.minter.key)
     guard !key.isSame(as: before) else { return }
-    lastSigned[before.keyID] = now
-    let expiry = now + previous.minter.policy.maxTTL
+    let expiry = tokenExpiries[before.keyID] ?? now
     logger.notice("Signing key replaced", metadata: keyMetadata(before: before, expiry: expiry))
     access.audit?.write(
       KeyAuditRecord(
@@ -117,10 +118,9 @@ extension Reloader {
       return
     }
     let now = Glibc.time(nil)
-    lastSigned[before.keyID] = now
     publishKeys(now: now)
     let key = current.minter.key
-    let expiry = now + current.minter.policy.maxTTL
+    let expiry = tokenExpiries[before.keyID] ?? now
     logger.log(
       level: withNextKey ? .notice : .error, message,
       metadata: keyMetadata(before: before, expiry: expiry))
@@ -134,7 +134,7 @@ extension Reloader {
   private func publishKeys(now: Int) {
     let files = current.source.files
     let lifetime = current.minter.policy.maxTTL
-    func expiry(_ id: KeyID) -> Int? { lastSigned[id].map { $0 + lifetime } }
+    func expiry(_ id: KeyID) -> Int? { tokenExpiries[id] }
     var keys = [
       SigningKeys.Key(
         id: files.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: startedAt,
@@ -160,9 +160,9 @@ extension Reloader {
 }
 
 extension RuntimeSnapshot.Source {
-  /// Whether both have the same active key and the same next key.
+  /// Whether both have the same active key, the same next key, and the same team, which a proof is about too.
   func hasSameKeys(as other: RuntimeSnapshot.Source) -> Bool {
-    files.key.isSame(as: other.files.key)
+    settings.musickit.teamID == other.settings.musickit.teamID && files.key.isSame(as: other.files.key)
       && (files.nextKey.map { ours in other.files.nextKey.map(ours.isSame) ?? false } ?? (other.files.nextKey == nil))
   }
 }

@@ -30,8 +30,9 @@ final class Reloader: @unchecked Sendable {
   var rotation: KeyRotation?
   /// The number of rotations so far, so that the result of a proof is not taken for that of another rotation.
   var rotationSerial = 0
-  /// The time at which each key signed last, for keys that do not sign any more, in seconds since 1970.
-  var lastSigned: [KeyID: Int] = [:]
+  /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
+  /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
+  var tokenExpiries: [KeyID: Int] = [:]
   /// The start of the server in seconds since 1970.
   let startedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
@@ -100,6 +101,8 @@ final class Reloader: @unchecked Sendable {
       strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
     servers.admin?.replace(router: next.adminRouter, tls: nil)
     access.use(next)
+    let (key, expiry) = (current.minter.key.keyID, Glibc.time(nil) + current.minter.policy.maxTTL)
+    tokenExpiries[key] = max(tokenExpiries[key] ?? 0, expiry)
     current = next
   }
 
@@ -117,7 +120,8 @@ final class Reloader: @unchecked Sendable {
       let previous = current
       let next = try RuntimeSnapshot(
         source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current,
-        signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source))
+        signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
+          && source.settings.musickit.next?.notBefore ?? 0 <= Glibc.time(nil))
       for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
