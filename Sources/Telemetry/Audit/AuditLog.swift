@@ -253,8 +253,24 @@ public struct AuditFileError: Error, Equatable, CustomStringConvertible {
   /// A sentence for the operator.
   public var description: String {
     // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
-    let reason = code == ENXIO ? "no process reads the FIFO, or it is a socket" : unsafe String(cString: strerror(code))
+    let reason =
+      switch code {
+      case ENXIO: "no process reads the FIFO, or it is a socket"
+      case EACCES where isPermitted:
+        "its folder is not the one of the start, and the server has given up all others; restart the server"
+      default: unsafe String(cString: strerror(code))
+      }
     return "The server cannot write the audit file '\(path)': \(reason)."
+  }
+}
+
+extension AuditFileError {
+  /// Whether permissions allow writing, so that another restriction, such as Landlock, denies it: access(2) checks
+  /// permissions only.
+  private var isPermitted: Bool {
+    if unsafe access(path, W_OK) == 0 { return true }
+    let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+    return unsafe access(path, F_OK) != 0 && access(folder, W_OK | X_OK) == 0
   }
 }
 

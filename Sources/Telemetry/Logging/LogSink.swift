@@ -258,7 +258,8 @@ struct LogBuffer {
 /// is a value that maps errors and times to notices.
 struct FailureWatch {
   private let path: String
-  private var isTold = false
+  /// The error of the last notice of failure; 0 before, and after the recovery.
+  private var toldError: Int32 = 0
   private var lostLines = 0
   private var quietUntil: UInt64 = 0
 
@@ -277,13 +278,14 @@ struct FailureWatch {
   mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> AuditFileNotice? {
     lostLines += lost
     if error != 0 {
-      guard !isTold, now >= quietUntil else { return nil }
-      isTold = true
+      // Another error may need another action.
+      guard error != toldError, now >= quietUntil else { return nil }
+      toldError = error
       quietUntil = now + Self.pause
       return .failing(AuditFileError(path: path, code: error))
     }
-    guard isTold else { return nil }
-    isTold = false
+    guard toldError != 0 else { return nil }
+    toldError = 0
     defer { lostLines = 0 }
     return .recovered(path: path, lostLines: lostLines)
   }

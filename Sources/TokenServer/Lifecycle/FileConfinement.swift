@@ -159,8 +159,29 @@ extension FileConfinement.Grants {
   private static var system: [String] {
     ["/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/proc", "/sys/devices/system/cpu", "/dev/urandom"]
       + ["/usr/share/ca-certificates", "/usr/local/share/ca-certificates"]
-      + TLSClientContext.systemStore + ["/etc/resolv.conf", "/etc/hosts"].flatMap(places)
+      + TLSClientContext.systemStore.flatMap { places(of: $0) + [$0] + targets(in: $0) }
+      + ["/etc/resolv.conf", "/etc/hosts"].flatMap(places)
   }
+
+  /// Returns the folders of the files that the links in a folder lead to, as in OpenSSL's folders of certificates.
+  static func targets(in folder: String) -> [String] {
+    guard let entries = unsafe opendir(folder) else { return [] }
+    defer { unsafe closedir(entries) }
+    var targets: [String] = []
+    while let entry = unsafe readdir(entries), targets.count < mostTargets {
+      guard unsafe entry.pointee.d_type == UInt8(DT_LNK) else { continue }
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      guard let file = canonical("\(folder)/\(name)"), !isTooWide(Self.folder(of: file)) else { continue }
+      let place = Self.folder(of: file)
+      if targets.last != place { targets.append(place) }
+    }
+    return targets
+  }
+
+  /// The most folders that links lead to: a few in practice, and each is a rule.
+  private static let mostTargets = 1000
 
   /// Returns the folders of a file and of the file that it links to.
   private static func places(of file: String) -> [String] {

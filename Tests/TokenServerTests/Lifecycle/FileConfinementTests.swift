@@ -180,6 +180,15 @@ struct FileConfinementTests {
     #expect(!far.reading.contains(directory.path(of: "app")))
   }
 
+  @Test("grants the folders that links in a folder of certificates lead to")
+  func certificateFolder() throws {
+    for link in ["named/0.0", "named/1.0"] { unsafe symlink(directory.path(of: "other/key.p8"), directory.path(of: link)) }
+    unsafe symlink("/missing", directory.path(of: "named/2.0"))
+    let targets = FileConfinement.Grants.targets(in: directory.path(of: "named"))
+    #expect(targets == [directory.path(of: "other")])
+    #expect(FileConfinement.Grants.targets(in: "/missing").isEmpty)
+  }
+
   @Test("grants the folder of a file and of its target, and never the root or the folder of devices")
   func grantedPlaces() throws {
     unsafe symlink(directory.path(of: "other/key.p8"), directory.path(of: "named/link.p8"))
