@@ -182,7 +182,9 @@ struct FileConfinementTests {
 
   @Test("grants the folders that links in a folder of certificates lead to")
   func certificateFolder() throws {
-    for link in ["named/0.0", "named/1.0"] { unsafe symlink(directory.path(of: "other/key.p8"), directory.path(of: link)) }
+    for link in ["named/0.0", "named/1.0"] {
+      unsafe symlink(directory.path(of: "other/key.p8"), directory.path(of: link))
+    }
     unsafe symlink("/missing", directory.path(of: "named/2.0"))
     let targets = FileConfinement.Grants.targets(in: directory.path(of: "named"))
     #expect(targets == [directory.path(of: "other")])
