@@ -66,6 +66,15 @@ public final class Channel: @unchecked Sendable {
     return microseconds > 0 ? .microseconds(microseconds) : nil
   }
 
+  /// The time since the peer's last bytes arrived (TCP_INFO, in steps of the kernel's clock), or nil if the system does
+  /// not report it. If they are unread, it is the time for which they have waited, also before the connection was
+  /// accepted.
+  public var timeSinceData: Duration? {
+    loop.assertCurrent()
+    let milliseconds = cplatform_time_since_data(raw)
+    return milliseconds >= 0 ? .milliseconds(milliseconds) : nil
+  }
+
   // MARK: Waiting
 
   /// Waits until the descriptor is readable.
@@ -146,6 +155,12 @@ public final class Channel: @unchecked Sendable {
     // No task waits at present. The descriptor is not watched until the next wait, because otherwise the loop would
     // spin.
     _ = register([])
+  }
+
+  /// Ends a wait for bytes as ready, although the poller has not reported the descriptor in this turn.
+  func lookEarly() {
+    loop.assertCurrent()
+    if registered.contains(.read) { end(.ready) }
   }
 
   func end(_ readiness: Readiness) {

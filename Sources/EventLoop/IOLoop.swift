@@ -40,6 +40,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private var freeSlots: [UInt32] = []
   private var timers = Heap<TimerEntry>()
   private var endings: [() -> Void] = []
+  private var nextEndings: [() -> Void] = []
+  /// The listeners' channels, which the loop looks at early in a crowd.
+  private var doors: [SlotToken] = []
   private var isStopped = false
   /// The loop's thread, set before any other object knows the loop.
   private var thread: Thread?
@@ -55,6 +58,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// The times for which the loop kept events waiting. Any thread may read it.
   public var lag: LoopLag { lagRecord.reading }
+
+  /// The length so far of the present turn, or zero while the loop waits. Any thread may read it.
+  public var presentTurn: Duration { lagRecord.presentTurn }
 
   /// The number of waits of the loop, which shows whether a loop spins or rests.
   private(set) var turns = 0
@@ -98,6 +104,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     mailbox = try Mailbox()
     try poller.update(mailbox.readEnd, from: [], to: .read, token: Self.mailboxToken)
   }
+
+  /// The number of ready descriptors in a turn that counts as a crowd, and the maximum that `epoll` reports at once.
+  static let crowd = 64
 
   private static let mailboxToken = SlotToken(index: .max, generation: 0)
 
@@ -179,6 +188,19 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     endings.append(action)
   }
 
+  /// Runs `action` at the end of the next turn, which begins at once.
+  public func atEndOfNextTurn(_ action: @escaping () -> Void) {
+    assertCurrent()
+    nextEndings.append(action)
+  }
+
+  /// Looks at a listener's channel after each crowd of ready descriptors, until it closes. The poller reports ready
+  /// descriptors in turn, so a new connection would have to wait for all busy ones.
+  func lookEarly(at channel: Channel) {
+    assertCurrent()
+    doors.append(channel.token)
+  }
+
   private func makeChannel(_ descriptor: consuming Descriptor?, isConnection: Bool) -> Channel {
     assertCurrent()
     let index = freeSlots.popLast() ?? UInt32(slots.count)
@@ -244,6 +266,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       now = .now
       lagRecord.turnBegan(at: now)
       for token in ready { wake(token) }
+      if ready.count >= Self.crowd { openDoors() }
       ready.removeAll(keepingCapacity: true)
       fireTimers()
       runJobs()
@@ -262,6 +285,14 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     channel(token)?.becameReady()
     // A task that became runnable runs first, because its connection's bytes are in the cache.
     runJobs()
+  }
+
+  private func openDoors() {
+    doors.removeAll { channel($0) == nil }
+    for token in doors {
+      channel(token)?.lookEarly()
+      runJobs()
+    }
   }
 
   private func channel(_ token: SlotToken) -> Channel? {
@@ -295,6 +326,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       for action in actions { action() }
       runJobs()
     }
+    swap(&endings, &nextEndings)
     deadlineCount.endTurn()
   }
 
@@ -317,6 +349,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Returns the milliseconds until the first deadline, rounded up so that it has passed after the wait, or -1 without
   /// one.
   private func timeout(at now: Deadline) -> Int32 {
+    guard endings.isEmpty else { return 0 }
     let first = firstDeadline
     guard first != .never else { return -1 }
     let left = first.nanoseconds.subtractingReportingOverflow(now.nanoseconds)

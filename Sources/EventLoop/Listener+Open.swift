@@ -4,7 +4,10 @@ import Glibc
 extension Listener {
   /// The length of the kernel's queue of connections to accept. The kernel uses the minimum of this and
   /// `net.core.somaxconn`.
-  private static let backlog: Int32 = 4096
+  ///
+  /// A loop accepts this many in some 30 ms. In a longer queue, clients give up before the server sees them; the kernel
+  /// drops further connection requests, which costs nothing, and clients repeat them after a second.
+  private static let backlog: Int32 = 512
 
   /// Opens an endpoint, with one listener per address for each of `loops` loops.
   ///

@@ -53,6 +53,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     self.owner = owner
     let channel = loop.open(descriptor)
     self.channel = channel
+    loop.lookEarly(at: channel)
     guard case .passed(let group) = origin else { return channel.watch(until: .never, self) }
     for member in group.join(self, on: loop) {
       member.loop.post { if let channel = member.listener.channel { channel.watch(until: .never, member.listener) } }

@@ -71,6 +71,11 @@ final class LoopLagRecord: Sendable {
     lag.withLock { $0.add(from: began, to: ended, due: due) }
   }
 
+  var presentTurn: Duration {
+    let began = turnBegan.load(ordering: .relaxed)
+    return began == 0 ? .zero : Deadline.now.duration(since: Deadline(nanoseconds: began))
+  }
+
   var reading: LoopLag {
     let began = turnBegan.load(ordering: .relaxed)
     let lag = lag.withLock { $0 }

@@ -44,7 +44,7 @@ protocol Poller: AnyObject {
   // Safe: only the member of the union in `epoll_event` that was written, `u64`, is ever read.
   @safe final class EpollPoller: Poller {
     private let descriptor: Descriptor
-    private var events = unsafe [epoll_event](repeating: epoll_event(), count: 256)
+    private var events = unsafe [epoll_event](repeating: epoll_event(), count: IOLoop.crowd)
 
     init() throws(SocketError) {
       let raw = epoll_create1(Int32(EPOLL_CLOEXEC))

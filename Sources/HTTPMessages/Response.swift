@@ -84,6 +84,8 @@ public enum Shortage: Int, Sendable, CaseIterable {
   case connectionsOfAddress
   /// Memory, by `server.limits.memory`.
   case memory
+  /// Processor time: the server has more work than it can do.
+  case processorTime
   /// Room in the queue of requests for Apple.
   case queue
   /// Time: the request's turn at Apple did not come before its deadline.

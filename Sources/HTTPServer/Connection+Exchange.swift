@@ -99,7 +99,12 @@ extension Connection {
     case .reply(let reply):
       switch reply(request) {
       case .immediate(let immediate): response = immediate
-      case .deferred(let work): return .work(work, router, bodyIsRead: false)
+      case .deferred(let work):
+        guard !mustShed(request) else {
+          response = ErrorResponse.overBusy.response(id: request.id)
+          break
+        }
+        return .work(work, router, bodyIsRead: false)
       }
     case .read(let limit, let judge):
       switch judge(request) {

@@ -95,6 +95,8 @@ extension Connection {
   /// Ends a connection with a TLS handshake that takes too long.
   func expireHandshake() {
     channel.loop.assertCurrent()
+    // Also a peer without its first message gets an alert, which needs a session.
+    if let context = awaitedTLS { transport.tls = try? TLSSession(context) }
     if let error = transport.expireHandshake() { worker.observer.noticed(.tlsFailed(peer.address, error)) }
     close()
   }

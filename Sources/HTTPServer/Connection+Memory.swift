@@ -29,9 +29,6 @@ extension Connection {
     static let sendBuffer = 131_072
     /// The kernel's maximum of bytes that the server does not read: twice `Listener.receiveBuffer`.
     static let receiveBuffer = 65_536
-
-    /// Returns the cost of a new connection.
-    static func new(isSecure: Bool) -> Int { isSecure ? connection + handshake : connection }
   }
 
   /// The minimum size of a response body that is sent from the handler's own array, possibly shared, without a copy.

@@ -26,6 +26,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var task: Task<Void, Never>?
   /// The memory that is charged for this connection.
   let hold: MemoryHold
+  /// The TLS context until the handshake begins.
+  var awaitedTLS: TLSContext?
   private let counted: IPAddress?
 
   init(
@@ -46,12 +48,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Waits for the first bytes.
   func start(_ context: TLSContext?) {
     channel.loop.assertCurrent()
-    if let context {
-      do throws(TLSError) { transport.tls = try TLSSession(context) } catch {
-        worker.observer.noticed(.tlsFailed(peer.address, error))
-        return close()
-      }
-    }
+    awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.requiresProxyHeader, isSecure: context != nil)
     channel.watch(until: state.rest(at: now, grace: grace), self)
@@ -69,7 +66,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     switch action {
     case .nothing: break
-    case .read: serve()
+    case .read: awaitsHandshake ? waitForHandshake() : serve()
     case .wait(let deadline): channel.watch(until: deadline, self)
     case .end(let reason): begin(reason)
     case .close: close()
@@ -130,9 +127,16 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private func serve() {
     channel.loop.assertCurrent()
     transport.borrowBuffers()
+    do throws(CloseReason) { try receive() } catch { return begin(error) }
+    if state.awaitsProxyHeader { return closeOrAwaitNext() }
+    if awaitsHandshake { return transport.unread > 0 ? waitForHandshake() : closeOrAwaitNext() }
+    serveReceived()
+  }
+
+  /// Handles everything in the received bytes that needs no wait.
+  func serveReceived() {
+    channel.loop.assertCurrent()
     do throws(CloseReason) {
-      try receive()
-      if state.awaitsProxyHeader { return closeOrAwaitNext() }
       if try serveHTTP2() { return }
       let remainder = try respondToInput()
       guard case .nothing = remainder, try transport.flushAtOnce() else { return begin(remainder) }
@@ -167,7 +171,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     task = Task(executorPreference: channel.loop) { await self.run(remainder) }
   }
 
-  private func begin(_ ending: CloseReason) {
+  func begin(_ ending: CloseReason) {
     if case .gone = ending { return close() }
     Task(executorPreference: channel.loop) { await self.end(with: ending) }
   }

@@ -52,6 +52,10 @@ extension ErrorResponse {
     .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
     retryAfter: 1, closesConnection: true, shortage: .memory)
 
+  static let overBusy = ErrorResponse(
+    .overloaded, "The server has more requests than it can serve in time. Send the request again in 1 s.",
+    retryAfter: 1, shortage: .processorTime)
+
   static let plaintextOnTLS = ErrorResponse(
     .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", closesConnection: true)
 

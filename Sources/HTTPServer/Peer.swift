@@ -153,8 +153,8 @@ extension Connection {
     }
     peer.relay(for: header.source, trusts: worker.isTrusted)
     state.proxyHeaderCompleted()
-    let progress = try transport.skipProxyHeader(length: header.length)
-    if transport.tls == nil || progress == .established { finishHandshake() }
+    transport.consumed = header.length
+    if awaitedTLS == nil { finishHandshake() }
   }
 
   /// Notifies the observer of the reason, and returns the reason to close the connection.

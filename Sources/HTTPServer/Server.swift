@@ -170,6 +170,15 @@ public struct ServerLimits: Sendable, Equatable {
   /// Time for the peer to close its side after a refusal, so that the refusal reaches it (RFC 9112 §9.6).
   public var linger = Duration.seconds(2)
 
+  /// Wait up to which a TLS handshake, or a request for work that waits, counts as prompt: some turns of a busy loop.
+  public var promptWork = Duration.milliseconds(20)
+  /// Longest wait of such work when more arrives than the server can do: the time in which a health check must have its
+  /// response.
+  public var lateWork = Duration.milliseconds(100)
+  /// Time for which such work may be late before the server refuses some. A burst whose work takes no longer is no
+  /// overload; what arrives meanwhile delays everything behind it.
+  public var burst = Duration.milliseconds(250)
+
   /// Maximum of body bytes that a route reads. A larger body is refused with 413.
   public var bodyBytes = 16_384
   /// Maximum of unread body bytes that are read to keep the connection. With a larger body the connection closes.
@@ -314,6 +323,10 @@ public enum ServerNotice: Sendable {
   case tooLittleMemoryForConnection(SocketAddress)
   /// An open connection's request for memory was refused because `ServerLimits.memory` is exhausted.
   case memoryRefused(SocketAddress)
+  /// A connection was closed because its TLS handshake had waited too long for its turn.
+  case handshakeShed(SocketAddress)
+  /// A request for work that waits was refused because it had waited too long for its turn.
+  case requestShed(SocketAddress)
   /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)
   /// A connection from a trusted proxy was closed because it had no valid PROXY header.

@@ -114,15 +114,14 @@ final class Transport {
 
   private static let scantRoom = 512
 
-  /// Processes the input after a PROXY header of `length` bytes, as bytes of TLS if there is a session.
-  func skipProxyHeader(length: Int) throws -> TLSSession.State? {
+  /// Reads the available bytes as the first ones of a TLS session, after those that came with a PROXY header.
+  func receiveFirst(of session: TLSSession) throws -> TLSSession.State? {
     channel.loop.assertCurrent()
-    consumed = length
-    guard tls != nil else { return nil }
-    let ciphertext = Array(input[length...])
+    tls = session
+    let ciphertext = Array(input[consumed...])
     input.removeAll(keepingCapacity: true)
     consumed = 0
-    return ciphertext.isEmpty ? nil : try decrypt(ciphertext)
+    return ciphertext.isEmpty ? try receive() : try decrypt(ciphertext)
   }
 
   private func decrypt(_ ciphertext: [UInt8]) throws -> TLSSession.State? {

@@ -47,6 +47,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private let count: ConnectionCount
   private var listeners: [Listener] = []
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
+  /// The connections that wait for their TLS handshake.
+  var handshakes = HandshakeQueue<Connection>()
+  /// How late requests for work that waits are.
+  var lateness = Lateness()
 
   /// The buffers that connections borrow.
   let buffers: BufferPool
@@ -85,6 +89,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     loop.assertCurrent()
     let trusted = peer.ipAddress.map(isTrusted) ?? true
     let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
+    // The kernel resets a connection that closes with unread bytes, such as the first ones of a handshake.
+    guard tls == nil || !handshakes.refuses(counted?.bits) else { return observer.noticed(.handshakeShed(peer)) }
     switch count.admit(counted) {
     case .granted: break
     case .tooMany:
@@ -95,7 +101,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       return turnAway(descriptor, "This address has too many connections. Close some, or try again later.")
     }
     let hold = MemoryHold(memory, for: counted?.bits)
-    guard hold.resize(to: Connection.Cost.new(isSecure: tls != nil), for: .connection) else {
+    guard hold.resize(to: Connection.Cost.connection, for: .connection) else {
       count.release(counted)
       observer.noticed(.tooLittleMemoryForConnection(peer))
       return turnAway(descriptor, ErrorResponse.overMemory.detail)

@@ -166,10 +166,11 @@ package struct DescriptorBudget {
   package let upstreamPerLoop: Int
 
   /// Standard streams, audit file, Dispatch's own descriptors, and brief ones: settings, keys, name lookups,
-  /// connections to identity providers and to the collector of spans, connections that get 503.
-  private static let files = 32
-  /// For each loop: the poller, both ends of the wakeup pipe, and a listener for IPv4 and IPv6, public and admin.
-  private static let perLoop = 7
+  /// connections to identity providers and to the collector of spans, connections that get 503. Also those of the admin
+  /// listener's loop.
+  private static let files = 32 + perLoop
+  /// For each loop: the poller, both ends of the wakeup pipe, and a listener for IPv4 and IPv6.
+  private static let perLoop = 5
   /// The smallest number of connections, of callers and to the admin listener, that makes a start useful.
   private static let leastConnections = 16
   /// The maximum number of admin connections, enough for probes and scrapes.

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Locks
 import TestSupport
@@ -14,6 +15,38 @@ import Testing
     let clients = try (0..<20).map { _ in try RawClient(port: host.port) }
     let peers = host.peers.wait(for: clients.count)
     #expect(peers.allSatisfy { $0.ipAddress == IPAddress("127.0.0.1") && $0.port != 0 })
+  }
+
+  @Test("a connection is accepted after the first 64 of many ready descriptors")
+  func crowd() throws {
+    let host = try Host(.tcp(host: "127.0.0.1", port: 0), .epoll)
+    let loop = try #require(host.loops.first)
+    let pairs = try (0..<300).map { _ in try Pair(on: loop) }
+    let witness = Witness(host.peers)
+    loop.loop.performAndWait { for pair in pairs { pair.channel.watch(until: .never, witness) } }
+    let isBusy = DispatchSemaphore(value: 0)
+    let end = DispatchSemaphore(value: 0)
+    loop.loop.post {
+      isBusy.signal()
+      end.wait()
+    }
+    #expect(isBusy.wait(timeout: .now() + 60) == .success)
+    for pair in pairs { pair.poke() }
+    let client = try RawClient(port: host.port)
+    end.signal()
+    // The poller reports descriptors in the order in which they became ready, the listener last.
+    #expect(witness.peers.wait(for: pairs.count).filter { $0 == 0 }.count <= 64)
+    withExtendedLifetime(client) {}
+  }
+
+  /// Notes how many connections were accepted before each ready descriptor.
+  private final class Witness: ChannelDelegate, Sendable {
+    let peers = Notes<Int>()
+    private let accepted: Notes<SocketAddress>
+
+    init(_ accepted: Notes<SocketAddress>) { self.accepted = accepted }
+
+    func channel(_ channel: Channel, became readiness: Readiness) { peers.add(accepted.all.count) }
   }
 
   @Test("the host * means IPv6 and IPv4 on the same port", arguments: IOLoop.PollerKind.allCases)

@@ -23,6 +23,40 @@ import Testing
   }
 
   @Test(
+    "work left for the end of the next turn runs one turn later, without an event",
+    arguments: IOLoop.PollerKind.allCases)
+  func endOfNextTurn(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
+    let notes = Notes<Int>()
+    loop.loop.post {
+      for _ in 0..<3 {
+        loop.loop.atEndOfNextTurn {
+          notes.add(loop.loop.turns)
+          loop.loop.atEndOfNextTurn { notes.add(loop.loop.turns) }
+        }
+      }
+      loop.loop.atEndOfTurn { notes.add(loop.loop.turns) }
+    }
+    let turns = notes.wait(for: 7)
+    #expect(turns.map { $0 - turns[0] } == [0, 1, 1, 1, 2, 2, 2])
+  }
+
+  @Test("the present turn has a length while the loop works, and none while it waits")
+  func presentTurn() throws {
+    let loop = try IOLoop.forTest(.platformDefault)
+    let isBusy = DispatchSemaphore(value: 0)
+    let end = DispatchSemaphore(value: 0)
+    loop.loop.post {
+      isBusy.signal()
+      end.wait()
+    }
+    #expect(isBusy.wait(timeout: .now() + 60) == .success)
+    #expect(loop.loop.presentTurn > .zero)
+    end.signal()
+    wait(for: "the loop's wait") { loop.loop.presentTurn == .zero }
+  }
+
+  @Test(
     "work that other threads post runs on the loop, in the order of each thread", arguments: IOLoop.PollerKind.allCases)
   func order(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)

@@ -47,6 +47,16 @@ final class Recorder: ExchangeObserver, Sendable {
     }
   }
 
+  /// The number of refused handshakes and requests because of too much work so far.
+  var shed: (handshakes: Int, requests: Int) {
+    notices.withLock { notices in
+      (
+        notices.count { if case .handshakeShed = $0 { true } else { false } },
+        notices.count { if case .requestShed = $0 { true } else { false } }
+      )
+    }
+  }
+
   /// The errors of PROXY headers of trusted proxies so far.
   var refusedProxyHeaders: [ProxyHeaderError] {
     notices.withLock { notices in

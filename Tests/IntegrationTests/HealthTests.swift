@@ -48,6 +48,22 @@ struct HealthTests {
     #expect(detail == "all keys have arrived")
   }
 
+  @Test(
+    "responds on the admin listener while the loop of the public listener stands still",
+    .enabled(if: geteuid() == 0, "It takes root to stop a thread of a process that cannot be dumped."))
+  func ownLoop() throws {
+    let server = try Ground().serve(["SERVER_LOOPS": "1"])
+    let tracer = try ChildProcess(
+      Repository.python, [Repository.script("stop_thread.py"), "\(server.process.id)", "loop-0"], holdsInput: true)
+    #expect(try tracer.line() == "stopped", "\(tracer.standardError)")
+    let client = try server.connect()
+    client.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    for path in ["/healthz", "/readyz", "/metrics"] { #expect(try server.admin(path, "-m", "60").status == 200) }
+    tracer.closeInput()
+    #expect(tracer.wait() == 0)
+    #expect(try client.response().status == 200)
+  }
+
   @Test("is available on the admin listener, but tokens are not")
   func adminOnly() throws {
     #expect(try Ground().serve().admin("/token").status == 404)

@@ -92,7 +92,7 @@ struct WarningMetricsTests {
     let metric = "musickit_unavailable_total"
     func count(_ cause: String) throws -> Double? { try MetricsPage(of: ground.server)[metric, ["cause": cause]] }
     let causes = try MetricsPage(of: ground.server).text.matches(of: /musickit_unavailable_total\{cause="(\w+)"\} 0\n/)
-    #expect(causes.count == 10)
+    #expect(causes.count == 11)
     let refused = try ground.request("/token", "-H", "Authorization: Bearer \(token)")
     #expect(refused.status == 503 && refused.errorCode == "overloaded")
     #expect(try count("provider_keys") == 1)

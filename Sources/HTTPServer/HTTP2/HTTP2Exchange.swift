@@ -127,6 +127,9 @@ final class HTTP2Exchange: @unchecked Sendable {
         switch reply(request) {
         case .immediate(let response): finish(response)
         case .deferred(let work):
+          guard !owner.connection.mustShed(request) else {
+            return finish(ErrorResponse.overBusy.response(id: request.id))
+          }
           guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id)) }
           let context = context
           start { () async throws(ErrorResponse) in await work(context) }

@@ -12,6 +12,7 @@ import Locks
 /// The endpoints for liveness and readiness.
 final class Health: Sendable {
   private let draining = Locked(false)
+  private let loops = Locked<[IOLoop]>([])
 
   /// Makes `/readyz` report that the server is not ready, so that load balancers send no new requests.
   func beginDrain() {
@@ -20,7 +21,31 @@ final class Health: Sendable {
 
   private var isDraining: Bool { draining.withLock { $0 } }
 
-  /// The route `/healthz`, which responds without any check.
+  /// Makes the admin listener's `/healthz` depend on the progress of these loops.
+  func watch(_ loops: [IOLoop]) {
+    self.loops.withLock { $0 = loops }
+  }
+
+  /// Returns whether no loop has been in the same turn for `longest`. A turn under full load takes a tenth of a second.
+  func loopsMakeProgress(within longest: Duration = .seconds(10)) -> Bool {
+    loops.withLock { $0 }.allSatisfy { $0.presentTurn < longest }
+  }
+
+  /// The admin route `/healthz`. It has a loop of its own, so it checks that the loops of the public listener make
+  /// progress.
+  var livenessOfLoops: Route {
+    Route(
+      "/healthz",
+      [
+        .get { _ in
+          self.loopsMakeProgress()
+            ? Self.response(.ok, #"{"status":"ok"}"#)
+            : Self.response(.serviceUnavailable, #"{"status":"stuck"}"#)
+        }
+      ])
+  }
+
+  /// The public route `/healthz`, which responds without any check.
   var liveness: Route {
     Route("/healthz", [.get { _ in Self.response(.ok, #"{"status":"ok"}"#) }])
   }

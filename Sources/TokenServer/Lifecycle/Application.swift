@@ -14,7 +14,7 @@ struct Application {
   private let initialSnapshot: RuntimeSnapshot
   /// A sentence that names the settings of the public listener's address, for errors.
   private let addressHint: String
-  private let loops: [IOLoop]
+  private let loops: SystemResources.Loops
   /// The catalog service; nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let access: AccessService
@@ -43,16 +43,17 @@ struct Application {
     let memory = MemoryBudget(limit: settings.server.limits.memory) { trimmer.trimSoon() }
     do {
       try SystemResources.checkDescriptors(loops: settings.server.loops)
-      let loops = try SystemResources.startLoops(settings.server)
-      let spans = try Self.exporter(source, loops, logger)
+      let loops = try SystemResources.startLoops(settings.server, hasAdmin: settings.admin != nil)
+      health.watch(loops.public)
+      let spans = try Self.exporter(source, loops.public, logger)
       self.spans = spans
       catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
-          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops, memory: memory, logger: logger,
-          spans: spans)
+          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops.public, memory: memory,
+          logger: logger, spans: spans)
       }
-      access = try AccessService(settings.audit, loops: loops, sink: sink, logger: logger)
+      access = try AccessService(settings.audit, loops: loops.public, sink: sink, logger: logger)
       self.loops = loops
     } catch {
       throw StartError("\(error)")
@@ -115,7 +116,7 @@ struct Application {
     spans?.close()
     catalog?.close()
     access.keySets.close()
-    for loop in loops { loop.stopAndWait() }
+    for loop in loops.all { loop.stopAndWait() }
     logger.info("Server stopped")
     access.audit?.flush()
     sink.flush()
@@ -128,7 +129,7 @@ struct Application {
         "The service manager did not take the message that the server is ready.", metadata: ["error": "\(error)"])
     }
     guard let interval = manager.watchdogInterval else { return }
-    LoopPulse.start(on: loops, every: interval) { manager.beat() }
+    LoopPulse.start(on: loops.all, every: interval) { manager.beat() }
   }
 
   /// Logs from now on, at a limited rate, when locked memory is full.
@@ -190,7 +191,7 @@ struct Application {
     configuration.isTrustedProxy = settings.isTrustedProxy
     configuration.requiresProxyHeader = settings.proxyProtocol
     return try Self.opening(hint: addressHint) {
-      try Server(configuration, router: initialSnapshot.publicRouter, loops: loops)
+      try Server(configuration, router: initialSnapshot.publicRouter, loops: loops.public)
     }
   }
 
@@ -204,7 +205,7 @@ struct Application {
   private static let workMargin = Duration.seconds(60)
 
   private func adminServer() throws -> Server? {
-    guard let admin = initialSnapshot.settings.admin else { return nil }
+    guard let admin = initialSnapshot.settings.admin, let loop = loops.admin else { return nil }
     var configuration = Server.Configuration(
       endpoint: admin.passed.isEmpty
         ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed),
@@ -215,7 +216,7 @@ struct Application {
     configuration.isTrustedProxy = initialSnapshot.settings.server.isTrustedProxy
     configuration.limits.connections = initialSnapshot.settings.server.descriptors.adminConnections
     return try Self.opening(hint: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
-      try Server(configuration, router: initialSnapshot.adminRouter, loops: loops)
+      try Server(configuration, router: initialSnapshot.adminRouter, loops: [loop])
     }
   }
 

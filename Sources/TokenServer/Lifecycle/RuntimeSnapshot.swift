@@ -99,7 +99,7 @@ struct RuntimeSnapshot: Sendable {
       checksHosts: settings.adminHosts != nil)
     adminRouter = Router(
       [
-        health.liveness, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
+        health.livenessOfLoops, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
         explain.route,
       ],
       hosts: settings.adminHosts)

@@ -77,6 +77,10 @@ struct ServerEvents: ExchangeObserver {
       warn(
         "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
         ["client.address": "\(peer)"])
+    case .handshakeShed(let peer), .requestShed(let peer):
+      warn(
+        "overload", "The server refused a TLS handshake or a request: it has more work than it can do in time.",
+        ["client.address": "\(peer)"])
     case .tlsFailed(let peer, let error):
       logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):

@@ -23,13 +23,24 @@ enum SystemResources {
 
   private static let standardStreams = 3
 
+  /// The event loops of the process.
+  struct Loops {
+    /// The loops of the public listener.
+    var `public`: [IOLoop] = []
+    /// The loop of the admin listener, so that probes do not wait behind requests; nil if there is no such listener.
+    var admin: IOLoop?
+
+    var all: [IOLoop] { `public` + [admin].compactMap(\.self) }
+  }
+
   /// Starts a thread for each loop.
-  static func startLoops(_ settings: Settings.Server) throws -> [IOLoop] {
-    var loops: [IOLoop] = []
+  static func startLoops(_ settings: Settings.Server, hasAdmin: Bool) throws -> Loops {
+    var loops = Loops()
     do throws(SocketError) {
       for index in 0..<settings.loops {
-        loops.append(try IOLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
+        loops.public.append(try IOLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
       }
+      if hasAdmin { loops.admin = try IOLoop.start(label: "admin", poller: .init(settings.poller)) }
       guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
     } catch {
       guard error.call == "pthread_create" else {
@@ -37,7 +48,7 @@ enum SystemResources {
       }
       throw StartError(
         """
-        The system grants this process \(loops.count) of the \(settings.loops + Self.helpers) threads that it needs \
+        The system grants this process \(loops.all.count) of the \(settings.loops + Self.helpers) threads that it needs \
         for server.loops = \(settings.loops): raise the limit of threads (ulimit -u, pids.max) or of memory (ulimit -v), \
         or write fewer loops.
         """)
@@ -45,8 +56,9 @@ enum SystemResources {
     return loops
   }
 
-  /// The number of threads besides those of the loops: for the log, timers, reloads, and name look-ups.
-  private static let helpers = 4
+  /// The number of threads besides those of the public loops: for the admin listener, the log, timers, reloads, and name
+  /// look-ups.
+  private static let helpers = 5
 }
 
 extension IOLoop.PollerKind {

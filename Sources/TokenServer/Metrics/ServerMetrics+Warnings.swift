@@ -181,6 +181,7 @@ extension Shortage {
     case .connections: "connections"
     case .connectionsOfAddress: "connections_per_address"
     case .memory: "memory"
+    case .processorTime: "processor_time"
     case .queue: "queue"
     case .queueTime: "queue_time"
     case .upstreamConnections: "upstream_connections"

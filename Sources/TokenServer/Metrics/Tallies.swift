@@ -135,7 +135,8 @@ final class ConnectionTally: Sendable {
         total.refusedPerAddress += 1
         total.shortages[.connectionsOfAddress, default: 0] += 1
       case .tooLittleMemoryForConnection: total.shortages[.memory, default: 0] += 1
-      case .memoryRefused: break
+      case .handshakeShed: total.shortages[.processorTime, default: 0] += 1
+      case .memoryRefused, .requestShed: break
       case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
       case .proxyHeaderRefused: total.proxyHeadersRefused += 1
       case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1

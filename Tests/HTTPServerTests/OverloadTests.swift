@@ -1,0 +1,96 @@
+import HTTPMessages
+import HTTPTypes
+import Memory
+import TLS
+import TestSupport
+import Testing
+
+@testable import EventLoop
+@testable import HTTPServer
+
+/// What the server refuses when it has more work than it can do in time.
+@Suite struct OverloadTests {
+  /// Limits by which all work that may be late is late.
+  private static let overloaded = {
+    var limits = ServerLimits()
+    limits.promptWork = .milliseconds(-1)
+    limits.lateWork = .milliseconds(-1)
+    limits.burst = .zero
+    return limits
+  }()
+
+  private static let router = Router([
+    Route(below: "/tasks/") { _ in .deferred { _ in Response(.ok, body: Array("done".utf8)) } },
+    Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+  ])
+
+  @Test(
+    "work that waits gets 503 with Retry-After, and the connection continues with other requests",
+    arguments: Variant.plain)
+  func requests(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.overloaded, router: Self.router)
+    let client = try server.connect()
+    for _ in 0..<3 {
+      try client.send("GET /tasks/x HTTP/1.1\r\nHost: a\r\n\r\n")
+      let refusal = try #require(try client.response())
+      #expect(refusal.status == 503)
+      #expect(refusal["retry-after"] == "1")
+      #expect(!refusal.isLast)
+      try expectError(refusal, code: "overloaded")
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+      #expect(try client.response()?.status == 200)
+    }
+    #expect(server.recorder.shed.requests == 3)
+  }
+
+  @Test("work that waits is done if it is prompt, or late in a burst", arguments: Variant.plain)
+  func burst(_ variant: Variant) throws {
+    for limits in [Self.limits(burst: .seconds(60), prompt: .milliseconds(-1)), Self.limits(burst: .zero)] {
+      let server = try TestServer(variant, limits: limits, router: Self.router)
+      #expect(try server.responses(to: "GET /tasks/x HTTP/1.0\r\n\r\n").map(\.text) == ["done"])
+      #expect(server.recorder.shed.requests == 0)
+    }
+  }
+
+  private static func limits(burst: Duration, prompt: Duration = .seconds(60)) -> ServerLimits {
+    var limits = overloaded
+    (limits.burst, limits.promptWork) = (burst, prompt)
+    return limits
+  }
+
+  @Test("a handshake that is late is refused with a reset, and counted", arguments: Variant.tls)
+  func handshakes(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.overloaded)
+    #expect(throws: TestFailure.self) { try server.connect() }
+    wait(for: "the connection ends") { server.connections == 0 }
+    #expect(server.recorder.shed.handshakes == 1)
+    #expect(server.recorder.tlsFailures.isEmpty)
+  }
+
+  @Test("handshakes leave turns to requests: they take no more time than the rest of the turn", arguments: Variant.tls)
+  func turns(_ variant: Variant) throws {
+    let server = try TestServer(variant)
+    let clients = try (0..<100).map { _ in try RawClient(port: server.port) }
+    server.waitForConnections(clients.count)
+    var hello: [UInt8] = []
+    try TLSSession(TLSClientContext(authorities: nil), host: "localhost", applicationProtocols: []).start(
+      outgoing: &hello)
+    let before = server.workers { $0.loop.turns }[0]
+    let gate = Gate()
+    server.occupy(until: gate)
+    for client in clients { try client.send(hello) }
+    gate.open()
+    // The first bytes of the server's flight.
+    for client in clients { #expect(try client.text(until: "\u{16}\u{3}\u{3}").count == 3) }
+    // Without a queue, the loop does all of them in the turns in which it reads them.
+    #expect(server.workers { $0.loop.turns }[0] - before > 10)
+  }
+
+  @Test("a connection that waits for its handshake holds no TLS session")
+  func memory() throws {
+    let server = try TestServer(Variant(poller: .epoll, isTLS: true))
+    let clients = try (0..<3).map { _ in try RawClient(port: server.port) }
+    server.waitForConnections(3) { $0.transport.tls == nil && $0.hold.bytes == Connection.Cost.connection }
+    withExtendedLifetime(clients) {}
+  }
+}
