@@ -48,7 +48,7 @@ extension Connection {
   /// Returns whether the server must refuse the work of a request, because it cannot do such work in time.
   func mustShed(_ request: Request) -> Bool {
     channel.loop.assertCurrent()
-    guard let delay = channel.timeSinceData,
+    guard worker.limits.refusesLateRequests, let delay = channel.timeSinceData,
       !worker.lateness.admits(delay, at: now, limits: worker.limits)
     else { return false }
     worker.observer.noticed(.requestShed(peer.address))

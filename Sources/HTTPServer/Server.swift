@@ -175,6 +175,9 @@ public struct ServerLimits: Sendable, Equatable {
   /// Longest wait of such work when more arrives than the server can do: the time in which a health check must have its
   /// response.
   public var lateWork = Duration.milliseconds(100)
+  /// Whether the server also refuses such requests, and not only handshakes. Pipelined requests look late, because they
+  /// wait for the responses before them, so it is off.
+  public var refusesLateRequests = false
   /// Time for which such work may be late before the server refuses some. A burst whose work takes no longer is no
   /// overload; what arrives meanwhile delays everything behind it.
   public var burst = Duration.milliseconds(250)

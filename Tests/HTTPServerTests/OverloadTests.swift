@@ -16,6 +16,7 @@ import Testing
     limits.promptWork = .milliseconds(-1)
     limits.lateWork = .milliseconds(-1)
     limits.burst = .zero
+    limits.refusesLateRequests = true
     return limits
   }()
 

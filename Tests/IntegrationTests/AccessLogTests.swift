@@ -47,7 +47,7 @@ struct AccessLogTests {
     let server = try Ground().serve(["LOG_FORMAT": "text"])
     let response = try server.request("/token?ttl=60")
     server.stop()
-    let line = server.log.split(separator: "\n").first { $0.contains("access") } ?? ""
+    let line = server.log.split(separator: "\n").first { $0.contains("info access ") } ?? ""
     #expect(line.contains("request.id=\(response["X-Request-ID"] ?? "?")"))
     #expect(line.contains("http.status=200"))
     #expect(!line.contains("ttl"))
