@@ -125,8 +125,8 @@ final class Dialer: ByteTransportOwner {
 
   func linkTimedOut(_ link: ByteTransport) {
     loop.assertCurrent()
-    let stage = tunnelParser != nil ? "\(proxyName) did not respond" : "\(configuration.endpoint) did not finish TLS"
-    fail(.connectionTimeout, "\(stage) in time.")
+    guard tunnelParser == nil else { return fail(.connectionTimeout, "\(proxyName) did not respond in time.") }
+    fail(.connectionTimeout, "\(configuration.endpoint) did not finish the TLS handshake in time.")
   }
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
@@ -143,14 +143,17 @@ final class Dialer: ByteTransportOwner {
   private var proxyName: String { "The proxy \(configuration.proxy?.description ?? "")" }
 
   private func refusal(_ status: Int) -> UpstreamError {
-    switch status {
-    case 407:
-      let words = "\(proxyName) refuses the credentials (407). Put user and password into its URL."
-      return UpstreamError(.destinationUnavailable, .unprocessed, words)
-    default:
-      let words = "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
-      return UpstreamError(.destinationUnavailable, .unprocessed, words)
-    }
+    let words =
+      if status != 407 {
+        "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
+      } else if configuration.proxy?.authorization == nil {
+        "\(proxyName) needs proxy credentials (407), and its URL has none."
+      } else {
+        "\(proxyName) refuses the proxy credentials in its URL (407)."
+      }
+    var error = UpstreamError(.destinationUnavailable, .unprocessed, words)
+    error.proxyStatus = status
+    return error
   }
 
   private func fail(_ cause: UpstreamError.Cause, _ words: String) {

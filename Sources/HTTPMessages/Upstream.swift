@@ -143,6 +143,8 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
   public let connection: UInt64?
   /// The stage at which the connection failed to open, or nil if a connection was open or none was attempted.
   public var stage: Stage?
+  /// The status with which the proxy refused a tunnel, or nil if it refused none.
+  public var proxyStatus: Int?
 
   /// Creates an error.
   public init(_ cause: Cause, _ progress: Progress, _ description: String, connection: UInt64? = nil) {

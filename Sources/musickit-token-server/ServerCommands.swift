@@ -75,8 +75,8 @@ struct Doctor: ParsableCommand {
       request, and whether browsers let pages of the origin read the response.
 
       Each check has a line with ✓ if it passes, ✗ if it fails, or – if it is skipped, and the fix. A check that \
-      depends on a failed one is skipped. The exit status is 0 if no check fails, 1 if one fails, and 78 if serve \
-      could not load the settings.
+      depends on a failed one is skipped. The exit status is 0 if no check fails, 1 if one fails, 78 if serve could not \
+      load the settings or a key, and 64 for wrong usage, without any report.
       """)
 
   @Option(

@@ -3,53 +3,13 @@ import JSON
 import TestSupport
 import Testing
 
-/// The report of `doctor`.
-private struct Report {
-  let status: Int32
-  let text: String
-  let warnings: String
-
-  init(_ ground: Ground, _ settings: [String: String] = [:], _ arguments: [String] = [], input: String = "") throws {
-    let result = try withExtendedLifetime(ground) {
-      try Program.run(["doctor"] + arguments, environment: ground.settings.merging(settings) { $1 }, input: input)
-    }
-    (status, text, warnings) = (result.status, result.stdout, result.stderr)
-    #expect(!text.contains("eyJ") && !text.contains("PRIVATE KEY"))
-  }
-
-  private func names(_ sign: String) -> [String] {
-    text.split(separator: "\n").filter { $0.hasPrefix(sign) }.compactMap { $0.split(separator: " ").dropFirst().first }
-      .map(String.init)
-  }
-
-  var passed: [String] { names("✓") }
-  var failed: [String] { names("✗") }
-  var skipped: [String] { names("–") }
-  static let all = [
-    "settings", "key", "token", "origin", "dns", "tcp", "proxy", "tls", "clock", "apple-music", "next-key",
-    "user-token",
-  ]
-
-  /// Expects that only this check fails, that those before it which apply pass, and that those after it are skipped.
-  func expectFailure(_ name: String, _ words: String..., sourceLocation: SourceLocation = #_sourceLocation) {
-    #expect(status == 1, "\(text)", sourceLocation: sourceLocation)
-    #expect(failed == [name], "\(text)", sourceLocation: sourceLocation)
-    #expect(passed + failed + skipped == (passed + failed + skipped).filter(Report.all.contains))
-    #expect(passed.count + failed.count + skipped.count == Report.all.count, sourceLocation: sourceLocation)
-    let line = text.split(separator: "\n").first { $0.hasPrefix("✗ \(name) ") } ?? ""
-    for word in words { #expect(line.contains(word), "\(text)", sourceLocation: sourceLocation) }
-    let index = Report.all.firstIndex(of: name) ?? 0
-    for passed in passed { #expect(Report.all.firstIndex(of: passed) ?? 99 < index, sourceLocation: sourceLocation) }
-  }
-}
-
 @Suite("doctor", .timeLimit(.minutes(10)))
 struct DoctorTests {
   @Test("finds nothing wrong with a server whose tokens Apple Music accepts")
   func healthy() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, isSecure: true)
-    let report = try Report(ground, emulator.settings)
+    let report = try DoctorReport(ground, emulator.settings)
     #expect(report.status == 0, "\(report.text)")
     #expect(report.passed == ["settings", "key", "token", "dns", "tcp", "tls", "clock", "apple-music"])
     #expect(report.failed.isEmpty && report.skipped.count == 4)
@@ -66,7 +26,7 @@ struct DoctorTests {
       let json = try #require(JSONReader.read(Array(result.stdout.utf8)))
       #expect(json["healthy"] == .bool(isHealthy))
       guard case .array(let checks)? = json["checks"] else { throw TestFailure(result.stdout) }
-      #expect(checks.compactMap { $0["check"]?.string } == Report.all)
+      #expect(checks.compactMap { $0["check"]?.string } == DoctorReport.all)
       let tcp = try #require(checks.first { $0["check"]?.string == "tcp" })
       #expect(tcp["verdict"]?.string == (isHealthy ? "pass" : "fail"))
       #expect((tcp["fix"] == nil) == isHealthy)
@@ -91,7 +51,8 @@ struct DoctorTests {
 
   @Test("reports all errors in the settings with their paths, and ends with status 78")
   func settings() throws {
-    let report = try Report(try Ground(), ["TOKEN_TTL": "1y", "SERVER_PORT": "x", "AUDIT_FILE": "/nonexistent/a"])
+    let report = try DoctorReport(
+      try Ground(), ["TOKEN_TTL": "1y", "SERVER_PORT": "x", "AUDIT_FILE": "/nonexistent/a"])
     #expect(report.status == 78)
     for path in ["token.ttl", "server.port", "audit.file"] { #expect(report.text.contains(path), "\(report.text)") }
     #expect(report.failed == ["settings"] && report.passed.isEmpty)
@@ -100,26 +61,52 @@ struct DoctorTests {
   @Test("names a key that is unusable")
   func key() throws {
     let ground = try Ground()
-    try Report(ground, ["MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8"])
+    try DoctorReport(ground, ["MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8"])
       .expectFailure("key", "musickit.keyFile", "/nonexistent/AuthKey_ABC1234567.p8")
-    try Report(ground, ["MUSICKIT_KEY_ID": "XYZ1234567"]).expectFailure("key", "XYZ1234567", Ground.keyID)
-    try Report(ground, ["MUSICKIT_TEAM_ID": Ground.keyID]).expectFailure("key", "musickit.teamID")
+    try DoctorReport(ground, ["MUSICKIT_KEY_ID": "XYZ1234567"]).expectFailure("key", "XYZ1234567", Ground.keyID)
+    try DoctorReport(ground, ["MUSICKIT_TEAM_ID": Ground.keyID]).expectFailure("key", "musickit.teamID")
     let file = try ground.directory.write(ground.key.publicPEM, to: "AuthKey_PUB1234567.p8")
-    try Report(ground, ["MUSICKIT_KEY_FILE": file]).expectFailure("key", "public key")
+    try DoctorReport(ground, ["MUSICKIT_KEY_FILE": file]).expectFailure("key", "public key")
   }
 
   @Test("names the next key of a rotation, if only that one is unusable or refused")
   func nextKey() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground)
-    func report(_ next: String) throws -> Report {
+    func report(_ next: String) throws -> DoctorReport {
       let keys = "[{ file: '\(ground.keyFile)', state: 'active' }, { file: '\(next)', state: 'next' }]"
-      return try Report(ground, emulator.settings.merging(["MUSICKIT_KEYS": keys, "MUSICKIT_KEY_FILE": ""]) { $1 })
+      return try DoctorReport(
+        ground, emulator.settings.merging(["MUSICKIT_KEYS": keys, "MUSICKIT_KEY_FILE": ""]) { $1 })
     }
     try report("/nonexistent/AuthKey_DEF1234567.p8").expectFailure("key", "musickit.keys[1]")
     let refused = try report(ground.directory.write(try KeyPair().pem, to: "AuthKey_DEF1234567.p8"))
     refused.expectFailure("next-key", "401", "DEF1234567")
     #expect(refused.passed.contains("apple-music"))
+  }
+
+  @Test("checks the next key also if Apple Music refuses the active one", arguments: [false, true])
+  func refusedActiveKey(_ isNextRefused: Bool) throws {
+    let (ground, other) = (try Ground(), try Ground())
+    let next = try ground.directory.write(try KeyPair().pem, to: "AuthKey_DEF1234567.p8")
+    let emulator = try Emulator(other, isNextRefused ? [] : ["--key-file", next])
+    let keys = "[{ file: '\(ground.keyFile)', state: 'active' }, { file: '\(next)', state: 'next' }]"
+    let settings = emulator.settings.merging(["MUSICKIT_KEYS": keys, "MUSICKIT_KEY_FILE": ""]) { $1 }
+    let report = try DoctorReport(ground, settings, ["--user-token", "sandbox-user-token"])
+    #expect(report.status == 1 && report.failed == ["apple-music"] + (isNextRefused ? ["next-key"] : []))
+    #expect(report.passed.contains("next-key") == !isNextRefused, "\(report.text)")
+    #expect(report.text.contains("– user-token   It depends on apple-music."), "\(report.text)")
+  }
+
+  @Test("blames no key of a rotation for a wrong clock")
+  func clockOfRotation() throws {
+    let ground = try Ground()
+    let next = try ground.directory.write(try KeyPair().pem, to: "AuthKey_DEF1234567.p8")
+    let emulator = try Emulator(ground, ["--key-file", next, "--clock-skew=-400"])
+    let keys = "[{ file: '\(ground.keyFile)', state: 'active' }, { file: '\(next)', state: 'next' }]"
+    let report = try DoctorReport(
+      ground, emulator.settings.merging(["MUSICKIT_KEYS": keys, "MUSICKIT_KEY_FILE": ""]) { $1 })
+    report.expectFailure("clock", "s ahead", "NTP")
+    #expect(report.text.split(separator: "\n").count { $0.contains("which the wrong clock explains") } == 2)
   }
 
   @Test("says which clients may use an origin, and whether any may")
@@ -130,21 +117,22 @@ struct DoctorTests {
       "ACCESS_CLIENTS":
         "[{ id: 'web', origins: ['https://a.example'] }, { id: 'studio', origins: ['https://b.example'] }]",
     ]
-    let good = try Report(ground, settings, ["--origin", "https://a.example"])
+    let good = try DoctorReport(ground, settings, ["--origin", "https://a.example"])
     #expect(good.status == 0 && good.passed == ["settings", "key", "token", "origin"], "\(good.text)")
     #expect(good.text.contains("for the clients: web."))
-    try Report(ground, settings, ["--origin", "https://c.example"]).expectFailure("origin", "https://c.example", "CORS")
-    try Report(ground, settings, ["--origin", "https://a.example/page"]).expectFailure("origin", "/page")
+    try DoctorReport(ground, settings, ["--origin", "https://c.example"]).expectFailure(
+      "origin", "https://c.example", "CORS")
+    try DoctorReport(ground, settings, ["--origin", "https://a.example/page"]).expectFailure("origin", "/page")
   }
 
   @Test("does not blame the network for an origin, nor Apple Music for a disabled catalog")
   func independent() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground)
-    let report = try Report(ground, emulator.settings, ["--origin", "https://c.example"])
+    let report = try DoctorReport(ground, emulator.settings, ["--origin", "https://c.example"])
     #expect(report.status == 1 && report.failed == ["origin"])
     #expect(report.passed.contains("apple-music"), "\(report.text)")
-    let disabled = try Report(ground, ["CATALOG_ENABLED": "false"])
+    let disabled = try DoctorReport(ground, ["CATALOG_ENABLED": "false"])
     #expect(disabled.status == 0 && disabled.passed == ["settings", "key", "token"])
     #expect(disabled.text.contains("catalog.enabled is false"))
   }
@@ -154,27 +142,32 @@ struct DoctorTests {
   @Test("names the stage at which a connection fails")
   func connection() throws {
     let ground = try Ground()
-    try Report(ground, ["CATALOG_UPSTREAM": "https://nothing.invalid", "CATALOG_TIMEOUTS_CONNECT": "2s"])
+    try DoctorReport(ground, ["CATALOG_UPSTREAM": "https://nothing.invalid", "CATALOG_TIMEOUTS_CONNECT": "2s"])
       .expectFailure("dns", "nothing.invalid", "catalog.upstream")
     let emulator = try Emulator(ground)
     let port = try #require(emulator.url.split(separator: ":").last)
     emulator.stop()
-    try Report(ground, ["CATALOG_UPSTREAM": "https://127.0.0.1:\(port)"])
+    try DoctorReport(ground, ["CATALOG_UPSTREAM": "https://127.0.0.1:\(port)"])
       .expectFailure("tcp", "127.0.0.1:\(port)", "firewall")
   }
 
   @Test(
     "names the proxy that refuses a tunnel, and not its password",
-    arguments: [("403", "refuses a tunnel"), ("407", "refuses the credentials")])
+    arguments: [("403", "refuses a tunnel"), ("407", "refuses the proxy credentials in its URL")])
   func proxy(_ status: String, _ words: String) throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, isSecure: true)
     let proxy = try RunningServer(
       Repository.python, [Repository.script("connect_proxy.py"), status], environment: [:], hasAdmin: false)
     let own = ["HTTPS_PROXY": "http://user:geheim@127.0.0.1:\(proxy.port)"]
-    let report = try Report(ground, emulator.settings.merging(own) { $1 })
+    let report = try DoctorReport(ground, emulator.settings.merging(own) { $1 })
     report.expectFailure("proxy", words, status)
     #expect(report.passed.contains("tcp") && !report.text.contains("geheim"))
+    #expect(report.text.contains("http://user:password@…") == (status == "407"), "\(report.text)")
+    guard status == "407" else { return }
+    let bare = ["HTTPS_PROXY": "http://127.0.0.1:\(proxy.port)"]
+    try DoctorReport(ground, emulator.settings.merging(bare) { $1 })
+      .expectFailure("proxy", "needs proxy credentials (407), and its URL has none", "http://user:password@…")
   }
 
   @Test("tells a proxy that works, has no name or does not run from the upstream")
@@ -184,20 +177,20 @@ struct DoctorTests {
     let proxy = try RunningServer(
       Repository.python, [Repository.script("connect_proxy.py")], environment: [:], hasAdmin: false)
     let own = { emulator.settings.merging(["HTTPS_PROXY": $0, "CATALOG_TIMEOUTS_CONNECT": "2s"]) { $1 } }
-    let good = try Report(ground, own("http://127.0.0.1:\(proxy.port)"))
+    let good = try DoctorReport(ground, own("http://127.0.0.1:\(proxy.port)"))
     #expect(good.status == 0 && good.passed.contains("proxy"), "\(good.text)")
-    try Report(ground, own("http://proxy.invalid:3128")).expectFailure("dns", "proxy.invalid", "URL of the proxy")
+    try DoctorReport(ground, own("http://proxy.invalid:3128")).expectFailure("dns", "proxy.invalid", "URL of the proxy")
     proxy.stop(SIGKILL)
-    try Report(ground, own("http://127.0.0.1:\(proxy.port)")).expectFailure("tcp", "127.0.0.1", "HTTPS_PROXY")
+    try DoctorReport(ground, own("http://127.0.0.1:\(proxy.port)")).expectFailure("tcp", "127.0.0.1", "HTTPS_PROXY")
   }
 
   @Test("names the certificate: self-signed, of another host, expired, or of an unknown issuer")
   func certificate() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, isSecure: true)
-    try Report(ground, ["CATALOG_UPSTREAM": emulator.url]).expectFailure("tls", "self-signed", "decrypts TLS")
+    try DoctorReport(ground, ["CATALOG_UPSTREAM": emulator.url]).expectFailure("tls", "self-signed", "decrypts TLS")
     let wrong = try Emulator(ground, ["--wrong-certificate"], isSecure: true)
-    try Report(ground, wrong.settings).expectFailure("tls", "has a certificate for")
+    try DoctorReport(ground, wrong.settings).expectFailure("tls", "has a certificate for")
 
     let authority = try Certificate("Snooping Appliance", key: KeyPair(), isAuthority: true)
     for (certificate, words) in [
@@ -209,8 +202,22 @@ struct DoctorTests {
       let key = try ground.directory.write(certificate.key.pem, to: "leaf.key")
       let server = try ground.serve(["SERVER_TLS_CERTIFICATE_FILE": file, "SERVER_TLS_KEY_FILE": key])
       let trust = words == "expired" ? ["CATALOG_CA_FILE": file] : [:]
-      try Report(ground, ["CATALOG_UPSTREAM": server.url].merging(trust) { $1 }).expectFailure("tls", words)
+      try DoctorReport(ground, ["CATALOG_UPSTREAM": server.url].merging(trust) { $1 }).expectFailure("tls", words)
     }
+  }
+
+  @Test("names TLS if the handshake hangs, and not the certificate")
+  func silentHandshake() throws {
+    let ground = try Ground()
+    let upstream = try ground.serve()
+    // The system still accepts connections for it.
+    upstream.process.signal(SIGSTOP)
+    let settings = [
+      "CATALOG_UPSTREAM": upstream.url.replacing("http:", with: "https:"), "CATALOG_TIMEOUTS_CONNECT": "1s",
+    ]
+    let report = try DoctorReport(ground, settings)
+    report.expectFailure("tls", "did not finish the TLS handshake in time", "TCP works, and TLS gets no response")
+    #expect(report.passed.contains("tcp") && !report.text.contains("decrypts TLS"))
   }
 
   @Test("names a peer that does not speak TLS, or ends the connection before a response")
@@ -218,9 +225,9 @@ struct DoctorTests {
     let ground = try Ground()
     let emulator = try Emulator(ground, ["--fault", "reset"])
     let secure = emulator.url.replacing("http:", with: "https:")
-    try Report(ground, ["CATALOG_UPSTREAM": secure]).expectFailure("tls", "does not speak TLS")
+    try DoctorReport(ground, ["CATALOG_UPSTREAM": secure]).expectFailure("tls", "does not speak TLS")
     let slow = try Emulator(ground, ["--fault", "delay=20s"])
-    let report = try Report(ground, slow.settings.merging(["CATALOG_TIMEOUTS_FIRST_BYTE": "1s"]) { $1 })
+    let report = try DoctorReport(ground, slow.settings.merging(["CATALOG_TIMEOUTS_FIRST_BYTE": "1s"]) { $1 })
     report.expectFailure("apple-music", "not the cause")
   }
 
@@ -230,7 +237,7 @@ struct DoctorTests {
   func clock(_ skew: Int, _ words: String) throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, ["--clock-skew=\(skew)"])
-    let report = try Report(ground, emulator.settings)
+    let report = try DoctorReport(ground, emulator.settings)
     report.expectFailure("clock", "s \(words)", "NTP")
     #expect(report.skipped.contains("apple-music"))
     #expect(report.text.contains("which the wrong clock explains"))
@@ -240,7 +247,7 @@ struct DoctorTests {
   func toleratedClock() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, ["--clock-skew=400"])
-    let report = try Report(ground, emulator.settings)
+    let report = try DoctorReport(ground, emulator.settings)
     #expect(report.status == 1 && report.failed == ["clock"], "\(report.text)")
     #expect(report.passed.last == "apple-music")
   }
@@ -249,7 +256,7 @@ struct DoctorTests {
   func refused(_ hasOtherKey: Bool) throws {
     let ground = try Ground()
     let emulator = try Emulator(hasOtherKey ? try Ground() : ground, hasOtherKey ? [] : ["--team-id", "OTHERTEAM1"])
-    let report = try Report(ground, emulator.settings)
+    let report = try DoctorReport(ground, emulator.settings)
     report.expectFailure("apple-music", "401", "key ID \(Ground.keyID) and team ID \(Ground.teamID)")
     #expect(report.passed.contains("clock"))
   }
@@ -260,7 +267,7 @@ struct DoctorTests {
   func trouble(_ fault: String, _ words: String) throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, ["--fault", fault])
-    let report = try Report(ground, emulator.settings)
+    let report = try DoctorReport(ground, emulator.settings)
     report.expectFailure("apple-music", words, "says nothing about the tokens")
     #expect(report.passed.contains("clock"))
   }
@@ -273,13 +280,13 @@ struct DoctorTests {
     let emulator = try Emulator(ground)
     let file = try ground.directory.write("sandbox-user-token\n", to: "user")
     for arguments in [["--user-token-file", file], ["--user-token", "sandbox-user-token"]] {
-      let good = try Report(ground, emulator.settings, arguments)
+      let good = try DoctorReport(ground, emulator.settings, arguments)
       #expect(good.status == 0 && good.passed.last == "user-token", "\(good.text)")
     }
     for (token, words) in [
       ("sandbox-user-token-without-subscription", "40015"), ("made-up-user-token", "request a new one from MusicKit"),
     ] {
-      let report = try Report(ground, emulator.settings, ["--user-token-file", "-"], input: token)
+      let report = try DoctorReport(ground, emulator.settings, ["--user-token-file", "-"], input: token)
       report.expectFailure("user-token", words)
       #expect(report.passed.contains("apple-music") && !report.text.contains(token))
     }
@@ -291,7 +298,7 @@ struct DoctorTests {
     let emulator = try Emulator(ground)
     for (fault, words) in [("rate-limit", "429"), ("status=500", "status 500")] {
       try emulator.fail(fault, path: "/v1/me/")
-      try Report(ground, emulator.settings, ["--user-token", "sandbox-user-token"])
+      try DoctorReport(ground, emulator.settings, ["--user-token", "sandbox-user-token"])
         .expectFailure("user-token", words, "says nothing about the tokens")
     }
   }
@@ -302,7 +309,7 @@ struct DoctorTests {
     let emulator = try Emulator(ground)
     let long = String(repeating: "Au0abc+/", count: 40) + "=="
     for arguments in [["--user-token", long], ["--user-token=\(long)"]] {
-      try Report(ground, emulator.settings, arguments).expectFailure("user-token", "refuses the music user token")
+      try DoctorReport(ground, emulator.settings, arguments).expectFailure("user-token", "refuses the music user token")
     }
     for arguments in [["--user-token", ground.key.pem], ["--user-token-file", ground.keyFile]] {
       let result = try ground.run(["doctor"] + arguments, emulator.settings)
@@ -317,7 +324,7 @@ struct DoctorTests {
     let empty = try ground.directory.write("\n", to: "empty")
     for arguments in [
       ["--user-token-file", "/nonexistent"], ["--user-token-file", empty], ["--user-token", "a b"],
-      ["--user-token", "a", "--user-token-file", empty],
+      ["--user-token", "a", "--user-token-file", empty], ["--json", "--user-token", "a b"], ["--json", "--nonsense"],
     ] {
       let result = try ground.run(["doctor"] + arguments)
       #expect(result.status == 64 && result.stdout.isEmpty && !result.stderr.isEmpty, "\(result.stderr)")

@@ -31,7 +31,7 @@ struct UpstreamTunnelTests {
 
   @Test(
     "that refuses a tunnel causes an error and a log line",
-    arguments: [("403", "refuses a tunnel"), ("407", "refuses the credentials"), ("502", "refuses a tunnel")])
+    arguments: [("403", "refuses a tunnel"), ("407", "refuses the proxy credentials"), ("502", "refuses a tunnel")])
   func refusal(_ status: String, _ words: String) throws {
     let ground = try UpstreamGround()
     let proxy = try Self.proxy(status)

@@ -49,8 +49,9 @@ public struct DoctorCommand: Sendable {
     }
     var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
     let warnings = examine(&diagnosis, userToken)
-    let status: CommandResult.Status =
-      diagnosis.has(.fail, .settings) ? .configuration : diagnosis.isHealthy ? .good : .failed
+    // serve ends with the same status for both.
+    let isUnusable = diagnosis.has(.fail, .settings) || diagnosis.has(.fail, .key)
+    let status: CommandResult.Status = isUnusable ? .configuration : diagnosis.isHealthy ? .good : .failed
     return CommandResult(
       status, output: diagnosis.output(isJSON: isJSON), diagnostics: warnings.map { "Warning: \($0)" })
   }

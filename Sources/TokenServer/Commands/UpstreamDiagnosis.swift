@@ -59,9 +59,12 @@ struct UpstreamDiagnosis {
     }
     let result = send("/v1/test", Self.fields(tokens.active), client)
     checkStages(result, &diagnosis)
-    guard let reply = judge(.appleMusic, tokens.active, result, &diagnosis), reply.isSuccess else { return }
-    if let next = tokens.next { _ = judge(.nextKey, next, send("/v1/test", Self.fields(next), client), &diagnosis) }
-    guard let userToken else { return }
+    guard let reply = judge(.appleMusic, tokens.active, result, &diagnosis) else { return }
+    // A 401 is about one key only, and the other one may be what the server continues with.
+    if let next = tokens.next, reply.isSuccess || reply.status == 401 {
+      _ = judge(.nextKey, next, send("/v1/test", Self.fields(next), client), &diagnosis)
+    }
+    guard reply.isSuccess, let userToken else { return }
     var fields = Self.fields(tokens.active)
     fields.append(Self.secret(.musicUserToken, userToken))
     judgeUser(send("/v1/me/storefront", fields, client), &diagnosis)
@@ -99,7 +102,7 @@ struct UpstreamDiagnosis {
   private func checkStages(_ result: Outcome, _ diagnosis: inout Diagnosis) {
     for stage in UpstreamError.Stage.allCases {
       if case .failure(let error) = result, error.stage == stage {
-        return diagnosis.fail(Self.subject(stage), error.description, fix: fix(stage))
+        return diagnosis.fail(Self.subject(stage), error.description, fix: fix(stage, of: error))
       }
       if let reason = inapplicability(of: stage) {
         diagnosis.skip(Self.subject(stage), because: reason)
@@ -143,14 +146,20 @@ struct UpstreamDiagnosis {
     }
   }
 
-  private func fix(_ stage: UpstreamError.Stage) -> String? {
+  private func fix(_ stage: UpstreamError.Stage, of error: UpstreamError) -> String? {
     let place = proxy == nil ? "catalog.upstream" : "the URL of the proxy"
     switch stage {
     case .name: return "Check the name in \(place), and the resolver of this machine (/etc/resolv.conf)."
     case .transport where proxy == nil:
       return "Allow connections to port \(port) of \(host) in the firewall, or set catalog.proxy."
     case .transport: return "Check host and port in the URL of the proxy (catalog.proxy or HTTPS_PROXY)."
+    case .tunnel where error.proxyStatus == 407:
+      return "Write user and password into the URL of the proxy (catalog.proxy or HTTPS_PROXY): http://user:password@…"
     case .tunnel: return "Let the proxy open tunnels to \(settings.upstream.host), or name the host in NO_PROXY."
+    case .security where error.cause == .connectionTimeout:
+      return
+        "TCP works, and TLS gets no response: a firewall or proxy on the way holds it back, or the port is not one of "
+        + "TLS. Allow TLS to \(settings.upstream.host) there, or set catalog.proxy."
     case .security:
       return
         "If the certificate is not Apple's, a proxy or firewall on the way decrypts TLS: exempt the host there, or "
@@ -197,7 +206,7 @@ struct UpstreamDiagnosis {
       diagnosis.fail(
         subject, "Apple Music refuses a new token (401), although its form, its signature and the clock are right.",
         fix: "Compare key ID \(token.key) and team ID \(team) with the developer account: the key is of another ID or "
-          + "team, is not enabled for MusicKit, or is revoked.")
+          + "team, is not enabled for MusicKit, or is revoked.", blocks: subject == .appleMusic)
     default: judgeTrouble(subject, reply.status, &diagnosis)
     }
     return reply
