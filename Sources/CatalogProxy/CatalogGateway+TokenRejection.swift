@@ -55,11 +55,15 @@ extension CatalogGateway {
       state.counts.tokenRejections += 1
       if let version = token.version { state.tokenRefresh.rejected(version) }
     }
+    let rejection = rejection(by: response)
+    observer.noticed(.tokenRejected(rejection, keyID: token.keyID))
+    return .tokenRejected(rejection, nextHop: configuration.nextHop)
+  }
+
+  private func rejection(by response: UpstreamResponse) -> TokenRejection {
     let now = clock.now.wall
     let date = response.fields[.date].flatMap { FieldDate.seconds($0, now: now) }
-    let rejection = TokenRejection(upstreamDate: date, now: now, key: .active)
-    observer.noticed(.tokenRejected(rejection))
-    return .tokenRejected(rejection, nextHop: configuration.nextHop)
+    return TokenRejection(upstreamDate: date, now: now, key: .active)
   }
 
   /// Returns whether there is another token to send.
@@ -85,7 +89,7 @@ extension CatalogGateway {
       case .wait(let delay):
         guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .abandoned }
       case .askTest:
-        let verdict = await test(token, by: exchange.route, end: exchange.end, of: exchange.span)
+        let verdict = await test(token, by: exchange.route, end: exchange.end, of: exchange.span).verdict
         let end = clock.elapsed
         withState { $0.tokenRefresh.tested(verdict, version, now: end) }
         return verdict
@@ -95,13 +99,13 @@ extension CatalogGateway {
   }
 
   /// Asks Apple Music with `/v1/test` whether it accepts a developer token, which no other request needs to have sent.
-  public func test(_ token: ProxyToken, by route: UpstreamRoute) async -> TokenRefreshPolicy.Verdict {
+  public func test(_ token: ProxyToken, by route: UpstreamRoute) async -> TokenTest {
     await test(token, by: route, end: clock.elapsed + configuration.timeouts.whole)
   }
 
   private func test(
     _ token: ProxyToken, by route: UpstreamRoute, end: Duration, of cause: SpanContext? = nil
-  ) async -> TokenRefreshPolicy.Verdict {
+  ) async -> TokenTest {
     var fields: HTTPFields = [.accept: "application/json"]
     let start = clock.elapsed
     let spanID = withState { state in
@@ -126,12 +130,32 @@ extension CatalogGateway {
             duration: clock.elapsed - start, result: .init(result))))
     }
     if let response, response.status == .tooManyRequests { limited(response, sentAt: start) }
-    guard !Task.isCancelled else { return .abandoned }
-    switch response?.status.code {
-    case 401: return .refused
-    case .some(200..<300): return .accepted
-    default: return .unknown
+    guard !Task.isCancelled else { return TokenTest(.abandoned, "The request to /v1/test was cancelled.") }
+    switch result {
+    case .failure(let error): return TokenTest(.unknown, error.description)
+    case .success(let response): return judge(response)
     }
+  }
+
+  private func judge(_ response: UpstreamResponse) -> TokenTest {
+    switch response.status.code {
+    case 401: TokenTest(.refused, rejection(by: response).advice)
+    case 200..<300: TokenTest(.accepted, nil)
+    case let status: TokenTest(.unknown, "Apple Music responded with status \(status).")
+    }
+  }
+}
+
+/// The result of a request to `/v1/test` with a developer token.
+public struct TokenTest: Sendable {
+  /// Whether Apple Music accepts the token.
+  public let verdict: TokenRefreshPolicy.Verdict
+  /// The likely reason if Apple Music does not: a sentence or more for the operator. Nil if it does.
+  public let reason: String?
+
+  /// Creates a result.
+  public init(_ verdict: TokenRefreshPolicy.Verdict, _ reason: String?) {
+    (self.verdict, self.reason) = (verdict, reason)
   }
 }
 

@@ -13,7 +13,9 @@ public protocol CatalogObserver: Sendable {
 /// An event about the upstream that the operator should know. It contains no secret.
 public enum CatalogNotice: Sendable {
   /// Apple refuses the developer token, and also a fresh one. The rejection describes the likely reason.
-  case tokenRejected(TokenRejection)
+  ///
+  /// - Parameter keyID: The ID of the key that signed the token; nil if the source of tokens does not tell.
+  case tokenRejected(TokenRejection, keyID: String?)
   /// Apple accepts the developer tokens again.
   case tokenAccepted
   /// Minting a developer token failed. The sentence gives the reason.

@@ -11,16 +11,19 @@ public struct ProxyToken: Sendable {
   let credential: HTTPField
   /// The time after which the server mints another token, in seconds since the epoch.
   public let refreshAt: Int
+  /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
+  public let keyID: String?
   /// The version of the token, which a later 401 refers to.
   var version: TokenVersion?
   /// The time at which the token was minted.
   var madeAt: CacheTime?
 
   /// Creates a token that stays valid until well after `refreshAt`.
-  public init(text: String, refreshAt: Int) {
+  public init(text: String, refreshAt: Int, keyID: String? = nil) {
     self.text = text
     credential = HeaderPolicy.credential(text)
     self.refreshAt = refreshAt
+    self.keyID = keyID
   }
 
   /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding to whole

@@ -57,11 +57,13 @@ public struct KeyRotation: Sendable, Equatable {
   public private(set) var lastProof: Int?
   /// The time before which the next key does not sign, in seconds since 1970. Nil if it may sign at once.
   public private(set) var notBefore: Int?
-  /// The number of proofs that were not accepted, since the rotation began.
+  /// The number of proofs that were due and not accepted, since the rotation began.
   public private(set) var failures = 0
   /// The time of the next proof on the monotonic clock.
   private var proofDue: Duration?
   private var isProving = false
+  /// Whether the next proof is one for a reload, before its time.
+  private var isEarly = false
   /// The time on the monotonic clock before which a suspicion causes no proof.
   private var trustedUntil = Duration.zero
 
@@ -95,6 +97,7 @@ public struct KeyRotation: Sendable, Equatable {
   /// Records the result of a proof.
   public mutating func proved(_ verdict: TokenRefreshPolicy.Verdict, now: Duration, wall: Int) -> Change {
     isProving = false
+    defer { isEarly = false }
     switch verdict {
     case .accepted:
       proofDue = nil
@@ -122,16 +125,18 @@ public struct KeyRotation: Sendable, Equatable {
   }
 
   /// Adopts the settings of a reload with the same keys. A key without an accepted proof is proved at once, because the
-  /// operator may have corrected the mistake.
+  /// operator may have corrected the mistake. If that is refused again, the pause afterwards is as long as before.
   public mutating func reloaded(notBefore: Int?, now: Duration) {
     self.notBefore = notBefore
-    if state == .unproved || state == .refused { proofDue = now }
+    guard !isProving, state == .unproved || state == .refused else { return }
+    proofDue = now
+    isEarly = failures > 0
   }
 
-  /// Plans the next proof. The pauses double.
+  /// Plans the next proof. The pauses double, unless the last proof was an early one.
   private mutating func retry(now: Duration) -> Duration {
-    let pause = min(Self.firstPause * (1 << min(failures, 16)), Self.longestPause)
-    failures += 1
+    if !isEarly { failures += 1 }
+    let pause = min(Self.firstPause * (1 << min(failures - 1, 16)), Self.longestPause)
     proofDue = now + pause
     return pause
   }

@@ -208,7 +208,8 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
     "Apple Music refuses this server's developer token. " + advice
   }
 
-  private var advice: String {
+  /// The likely reason and its solution.
+  public var advice: String {
     switch reason {
     case .clockAhead(let seconds):
       "The server's clock is \(seconds) s ahead of Apple's, so tokens seem to come from the future. Set it, or use NTP."

@@ -53,6 +53,10 @@ extension RunningServer {
     try admin("/readyz").json?["checks"]?["keyRotation"]?["status"]?.string
   }
 
+  fileprivate func rotationDetail() throws -> String? {
+    try admin("/readyz").json?["checks"]?["keyRotation"]?["detail"]?.string
+  }
+
   /// The first line with this message, as JSON.
   fileprivate func line(_ message: String) -> JSONValue? {
     logLines.compactMap { $0 }.first { $0["message"]?.string?.hasPrefix(message) ?? false }
@@ -141,6 +145,7 @@ struct KeyRotationTests {
     #expect(try server.admin("/readyz").status == 200)
     #expect(try server.rotationCheck() == "degraded")
     #expect(try server.state(Rotation.nextID, "refused") == 1)
+    #expect(try server.rotationDetail()?.contains("Either key, key ID and team ID do not belong together") == true)
     let port = emulator.url.split(separator: ":").last ?? ""
     emulator.stop()
     let other = try Emulator(rotation.ground, ["--key-file", rotation.nextFile, "--port", String(port)])
@@ -167,6 +172,61 @@ struct KeyRotationTests {
     #expect(try server.rotationCheck() == "degraded")
     #expect(server.stop() == 0)
     other.stop()
+  }
+
+  @Test("without a verdict has the reason in the log and in /readyz")
+  func noVerdict() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile, "--fault", "status=503"])
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Next signing key not proved")
+    #expect(try server.rotationDetail()?.hasSuffix(": Apple Music responded with status 503") == true)
+    #expect(server.stop() == 0)
+    let line = try #require(server.line("Next signing key not proved"))
+    #expect(line["reason"]?.string == "Apple Music responded with status 503.")
+    #expect(line["key.id"]?.string == Rotation.nextID)
+  }
+
+  @Test("is not to blame if the clock is wrong, and says so")
+  func clock() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile, "--clock-skew=-400"])
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Next signing key refused")
+    #expect(try server.rotationDetail()?.contains("s ahead of Apple's") == true)
+    #expect(try server.request(CatalogGround.album).status == 502)
+    try server.process.waitForErrors("Apple Music refuses this server's developer token.")
+    #expect(server.stop() == 0)
+    let line = try #require(server.line("Next signing key refused"))
+    #expect(line["reason"]?.string?.contains("clock is") == true)
+    #expect(!server.log.contains("Compare"))
+    let refusal = try #require(server.line("Apple Music refuses this server's developer token."))
+    #expect(refusal["key.id"]?.string == Ground.keyID)
+  }
+
+  @Test("is not necessary: a reload with another keyFile also says until when tokens of the old key live")
+  func plainChange() throws {
+    let rotation = try Rotation()
+    let write = { (file: String) in
+      try rotation.ground.directory.write(
+        """
+        { musickit: { teamID: '\(Ground.teamID)', keyFile: '\(file)' }, catalog: { enabled: false },
+          access: { anonymous: { token: true } } }
+        """, to: "config.json5")
+    }
+    let settings = ["SERVER_PORT": "0", "ADMIN_PORT": "0", "MUSICKIT_CONFIG": try write(rotation.ground.keyFile)]
+    let server = try RunningServer([], environment: settings)
+    #expect(try server.keyID() == Ground.keyID)
+    let now = try #require(Int(run("date", ["+%s"]).stdout.dropLast()))
+    _ = try write(rotation.nextFile)
+    server.process.signal(1)
+    try server.process.waitForErrors("Configuration reloaded")
+    #expect(try server.keyID() == Rotation.nextID)
+    let name = "musickit_signing_key_tokens_expire_timestamp_seconds"
+    let page = try MetricsPage(of: server)
+    #expect(try #require(page[name, ["key": Ground.keyID]]) >= Double(now + 86_400))
+    #expect(try server.state(Ground.keyID, "retired") == 1)
+    #expect(server.stop() == 0)
   }
 
   @Test("waits for its notBefore, and the operator's last step keeps its tokens")

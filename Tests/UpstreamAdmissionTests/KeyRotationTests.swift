@@ -102,6 +102,27 @@ import Testing
     #expect(proofs == 10 && rotation.state == .signing)
   }
 
+  @Test("makes no pause longer because of reloads, and continues with the same pause after one")
+  func reloadsLeavePauses() {
+    var rotation = KeyRotation(now: .zero)
+    var now = Duration.zero
+    for pause in [10, 20, 40] {
+      #expect(rotation.step(now: now, wall: Self.noon) == .prove)
+      #expect(rotation.proved(.refused, now: now, wall: Self.noon) == .refused(pause: .seconds(pause)))
+      now += .seconds(pause)
+    }
+    for _ in 0..<5 {
+      now -= .seconds(30)
+      rotation.reloaded(notBefore: nil, now: now)
+      #expect(rotation.step(now: now, wall: Self.noon) == .prove)
+      rotation.reloaded(notBefore: nil, now: now)
+      #expect(rotation.proved(.refused, now: now, wall: Self.noon) == .refused(pause: .seconds(40)))
+      now += .seconds(40)
+    }
+    #expect(rotation.step(now: now, wall: Self.noon) == .prove)
+    #expect(rotation.proved(.unknown, now: now, wall: Self.noon) == .undecided(pause: .seconds(80)))
+  }
+
   @Test("proves a refused key at once after a reload, and keeps a promoted one")
   func reload() {
     var rotation = KeyRotation(now: .zero)

@@ -81,12 +81,16 @@ final class CatalogService: Sendable {
     }
   }
 
-  /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the verdict to `report`.
-  func test(_ minter: TokenMinter, report: @escaping @Sendable (TokenRefreshPolicy.Verdict) -> Void) {
+  /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the result to `report`.
+  func test(_ minter: TokenMinter, report: @escaping @Sendable (TokenTest) -> Void) {
     // Any loop's client will do.
-    guard let loop = loops.first, let client = clients[ObjectIdentifier(loop)],
-      let token = try? CatalogTokens(minter: minter).mint(now: Glibc.time(nil))
-    else { return report(.unknown) }
+    guard let loop = loops.first, let client = clients[ObjectIdentifier(loop)] else {
+      return report(TokenTest(.unknown, "The server has no event loop."))
+    }
+    let token: ProxyToken
+    do { token = try CatalogTokens(minter: minter).mint(now: Glibc.time(nil)) } catch {
+      return report(TokenTest(.unknown, "\(error)"))
+    }
     Task(executorPreference: loop) { [proxy] in
       report(await proxy.test(token, by: UpstreamRoute(client, executor: loop)))
     }
@@ -137,7 +141,7 @@ struct CatalogTokens: TokenSource {
   func mint(now: Int) throws -> ProxyToken {
     let lifetime = min(Self.lifetime, minter.policy.maxTTL)
     let token = try minter.freshToken(ttl: lifetime, now: now)
-    return ProxyToken(text: token.string, refreshAt: now + lifetime / 2)
+    return ProxyToken(text: token.string, refreshAt: now + lifetime / 2, keyID: "\(minter.key.keyID)")
   }
 }
 
@@ -163,7 +167,8 @@ struct CatalogEvents: CatalogObserver {
     switch notice {
     case .responded: break
     case .attempted(let attempt): record(attempt)
-    case .tokenRejected(let rejection): warn("tokenRejected", .error, "\(rejection)")
+    case .tokenRejected(let rejection, let key):
+      warn("tokenRejected", .error, "\(rejection)", key.map { ["key.id": "\($0)"] } ?? [:])
     case .tokenAccepted:
       if throttle.end("tokenRejected") { logger.notice("Apple Music accepts this server's developer tokens again.") }
     case .tokenFailed(let reason): warn("tokenFailed", .error, "The server cannot make a developer token. \(reason)")
@@ -181,9 +186,11 @@ struct CatalogEvents: CatalogObserver {
     }
   }
 
-  private func warn(_ kind: String, _ level: Logger.Level, _ sentence: String) {
+  private func warn(_ kind: String, _ level: Logger.Level, _ sentence: String, _ more: Logger.Metadata = [:]) {
     guard let suppressed = throttle.admit(kind) else { return }
-    logger.log(level: level, "\(sentence)", metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    var metadata = more
+    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
+    logger.log(level: level, "\(sentence)", metadata: metadata)
   }
 }
 

@@ -27,6 +27,7 @@ extension Reloader {
     } else {
       rotation = KeyRotation(notBefore: musickit.next?.notBefore, now: monotonicTime)
       rotationSerial += 1
+      proofFinding = nil
     }
     publishKeys(now: now)
     rotateKeys()
@@ -67,23 +68,26 @@ extension Reloader {
   /// Starts a proof of the next key. Without an upstream, the probe that it signed when it was read is the proof.
   private func prove() {
     guard let next = current.source.files.nextKey else { return }
-    guard let catalog else { return proved(.accepted) }
-    guard let minter = try? TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy) else {
-      return proved(.unknown)
+    guard let catalog else { return proved(TokenTest(.accepted, nil)) }
+    let minter: TokenMinter
+    do { minter = try TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy) } catch {
+      return proved(TokenTest(.unknown, "\(error)"))
     }
     let serial = rotationSerial
-    catalog.test(minter) { verdict in
+    catalog.test(minter) { result in
       self.queue.async {
         // Otherwise a reload has begun another rotation meanwhile.
-        if self.rotation != nil, self.rotationSerial == serial { self.proved(verdict) }
+        if self.rotation != nil, self.rotationSerial == serial { self.proved(result) }
       }
     }
   }
 
-  private func proved(_ verdict: TokenRefreshPolicy.Verdict) {
-    let change = rotation?.proved(verdict, now: monotonicTime, wall: Glibc.time(nil))
+  private func proved(_ result: TokenTest) {
+    let change = rotation?.proved(result.verdict, now: monotonicTime, wall: Glibc.time(nil))
+    proofFinding = result.reason
     guard let next = current.source.files.nextKey, let change else { return }
-    let metadata: Logger.Metadata = ["key.id": "\(next.keyID)", "key.fingerprint": "\(next.fingerprint)"]
+    var metadata: Logger.Metadata = ["key.id": "\(next.keyID)", "key.fingerprint": "\(next.fingerprint)"]
+    if let reason = result.reason { metadata["reason"] = "\(reason)" }
     switch change {
     case .accepted:
       logger.notice("Next signing key proved", metadata: metadata)
@@ -94,7 +98,7 @@ extension Reloader {
         metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
     case .refused(let pause):
       logger.error(
-        "Next signing key refused: Apple Music does not accept a token of it. Compare key, key ID and team ID.",
+        "Next signing key refused: Apple Music does not accept a token of it.",
         metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
       access.audit?.write(KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
     case .fellBack:
@@ -144,13 +148,18 @@ extension Reloader {
       let state = SigningKeys.State(rotation.state)
       keys.append(
         SigningKeys.Key(
-          id: next.keyID, state: state, lastProof: rotation.lastProof,
+          id: next.keyID, state: state, lastProof: rotation.lastProof, finding: proofFinding,
           tokensExpireAt: state == .signing ? nil : expiry(next.keyID)))
     }
     for id in current.settings.musickit.retired {
       // A process before this one may have signed with the key until it ended.
       keys.append(
         SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: expiry(id) ?? startedAt + lifetime))
+    }
+    // A key that a reload has replaced, and that the settings do not name any more.
+    for (id, time) in tokenExpiries.sorted(by: { $0.value < $1.value }) where time > now {
+      guard !keys.contains(where: { $0.id == id }) else { continue }
+      keys.append(SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: time))
     }
     signingKeys.all = keys
   }

@@ -30,6 +30,8 @@ final class Reloader: @unchecked Sendable {
   var rotation: KeyRotation?
   /// The number of rotations so far, so that the result of a proof is not taken for that of another rotation.
   var rotationSerial = 0
+  /// Why the last proof of the next key was not accepted; nil if it was, or if there was none.
+  var proofFinding: String?
   /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
   /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
   var tokenExpiries: [KeyID: Int] = [:]

@@ -13,6 +13,8 @@ final class SigningKeys: Sendable {
     /// The time at which the key was last proved, in seconds since 1970: for the active key, when it signed its probe.
     /// Nil if it was not.
     var lastProof: Int?
+    /// Why the last proof was not accepted: a sentence or more. Nil if it was, or if there was none.
+    var finding: String?
     /// The time until which callers may hold tokens of the key, in seconds since 1970. Nil for a key that signs, and
     /// for one that has not signed.
     var tokensExpireAt: Int?
@@ -72,11 +74,18 @@ final class SigningKeys: Sendable {
     case .signing: return ("key \(next.id) signs", false)
     case .proved: return ("key \(next.id) is proved, and signs from its notBefore on", false)
     case .refused:
-      return (
-        "Apple Music refuses tokens of the next key \(next.id), so key \(all[0].id) signs; the log has more", true
-      )
-    case .unproved, .replaced, .retired: return ("key \(next.id) is not proved yet, so key \(all[0].id) signs", false)
+      return ("Apple Music refuses tokens of the next key \(next.id), so key \(all[0].id) signs\(next.reason)", true)
+    case .unproved, .replaced, .retired:
+      return ("key \(next.id) is not proved yet, so key \(all[0].id) signs\(next.reason)", false)
     }
+  }
+}
+
+extension SigningKeys.Key {
+  /// The finding as the end of a sentence without its full stop; empty without one.
+  fileprivate var reason: String {
+    guard let finding else { return "" }
+    return ": " + (finding.hasSuffix(".") ? finding.dropLast() : finding[...])
   }
 }
 
@@ -84,7 +93,8 @@ final class SigningKeys: Sendable {
 extension SigningKeys {
   static let states = Metric(
     .gauge, "musickit_signing_key_state",
-    "1 for the present state of each configured key, 0 for all others. Exactly one key is `signing`.",
+    "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
+      + "replaced is `retired` while its tokens may live.",
     labels: ["key", "state"])
   static let proofs = Metric(
     .gauge, "musickit_signing_key_last_proof_timestamp_seconds",

@@ -32,7 +32,7 @@ struct CatalogEventsTests {
     let events = CatalogEvents(logger: Logger(label: "test") { _ in lines })
     let rejection = TokenRejection(upstreamDate: nil, now: 0, key: .active)
     for _ in 0..<1000 {
-      events.noticed(.tokenRejected(rejection))
+      events.noticed(.tokenRejected(rejection, keyID: nil))
       events.noticed(.tokenAccepted)
       events.noticed(.circuitOpened)
       events.noticed(.circuitClosed)
