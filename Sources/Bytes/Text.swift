@@ -58,10 +58,18 @@ package enum Printable {
   /// nor a secret that was pasted into the wrong place reaches a log.
   package static func quote(_ text: some StringProtocol, limit: Int = 80) -> String {
     let bytes = text.utf8
-    guard bytes.count <= limit, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
+    guard bytes.count <= limit, bytes.allSatisfy({ (0x20...0x7E).contains($0) }), !holdsCredentials(text) else {
       return "(\(bytes.count) bytes)"
     }
     return "“\(text)”"
+  }
+
+  /// Returns whether the text may have a user and a password in front of a host, as in `https://user:password@host` or
+  /// `user:password@host` (RFC 3986 §3.2.1). The user alone may be a token.
+  package static func holdsCredentials(_ text: some StringProtocol) -> Bool {
+    let bytes = text.utf8
+    guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else { return false }
+    return bytes[colon...].contains(UInt8(ascii: "@"))
   }
 
   /// Returns the absolute form of a path. A relative path is resolved against the working directory.

@@ -11,7 +11,10 @@ extension SettingType where Value == OriginPattern {
       do throws(OriginPatternError) {
         return try OriginPattern(text)
       } catch {
-        guard isQuotable(text) else { throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy) }
+        // The error itself does not quote credentials.
+        guard isQuotable(text) || Printable.holdsCredentials(text) else {
+          throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
+        }
         throw InvalidValue(problem: "\(error)", remedy: nil)
       }
     }

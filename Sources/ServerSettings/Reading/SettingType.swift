@@ -1,3 +1,4 @@
+import Bytes
 import Cryptography
 import DeveloperToken
 import HTTPMessages
@@ -136,7 +137,10 @@ extension SettingType where Value == Origin {
       do throws(OriginError) {
         return try Origin(text)
       } catch {
-        guard isQuotable(text) else { throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy) }
+        // The error itself does not quote credentials.
+        guard isQuotable(text) || Printable.holdsCredentials(text) else {
+          throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
+        }
         throw InvalidValue(problem: "\(error)", remedy: nil)
       }
     }

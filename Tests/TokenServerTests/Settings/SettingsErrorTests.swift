@@ -297,6 +297,32 @@ struct SettingsErrorTests {
   }
 
   @Test(
+    "never quotes the user and password of a URL, in whichever setting it was pasted",
+    arguments: Settings.known.map(\.path).filter { $0 != "musickit.keys" && $0 != "access.clients" })
+  func credentials(_ path: String) throws {
+    for url in [
+      "https://user:hunter2@a.example", "https://hunter2@a.example/", "user:hunter2@a.example:80",
+      "http://user:hunter2@a.example/path?x#y", "https://user:hunter2@*.a.example", "ftp://user:hunter2@a.example",
+      "https://user:hunter2@a.example:99999", "https://us er:hunter2@a.example",
+    ] {
+      for errors in [
+        try SettingsFixture.errors("{}", flags: [path: url]),
+        try SettingsFixture.errors("{}", flags: [path: "['\(url)']"]),
+        try SettingsFixture.errors("{}", [variableName(of: path): url]),
+      ] {
+        #expect(!errors.isEmpty && errors.allSatisfy { !$0.contains("hunter2") }, "\(errors)")
+      }
+    }
+  }
+
+  @Test("says what is wrong with a URL that has credentials")
+  func credentialsOfUpstream() throws {
+    let errors = try SettingsFixture.errors(
+      "{ \(SettingsFixture.minimal), catalog: { upstream: 'https://user:hunter2@a.example' } }")
+    #expect(errors == ["catalog.upstream: The origin (30 bytes) has user information, which is no part of an origin."])
+  }
+
+  @Test(
     "says whether the configuration file is missing or a directory",
     arguments: [
       ("/nonexistent/x.json5", "does not exist"), ("/tmp", "is a directory"),
