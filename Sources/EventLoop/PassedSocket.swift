@@ -62,6 +62,13 @@ public struct PassedSocket: Sendable, Hashable {
     self.address = address
   }
 
+  /// Returns whether both descriptors are of one socket: connections to it reach either of them.
+  public func isSameSocket(as other: PassedSocket) -> Bool {
+    var (mine, others) = (stat(), stat())
+    return unsafe fstat(descriptor, &mine) == 0 && fstat(other.descriptor, &others) == 0
+      && mine.st_dev == others.st_dev && mine.st_ino == others.st_ino
+  }
+
   private static func takeVariable(_ name: String) -> String? {
     defer { unsafe unsetenv(name) }
     return unsafe getenv(name).map { unsafe String(cString: $0) }

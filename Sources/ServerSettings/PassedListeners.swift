@@ -14,9 +14,17 @@ public struct PassedListeners: Sendable, Equatable {
 
   /// Divides sockets by their names. A socket without a name is the public listener's.
   ///
-  /// - Throws: `PassedSocketError` for any other name.
+  /// - Throws: `PassedSocketError` for any other name, and for a socket that is passed twice: callers would reach the
+  ///   admin listener, or each connection would reach either listener by chance.
   public init(_ sockets: [PassedSocket]) throws(PassedSocketError) {
-    for socket in sockets {
+    for (index, socket) in sockets.enumerated() {
+      if let earlier = sockets[..<index].first(where: { $0.isSameSocket(as: socket) }) {
+        throw PassedSocketError(
+          """
+          The service manager passes the same socket, \(socket.address), twice, with the names \(Self.name(earlier)) \
+          and \(Self.name(socket)); give each listener a socket unit of its own.
+          """)
+      }
       switch socket.name {
       case nil, "public": `public`.append(socket)
       case "admin": admin.append(socket)
@@ -29,4 +37,6 @@ public struct PassedListeners: Sendable, Equatable {
       }
     }
   }
+
+  private static func name(_ socket: PassedSocket) -> String { quoted(socket.name ?? "public") }
 }

@@ -33,7 +33,7 @@ extension Settings.MusicKit {
       [{ file: "AuthKey_ABC1234567.p8", state: "active" }, { file: "AuthKey_DEF1234567.p8", state: "next" }]
       """#,
     "The keys of a [rotation](operations.md#changing-the-key), in place of `musickit.keyFile`: one is `active`, at most "
-      + "one is `next`.")
+      + "one is `next`, and there are eight at most.")
   static let id = Setting<KeyID>(
     "id",
     .identifier("write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8") {

@@ -89,6 +89,24 @@ struct ServiceManagerTests {
     try server.process.waitForErrors("The service manager passes a socket with the name \"web\"; write")
     let file = try ManagedServer(ground, ["--socket", "admin=127.0.0.1:0"], ["ADMIN_ENABLED": "false"])
     try file.process.waitForErrors("admin.enabled")
+    // One socket for both listeners.
+    let both = try run(
+      Repository.python,
+      [
+        "-c",
+        """
+        import os, socket, sys
+        shared = socket.create_server(("127.0.0.1", 0))
+        high = os.dup(shared.fileno()), os.dup(shared.fileno())
+        for number, descriptor in enumerate([os.dup2(each, 100 + each) for each in high]):
+            os.dup2(descriptor, 3 + number, inheritable=True)
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="2", LISTEN_FDNAMES="public:admin")
+        os.execv(sys.argv[1], sys.argv[1:])
+        """, Program.path,
+      ], environment: ground.settings)
+    #expect(both.status == 78, "\(both.stderr)")
+    #expect(both.stderr.contains("passes the same socket, 127.0.0.1:"), "\(both.stderr)")
+    #expect(both.stderr.contains("with the names \"public\" and \"admin\"; give each listener"), "\(both.stderr)")
     // A descriptor that is not a socket.
     let result = try run(
       "sh", ["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" 3</dev/null", Program.path], environment: ground.settings)
