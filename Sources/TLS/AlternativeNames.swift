@@ -83,10 +83,15 @@ struct AlternativeNames: Equatable {
   /// The expiry time in seconds since 1970, or nil if the date is invalid.
   var notAfter: Int? { unsafe Self.notAfter(pointer) }
 
+  /// The start of the validity in seconds since 1970, or nil if the date is invalid.
+  var notBefore: Int? { unsafe Self.seconds(X509_get0_notBefore(pointer)) }
+
   /// Returns the expiry time of `certificate` in seconds since 1970. The caller keeps ownership of it.
-  static func notAfter(_ certificate: OpaquePointer) -> Int? {
+  static func notAfter(_ certificate: OpaquePointer) -> Int? { unsafe seconds(X509_get0_notAfter(certificate)) }
+
+  private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int? {
     var date = unsafe tm()
-    guard unsafe ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &date) == 1 else { return nil }
+    guard unsafe ASN1_TIME_to_tm(time, &date) == 1 else { return nil }
     return unsafe timegm(&date)
   }
 

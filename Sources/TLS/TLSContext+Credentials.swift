@@ -1,3 +1,4 @@
+import Bytes
 import COpenSSL
 import Glibc
 import Locks
@@ -114,7 +115,8 @@ extension TLSContext {
     let subject = place == 0 ? "The certificate in '\(path)'" : "Certificate \(place + 1) in '\(path)'"
     if certificate.isExpired { return ["\(subject) has expired, so clients will refuse it; renew it."] }
     if certificate.isNotYetValid {
-      return ["\(subject) is not valid yet; check the clock and the certificate's dates."]
+      let start = certificate.notBefore.map { " before \(CivilTime(secondsSinceEpoch: $0))" } ?? " yet"
+      return ["\(subject) is not valid\(start), so clients refuse it; check the clock and the certificate's dates."]
     }
     return []
   }

@@ -5,6 +5,23 @@ import Testing
 
 @Suite("A reload", .timeLimit(.minutes(10)))
 struct ReloadTests {
+  @Test("says that it needs a file, if the configuration came from a pipe", arguments: [true, false])
+  func pipe(_ isConfined: Bool) throws {
+    let ground = try Ground()
+    let file = try ground.directory.write("{ server: { landlock: \(isConfined) } }", to: "config.json5")
+    let server = try withExtendedLifetime(ground) {
+      try RunningServer(
+        "bash", ["-c", "exec \"$0\" serve --config <(cat \"$1\")", Program.path, file],
+        environment: ground.settings.merging(["PATH": "/usr/bin:/bin"]) { $1 })
+    }
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors("The new settings are invalid")
+    #expect(server.stop() == 0)
+    let reasons = server.logLines.compactMap { $0?["reason"]?.string }.filter { $0.hasPrefix("--config") }
+    #expect(reasons.count == 1 && reasons[0].contains("is a pipe, which the server has read to its end at the start"))
+    #expect(reasons.first?.contains("a reload needs a file") == true, "\(server.log)")
+  }
+
   private static let done = "Configuration reloaded"
   private static let refused = "The new settings are invalid, so the old ones stay in use."
 

@@ -150,6 +150,11 @@ struct AuditFileTests {
     #expect(
       error?.description
         == "The server cannot write the audit file '\(ground.directory.path)/no/audit.log': No such file or directory.")
+    unsafe symlink("no/audit.log", ground.path)
+    #expect(
+      #expect(throws: AuditFileError.self) { _ = try ground.open() }?.description
+        == "The server cannot write the audit file '\(ground.path)': it is a symbolic link to a folder that does not "
+        + "exist; make the folder.")
     #expect(throws: AuditFileError(path: ground.directory.path, code: EISDIR)) {
       _ = try AuditLog(file: ground.directory.path) { _ in }
     }

@@ -256,6 +256,7 @@ public struct AuditFileError: Error, Equatable, CustomStringConvertible {
     let reason =
       switch code {
       case ENXIO: "no process reads the FIFO, or it is a socket"
+      case ENOENT where isLink: "it is a symbolic link to a folder that does not exist; make the folder"
       case EACCES where isPermitted:
         "its folder is not the one of the start, and the server has given up all others; restart the server"
       default: unsafe String(cString: strerror(code))
@@ -271,6 +272,11 @@ extension AuditFileError {
     if unsafe access(path, W_OK) == 0 { return true }
     let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
     return unsafe access(path, F_OK) != 0 && access(folder, W_OK | X_OK) == 0
+  }
+
+  private var isLink: Bool {
+    var status = stat()
+    return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
   }
 }
 

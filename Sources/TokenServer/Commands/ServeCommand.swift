@@ -1,5 +1,6 @@
 public import Cryptography
 import EventLoop
+import Glibc
 public import ServerSettings
 
 /// Runs the server.
@@ -35,6 +36,7 @@ public struct ServeCommand: Sendable {
       source.warnings += findings.map(\.description)
       let confinement = confinement(of: loaded, keepsAbstractSockets: manager?.isAbstract == true)
       let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
+        try Self.checkReloads(of: input.configurationFile)
         // First, because a settings file that cannot be read has no settings.
         let file = input.configurationFile.map { [(setting: "--config", path: $0)] } ?? []
         try confinement.check(file)
@@ -51,6 +53,20 @@ public struct ServeCommand: Sendable {
     } catch {
       return CommandResult(.configuration, diagnostics: ["\(error)"])
     }
+  }
+
+  /// Throws if the configuration has come from a pipe without a name, as in `--config <(…)`, which ends with the start.
+  /// A FIFO in a folder may have another writer by now.
+  private static func checkReloads(of configurationFile: String?) throws(InvalidSettings) {
+    var status = stat()
+    guard let path = configurationFile, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else {
+      return
+    }
+    if let name = unsafe realpath(path, nil) { return unsafe free(name) }
+    let error = SettingsError(
+      "--config", problem: "the file \(quotedPath(path)) is a pipe, which the server has read to its end at the start",
+      remedy: "a reload needs a file: write the settings into one, and restart the server with its path")
+    throw InvalidSettings(errors: [error], warnings: [])
   }
 
   /// Gives up what the server does not need, while there is one thread.

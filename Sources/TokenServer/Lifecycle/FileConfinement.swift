@@ -183,9 +183,9 @@ extension FileConfinement.Grants {
   /// The most folders that links lead to: a few in practice, and each is a rule.
   private static let mostTargets = 1000
 
-  /// Returns the folders of a file and of the file that it links to.
+  /// Returns the folders of a file and of the file that it links to, which need not exist yet.
   private static func places(of file: String) -> [String] {
-    let named = [file, canonical(file) ?? file].map { file in
+    let named = [file, canonical(file) ?? target(of: file)].map { file in
       let folder = folder(of: file)
       // The grant is the file alone. A new file in its place needs a restart.
       return isTooWide(folder) ? file : folder
@@ -210,6 +210,23 @@ extension FileConfinement.Grants {
       folders.append(parent)
     }
     return folders
+  }
+
+  /// Returns the path to which a symbolic link leads, also through further links. Returns any other path unchanged.
+  private static func target(of link: String) -> String {
+    var path = link
+    // As many as the kernel follows (path_resolution(7)).
+    for _ in 0..<40 {
+      guard let target = readLink(path) else { return path }
+      path = target.hasPrefix("/") ? target : "\(folder(of: path))/\(target)"
+    }
+    return path
+  }
+
+  private static func readLink(_ path: String) -> String? {
+    var target = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let count = unsafe readlink(path, &target, target.count)
+    return count > 0 ? String(decoding: target.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
   }
 
   private static func folder(of path: String) -> String {

@@ -191,6 +191,19 @@ struct FileConfinementTests {
     #expect(FileConfinement.Grants.targets(in: "/missing").isEmpty)
   }
 
+  @Test("leaves the audit log's file to be made where a link to a missing file leads")
+  func linkToMissingFile() throws {
+    unsafe symlink("../other/first", directory.path(of: "audit/linked.log"))
+    unsafe symlink(directory.path(of: "run/new.log"), directory.path(of: "other/first"))
+    let link = directory.path(of: "audit/linked.log")
+    let grants = FileConfinement.Grants(reading: [], auditFile: link, unixSocket: nil)
+    #expect(grants.writing == [directory.path(of: "audit"), directory.path(of: "run")])
+    #expect(try confined(grants) { _ in Self.open(link, O_WRONLY | O_APPEND | O_CREAT) } == 0)
+    unsafe symlink("loop", directory.path(of: "audit/loop"))
+    let loop = FileConfinement.Grants(reading: [], auditFile: directory.path(of: "audit/loop"), unixSocket: nil)
+    #expect(loop.writing == [directory.path(of: "audit")])
+  }
+
   @Test("grants the folder of a file and of its target, and never the root or the folder of devices")
   func grantedPlaces() throws {
     unsafe symlink(directory.path(of: "other/key.p8"), directory.path(of: "named/link.p8"))
