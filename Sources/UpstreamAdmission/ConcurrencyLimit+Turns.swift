@@ -117,14 +117,13 @@ extension ConcurrencyLimit {
   /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
   /// client as many as for this client.
   private func wait(_ caller: Caller, _ client: Client) -> Duration? {
-    guard let rate = pacer.rate else { return nil }
+    guard pacer.rate != nil else { return nil }
     let own = caller.queue.count + 1
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1)
     let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), queues.count + 1)
-    let pace = rate * pacer.limits.holdFactor
-    var wait = Double(all) / pace
-    if let share = client.shareOfRate { wait = max(wait, Double(ofClient) / (pace * share)) }
+    var wait = Double(all) / pacer.pace
+    if let share = client.shareOfRate { wait = max(wait, Double(ofClient) / (pacer.pace * share)) }
     return Duration(inSeconds: max(pacer.opening - now, 0) + wait)
   }
 }

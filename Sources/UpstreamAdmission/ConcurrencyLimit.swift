@@ -57,8 +57,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The number of callers with a request in flight or queued.
   public var callers: Int { known.count }
 
-  /// The learned rate in requests a second. Nil before the first 429.
-  public var rate: Double? { pacer.rate }
+  /// The known rate in requests a second that the quota allows: the learned rate, or that of a probe which
+  /// exceeds it and has not been refused. Nil before the first 429.
+  public var rate: Double? { pacer.rate.map { max($0, pacer.pace) } }
   /// Returns whether all requests pause, after a 429.
   public func isPaused(now: Duration) -> Bool { pacer.isPaused(now: now.inSeconds) }
 

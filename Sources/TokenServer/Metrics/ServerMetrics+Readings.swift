@@ -154,7 +154,8 @@ extension ServerMetrics {
       \.clockSkew),
     MetricReading(
       .gauge, "musickit_upstream_rate",
-      "Requests a second that Apple Music allows, according to its 429s; 0 before the first 429."
+      "Requests a second that Apple Music allows, according to its 429s and to faster probes that it has not refused; 0 "
+        + "before the first 429."
     ) { $0.rate ?? 0 },
     MetricReading(
       "musickit_upstream_paused", "1 while the server pauses requests to Apple Music, after a 429.", \.isPaused),
