@@ -56,8 +56,8 @@ let package = Package(
       name: "ServerModules",
       targets: [
         "Access", "Cryptography", "HTTP1", "HTTP2", "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON",
-        "TLS",
-        "DeveloperToken", "CatalogProxy", "MusicSandbox", "ServerSettings", "TokenServer", "UpstreamAdmission",
+        "TLS", "Tracing", "DeveloperToken", "CatalogProxy", "MusicSandbox", "ServerSettings", "TokenServer",
+        "UpstreamAdmission",
       ]),
   ],
   dependencies: [

@@ -22,6 +22,7 @@ let targets = [
   "FuzzSettings",
   "FuzzSigningKey",
   "FuzzTLSServer",
+  "FuzzTraceContext",
 ]
 
 let package = Package(

@@ -1,0 +1,33 @@
+import Tracing
+
+/// Entry point of libFuzzer: treats the input as the values of trace fields, one in each line: `traceparent` first, then
+/// the lines of `tracestate`. Traps if the server would send Apple what it did not read, or anything malformed.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzTraceContext(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+  let input = UnsafeBufferPointer(start: start, count: count)
+  let lines = input.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map { Array($0) }
+  if let first = lines.first { parent(first) }
+  state(lines.dropFirst())
+  return 0
+}
+
+private func parent(_ value: [UInt8]) {
+  guard let context = SpanContext(traceparent: value.span) else { return }
+  let sent = Array(context.traceparent.utf8)
+  precondition(sent.count == 55 && sent[3..<53] == value[3..<53], "the identifiers as they came")
+  precondition(SpanContext(traceparent: sent.span) == context, "the server reads what it sends")
+}
+
+private func state(_ lines: ArraySlice<[UInt8]>) {
+  var reader = TraceState.Reader()
+  for line in lines { reader.add(line.span) }
+  guard let state = reader.state else { return }
+  let sent = Array(state.description.utf8)
+  precondition(sent.count <= 512, "at most 512 bytes")
+  precondition(sent.allSatisfy { (0x20...0x7E).contains($0) }, "visible ASCII and spaces")
+  let members = sent.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false)
+  precondition((1...32).contains(members.count) && members.allSatisfy { $0.contains(UInt8(ascii: "=")) })
+  var again = TraceState.Reader()
+  again.add(sent.span)
+  precondition(again.state == state, "the server reads what it sends")
+}
