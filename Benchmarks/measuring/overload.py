@@ -134,7 +134,7 @@ def ten_times(ground, shape):
             yield Verdict(name, "capacity", f"{capacity.rate:,.0f}/s with {shape.cpu:.0%} of a core")
             yield Verdict(name, "offered, and what became of it", f"{loaded.offered:,.0f}/s; {loaded.mix}")
             yield goodput(name, loaded.rate, capacity.rate)
-            yield flat(name, "served", loaded.served, usual.served)
+            yield flat(name, "served", loaded.served, usual.served, has_aim=shape.with_public_health)
             yield flat(name, "token, kept", seen["token, kept"].times, usual_probes["token, kept"].times)
             yield from refusals(name, loaded, usual, shape)
             yield from healthy(name, seen, late, shape.with_public_health)

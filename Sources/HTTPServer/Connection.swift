@@ -45,13 +45,17 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var channel: Channel { transport.channel }
   var now: Deadline { transport.channel.loop.now }
 
-  /// Waits for the first bytes.
+  /// Reads the bytes that have come with the connection, as clients send their first request at once. Without this, a
+  /// flood of new connections would become a queue of accepted ones, in which established connections wait too.
+  ///
+  /// A TLS handshake waits for its turn.
   func start(_ context: TLSContext?) {
     channel.loop.assertCurrent()
     awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.requiresProxyHeader, isSecure: context != nil)
-    channel.watch(until: state.rest(at: now, grace: grace), self)
+    guard context == nil else { return channel.watch(until: state.rest(at: now, grace: grace), self) }
+    perform(state.woke(.ready, at: now))
   }
 
   // MARK: At rest

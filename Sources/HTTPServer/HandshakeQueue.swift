@@ -17,27 +17,29 @@ struct HandshakeQueue<Element> {
   }
 
   private var lines: [Holder?: Line] = [:]
-  /// The addresses with a line, in order of their next turn.
-  private var turns = FIFO<Holder?>()
+  /// The addresses with a line, in order of their next turn: those that have not had one yet, and all others. The two
+  /// alternate, so that an address with few connections need not wait for all those with many (RFC 8290 §4.2).
+  private var turns = (new: FIFO<Holder?>(), old: FIFO<Holder?>())
+  private var prefersNew = true
   private var lateness = Lateness()
 
   /// The bits of an IPv6 address or network.
   typealias Holder = MemoryBudget.Holder
 
-  var isEmpty: Bool { turns.isEmpty }
+  var isEmpty: Bool { lines.isEmpty }
 
   /// Returns whether the line of `address` is so long at present that a new connection has no prospect.
   func refuses(_ address: Holder?) -> Bool { lines[address]?.isRefusing ?? false }
 
   /// Adds a connection at the end of the line of `address`, which is nil for all trusted proxies.
   mutating func add(_ element: Element, of address: Holder?, at now: Deadline) {
-    if lines[address] == nil { turns.append(address) }
+    if lines[address] == nil { turns.new.append(address) }
     lines[address, default: Line()].waiting.append((element, now))
   }
 
   /// Removes the next connection. Returns it, and whether to do its handshake; nil if none waits.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
-    guard let address = turns.popFirst(), let (element, since) = lines[address]?.waiting.popFirst() else { return nil }
+    guard let address = nextAddress(), let (element, since) = lines[address]?.waiting.popFirst() else { return nil }
     let delay = now.duration(since: since)
     let isTimelyForAll = lateness.admits(delay, at: now, limits: limits)
     let isTimelyInLine = lines[address]?.lateness.admits(delay, at: now, limits: limits) ?? true
@@ -46,9 +48,14 @@ struct HandshakeQueue<Element> {
     if lines[address]?.waiting.isEmpty ?? true {
       lines[address] = nil
     } else {
-      turns.append(address)
+      turns.old.append(address)
     }
     return (element, isTimely)
+  }
+
+  private mutating func nextAddress() -> Holder?? {
+    prefersNew.toggle()
+    return prefersNew ? turns.new.popFirst() ?? turns.old.popFirst() : turns.old.popFirst() ?? turns.new.popFirst()
   }
 }
 

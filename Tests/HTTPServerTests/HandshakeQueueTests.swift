@@ -19,8 +19,18 @@ import Testing
       order.append(next.element)
       #expect(next.isTimely)
     }
-    #expect(order == [0, 10, 20, 1, 11, 2, 3, 4])
+    #expect(order == [0, 10, 1, 20, 11, 2, 3, 4])
     #expect(queue.isEmpty)
+  }
+
+  @Test("an address with one connection waits for one other handshake, however many addresses have lines")
+  func few() {
+    var queue = HandshakeQueue<Int>()
+    for number in 0..<1000 { queue.add(number, of: UInt128(number % 100), at: start) }
+    for _ in 0..<300 { _ = queue.next(at: start, limits: Self.limits) }
+    queue.add(-1, of: 1000, at: start)
+    let next = (0..<2).map { _ in queue.next(at: start, limits: Self.limits)?.element }
+    #expect(next.contains(-1))
   }
 
   @Test("a standing line refuses late connections, and no other line does")
