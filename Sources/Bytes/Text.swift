@@ -36,6 +36,10 @@ extension [UInt8] {
   /// Appends text as a JSON string with its quotes (RFC 8259 §7).
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
+    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+      append(contentsOf: text.utf8)
+      return append(UInt8(ascii: "\""))
+    }
     for byte in text.utf8 {
       switch byte {
       case UInt8(ascii: "\""), UInt8(ascii: "\\"):

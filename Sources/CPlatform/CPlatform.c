@@ -69,19 +69,6 @@ long cplatform_round_trip(int connection) {
 #endif
 }
 
-long cplatform_time_since_data(int connection) {
-#ifdef __linux__
-  struct tcp_info info;
-  socklen_t length = sizeof info;
-  memset(&info, 0, sizeof info);
-  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
-  return (long)info.tcpi_last_data_recv;
-#else
-  (void)connection;
-  return -1;
-#endif
-}
-
 int cplatform_drop_connection_requests(int listener) {
 #ifdef __linux__
   // Classic BPF over the TCP header: byte 13 holds the flags; a segment with SYN set is dropped, any other kept.

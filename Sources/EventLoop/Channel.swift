@@ -66,15 +66,6 @@ public final class Channel: @unchecked Sendable {
     return microseconds > 0 ? .microseconds(microseconds) : nil
   }
 
-  /// The time since the peer's last bytes arrived (TCP_INFO, in steps of the kernel's clock), or nil if the system does
-  /// not report it. If they are unread, it is the time for which they have waited, also before the connection was
-  /// accepted.
-  public var timeSinceData: Duration? {
-    loop.assertCurrent()
-    let milliseconds = cplatform_time_since_data(raw)
-    return milliseconds >= 0 ? .milliseconds(milliseconds) : nil
-  }
-
   // MARK: Waiting
 
   /// Waits until the descriptor is readable.
@@ -219,6 +210,9 @@ public final class Channel: @unchecked Sendable {
     let count = peek()
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
   }
+
+  /// Whether bytes have arrived that are not read yet.
+  public var hasInput: Bool { peek() > 0 }
 
   private func peek() -> Int {
     loop.assertCurrent()

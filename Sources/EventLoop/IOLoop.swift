@@ -35,6 +35,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   let poller: any Poller
   private let mailbox: Mailbox
   private var jobs: [UnownedJob] = []
+  private var nextJob = 0
   private var slots: [Channel?] = []
   private var generations: [UInt32] = []
   private var freeSlots: [UInt32] = []
@@ -55,6 +56,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
 
   private let lagRecord = LoopLagRecord()
+  private var lap = Duration.zero
+  private var lapBegan: Deadline?
 
   /// The times for which the loop kept events waiting. Any thread may read it.
   public var lag: LoopLag { lagRecord.reading }
@@ -165,6 +168,13 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   // MARK: On the loop
 
+  /// The time that the loop takes at present to serve every ready descriptor once, or zero if it serves all of them in
+  /// each turn. A descriptor that becomes ready now has to wait so long.
+  public var backlog: Duration {
+    assertCurrent()
+    return max(lap, lapBegan.map { Deadline.now.duration(since: $0) } ?? .zero)
+  }
+
   /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel.
   public func open(_ descriptor: consuming Descriptor) -> Channel {
     makeChannel(consume descriptor, isConnection: false)
@@ -256,7 +266,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private func run() {
     unsafe cplatform_set_current_loop(Unmanaged.passUnretained(self).toOpaque())
     var ready: [SlotToken] = []
-    runJobs()
+    runTasks()
     var turnEnded = Deadline.now
     while !isStopped {
       // A deadline that passed during the last turn was not late because of this wait.
@@ -265,33 +275,47 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       turns &+= 1
       now = .now
       lagRecord.turnBegan(at: now)
+      measureLap(isCrowded: ready.count >= Self.crowd)
       for token in ready { wake(token) }
       if ready.count >= Self.crowd { openDoors() }
       ready.removeAll(keepingCapacity: true)
       fireTimers()
-      runJobs()
+      runTasks()
       endTurn()
       turnEnded = .now
       lagRecord.turnEnded(from: now, to: turnEnded, due: due)
     }
     for case let channel? in slots { channel.close() }
     open(mailbox.close())
-    runJobs()
+    runTasks()
+    while !endings.isEmpty { endTurn() }
     cplatform_set_current_loop(nil)
+  }
+
+  /// Measures how long an event of the loop's own waits behind all ready descriptors: the poller reports them in turn.
+  private func measureLap(isCrowded: Bool) {
+    guard lapBegan == nil else { return }
+    guard isCrowded else { return lap = .zero }
+    let began = now
+    lapBegan = began
+    post {
+      self.lap = Deadline.now.duration(since: began)
+      self.lapBegan = nil
+    }
   }
 
   private func wake(_ token: SlotToken) {
     guard token != Self.mailboxToken else { return open(mailbox.take()) }
     channel(token)?.becameReady()
     // A task that became runnable runs first, because its connection's bytes are in the cache.
-    runJobs()
+    runTasks()
   }
 
   private func openDoors() {
     doors.removeAll { channel($0) == nil }
     for token in doors {
       channel(token)?.lookEarly()
-      runJobs()
+      runTasks()
     }
   }
 
@@ -308,14 +332,17 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Runs all jobs, including those that they enqueue.
-  private func runJobs() {
-    var next = 0
-    while next < jobs.count {
-      unsafe jobs[next].runSynchronously(on: asUnownedTaskExecutor())
-      next += 1
+  /// Runs all tasks that need not wait, including those that they start or resume. The loop does so itself after each
+  /// ready descriptor; an action at the end of a turn calls it to know how long the tasks take that it has resumed.
+  public func runTasks() {
+    assertCurrent()
+    while nextJob < jobs.count {
+      let job = jobs[nextJob]
+      nextJob += 1
+      unsafe job.runSynchronously(on: asUnownedTaskExecutor())
     }
     jobs.removeAll(keepingCapacity: true)
+    nextJob = 0
   }
 
   /// Runs the actions for the end of the turn, which may enqueue more jobs and actions for the same turn.
@@ -324,7 +351,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       let actions = endings
       endings.removeAll(keepingCapacity: true)
       for action in actions { action() }
-      runJobs()
+      runTasks()
     }
     swap(&endings, &nextEndings)
     deadlineCount.endTurn()

@@ -35,6 +35,9 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     case passed(ListenerGroup)
   }
 
+  /// Whether more connections probably wait in the kernel's queue: the last time there was a whole batch.
+  public private(set) var hasMore = false
+
   private let origin: Origin
   private var descriptor: Descriptor?
   private var channel: Channel?
@@ -126,6 +129,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
   private func accept(atMost limit: Int) -> Bool {
     guard let channel else { return true }
+    hasMore = false
     for _ in 0..<limit {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
@@ -144,6 +148,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
         return false
       }
     }
+    hasMore = true
     return true
   }
 }

@@ -100,11 +100,8 @@ extension Connection {
       switch reply(request) {
       case .immediate(let immediate): response = immediate
       case .deferred(let work):
-        guard !mustShed(request) else {
-          response = ErrorResponse.overBusy.response(id: request.id)
-          break
-        }
-        return .work(work, router, bodyIsRead: false)
+        guard let refusal = refusalOfWork(for: request) else { return .work(work, router, bodyIsRead: false) }
+        response = refusal.response(id: request.id)
       }
     case .read(let limit, let judge):
       switch judge(request) {

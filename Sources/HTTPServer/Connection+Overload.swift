@@ -3,8 +3,8 @@ import HTTPMessages
 import Memory
 import TLS
 
-/// The work that a connection may not begin at once: TLS handshakes wait for their turn, and under overload the server
-/// refuses them, and requests for work that waits. Everything else costs no more than its refusal.
+/// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. They wait for
+/// their turn, and under overload the server refuses them. Everything else costs no more than its refusal.
 extension Connection {
   /// Whether the TLS handshake has not begun, and nothing comes before it.
   var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
@@ -14,7 +14,7 @@ extension Connection {
     channel.loop.assertCurrent()
     transport.releaseBuffers()
     channel.sleep(until: state.rest(at: now, grace: grace), self)
-    worker.addHandshake(self)
+    worker.lineUp(.handshake(self), of: peer.holder)
   }
 
   /// Begins the handshake, or closes the connection if it has waited too long. The peer of a refused handshake sees a
@@ -45,36 +45,70 @@ extension Connection {
     serveReceived()
   }
 
-  /// Returns whether the server must refuse the work of a request, because it cannot do such work in time.
-  func mustShed(_ request: Request) -> Bool {
+  /// Returns the refusal of a request that waits for an upstream, if more such requests of the client's address wait for
+  /// their turn than the server can serve in time. Behind a trusted proxy the address is the one that the proxy names.
+  func refusalOfWork(for request: Request) -> ErrorResponse? {
     channel.loop.assertCurrent()
-    guard worker.limits.refusesLateRequests, let delay = channel.timeSinceData,
-      !worker.lateness.admits(delay, at: now, limits: worker.limits)
-    else { return false }
+    guard worker.turns.refuses(request.holder, at: now, limits: worker.limits) else { return nil }
     worker.observer.noticed(.requestShed(peer.address))
-    return true
+    return .overBusy
+  }
+
+  /// Does the work of a request when its turn comes. Throws if that is too late.
+  func inTurn(_ request: Request, _ work: () async -> Response) async throws(ErrorResponse) -> Response {
+    guard await worker.turn(of: request.holder) else {
+      worker.observer.noticed(.requestShed(peer.address))
+      throw .overBusy
+    }
+    // The client may have gone meanwhile, and then receives no response.
+    guard !Task.isCancelled else { throw .draining }
+    return await work()
   }
 }
 
+/// What waits for its turn.
+@safe enum AwaitedTurn {
+  case handshake(Connection)
+  /// A task, which receives whether to do its work.
+  case work(UnsafeContinuation<Bool, Never>)
+}
+
 extension Worker {
-  /// Adds a connection to those that wait for their handshake.
-  func addHandshake(_ connection: Connection) {
-    loop.assertCurrent()
-    if handshakes.isEmpty { loop.atEndOfTurn { self.doHandshakes() } }
-    handshakes.add(connection, of: connection.peer.holder, at: loop.now)
+  /// Waits for the turn of a request's work. Returns whether to do it.
+  func turn(of address: MemoryBudget.Holder?) async -> Bool {
+    await unsafe withUnsafeContinuation { unsafe lineUp(.work($0), of: address) }
   }
 
-  /// Does handshakes for as long as the rest of the turn took, and at least one, so that requests and handshakes have
-  /// half of the time each.
-  private func doHandshakes() {
+  func lineUp(_ work: AwaitedTurn, of address: MemoryBudget.Holder?) {
+    loop.assertCurrent()
+    turns.add(work, of: address, at: loop.now)
+    guard !takesTurns else { return }
+    takesTurns = true
+    loop.atEndOfTurn { self.takeTurns() }
+  }
+
+  private var isBehind: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.hasMore } }
+
+  /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
+  /// each. While the loop is behind with ready descriptors or new connections, it does only one piece: begun requests also
+  /// cost time later, and more of them than the loop can complete would make all of them late.
+  private func takeTurns() {
     let began = Deadline.now
     let end = began.advanced(by: began.duration(since: loop.now))
     var now = began
+    var mayGoOn: Bool
     repeat {
-      guard let (connection, isTimely) = handshakes.next(at: now, limits: limits) else { return }
-      connection.handshakeIsDue(isTimely: isTimely)
+      guard let (work, isTimely) = turns.next(at: now, limits: limits) else { break }
+      switch work {
+      case .handshake(let connection): connection.handshakeIsDue(isTimely: isTimely)
+      case .work(let task):
+        unsafe task.resume(returning: isTimely)
+        loop.runTasks()
+      }
       now = .now
-    } while now < end
-    if !handshakes.isEmpty { loop.atEndOfNextTurn { self.doHandshakes() } }
+      mayGoOn = !isTimely || !isBehind
+    } while now < end && mayGoOn
+    takesTurns = !turns.isEmpty
+    if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }
   }
 }

@@ -27,8 +27,13 @@ extension Connection {
       throw .gone
     }
     watchForInterruption()
-    var response = await work(
-      RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength))
+    let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
+    var response: Response
+    do throws(ErrorResponse) {
+      response = try await inTurn(request) { await work(context) }
+    } catch {
+      response = error.response(id: request.id)
+    }
     stopWatching()
     content.cancel()
     transport.borrowBuffers()

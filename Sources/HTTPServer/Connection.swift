@@ -48,13 +48,15 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Reads the bytes that have come with the connection, as clients send their first request at once. Without this, a
   /// flood of new connections would become a queue of accepted ones, in which established connections wait too.
   ///
-  /// A TLS handshake waits for its turn.
+  /// A TLS handshake waits for its turn, and without the client's first message it would hold a session for nothing.
   func start(_ context: TLSContext?) {
     channel.loop.assertCurrent()
     awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.requiresProxyHeader, isSecure: context != nil)
-    guard context == nil else { return channel.watch(until: state.rest(at: now, grace: grace), self) }
+    guard context == nil || channel.hasInput else {
+      return channel.watch(until: state.rest(at: now, grace: grace), self)
+    }
     perform(state.woke(.ready, at: now))
   }
 

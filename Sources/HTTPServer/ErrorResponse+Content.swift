@@ -8,23 +8,31 @@ extension ErrorResponse {
   /// Returns the response with an `errors` array of one object.
   /// - Parameter id: The request's ID.
   public func response(id: RequestID) -> Response {
-    var fields = self.fields
-    fields[.contentType] = "application/json"
-    fields[.cacheControl] = "no-store"
-    fields[.xContentTypeOptions] = "nosniff"
+    // Errors are most of the responses under an attack, so neither fields nor body cost more than necessary.
+    var fields = Self.commonFields
+    for field in self.fields { fields.append(field) }
     var body: [UInt8] = []
-    body.append(contentsOf: #"{"errors":[{"id":""#.utf8)
+    body.reserveCapacity(160 + detail.utf8.count)
+    body.append(#"{"errors":[{"id":""#)
     body.append(id)
-    body.append(contentsOf: #"","status":"\#(status.code)","code":"\#(code.rawValue)","title":"#.utf8)
+    body.append(#"","status":""#)
+    body.append(decimal: status.code)
+    body.append(#"","code":""#)
+    body.append(contentsOf: code.rawValue.utf8)
+    body.append(#"","title":"#)
     body.append(jsonString: code.title)
-    body.append(contentsOf: #","detail":"#.utf8)
+    body.append(#","detail":"#)
     body.append(jsonString: detail)
-    body.append(contentsOf: "}]}\n".utf8)
+    body.append("}]}\n")
     var response = Response(status, fields: fields, body: body)
     response.closesConnection = closesConnection
     response.shortage = shortage
     return response
   }
+
+  private static let commonFields: HTTPFields = [
+    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+  ]
 }
 
 /// The errors that end a connection: the one place that maps causes below the routes to responses.

@@ -170,17 +170,17 @@ public struct ServerLimits: Sendable, Equatable {
   /// Time for the peer to close its side after a refusal, so that the refusal reaches it (RFC 9112 §9.6).
   public var linger = Duration.seconds(2)
 
-  /// Wait up to which a TLS handshake, or a request for work that waits, counts as prompt: some turns of a busy loop.
-  public var promptWork = Duration.milliseconds(20)
-  /// Longest wait of such work when more arrives than the server can do: the time in which a health check must have its
-  /// response.
-  public var lateWork = Duration.milliseconds(100)
-  /// Whether the server also refuses such requests, and not only handshakes. Pipelined requests look late, because they
-  /// wait for the responses before them, so it is off.
-  public var refusesLateRequests = false
+  /// Wait up to which expensive work, a TLS handshake or a request that waits for an upstream, counts as prompt. It is
+  /// shorter than the wait for Apple's response.
+  public var promptWork = Duration.milliseconds(100)
+  /// Longest wait of such work when more arrives than the server can do. Cheap work, such as health checks, does not
+  /// wait behind it.
+  public var lateWork = Duration.milliseconds(250)
+  /// Time for which events may wait for the loop while it begins expensive work: some turns of a busy loop.
+  public var promptTurn = Duration.milliseconds(20)
   /// Time for which such work may be late before the server refuses some. A burst whose work takes no longer is no
   /// overload; what arrives meanwhile delays everything behind it.
-  public var burst = Duration.milliseconds(250)
+  public var burst = Duration.seconds(1)
 
   /// Maximum of body bytes that a route reads. A larger body is refused with 413.
   public var bodyBytes = 16_384

@@ -45,12 +45,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The budget for memory that peers make the server hold.
   let memory: MemoryBudget
   private let count: ConnectionCount
-  private var listeners: [Listener] = []
+  private(set) var listeners: [Listener] = []
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
-  /// The connections that wait for their TLS handshake.
-  var handshakes = HandshakeQueue<Connection>()
-  /// How late requests for work that waits are.
-  var lateness = Lateness()
+  /// The expensive work that waits for its turn.
+  var turns = TurnQueue<AwaitedTurn>()
+  /// Whether some of it begins at the end of this turn or of the next one.
+  var takesTurns = false
 
   /// The buffers that connections borrow.
   let buffers: BufferPool
@@ -90,7 +90,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     let trusted = peer.ipAddress.map(isTrusted) ?? true
     let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
     // The kernel resets a connection that closes with unread bytes, such as the first ones of a handshake.
-    guard tls == nil || !handshakes.refuses(counted?.bits) else { return observer.noticed(.handshakeShed(peer)) }
+    guard tls == nil || !turns.refuses(counted?.bits, at: loop.now, limits: limits) else {
+      return observer.noticed(.handshakeShed(peer))
+    }
     switch count.admit(counted) {
     case .granted: break
     case .tooMany:

@@ -71,4 +71,32 @@ struct LoopLagTests {
     #expect(after.busy >= during.busy)
     #expect(after.lateTurns == 1)
   }
+
+  @Test("a crowd of ready descriptors is a backlog, until there is no crowd", arguments: IOLoop.PollerKind.allCases)
+  func backlog(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
+    let pairs = try (0..<100).map { _ in try Pair(on: loop) }
+    let backlogs = Notes<Duration>()
+    let delegate = Restless(backlogs)
+    for pair in pairs { pair.poke() }
+    loop.loop.performAndWait { for pair in pairs { pair.channel.watch(until: .never, delegate) } }
+    wait(for: "a backlog") { backlogs.all.contains { $0 > .zero } }
+    loop.loop.performAndWait { delegate.isDone = true }
+    wait(for: "the end of the backlog") { (try? loop.get { loop.loop.backlog }) == .zero }
+  }
+
+  /// Watches channels whose byte it never reads, so they are always ready.
+  private final class Restless: ChannelDelegate, @unchecked Sendable {
+    // Sendable by confinement to the loop, except the notes.
+    var isDone = false
+    private let backlogs: Notes<Duration>
+
+    init(_ backlogs: Notes<Duration>) { self.backlogs = backlogs }
+
+    func channel(_ channel: Channel, became readiness: Readiness) {
+      guard readiness == .ready, !isDone else { return }
+      if backlogs.all.count < 1000 { backlogs.add(channel.loop.backlog) }
+      channel.watch(until: .never, self)
+    }
+  }
 }

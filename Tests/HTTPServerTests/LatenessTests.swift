@@ -43,9 +43,9 @@ import Testing
   func standing() {
     var lateness = Lateness()
     var now = Deadline.now
-    _ = admissions(of: .milliseconds(21), for: Self.limits.burst, to: &lateness, from: &now)
+    _ = admissions(of: .milliseconds(101), for: Self.limits.burst, to: &lateness, from: &now)
     let delays: [(milliseconds: Int, isDone: Bool)] = [
-      (101, false), (100, true), (3000, false), (20, true), (3000, true),
+      (251, false), (250, true), (3000, false), (100, true), (3000, true),
     ]
     for (milliseconds, isDone) in delays {
       let isAdmitted = lateness.admits(.milliseconds(milliseconds), at: now, limits: Self.limits)
@@ -58,7 +58,7 @@ import Testing
     var lateness = Lateness()
     var now = Deadline.now
     let admissions = admissions(
-      of: .seconds(3), every: .milliseconds(1100), for: .seconds(60), to: &lateness, from: &now)
+      of: .seconds(3), every: Self.limits.burst + .milliseconds(100), for: .seconds(60), to: &lateness, from: &now)
     #expect(admissions.allSatisfy { $0 })
   }
 }

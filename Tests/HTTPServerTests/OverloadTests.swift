@@ -16,7 +16,6 @@ import Testing
     limits.promptWork = .milliseconds(-1)
     limits.lateWork = .milliseconds(-1)
     limits.burst = .zero
-    limits.refusesLateRequests = true
     return limits
   }()
 

@@ -26,9 +26,6 @@ int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t 
 // The round trip of a TCP connection as the kernel has measured it, in microseconds; -1 if it has not.
 long cplatform_round_trip(int connection);
 
-// The milliseconds since the last data of a TCP connection's peer arrived; -1 if the system does not say.
-long cplatform_time_since_data(int connection);
-
 // Makes a listener ignore connection requests (TCP SYN) from now on; those already queued stay.
 // 0, or -1 with errno where the platform has no socket filters.
 int cplatform_drop_connection_requests(int listener);

@@ -102,6 +102,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private func respond() {
     hasBegun = true
+    let (connection, request) = (owner.connection, request)
     do {
       switch try router.operation(for: request).action {
       case .respond(let respond): finish(respond(request))
@@ -120,19 +121,19 @@ final class HTTP2Exchange: @unchecked Sendable {
           case .immediate(let response): return response
           case .deferred(let work):
             guard self.mayWait() else { throw .overMemory }
-            return await work(context)
+            return try await connection.inTurn(request) { await work(context) }
           }
         }
       case .reply(let reply):
         switch reply(request) {
         case .immediate(let response): finish(response)
         case .deferred(let work):
-          guard !owner.connection.mustShed(request) else {
-            return finish(ErrorResponse.overBusy.response(id: request.id))
-          }
+          if let refusal = connection.refusalOfWork(for: request) { return finish(refusal.response(id: request.id)) }
           guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id)) }
           let context = context
-          start { () async throws(ErrorResponse) in await work(context) }
+          start { () async throws(ErrorResponse) in
+            try await connection.inTurn(request) { await work(context) }
+          }
         }
       }
     } catch {

@@ -224,6 +224,8 @@ struct SandboxServer {
     configuration.limits.connectionsPerAddress = configuration.limits.connections
     // A fault may delay a response for as long as a test needs.
     configuration.limits.work = .seconds(3600)
+    // Apple's servers have room for every caller of a test.
+    configuration.limits.burst = .seconds(3600)
     scheme = certificate == nil ? "http" : "https"
     server = try Server(configuration, router: Sandbox(options).router, loops: [loop])
   }

@@ -186,11 +186,14 @@ struct CatalogEvents: CatalogObserver {
     }
   }
 
-  private func warn(_ kind: String, _ level: Logger.Level, _ sentence: String, _ more: Logger.Metadata = [:]) {
+  private func warn(
+    _ kind: String, _ level: Logger.Level, _ sentence: @autoclosure () -> String,
+    _ more: @autoclosure () -> Logger.Metadata = [:]
+  ) {
     guard let suppressed = throttle.admit(kind) else { return }
-    var metadata = more
+    var metadata = more()
     if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
-    logger.log(level: level, "\(sentence)", metadata: metadata)
+    logger.log(level: level, "\(sentence())", metadata: metadata)
   }
 }
 

@@ -126,11 +126,15 @@ struct ServerEvents: ExchangeObserver {
     }
   }
 
-  private func warn(_ kind: String, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+  /// Logs a warning unless there was one of its kind a short time ago. The text of others is not even made, because
+  /// refusals are many when the server has no time.
+  private func warn(
+    _ kind: String, _ message: @autoclosure () -> Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata
+  ) {
     guard let suppressed = throttle.admit(kind) else { return }
-    var metadata = metadata
+    var metadata = metadata()
     if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
-    logger.warning(message, metadata: metadata)
+    logger.warning(message(), metadata: metadata)
   }
 }
 

@@ -1,0 +1,117 @@
+import EventLoop
+import Memory
+
+/// The expensive work that waits for its turn, in a line for each client address.
+///
+/// A TLS handshake costs as much processor time as fifty requests for a cached token, and a request that goes to Apple
+/// as much as twenty. So they wait until the cheap work of a turn is done. The addresses take turns, so an address with
+/// much work delays only its own.
+///
+/// If work is late for longer than a burst, there is more than the server can do. Then each line gets its share of what
+/// the server does in a quarter of a second (`ServerLimits.lateWork`), and more is refused before it costs anything else. That ends when none was
+/// refused for the length of a burst.
+struct TurnQueue<Element> {
+  /// The work of one address, in order of arrival.
+  private struct Line {
+    var waiting = FIFO<(element: Element, since: Deadline)>()
+    var lateness = Lateness()
+  }
+
+  private var lines: [Holder?: Line] = [:]
+  /// The addresses with a line, in order of their next turn: those that have not had one yet, and all others. The two
+  /// alternate, so that an address with little work need not wait for all those with much (RFC 8290 §4.2).
+  private var turns = (new: FIFO<Holder?>(), old: FIFO<Holder?>())
+  private var prefersNew = true
+  private var lateness = Lateness()
+  private var throughput = Throughput()
+  private var lastRefusal: Deadline?
+
+  /// The bits of an IPv6 address or network.
+  typealias Holder = MemoryBudget.Holder
+
+  var isEmpty: Bool { lines.isEmpty }
+
+  /// Returns whether to refuse more work of `address`, because its line is full. Lines are only full under overload.
+  mutating func refuses(_ address: Holder?, at now: Deadline, limits: ServerLimits) -> Bool {
+    guard isOverloaded(at: now, limits: limits), let line = lines[address],
+      line.waiting.count >= max(1, throughput.last / lines.count)
+    else { return false }
+    lastRefusal = now
+    return true
+  }
+
+  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies.
+  mutating func add(_ element: Element, of address: Holder?, at now: Deadline) {
+    if lines[address] == nil { turns.new.append(address) }
+    lines[address, default: Line()].waiting.append((element, now))
+  }
+
+  /// Removes the next work. Returns it, and whether to do it; nil if none waits.
+  mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
+    guard let address = nextAddress(), let (element, since) = lines[address]?.waiting.popFirst() else { return nil }
+    let delay = now.duration(since: since)
+    var limits = limits
+    if isOverloaded(at: now, limits: limits) { limits.burst = .zero }
+    let isTimelyForAll = lateness.admits(delay, at: now, limits: limits)
+    let isTimelyInLine = lines[address]?.lateness.admits(delay, at: now, limits: limits) ?? true
+    let isTimely = isTimelyInLine && isTimelyForAll
+    if isTimely { throughput.count(at: now, in: limits.lateWork) } else { lastRefusal = now }
+    if lines[address]?.waiting.isEmpty ?? true {
+      lines[address] = nil
+    } else {
+      turns.old.append(address)
+    }
+    return (element, isTimely)
+  }
+
+  private func isOverloaded(at now: Deadline, limits: ServerLimits) -> Bool {
+    lastRefusal.map { now.duration(since: $0) <= limits.burst } ?? false
+  }
+
+  private mutating func nextAddress() -> Holder?? {
+    prefersNew.toggle()
+    return prefersNew ? turns.new.popFirst() ?? turns.old.popFirst() : turns.old.popFirst() ?? turns.new.popFirst()
+  }
+}
+
+/// How much work was done in the last whole period.
+private struct Throughput {
+  private(set) var last = 0
+  private var present = 0
+  private var began = Deadline(nanoseconds: 0)
+
+  mutating func count(at now: Deadline, in period: Duration) {
+    let past = now.duration(since: began)
+    if past >= period {
+      last = past < period * 2 ? present : 0
+      (present, began) = (0, now)
+    }
+    present += 1
+  }
+}
+
+/// A queue in an array, whose front moves up when half of it is empty.
+private struct FIFO<Element> {
+  private var elements: [Element?] = []
+  private var front = 0
+
+  var isEmpty: Bool { front == elements.count }
+  var count: Int { elements.count - front }
+
+  mutating func append(_ element: Element) {
+    elements.append(element)
+  }
+
+  mutating func popFirst() -> Element? {
+    guard front < elements.count else { return nil }
+    defer {
+      elements[front] = nil
+      front += 1
+      if front * 2 >= elements.count {
+        elements.removeFirst(front)
+        front = 0
+      }
+    }
+    return elements[front]
+  }
+}

@@ -1,0 +1,110 @@
+import EventLoop
+import Testing
+
+@testable import HTTPServer
+
+@Suite struct TurnQueueTests {
+  private static let limits = ServerLimits()
+  private let start = Deadline.now
+
+  @Test("addresses take turns, and each address's connections keep their order")
+  func turns() {
+    var queue = TurnQueue<Int>()
+    for number in 0..<5 { queue.add(number, of: 1, at: start) }
+    queue.add(10, of: 2, at: start)
+    queue.add(20, of: nil, at: start)
+    queue.add(11, of: 2, at: start)
+    var order: [Int] = []
+    while let next = queue.next(at: start, limits: Self.limits) {
+      order.append(next.element)
+      #expect(next.isTimely)
+    }
+    #expect(order == [0, 10, 1, 20, 11, 2, 3, 4])
+    #expect(queue.isEmpty)
+  }
+
+  @Test("an address with one connection waits for one other handshake, however many addresses have lines")
+  func few() {
+    var queue = TurnQueue<Int>()
+    for number in 0..<1000 { queue.add(number, of: UInt128(number % 100), at: start) }
+    for _ in 0..<300 { _ = queue.next(at: start, limits: Self.limits) }
+    queue.add(-1, of: 1000, at: start)
+    let next = (0..<2).map { _ in queue.next(at: start, limits: Self.limits)?.element }
+    #expect(next.contains(-1))
+  }
+
+  @Test("under overload each line has its share of what the server does, and no other line waits")
+  func standing() {
+    var queue = TurnQueue<Int>()
+    var done: [(waited: Duration, isModest: Bool)] = []
+    var late = 0
+    var isRefused: [Bool] = []
+    var since: [Int: Deadline] = [:]
+    // Each millisecond two arrive of one address, each tenth of a second one of another, and one is done.
+    for millisecond in 0..<8000 {
+      let now = start.advanced(by: .milliseconds(millisecond))
+      for number in [2 * millisecond, 2 * millisecond + 1] {
+        isRefused.append(queue.refuses(1, at: now, limits: Self.limits))
+        guard isRefused.last == false else { continue }
+        queue.add(number, of: 1, at: now)
+        since[number] = now
+      }
+      if millisecond % 100 == 0 {
+        let isFull = queue.refuses(2, at: now, limits: Self.limits)
+        #expect(!isFull)
+        queue.add(-millisecond - 1, of: 2, at: now)
+        since[-millisecond - 1] = now
+      }
+      while let next = queue.next(at: now, limits: Self.limits), let arrival = since[next.element] {
+        guard next.isTimely else {
+          late += 1
+          continue
+        }
+        done.append((now.duration(since: arrival), next.element < 0))
+        break
+      }
+    }
+    // A burst of a second is served whole.
+    #expect(isRefused.prefix(2000).allSatisfy { !$0 })
+    #expect(isRefused.suffix(4000).count { $0 } > 1800)
+    // Work is refused before it waits: what waited in vain did so at the end of the burst.
+    #expect(late < 1500)
+    #expect(done.count > 7900, "the server is never idle")
+    #expect(done.suffix(4000).allSatisfy { $0.waited <= Self.limits.lateWork })
+    #expect(done.filter(\.isModest).allSatisfy { $0.waited <= .milliseconds(2) })
+  }
+
+  @Test("overload ends when nothing was refused for the length of a burst")
+  func end() {
+    var queue = TurnQueue<Int>()
+    var now = start
+    for millisecond in 0..<3000 {
+      now = start.advanced(by: .milliseconds(millisecond))
+      if !queue.refuses(1, at: now, limits: Self.limits) { queue.add(0, of: 1, at: now) }
+      if millisecond % 10 == 0 { _ = queue.next(at: now, limits: Self.limits) }
+    }
+    let isFull = queue.refuses(1, at: now, limits: Self.limits)
+    #expect(isFull)
+    while queue.next(at: now, limits: Self.limits) != nil {}
+    for isOver in [false, true] {
+      now = now.advanced(by: Self.limits.burst * (isOver ? 2 : 0))
+      for _ in 0..<1000 where !queue.refuses(1, at: now, limits: Self.limits) { queue.add(0, of: 1, at: now) }
+      var count = 0
+      while queue.next(at: now, limits: Self.limits) != nil { count += 1 }
+      #expect((count == 1000) == isOver)
+    }
+  }
+
+  @Test("too many lines are a standing queue as well, even with one connection each")
+  func lines() {
+    var queue = TurnQueue<Int>()
+    var verdicts: [Bool] = []
+    for hundredth in 0..<400 {
+      let now = start.advanced(by: .milliseconds(10 * hundredth))
+      for number in 0..<3 { queue.add(number, of: UInt128(hundredth * 3 + number), at: now) }
+      if let next = queue.next(at: now, limits: Self.limits) { verdicts.append(next.isTimely) }
+    }
+    #expect(verdicts.prefix(10).allSatisfy { $0 })
+    #expect(verdicts.suffix(100).filter { !$0 }.count >= 50)
+  }
+}
