@@ -98,6 +98,10 @@ struct HostNameTests {
     let ground = try Ground()
     let proxied = try ground.serve(["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"].merging(Self.noList) { $1 })
     #expect(try Self.status(proxied.url, "/token", host: "tokens.example.com") == 200)
+    // The admin listener trusts no proxy: the browser may run on the proxy's machine.
+    for path in ["/metrics", "/access/explain"] {
+      #expect(try Self.status(try #require(proxied.adminURL), path, host: "evil.example") == 421)
+    }
     let open = try ground.serve(Self.noList, ["--unsafe-allow-anonymous"])
     #expect(try Self.status(open.url, "/token", host: "tokens.example.com") == 200)
     #expect(try open.admin("/metrics", "-H", "Host: evil.example").status == 200)

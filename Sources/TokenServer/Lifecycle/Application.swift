@@ -213,7 +213,8 @@ struct Application {
     configuration.reusesPort = initialSnapshot.settings.server.reusePort
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
-    configuration.isTrustedProxy = initialSnapshot.settings.server.isTrustedProxy
+    // It trusts no proxy: a browser on the machine of a trusted proxy would be exempt from the check of host names, and
+    // audit records name the operator's own address.
     configuration.limits.connections = initialSnapshot.settings.server.descriptors.adminConnections
     return try Self.opening(hint: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
       try Server(configuration, router: initialSnapshot.adminRouter, loops: [loop])
