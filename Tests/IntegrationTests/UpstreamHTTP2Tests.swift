@@ -32,7 +32,7 @@ struct UpstreamHTTP2Tests {
     let upstream = try ground.script(streams: 100)
     let patience = [
       "CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s", "SERVER_LIMITS_CONNECTIONS": "10500",
-      "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "10500", "SERVER_LIMITS_BURST": "600s", "LOG_LEVEL": "warning",
+      "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "10500", "LOG_LEVEL": "warning",
     ]
     let server = try ground.serve(upstream, patience)
     try upstream.behave("hold")
