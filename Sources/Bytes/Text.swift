@@ -36,24 +36,31 @@ extension [UInt8] {
   /// Appends text as a JSON string with its quotes (RFC 8259 §7).
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
-    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+    if text.utf8.contains(where: \.needsJSONEscape) {
+      for byte in text.utf8 { append(jsonByte: byte) }
+    } else {
       append(contentsOf: text.utf8)
-      return append(UInt8(ascii: "\""))
-    }
-    for byte in text.utf8 {
-      switch byte {
-      case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-        append(UInt8(ascii: "\\"))
-        append(byte)
-      case 0..<0x20, 0x7f:
-        append("\\u00")
-        append(hexadecimal: byte)
-      default:
-        append(byte)
-      }
     }
     append(UInt8(ascii: "\""))
   }
+
+  private mutating func append(jsonByte byte: UInt8) {
+    guard byte.needsJSONEscape else { return append(byte) }
+    if byte.isControl {
+      append("\\u00")
+      append(hexadecimal: byte)
+    } else {
+      append(UInt8(ascii: "\\"))
+      append(byte)
+    }
+  }
+}
+
+extension UInt8 {
+  /// Whether a JSON string contains the byte only as an escape (RFC 8259 §7). DEL need not be one, but is a control.
+  fileprivate var needsJSONEscape: Bool { isControl || self == UInt8(ascii: "\"") || self == UInt8(ascii: "\\") }
+
+  fileprivate var isControl: Bool { self < 0x20 || self == 0x7f }
 }
 
 /// Formats external text for messages to people.
