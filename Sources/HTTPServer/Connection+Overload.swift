@@ -50,14 +50,15 @@ extension Connection {
   func refusalOfWork(for request: Request) -> ErrorResponse? {
     channel.loop.assertCurrent()
     guard worker.turns.refuses(request.holder, at: now, limits: worker.limits) else { return nil }
-    worker.observer.noticed(.requestShed(peer.address))
+    worker.observer.noticed(.requestShed(client: request.clientAddress))
     return .overBusy
   }
 
   /// Does the work of a request when its turn comes. Throws if that is too late.
   func inTurn(_ request: Request, _ work: () async -> Response) async throws(ErrorResponse) -> Response {
+    let client = request.clientAddress
     guard await worker.turn(of: request.holder) else {
-      worker.observer.noticed(.requestShed(peer.address))
+      worker.observer.noticed(.requestShed(client: client))
       throw .overBusy
     }
     // The client may have gone meanwhile, and then receives no response.

@@ -328,8 +328,9 @@ public enum ServerNotice: Sendable {
   case memoryRefused(SocketAddress)
   /// A connection was closed because its TLS handshake had waited too long for its turn.
   case handshakeShed(SocketAddress)
-  /// A request for work that waits was refused because it had waited too long for its turn.
-  case requestShed(SocketAddress)
+  /// A request for work that waits was refused because it had waited too long for its turn. The client is that of the
+  /// request, also behind trusted proxies.
+  case requestShed(client: String)
   /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)
   /// A connection from a trusted proxy was closed because it had no valid PROXY header.

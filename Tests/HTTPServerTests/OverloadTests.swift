@@ -52,6 +52,15 @@ import Testing
     }
   }
 
+  @Test("the notice of a refused request names its client, not the proxy in front")
+  func client() throws {
+    let server = try TestServer(Variant.plain[0], limits: Self.overloaded, router: Self.router) { _ in true }
+    for field in ["Accept: */*", "X-Forwarded-For: 192.0.2.1"] {
+      #expect(try server.responses(to: "GET /tasks/x HTTP/1.0\r\n\(field)\r\n\r\n").map(\.status) == [503])
+    }
+    #expect(server.recorder.shedClients == ["127.0.0.1", "192.0.2.1"])
+  }
+
   private static func limits(burst: Duration, prompt: Duration = .seconds(60)) -> ServerLimits {
     var limits = overloaded
     (limits.burst, limits.promptWork) = (burst, prompt)

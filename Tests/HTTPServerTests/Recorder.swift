@@ -57,6 +57,13 @@ final class Recorder: ExchangeObserver, Sendable {
     }
   }
 
+  /// The clients of requests that the server refused because of too much work so far.
+  var shedClients: [String] {
+    notices.withLock { notices in
+      notices.compactMap { if case .requestShed(let client) = $0 { client } else { nil } }
+    }
+  }
+
   /// The errors of PROXY headers of trusted proxies so far.
   var refusedProxyHeaders: [ProxyHeaderError] {
     notices.withLock { notices in

@@ -77,10 +77,8 @@ struct ServerEvents: ExchangeObserver {
       warn(
         "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
         ["client.address": "\(peer)"])
-    case .handshakeShed(let peer), .requestShed(let peer):
-      warn(
-        "overload", "The server refused a TLS handshake or a request: it has more work than it can do in time.",
-        ["client.address": "\(peer)"])
+    case .handshakeShed(let peer): warnOfOverload("\(peer)")
+    case .requestShed(let client): warnOfOverload(client)
     case .tlsFailed(let peer, let error):
       logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):
@@ -103,6 +101,12 @@ struct ServerEvents: ExchangeObserver {
         proxy to remove the field that it does not write itself.
         """)
     }
+  }
+
+  private func warnOfOverload(_ client: @autoclosure () -> String) {
+    warn(
+      "overload", "The server refused a TLS handshake or a request: it has more work than it can do in time.",
+      ["client.address": "\(client())"])
   }
 
   private func logFailedHandshake(_ error: TLSError, _ peer: SocketAddress) {
