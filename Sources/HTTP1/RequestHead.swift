@@ -24,8 +24,10 @@ public struct RequestHead: Sendable, Equatable {
   /// Host and optional port: from the target in absolute-form and authority-form (RFC 9112 §3.2.2), otherwise from
   /// Host. Empty only in HTTP/1.0 without Host.
   public internal(set) var authority = 0..<0
-  /// The protocol version.
-  public internal(set) var version = HTTPVersion.http11
+  /// The protocol version of the request line; nil before it, and for a version that the server does not support.
+  public internal(set) var statedVersion: HTTPVersion?
+  /// The protocol version, for the response: HTTP/1.1 without a ``statedVersion``.
+  public var version: HTTPVersion { statedVersion ?? .http11 }
   /// The field lines, in the order received.
   public internal(set) var fields: [FieldLine] = []
   /// The framing of the body.

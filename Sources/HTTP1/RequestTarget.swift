@@ -15,7 +15,7 @@ extension RequestHead {
     let rest = methodEnd &+ 1..<line.upperBound
     guard let space = bytes.firstIndex(of: .space, in: rest) else { throw .malformedRequestLine }
     target = rest.lowerBound..<space
-    version = try Self.version(space &+ 1..<line.upperBound, in: bytes)
+    statedVersion = try Self.version(space &+ 1..<line.upperBound, in: bytes)
     guard !target.isEmpty else { throw .malformedRequestLine }
     try interpretTarget(in: bytes)
   }

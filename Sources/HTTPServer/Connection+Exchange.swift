@@ -195,7 +195,7 @@ extension Connection {
         method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
         route: request.route, path: request.recordedPath, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
-        version: request.isHTTP2 ? "2" : request.head.version == .http10 ? "1.0" : "1.1",
+        version: request.isHTTP2 ? "2" : request.head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" },
         isSecure: transport.tls != nil, shortage: shortage))
   }
 

@@ -284,8 +284,8 @@ public struct CompletedRequest {
   public let duration: Duration
   /// The client's address, without the port.
   public let clientAddress: String
-  /// The HTTP version of the request: `2`, `1.1` or `1.0`.
-  public let version: StaticString
+  /// The HTTP version of the request: `2`, `1.1` or `1.0`; nil if the request line states no supported version.
+  public let version: StaticString?
   /// Whether the connection is encrypted.
   public let isSecure: Bool
   /// What the server lacked to serve the request; nil if nothing.

@@ -52,6 +52,14 @@ extension SettingType where Value == CollectorURL {
   }()
 }
 
+extension SettingType where Value == Bool {
+  /// A boolean, in a variable in any case of letters, as OpenTelemetry's specification of variables requires.
+  static let openTelemetryBool = scalar(values: bool.values, write: bool.write) { (content) throws(InvalidValue) in
+    guard case .text(let text) = content, let value = Bool(text.lowercased()) else { return try bool.parse(content) }
+    return value
+  }
+}
+
 extension SettingType where Value == [Settings.ResourceAttribute] {
   /// `key=value` pairs, in the format of `OTEL_RESOURCE_ATTRIBUTES`.
   static let keyValueList: SettingType = {

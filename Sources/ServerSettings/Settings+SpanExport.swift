@@ -1,3 +1,4 @@
+import HTTPMessages
 package import Tracing
 
 extension Settings {
@@ -13,6 +14,8 @@ extension Settings {
 
     /// The URL that receives the spans.
     package let endpoint: CollectorURL
+    /// The setting that names this URL.
+    let endpointSetting: String
     /// The file of the authorities that the server trusts for the collector. Nil for the system's store.
     package let certificate: String?
     /// The setting that names this file.
@@ -73,8 +76,8 @@ extension Settings.SpanExport {
   }
 
   static let isDisabled = Setting(
-    "otel.sdk.disabled", .bool, default: false,
-    "Whether the server exports no spans, whatever the other settings say.")
+    "otel.sdk.disabled", .openTelemetryBool, default: false,
+    "Whether the server exports no spans. Then it ignores all other settings of `otel`.")
   static let serviceName = Setting(
     "otel.service.name", .label("write a name such as \"musickit-token-server\""), default: "musickit-token-server",
     "The name of the service in the exported spans.")
@@ -106,7 +109,7 @@ extension Settings.SpanExport {
 
   /// Reads the settings. Returns nil if the server exports nothing, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
-    let isDisabled = reader.read(Self.isDisabled)
+    guard let isDisabled = reader.read(Self.isDisabled), !isDisabled else { return nil }
     let exporter = reader.read(Self.exporter)
     let name = reader.read(Self.serviceName)
     let attributes = reader.isSet(Self.resourceAttributes.path) ? reader.read(Self.resourceAttributes) : []
@@ -122,12 +125,13 @@ extension Settings.SpanExport {
         Self.maxBatchSize.path, problem: "is larger than \(Self.maxQueueSize.path)",
         remedy: "write \(queueSize) at most")
     }
-    guard let endpoint = traces.endpoint ?? all.endpoint?.appending("v1/traces"), isDisabled == false,
+    guard let endpoint = traces.endpoint ?? all.endpoint?.appending("v1/traces"),
       exporter == .otlp, let name, let attributes, let sampler, let ratio, let scheduleDelay, let queueSize,
       let batchSize, let timeout = traces.timeout ?? all.timeout
     else { return nil }
     self.init(
-      endpoint: endpoint, certificate: traces.certificate ?? all.certificate,
+      endpoint: endpoint, endpointSetting: (traces.endpoint == nil ? Self.all : Self.traces).endpoint.path,
+      certificate: traces.certificate ?? all.certificate,
       certificateSetting: (traces.certificate == nil ? Self.all : Self.traces).certificate.path,
       headers: traces.headers ?? all.headers ?? [], timeout: .milliseconds(timeout),
       sampler: sampler.sampler(ratio: ratio), scheduleDelay: .milliseconds(scheduleDelay), queueSize: queueSize,
@@ -144,6 +148,18 @@ extension Settings.SpanExport {
   }
 
   private static let serviceKey = "service.name"
+
+  /// A warning if the spans go to another machine in clear. It is no error, because spans contain no secrets, and many
+  /// clusters have a collector without TLS.
+  var plaintextWarning: String? {
+    let origin = endpoint.origin
+    guard !origin.isSecure, !origin.isLoopback else { return nil }
+    let secret = headers.isEmpty ? "" : ", and the headers with them"
+    return """
+      \(endpointSetting) is not https, so the spans travel to \(origin) in clear\(secret). Write https://, or send \
+      them to a collector on this machine.
+      """
+  }
 }
 
 // MARK: The way to the collector

@@ -60,6 +60,22 @@ struct SpanExportTests {
     #expect(server.accessLines.map { $0["span_id"]?.string } == [root.span])
   }
 
+  @Test("state the version of the request, and none if the server does not support it or could not read it")
+  func version() throws {
+    let collector = try SpanCollector()
+    let server = try Ground().serve(collector.settings)
+    for (line, status) in [
+      ("GET /token HTTP/1.0", 200), ("GET /token HTTP/1.1", 200), ("GET /token HTTP/3.0", 505), ("nonsense", 400),
+      ("GET http://u@a/ HTTP/1.1", 400),
+    ] {
+      let connection = try server.connect()
+      connection.send("\(line)\r\nHost: a\r\nConnection: close\r\n\r\n")
+      #expect(try connection.response().status == status)
+    }
+    let spans = try collector.spans(5)
+    #expect(spans.map { $0["network.protocol.version"] } == ["1.0", "1.1", nil, nil, "1.1"])
+  }
+
   @Test("name the failure of an attempt that got no response")
   func failure() throws {
     let ground = try Ground()
@@ -224,6 +240,38 @@ struct FailingCollectorTests {
     #expect(try Self.dropped(server, "failed") == 0)
   }
 
+  @Test("that asks to wait longer than a batch may take gets no other batch before, but the last spans at the end")
+  func postpones() throws {
+    let collector = try SpanCollector()
+    try collector.behave("later-3600")
+    let settings = [
+      "OTEL_BSP_MAX_QUEUE_SIZE": "4", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "2", "OTEL_EXPORTER_OTLP_TIMEOUT": "300",
+    ]
+    let server = try Ground().serve(collector.settings.merging(settings) { $1 })
+    #expect(try server.request("/token").status == 200)
+    try eventually("the batch is lost") { try Self.dropped(server, "failed") == 1 }
+    for _ in 0..<10 { #expect(try server.request("/token").status == 200) }
+    #expect(try Self.dropped(server, "queue_full") == 6)
+    #expect(try collector.attempts() == 1)
+    try collector.behave("ok")
+    #expect(server.stop() == 0)
+    #expect(try collector.spans(4).count == 4)
+    #expect(try collector.attempts() == 3)
+  }
+
+  @Test("that asked to wait gets the later spans after that time")
+  func resumes() throws {
+    let collector = try SpanCollector()
+    try collector.behave("later-1")
+    let server = try Ground().serve(collector.settings.merging(["OTEL_EXPORTER_OTLP_TIMEOUT": "300"]) { $1 })
+    #expect(try server.request("/token").status == 200)
+    try eventually("the batch is lost") { try Self.dropped(server, "failed") == 1 }
+    try collector.behave("ok")
+    #expect(try server.request("/token").status == 200)
+    #expect(try collector.spans(1).count == 1)
+    #expect(server.stop() == 0)
+  }
+
   @Test("that refuses a part of a batch, or sends more than it should, has the rest")
   func partial() throws {
     let collector = try SpanCollector()
@@ -258,6 +306,11 @@ struct FailingCollectorTests {
     }
     #expect(!result.stderr.contains("top-secret"))
     #expect(try ground.run(["check-config"], ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"]).status == 0)
+    let plain = try ground.run(["check-config"], ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://192.0.2.1:4318"])
+    #expect(plain.status == 0 && plain.stderr.hasPrefix("Warning: otel.exporter.otlp.endpoint is not https"))
+    let server = try ground.serve(["OTEL_EXPORTER_OTLP_ENDPOINT": "http://192.0.2.1:4318"])
+    server.stop()
+    #expect(server.log.contains("otel.exporter.otlp.endpoint is not https"), "\(server.log)")
     let file = try ground.run(
       ["check-config"],
       ["OTEL_EXPORTER_OTLP_ENDPOINT": "https://localhost:4318", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere.pem"])

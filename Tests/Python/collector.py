@@ -4,7 +4,7 @@ Prints its address, then answers control requests on a second one:
 
     GET  /            the spans that it has taken, and the defects of requests, as JSON
     PUT  /?do=NAME    sets the behaviour of later requests: ok, hang, close, garbage, huge, redirect, partial,
-                      status-N, throttle (503 once with Retry-After: 1, then ok)
+                      status-N, throttle (503 once with Retry-After: 1, then ok), later-N (503 with Retry-After: N)
 
 Arguments: the port (0 for a free one), and a certificate with its key for TLS.
 """
@@ -88,6 +88,8 @@ class Collector(BaseHTTPRequestHandler):
             return self.reply(int(do[7:]), b"{}")
         if do == "throttle":
             return self.reply(503, b"{}", {"Retry-After": "1"})
+        if do.startswith("later-"):
+            return self.reply(503, b"{}", {"Retry-After": do[6:]})
         if do == "redirect":
             return self.reply(307, b"", {"Location": f"http://127.0.0.1:{control.server_port}/stolen"})
         with lock:

@@ -17,8 +17,8 @@ extension FinishedSpan {
       Attribute("http.request.method", .word(exchange.method?.attribute ?? "_OTHER")),
       Attribute("http.response.status_code", .number(exchange.status)),
       Attribute("url.scheme", .word(exchange.isSecure ? "https" : "http")),
-      Attribute("network.protocol.version", .word(exchange.version)),
     ]
+    if let version = exchange.version { attributes.append(Attribute("network.protocol.version", .word(version))) }
     if let route = exchange.route { attributes.append(Attribute("http.route", .word(route))) }
     if hasFailed { attributes.append(Attribute("error.type", .text("\(exchange.status)"))) }
     self.init(

@@ -25,6 +25,8 @@ final class SpanExporter: Sendable {
 
   private struct State {
     var task: Task<Void, Never>?
+    /// The pause that the collector has requested.
+    var pause: Task<Void, Never>?
     var isClosing = false
     /// Whether the collector did not take the last batch.
     var isFailing = false
@@ -86,12 +88,13 @@ final class SpanExporter: Sendable {
 
   /// Sends the waiting spans once, and ends. It waits for at most one second. Do not call it on an event loop.
   func close() {
-    let task = state.withLock { state in
+    let (task, pause) = state.withLock { state in
       state.isClosing = true
-      return state.task
+      return (state.task, state.pause)
     }
     guard let task else { return }
     queue.endWaits()
+    pause?.cancel()
     guard ended.wait(timeout: .now() + Self.patience) == .timedOut else { return }
     task.cancel()
     // A cancelled request ends at once, unless its loop is stuck.
@@ -104,7 +107,7 @@ final class SpanExporter: Sendable {
       if !isLast { await waitForBatch() }
       var spans = queue.take()
       while !spans.isEmpty {
-        await export(spans)
+        if let pause = await export(spans) { await wait(for: pause) }
         guard !Task.isCancelled else { return }
         // Spans that have come meanwhile wait for others, or each response would cause a request.
         spans = queue.take(isWhole: !isLast)
@@ -121,23 +124,45 @@ final class SpanExporter: Sendable {
     await wait.value
   }
 
+  /// Sends nothing for the time that the collector wants, or until `close`. Meanwhile spans wait in the queue.
+  private func wait(for time: Duration) async {
+    let pause = Task(executorPreference: client.loop) { [client] in
+      _ = try? await client.pause(for: time)
+    }
+    let isClosing = state.withLock { state in
+      state.pause = pause
+      return state.isClosing
+    }
+    if isClosing { pause.cancel() }
+    await pause.value
+  }
+
   // MARK: A batch
 
-  private func export(_ spans: [FinishedSpan]) async {
+  /// Sends the spans, and again if the collector cannot take them yet. Returns the pause before the next batch that a
+  /// collector wants that did not take this one; nil if it wants none.
+  private func export(_ spans: [FinishedSpan]) async -> Duration? {
     let document = await write(spans)
     let end = Deadline.now.advanced(by: settings.timeout)
     var backOff = Self.leastBackOff
     while true {
       let left = Deadline.now.duration(until: end)
       switch await SpanBatch(document, settings).send(by: client, within: left) {
-      case .accepted(let rejected): return succeed(spans.count, rejected: min(rejected, spans.count))
-      case .failed(let reason): return fail(spans.count, reason)
+      case .accepted(let rejected):
+        succeed(spans.count, rejected: min(rejected, spans.count))
+        return nil
+      case .failed(let reason):
+        fail(spans.count, reason)
+        return nil
       case .failedForNow(let reason, let wanted):
         let isClosing = state.withLock { $0.isClosing }
         let pause = max(wanted ?? .zero, backOff * Double.random(in: 0.8...1.2))
         guard !isClosing, !Task.isCancelled, pause < Deadline.now.duration(until: end),
           (try? await client.pause(for: pause)) != nil
-        else { return fail(spans.count, reason) }
+        else {
+          fail(spans.count, reason)
+          return wanted
+        }
         backOff = min(backOff * 2, Self.longestBackOff)
       }
     }

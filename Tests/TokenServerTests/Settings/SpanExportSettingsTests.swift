@@ -79,6 +79,44 @@ struct SpanExportSettingsTests {
     #expect(error?.description.contains("hidden") == false)
   }
 
+  @Test(
+    "ignore all others if OpenTelemetry is disabled, in any case of letters",
+    arguments: ["true", "TRUE", "True", "false", "FALSE", "yes", "1"])
+  func disabled(_ value: String) throws {
+    let environment = ["OTEL_SDK_DISABLED": value, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost"]
+    switch value.lowercased() {
+    case "true":
+      let wrong = ["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_TRACES_SAMPLER_ARG": "x"]
+      #expect(try Self.load(environment.merging(wrong) { $1 }) == nil)
+    case "false": #expect(try Self.load(environment) != nil)
+    default:
+      let error = #expect(throws: InvalidSettings.self) { try Self.load(environment) }
+      #expect(error?.errors.map(\.problem) == ["\"\(value)\" is neither true nor false"])
+    }
+  }
+
+  @Test("warn of spans that travel to another machine in clear, and name the setting")
+  func plaintext() throws {
+    func warnings(_ environment: [String: String]) throws -> [String] {
+      try SettingsFixture().load(environment).warnings
+    }
+    let (all, traces) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    for url in ["http://localhost:4318", "http://127.0.0.1", "http://[::1]:4318", "https://collector.example"] {
+      #expect(try warnings([all: url]).isEmpty, "\(url)")
+    }
+    #expect(try warnings([all: "http://collector", "OTEL_SDK_DISABLED": "true"]).isEmpty)
+    let fix = "Write https://, or send them to a collector on this machine."
+    #expect(
+      try warnings([all: "http://collector:4318"]) == [
+        "otel.exporter.otlp.endpoint is not https, so the spans travel to http://collector:4318 in clear. \(fix)"
+      ])
+    #expect(
+      try warnings([all: "https://a", traces: "http://192.0.2.1/", "OTEL_EXPORTER_OTLP_HEADERS": "k=hidden"]) == [
+        "otel.exporter.otlp.traces.endpoint is not https, so the spans travel to http://192.0.2.1 in clear, and the "
+          + "headers with them. \(fix)"
+      ])
+  }
+
   @Test("refuse a batch larger than the queue, and any protocol except JSON, with or without a collector")
   func conflicts() throws {
     let batch = ["OTEL_BSP_MAX_QUEUE_SIZE": "10", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "11"]
