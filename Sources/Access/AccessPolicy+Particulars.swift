@@ -68,7 +68,12 @@ extension AccessPolicy {
   }
 
   private func particulars(of names: [SubjectName]) -> [String] {
-    ["The certificate has \(Self.list(names.map(\.description), "name"))."]
+    guard !names.isEmpty else {
+      return [
+        "The server uses no name of the certificate: it has none, too many, or one that is not all visible ASCII."
+      ]
+    }
+    return ["The certificate has \(Self.list(names.map(\.description), "name"))."]
   }
 
   // MARK: JWTs

@@ -94,21 +94,23 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   /// An e-mail address, byte for byte.
   case email(String)
 
-  /// Parses the name that an operator writes: a URI if it contains `://`, an e-mail address if it contains `@`,
-  /// otherwise a DNS name. Returns nil for any other text.
+  /// Parses the name that an operator writes for a client. Returns nil if no certificate should have it.
   public init?(_ text: String) {
-    guard (1...1024).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
+    guard text.utf8.count <= 1024, let name = SubjectName(ofCertificate: text) else { return nil }
+    self = name
+    // A star in a certificate would stand for every host below that domain.
+    if case .dns = self, !text.utf8.allSatisfy(\.isOfHost) { return nil }
+  }
+
+  /// Creates the name that a certificate has as `text`: a URI if it contains `://`, an e-mail address if it contains
+  /// `@`, otherwise a DNS name. Returns nil if it is empty, or not all of it is visible ASCII.
+  public init?(ofCertificate text: String) {
+    guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
     if text.contains("://") || text.hasPrefix("urn:") {
       self = .uri(text)
     } else if text.contains("@") {
       self = .email(text)
     } else {
-      let isName = text.utf8.allSatisfy {
-        (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
-          || $0 == 0x2E || $0 == 0x5F
-      }
-      // A star in a certificate would stand for every host below that domain.
-      guard isName else { return nil }
       self = .dns(text.lowercased())
     }
   }
@@ -117,6 +119,16 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .uri(let name), .dns(let name), .email(let name): name
+    }
+  }
+}
+
+extension UInt8 {
+  /// Whether the names of hosts contain the byte: a letter, a digit, `-`, `.` or `_`.
+  fileprivate var isOfHost: Bool {
+    switch self {
+    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
+    default: false
     }
   }
 }

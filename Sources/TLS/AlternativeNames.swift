@@ -9,7 +9,7 @@ struct AlternativeNames: Equatable {
   private(set) var emailAddresses: [String] = []
   private(set) var ipAddresses: [String] = []
 
-  /// The maximum number of names of a client's certificate. One with more does not belong to a single client.
+  /// The value of ``ClientCertificate/mostNames``.
   static let maximum: Int32 = 32
 
   /// Reads the names of `certificate`, which the caller still owns.

@@ -7,6 +7,9 @@ import Glibc
 /// The names are those of the subject alternative name extension (RFC 5280 §4.2.1.6). The common name is not used,
 /// because it is free-form text (RFC 9525 §2). If the extension is malformed, the certificate has no names.
 public final class ClientCertificate: Sendable {
+  /// The maximum number of names. A certificate with more does not belong to a single client, so none of them counts.
+  public static let mostNames = Int(AlternativeNames.maximum)
+
   /// The URIs, such as `spiffe://example.com/partner`.
   public let uris: [String]
   /// The DNS names, in the case of the certificate.

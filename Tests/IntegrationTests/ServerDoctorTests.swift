@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The report of `doctor --url`.
-private struct Report {
+private struct Report: CheckReport {
   let result: ProcessResult
   var text: String { result.stdout }
 
@@ -17,15 +17,6 @@ private struct Report {
       ["doctor", "--url", server.adminURL ?? ""] + source + arguments, input: credential ?? "")
     if let credential { #expect(!(result.stdout + result.stderr).contains(credential)) }
   }
-
-  private func names(_ sign: String) -> [String] {
-    text.split(separator: "\n").filter { $0.hasPrefix(sign) }.compactMap { $0.split(separator: " ").dropFirst().first }
-      .map(String.init)
-  }
-
-  var passed: [String] { names("✓") }
-  var failed: [String] { names("✗") }
-  var skipped: [String] { names("–") }
 
   /// Expects that exactly these checks fail, with these words, and that all others pass or do not apply.
   func expectFailure(_ names: [String], _ words: String..., sourceLocation: SourceLocation = #_sourceLocation) {
@@ -188,6 +179,8 @@ struct ServerDoctorTests {
     try failure(server.url, "is the public listener")
     let emulator = try Emulator(try Ground())
     try failure(emulator.url, "is no admin listener of this program")
+    let collector = try SpanCollector()
+    try failure(collector.server.url, ": /readyz has status 501. Give the address")
     let port = try #require(server.adminURL?.split(separator: ":").last)
     try failure("http://a.example.invalid:\(port)", "does not respond")
     let named = try Ground().serve(["ADMIN_HOST": "127.0.0.1", "ADMIN_HOSTS": "['other']"])

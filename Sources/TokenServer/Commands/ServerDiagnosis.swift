@@ -72,7 +72,7 @@ struct ServerDiagnosis {
     case .success(let reply):
       let object = Self.object(reply)
       guard [200, 503].contains(reply.status), let object, object["status"]?.text != nil else {
-        let said = object.flatMap(Self.errorDetail).map { ": \($0)" } ?? ""
+        let said = object.flatMap(Self.errorDetail).map { ": \($0)" } ?? "."
         diagnosis.fail(
           .server, "\(url.text) is no admin listener of this program: /readyz has status \(reply.status)\(said)",
           fix: Self.address)
@@ -96,7 +96,7 @@ struct ServerDiagnosis {
       return diagnosis.pass(.readiness, "These checks of the server pass: \(names).")
     }
     let lines = bad.prefix(Self.mostSentences).map { check in
-      "\(Self.shown(check.name)): \(check.value["detail"]?.text.map(Self.shown) ?? "no detail")."
+      "\(Self.shown(check.name)): \(check.value["detail"]?.text.map(Self.sentence) ?? "no detail.")"
     }
     diagnosis.fail(
       .readiness, lines, fix: "Run doctor with the server's settings (--config) to find the cause.", blocks: false)
@@ -170,7 +170,13 @@ struct ServerDiagnosis {
 
   private static func errorDetail(_ object: JSONValue) -> String? {
     guard case .array(let errors)? = object["errors"] else { return nil }
-    return errors.first?["detail"]?.text.map(shown)
+    return errors.first?["detail"]?.text.map(sentence)
+  }
+
+  /// Returns a text of the server with one full stop.
+  private static func sentence(_ text: some CustomStringConvertible) -> String {
+    let shown = shown(text)
+    return shown.hasSuffix(".") ? shown : "\(shown)."
   }
 
   /// Returns a text of the server without what a terminal would obey, and shortened.

@@ -2,6 +2,7 @@ import Access
 import Bytes
 import HTTPMessages
 import JSON
+import TLS
 
 /// A request that an operator describes: a JSON object, each member of which is optional.
 ///
@@ -17,8 +18,8 @@ struct DescribedRequest: Sendable {
   private var path = ByteString("/token")
   /// The API key or JWT after `Authorization: Bearer`.
   private var credential: ByteString?
-  /// The names of the verified TLS client certificate.
-  private var certificateNames: [SubjectName] = []
+  /// The names that the server uses of the verified TLS client certificate; nil without a certificate.
+  private var certificateNames: [SubjectName]?
   /// The value of `Origin`.
   private var origin: ByteString?
   /// The ID of a client whose valid credential the request has, in place of the credential itself; nil without one.
@@ -27,14 +28,15 @@ struct DescribedRequest: Sendable {
   private static let members = "method, path, credential, certificateNames, client and origin"
   private static let methods: [ByteString] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
   /// The maximum number of JSON values in the content.
-  private static let mostValues = 64
+  private static let mostValues = 512
 
   /// Reads the description.
   ///
   /// - Throws: The error for the operator. It quotes no value.
   init(_ content: [UInt8]) throws(ErrorResponse) {
     guard let object = JSONReader.read(content, values: Self.mostValues), object.isObject else {
-      throw ErrorResponse(.malformedRequest, "The content is not a JSON object with \(Self.members).")
+      throw ErrorResponse(
+        .malformedRequest, "The content is not a JSON object with \(Self.members), or has too many values.")
     }
     guard object.repeatedNames.isEmpty else {
       throw ErrorResponse(.invalidParameter, "The content repeats a member.")
@@ -75,14 +77,17 @@ struct DescribedRequest: Sendable {
     return text
   }
 
+  /// Returns the names that the server uses of a certificate with these names: none if there are too many, or if one is
+  /// malformed, as ``ClientCertificate`` has it.
   private static func names(_ value: JSONValue) throws(ErrorResponse) -> [SubjectName] {
     guard case .array(let elements) = value else { throw notNames }
-    var names: [SubjectName] = []
+    var names: [SubjectName?] = []
     for element in elements {
-      guard case .string(let text) = element, text.isASCII, let name = SubjectName(text.text) else { throw notNames }
-      names.append(name)
+      guard case .string(let text) = element else { throw notNames }
+      names.append(text.isASCII ? SubjectName(ofCertificate: text.text) : nil)
     }
-    return names
+    let usable = names.compactMap(\.self)
+    return usable.count == names.count && names.count <= ClientCertificate.mostNames ? usable : []
   }
 
   private static let notNames = ErrorResponse(
@@ -98,7 +103,7 @@ struct DescribedRequest: Sendable {
 
   /// The credential of the certificate; nil without a certificate.
   var certificate: PresentedCredentials.Credential? {
-    certificateNames.isEmpty ? nil : .certificate(certificateNames)
+    certificateNames.map { .certificate($0) }
   }
 
   /// The head of the request.

@@ -55,9 +55,9 @@ struct ExplainEndpoint: Sendable {
   /// network shows, could otherwise learn whether a credential is valid. No such page can send this content type without
   /// a preflight (the Fetch standard, §3.3.2), which gets no CORS fields here.
   private func refusal(of request: Request) -> ErrorResponse? {
-    guard case .single(let type) = request.field("content-type"),
-      ByteString(Array(type)).lowercasedASCII == "application/json"
-    else { return ErrorResponse(.malformedRequest, "Send a JSON object with Content-Type: application/json.") }
+    guard case .single(let type) = request.field("content-type"), Self.isJSON(type) else {
+      return ErrorResponse(.malformedRequest, "Send a JSON object with Content-Type: application/json.")
+    }
     guard isOwnOrigin(request), isOwnSite(request) else {
       return ErrorResponse(.originNotAllowed, "No page of another origin can use the admin listener.")
     }
@@ -68,6 +68,13 @@ struct ExplainEndpoint: Sendable {
     return ErrorResponse(
       .rateLimited, "The server explains only a few decisions a second. Send the request again in \(limit.seconds) s.",
       retryAfter: limit.seconds)
+  }
+
+  /// Whether the media type is JSON, with any parameters, which have no meaning for JSON (RFC 8259 §11).
+  private static func isJSON(_ type: ArraySlice<UInt8>) -> Bool {
+    let type = type.prefix { $0 != UInt8(ascii: ";") }
+    let essence = type.span
+    return essence.equalsIgnoringCase(essence.trimmingWhitespace(essence.indices), "application/json")
   }
 
   /// Whether the request has no `Origin`, or that of the admin listener. A listener that accepts any host name cannot

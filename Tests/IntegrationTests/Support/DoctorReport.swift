@@ -1,8 +1,24 @@
 import TestSupport
 import Testing
 
+/// A report with a line for each check, which begins with the sign of its verdict.
+protocol CheckReport {
+  var text: String { get }
+}
+
+extension CheckReport {
+  var passed: [String] { names("✓") }
+  var failed: [String] { names("✗") }
+  var skipped: [String] { names("–") }
+
+  private func names(_ sign: String) -> [String] {
+    text.split(separator: "\n").filter { $0.hasPrefix(sign) }.compactMap { $0.split(separator: " ").dropFirst().first }
+      .map(String.init)
+  }
+}
+
 /// The report of `doctor`.
-struct DoctorReport {
+struct DoctorReport: CheckReport {
   let status: Int32
   let text: String
   let warnings: String
@@ -15,14 +31,6 @@ struct DoctorReport {
     #expect(!text.contains("eyJ") && !text.contains("PRIVATE KEY"))
   }
 
-  private func names(_ sign: String) -> [String] {
-    text.split(separator: "\n").filter { $0.hasPrefix(sign) }.compactMap { $0.split(separator: " ").dropFirst().first }
-      .map(String.init)
-  }
-
-  var passed: [String] { names("✓") }
-  var failed: [String] { names("✗") }
-  var skipped: [String] { names("–") }
   static let all = [
     "settings", "key", "token", "origin", "dns", "tcp", "proxy", "tls", "clock", "apple-music", "next-key",
     "user-token",
