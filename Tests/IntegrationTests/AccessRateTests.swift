@@ -37,6 +37,18 @@ struct AccessRateTests {
     #expect(ground.auditLines.filter { $0.outcome == "limited" }.map(\.reason) == ["caller_rate", "caller_rate"])
   }
 
+  @Test("does not appear in catalog responses that every caller may have, because shared caches may store them")
+  func shared() throws {
+    let ground = try CatalogGround([
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true, rateLimit: { perSecond: 0.01, burst: 2 } }"
+    ])
+    let responses = try [AccessGround.album, "/token", AccessGround.album].map { try ground.server.request($0) }
+    #expect(responses.map(\.status) == [200, 200, 429])
+    #expect(responses[0]["Cache-Control"]?.contains("private") == false)
+    #expect(responses.map { $0["RateLimit"] != nil } == [false, true, true])
+    #expect(responses.map { $0["RateLimit-Policy"] != nil } == [false, true, true])
+  }
+
   @Test("can apply to all callers of a client together")
   func total() throws {
     let ground = try AccessGround(
