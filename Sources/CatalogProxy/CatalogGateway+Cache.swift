@@ -79,6 +79,14 @@ extension CatalogGateway {
     return .response(response)
   }
 
+  /// Returns the stored response for a request that is not forwarded, if it may replace an error.
+  func staleReply(to call: CatalogCall, from lookup: Lookup) -> CatalogReply? {
+    let (stored, _) = Self.stored(lookup)
+    guard let stored, stored.mayServeOnError(call.directives) else { return nil }
+    withState { $0.counts.staleOnError += 1 }
+    return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error"))
+  }
+
   /// Returns a stored response that is marked as stale.
   private func stale(
     _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String

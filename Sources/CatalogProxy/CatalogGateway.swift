@@ -18,8 +18,8 @@ public import UpstreamAdmission
 ///     9 store (ResponseCache) ─ 10 reply
 ///
 /// ``respond(_:content:contentLength:by:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the rest,
-/// 5 to 8 by way of `attempt`. The policies (circuit, limit, retries, token refresh) are values that take the time as an argument. The
-/// gateway holds them behind a lock, and waits only outside the lock.
+/// 5 to 8 by way of `attempt`. The policies (circuit, limit, retries, token refresh) are values that take the time as an
+/// argument. The gateway holds them behind a lock, and waits only outside the lock.
 public final class CatalogGateway: Sendable {
   /// The settings of a gateway.
   public struct Configuration: Sendable {
@@ -167,6 +167,13 @@ extension CatalogGateway {
   public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     return reply(to: call, from: lookUp(call), revalidate: revalidate)
+  }
+
+  /// Returns a response for a request that the server has no time to forward: a stored one that may replace an error
+  /// (RFC 5861 §4). Nil if there is none.
+  public func staleReply(to call: CatalogCall) -> CatalogReply? {
+    guard call.isCacheable else { return nil }
+    return staleReply(to: call, from: lookUp(call, isRepeated: true))
   }
 
   /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil.

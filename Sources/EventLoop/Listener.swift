@@ -35,8 +35,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     case passed(ListenerGroup)
   }
 
-  /// Whether more connections probably wait in the kernel's queue: the last time there was a whole batch.
-  public private(set) var hasMore = false
+  /// Whether more connections probably wait in the kernel's queue: in this turn of the loop there was a whole batch.
+  public var isCrowded: Bool { channel.map { $0.loop.turns == crowdedTurn } ?? false }
+  /// The last turn of the loop in which there was a whole batch.
+  private var crowdedTurn: Int?
 
   private let origin: Origin
   private var descriptor: Descriptor?
@@ -129,7 +131,6 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
   private func accept(atMost limit: Int) -> Bool {
     guard let channel else { return true }
-    hasMore = false
     for _ in 0..<limit {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
@@ -148,7 +149,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
         return false
       }
     }
-    hasMore = true
+    crowdedTurn = channel.loop.turns
     return true
   }
 }

@@ -65,7 +65,7 @@ extension Connection {
     /// The operation reads the request's content before it responds.
     case content(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
     /// The handler has work that waits.
-    case work(@Sendable (RequestContext) async -> Response, Router, bodyIsRead: Bool)
+    case work(DeferredWork, Router, bodyIsRead: Bool)
     /// The response's content comes in parts.
     case stream(Response, any ContentReader, bodyIsRead: Bool)
     /// The response is complete, but the request's body must still be skipped.
@@ -100,8 +100,10 @@ extension Connection {
       switch reply(request) {
       case .immediate(let immediate): response = immediate
       case .deferred(let work):
-        guard let refusal = refusalOfWork(for: request) else { return .work(work, router, bodyIsRead: false) }
-        response = refusal.response(id: request.id)
+        guard let other = responseInstead(of: work, for: request) else {
+          return .work(work, router, bodyIsRead: false)
+        }
+        response = other
       }
     case .read(let limit, let judge):
       switch judge(request) {

@@ -3,8 +3,8 @@ import HTTPMessages
 import Memory
 import TLS
 
-/// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. They wait for
-/// their turn, and under overload the server refuses them. Everything else costs no more than its refusal.
+/// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. They wait
+/// for their turn, and under overload the server refuses them. Everything else costs no more than its refusal.
 extension Connection {
   /// Whether the TLS handshake has not begun, and nothing comes before it.
   var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
@@ -14,7 +14,7 @@ extension Connection {
     channel.loop.assertCurrent()
     transport.releaseBuffers()
     channel.sleep(until: state.rest(at: now, grace: grace), self)
-    worker.lineUp(.handshake(self), of: peer.holder)
+    worker.lineUp(.connection(self), .handshake, of: peer.holder)
   }
 
   /// Begins the handshake, or closes the connection if it has waited too long. The peer of a refused handshake sees a
@@ -45,50 +45,53 @@ extension Connection {
     serveReceived()
   }
 
-  /// Returns the refusal of a request that waits for an upstream, if more such requests of the client's address wait for
-  /// their turn than the server can serve in time. Behind a trusted proxy the address is the one that the proxy names.
-  func refusalOfWork(for request: Request) -> ErrorResponse? {
+  /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its
+  /// turn than the server can do in time; nil if the work may wait. Behind a trusted proxy the address is the one that
+  /// the proxy names.
+  func responseInstead(of work: DeferredWork, for request: Request) -> Response? {
     channel.loop.assertCurrent()
-    guard worker.turns.refuses(request.holder, at: now, limits: worker.limits) else { return nil }
-    worker.observer.noticed(.requestShed(client: request.clientAddress))
-    return .overBusy
+    guard worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) else { return nil }
+    return shed(work, of: request)
   }
 
-  /// Does the work of a request when its turn comes. Throws if that is too late.
-  func inTurn(_ request: Request, _ work: () async -> Response) async throws(ErrorResponse) -> Response {
-    let client = request.clientAddress
-    guard await worker.turn(of: request.holder) else {
-      worker.observer.noticed(.requestShed(client: client))
-      throw .overBusy
-    }
+  /// Does the work of a request when its turn comes, unless that is too late.
+  func inTurn(_ work: DeferredWork, for request: Request, _ context: RequestContext) async -> Response {
+    guard await worker.turn(of: request.holder) else { return shed(work, of: request) }
     // The client may have gone meanwhile, and then receives no response.
-    guard !Task.isCancelled else { throw .draining }
-    return await work()
+    guard !Task.isCancelled else { return ErrorResponse.draining.response(id: request.id) }
+    return await work.perform(context)
+  }
+
+  private func shed(_ work: DeferredWork, of request: Request) -> Response {
+    if let response = work.instead?() { return response }
+    worker.observer.noticed(.requestShed(client: request.clientAddress))
+    return ErrorResponse.overBusy.response(id: request.id)
   }
 }
 
 /// What waits for its turn.
 @safe enum AwaitedTurn {
-  case handshake(Connection)
-  /// A task, which receives whether to do its work.
-  case work(UnsafeContinuation<Bool, Never>)
+  /// A connection before its TLS handshake.
+  case connection(Connection)
+  /// The task of a request, which receives whether to do its work.
+  case task(UnsafeContinuation<Bool, Never>)
 }
 
 extension Worker {
   /// Waits for the turn of a request's work. Returns whether to do it.
   func turn(of address: MemoryBudget.Holder?) async -> Bool {
-    await unsafe withUnsafeContinuation { unsafe lineUp(.work($0), of: address) }
+    await unsafe withUnsafeContinuation { unsafe lineUp(.task($0), .request, of: address) }
   }
 
-  func lineUp(_ work: AwaitedTurn, of address: MemoryBudget.Holder?) {
+  func lineUp(_ work: AwaitedTurn, _ kind: ExpensiveWork<AwaitedTurn>.Kind, of address: MemoryBudget.Holder?) {
     loop.assertCurrent()
-    turns.add(work, of: address, at: loop.now)
+    waiting.add(work, kind, of: address, at: loop.now)
     guard !takesTurns else { return }
     takesTurns = true
     loop.atEndOfTurn { self.takeTurns() }
   }
 
-  private var isBehind: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.hasMore } }
+  private var isBehind: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
 
   /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
   /// each. While the loop is behind with ready descriptors or new connections, it does only one piece: begun requests also
@@ -99,17 +102,19 @@ extension Worker {
     var now = began
     var mayGoOn: Bool
     repeat {
-      guard let (work, isTimely) = turns.next(at: now, limits: limits) else { break }
-      switch work {
-      case .handshake(let connection): connection.handshakeIsDue(isTimely: isTimely)
-      case .work(let task):
-        unsafe task.resume(returning: isTimely)
+      guard let turn = waiting.next(at: now, limits: limits) else { break }
+      switch turn.element {
+      case .connection(let connection): connection.handshakeIsDue(isTimely: turn.isTimely)
+      case .task(let task):
+        unsafe task.resume(returning: turn.isTimely)
         loop.runTasks()
       }
-      now = .now
-      mayGoOn = !isTimely || !isBehind
+      let done = Deadline.now
+      waiting.charge(done.duration(since: now), to: turn.kind)
+      now = done
+      mayGoOn = !turn.isTimely || !isBehind
     } while now < end && mayGoOn
-    takesTurns = !turns.isEmpty
+    takesTurns = !waiting.isEmpty
     if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }
   }
 }

@@ -10,7 +10,7 @@ import HTTPMessages
 extension Connection {
   /// Does the work of a request. Returns the response, and whether the request's content was read to its end.
   func perform(
-    _ work: @Sendable (RequestContext) async -> Response, for request: Request, router: Router, bodyIsRead: Bool
+    _ work: DeferredWork, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(CloseReason) -> (Response, bodyIsRead: Bool) {
     channel.loop.assertCurrent()
     // Responses to earlier requests must not wait for this one.
@@ -28,12 +28,7 @@ extension Connection {
     }
     watchForInterruption()
     let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
-    var response: Response
-    do throws(ErrorResponse) {
-      response = try await inTurn(request) { await work(context) }
-    } catch {
-      response = error.response(id: request.id)
-    }
+    var response = await inTurn(work, for: request, context)
     stopWatching()
     content.cancel()
     transport.borrowBuffers()

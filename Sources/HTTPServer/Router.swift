@@ -187,9 +187,27 @@ public struct Operation: Sendable {
 public enum Reply: Sendable {
   /// The response.
   case immediate(Response)
-  /// Work that waits, done by a task of the connection's loop. The task is cancelled when the client goes away. The
-  /// `Request` is not available to the work, so the handler must copy what the work needs.
-  case deferred(@Sendable (RequestContext) async -> Response)
+  /// The response after work that waits.
+  case deferred(DeferredWork)
+}
+
+/// Work that waits, done by a task of the connection's loop. The task is cancelled when the client goes away. The
+/// `Request` is not available to the work, so the handler must copy what the work needs.
+public struct DeferredWork: Sendable {
+  /// Does the work.
+  public let perform: @Sendable (RequestContext) async -> Response
+  let instead: (@Sendable () -> Response?)?
+
+  /// Creates the work of one request.
+  ///
+  /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
+  ///   than it can do, and responds with 503 if it returns nil.
+  public init(
+    instead: (@Sendable () -> Response?)? = nil, perform: @escaping @Sendable (RequestContext) async -> Response
+  ) {
+    self.perform = perform
+    self.instead = instead
+  }
 }
 
 /// A handler's response to the head of a request, before its content is read.

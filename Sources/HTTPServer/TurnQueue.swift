@@ -1,15 +1,79 @@
 import EventLoop
 import Memory
 
-/// The expensive work that waits for its turn, in a line for each client address.
+/// The expensive work that waits for its turn.
 ///
-/// A TLS handshake costs as much processor time as fifty requests for a cached token, and a request that goes to Apple
-/// as much as twenty. So they wait until the cheap work of a turn is done. The addresses take turns, so an address with
-/// much work delays only its own.
+/// A TLS handshake costs as much processor time as fifty requests for a cached token, or five hundred with RSA-4096, and
+/// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done. Handshakes and
+/// requests share the time, so a flood of one kind leaves half of the time to the other.
+struct ExpensiveWork<Element> {
+  enum Kind {
+    case handshake
+    /// A request that waits for an upstream.
+    case request
+  }
+
+  private var handshakes = TurnQueue<Element>()
+  private var requests = TurnQueue<Element>()
+  /// The time that handshakes have had beyond that of requests, since there have been both.
+  private var lead = Duration.zero
+
+  /// Work whose turn it is.
+  struct Turn {
+    let element: Element
+    let kind: Kind
+    /// Whether to do the work. It is refused if it has waited for too long.
+    let isTimely: Bool
+  }
+
+  var isEmpty: Bool { handshakes.isEmpty && requests.isEmpty }
+
+  /// Returns whether to refuse more work of this kind and `address`, because its line is full. Lines are only full under
+  /// overload.
+  mutating func refuses(
+    _ kind: Kind, of address: MemoryBudget.Holder?, at now: Deadline, limits: ServerLimits
+  ) -> Bool {
+    switch kind {
+    case .handshake: handshakes.refuses(address, at: now, limits: limits)
+    case .request: requests.refuses(address, at: now, limits: limits)
+    }
+  }
+
+  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies.
+  mutating func add(_ element: Element, _ kind: Kind, of address: MemoryBudget.Holder?, at now: Deadline) {
+    switch kind {
+    case .handshake: handshakes.add(element, of: address, at: now)
+    case .request: requests.add(element, of: address, at: now)
+    }
+  }
+
+  /// Removes the next work; nil if none waits. Call `charge` when it is done.
+  mutating func next(at now: Deadline, limits: ServerLimits) -> Turn? {
+    if handshakes.isEmpty || requests.isEmpty { lead = .zero }
+    let kind: Kind = handshakes.isEmpty || (lead >= .zero && !requests.isEmpty) ? .request : .handshake
+    let next =
+      switch kind {
+      case .handshake: handshakes.next(at: now, limits: limits)
+      case .request: requests.next(at: now, limits: limits)
+      }
+    return next.map { Turn(element: $0.element, kind: kind, isTimely: $0.isTimely) }
+  }
+
+  /// Takes note of the time that the work of a turn took.
+  mutating func charge(_ time: Duration, to kind: Kind) {
+    switch kind {
+    case .handshake: lead += time
+    case .request: lead -= time
+    }
+  }
+}
+
+/// Expensive work of one kind, in a line for each client address. The addresses take turns, so an address with much work
+/// delays only its own.
 ///
 /// If work is late for longer than a burst, there is more than the server can do. Then each line gets its share of what
-/// the server does in a quarter of a second (`ServerLimits.lateWork`), and more is refused before it costs anything else. That ends when none was
-/// refused for the length of a burst.
+/// the server does in a quarter of a second (`ServerLimits.lateWork`), and more is refused before it costs anything else.
+/// That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
   private struct Line {

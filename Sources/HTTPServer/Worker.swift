@@ -48,7 +48,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var listeners: [Listener] = []
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
   /// The expensive work that waits for its turn.
-  var turns = TurnQueue<AwaitedTurn>()
+  var waiting = ExpensiveWork<AwaitedTurn>()
   /// Whether some of it begins at the end of this turn or of the next one.
   var takesTurns = false
 
@@ -90,7 +90,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     let trusted = peer.ipAddress.map(isTrusted) ?? true
     let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
     // The kernel resets a connection that closes with unread bytes, such as the first ones of a handshake.
-    guard tls == nil || !turns.refuses(counted?.bits, at: loop.now, limits: limits) else {
+    guard tls == nil || !waiting.refuses(.handshake, of: counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
     switch count.admit(counted) {

@@ -21,16 +21,17 @@ extension Sandbox {
   public func reply(to request: Request) -> Reply {
     let request = SandboxRequest(request)
     if ["POST", "PUT", "PATCH"].contains(request.method) {
-      return .deferred { context in
+      let work = DeferredWork { context in
         guard let content = await Self.read(context.content) else { return Response(.contentTooLarge) }
         var request = request
         request.content = content
         return await self.respond(request).response(on: context.loop)
       }
+      return .deferred(work)
     }
     let response = respond(request)
     if response.delivery.isPlain { return .immediate(Response(response)) }
-    return .deferred { context in await response.response(on: context.loop) }
+    return .deferred(DeferredWork { context in await response.response(on: context.loop) })
   }
 
   /// Reads the whole content. Returns nil if it is too long or breaks off.

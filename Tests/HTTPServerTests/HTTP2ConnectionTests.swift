@@ -58,16 +58,17 @@ import Testing
       Router([
         Route(below: "/") { request in
           let isBroken = request.query != nil
-          return .deferred { context in
-            var count = 0
-            while let part = try? await context.content.read() { count += part.count }
-            let content = TestContent()
-            content.send("\(count) bytes")
-            content.parts.send(isBroken ? .failure(.broken("")) : .success([]))
-            var response = Response(.ok)
-            response.stream = content
-            return response
-          }
+          return .deferred(
+            DeferredWork { context in
+              var count = 0
+              while let part = try? await context.content.read() { count += part.count }
+              let content = TestContent()
+              content.send("\(count) bytes")
+              content.parts.send(isBroken ? .failure(.broken("")) : .success([]))
+              var response = Response(.ok)
+              response.stream = content
+              return response
+            })
         }
       ]))
     let directory = try TemporaryDirectory()
@@ -99,11 +100,12 @@ import Testing
       kind,
       Router([
         Route(below: "/") { _ in
-          .deferred { _ in
-            let value: Void? = await Signal<Void>().next()
-            ended.send(value == nil && Task.isCancelled)
-            return Response(.ok)
-          }
+          .deferred(
+            DeferredWork { _ in
+              let value: Void? = await Signal<Void>().next()
+              ended.send(value == nil && Task.isCancelled)
+              return Response(.ok)
+            })
         }
       ]))
     // 28: curl has timed out.
@@ -120,11 +122,12 @@ import Testing
       kind,
       Router([
         Route(below: "/") { _ in
-          .deferred { _ in
-            begun.send(())
-            await responses.next()
-            return Response(.ok, body: Array("late".utf8))
-          }
+          .deferred(
+            DeferredWork { _ in
+              begun.send(())
+              await responses.next()
+              return Response(.ok, body: Array("late".utf8))
+            })
         }
       ]))
     let port = server.port

@@ -152,7 +152,7 @@ import Testing
     let memory = MemoryBudget(limit: 1_000_000)
     let filler = MemoryHold(memory, for: nil)
     let router = Router([
-      Route("/wait", [.get(reply: { _ in .deferred { _ in Response(.ok, body: Array("done".utf8)) } })])
+      Route("/wait", [.get(reply: { _ in .deferred(DeferredWork { _ in Response(.ok, body: Array("done".utf8)) }) })])
     ])
     let server = try TestServer(variant, router: router, memory: memory)
     let client = try server.connect()
@@ -192,13 +192,14 @@ import Testing
     return Router(
       [
         Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
-        Route("/wait", [.get(reply: { _ in .deferred(respond) })]),
-        Route("/content", [.post(bodyLimit: 100) { _ in .read { _ in .deferred(respond) } }]),
+        Route("/wait", [.get(reply: { _ in .deferred(DeferredWork(perform: respond)) })]),
+        Route("/content", [.post(bodyLimit: 100) { _ in .read { _ in .deferred(DeferredWork(perform: respond)) } }]),
         Route(below: "/upload/") { _ in
-          .deferred { context in
-            while let part = try? await context.content.read(), !part.isEmpty {}
-            return await respond(context)
-          }
+          .deferred(
+            DeferredWork { context in
+              while let part = try? await context.content.read(), !part.isEmpty {}
+              return await respond(context)
+            })
         },
       ], lastingField: "origin",
       finish: { response, request in

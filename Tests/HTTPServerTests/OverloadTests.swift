@@ -20,7 +20,13 @@ import Testing
   }()
 
   private static let router = Router([
-    Route(below: "/tasks/") { _ in .deferred { _ in Response(.ok, body: Array("done".utf8)) } },
+    Route(below: "/tasks/") { _ in .deferred(DeferredWork { _ in Response(.ok, body: Array("done".utf8)) }) },
+    Route(below: "/stored/") { _ in
+      .deferred(
+        DeferredWork(
+          instead: { Response(.ok, body: Array("stored".utf8)) },
+          perform: { _ in Response(.ok, body: Array("done".utf8)) }))
+    },
     Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
   ])
 
@@ -41,6 +47,16 @@ import Testing
       #expect(try client.response()?.status == 200)
     }
     #expect(server.recorder.shed.requests == 3)
+  }
+
+  @Test("work that is too late gets another response if there is one", arguments: Variant.plain)
+  func instead(_ variant: Variant) throws {
+    let server = try TestServer(variant, limits: Self.overloaded, router: Self.router)
+    // The first is refused when its turn comes, and later ones before they wait.
+    for _ in 0..<3 {
+      #expect(try server.responses(to: "GET /stored/x HTTP/1.0\r\n\r\n").map(\.text) == ["stored"])
+    }
+    #expect(server.recorder.shed.requests == 0)
   }
 
   @Test("work that waits is done if it is prompt, or late in a burst", arguments: Variant.plain)

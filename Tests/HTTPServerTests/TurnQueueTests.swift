@@ -107,4 +107,40 @@ import Testing
     #expect(verdicts.prefix(10).allSatisfy { $0 })
     #expect(verdicts.suffix(100).filter { !$0 }.count >= 50)
   }
+
+  @Test("a flood of costly handshakes delays a request by none of them, and leaves half of the time to many requests")
+  func kinds() throws {
+    var work = ExpensiveWork<Int>()
+    var now = start
+    var time: [ExpensiveWork<Int>.Kind: Duration] = [.handshake: .zero, .request: .zero]
+    func add(_ kind: ExpensiveWork<Int>.Kind, of address: Int) {
+      work.add(address, kind, of: UInt128(address), at: now)
+    }
+    func serve() throws -> ExpensiveWork<Int>.Kind {
+      let next = work.next(at: now, limits: Self.limits)
+      let turn = try #require(next)
+      #expect(turn.isTimely || turn.kind == .handshake)
+      let cost = turn.kind == .handshake ? Duration.milliseconds(5) : .microseconds(400)
+      now = now.advanced(by: cost)
+      work.charge(cost, to: turn.kind)
+      time[turn.kind, default: .zero] += cost
+      // 200 addresses have each a handshake waiting at all times.
+      if turn.kind == .handshake { add(.handshake, of: turn.element) }
+      return turn.kind
+    }
+    for address in 1...200 { add(.handshake, of: address) }
+    for number in 0..<2000 {
+      if number % 20 == 0 {
+        add(.request, of: 1)
+        #expect(try serve() == .request)
+      } else {
+        #expect(try serve() == .handshake)
+      }
+    }
+    time = [:]
+    add(.request, of: 1)
+    for _ in 0..<2000 where try serve() == .request { add(.request, of: 1) }
+    let lead = time[.handshake, default: .zero] - time[.request, default: .zero]
+    #expect(lead >= .milliseconds(-5) && lead <= .milliseconds(5))
+  }
 }

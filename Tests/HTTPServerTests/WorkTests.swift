@@ -18,7 +18,7 @@ import Testing
   ) -> Router {
     Router([
       Route(below: "/tasks/") { request in
-        request.method == .options ? .immediate(Response(.noContent)) : .deferred(work)
+        request.method == .options ? .immediate(Response(.noContent)) : .deferred(DeferredWork(perform: work))
       },
       Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
     ])

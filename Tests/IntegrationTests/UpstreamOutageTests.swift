@@ -74,6 +74,40 @@ struct UpstreamOutageTests {
     }
   }
 
+  @Test("of many callers at once leaves stale responses, and 503 for those beyond this server's capacity")
+  func overload() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script()
+    let server = try ground.serve(
+      upstream,
+      [
+        "CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s", "SERVER_LIMITS_BURST": "1s",
+        "SERVER_LOOPS": "1",
+      ])
+    let fresh = try server.request(Self.album)
+    #expect(fresh.status == 200)
+    // Failures come at once, so the callers come again at once.
+    upstream.stop(SIGKILL)
+    // They come from the address of the other requests here, whose line is full as long as they wait in it.
+    let load = try ground.load(server, 600, "forever")
+    var refusal: ParsedResponse?
+    try eventually("a request without a stored response is refused") {
+      refusal = try server.request(Self.song)
+      return refusal?.errorCode == "overloaded"
+    }
+    #expect(refusal?.status == 503)
+    #expect(refusal?["Retry-After"] == "1")
+    try eventually("a stale response needs no request to Apple") {
+      let stale = try server.request(Self.album)
+      #expect(stale.status == 200)
+      #expect(stale.body == fresh.body)
+      let status = try #require(stale["Cache-Status"])
+      return status.contains("hit;") && status.contains("detail=\"stale-if-error\"")
+    }
+    load.closeInput()
+    #expect(try load.loadReport().wrong == .array([]))
+  }
+
   @Test(
     "under load gives only correct responses and proper errors, and ends without a restart",
     arguments: [nil, 100])

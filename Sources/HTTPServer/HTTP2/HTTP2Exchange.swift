@@ -121,19 +121,17 @@ final class HTTP2Exchange: @unchecked Sendable {
           case .immediate(let response): return response
           case .deferred(let work):
             guard self.mayWait() else { throw .overMemory }
-            return try await connection.inTurn(request) { await work(context) }
+            return await connection.inTurn(work, for: request, context)
           }
         }
       case .reply(let reply):
         switch reply(request) {
         case .immediate(let response): finish(response)
         case .deferred(let work):
-          if let refusal = connection.refusalOfWork(for: request) { return finish(refusal.response(id: request.id)) }
+          if let response = connection.responseInstead(of: work, for: request) { return finish(response) }
           guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id)) }
           let context = context
-          start { () async throws(ErrorResponse) in
-            try await connection.inTurn(request) { await work(context) }
-          }
+          start { () async throws(ErrorResponse) in await connection.inTurn(work, for: request, context) }
         }
       }
     } catch {

@@ -101,13 +101,14 @@ struct CatalogEndpoint: Sendable {
     case .deferred(let sources, let presented):
       // The request no longer exists when the keys arrive.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
-      return .deferred { context in
+      let work = DeferredWork { context in
         let verdict = await gate.admit(presented, auditContext, afterKeysOf: sources)
         switch reply(to: verdict, path, on: context.loop, { () throws(ErrorResponse) in try parsed.get() }) {
         case .immediate(let response): return response
-        case .deferred(let work): return await work(context)
+        case .deferred(let work): return await work.perform(context)
         }
       }
+      return .deferred(work)
     }
   }
 
@@ -147,9 +148,10 @@ struct CatalogEndpoint: Sendable {
     {
       return .immediate(response(reply, admitted))
     }
-    return .deferred { context in
-      response(await service.respond(permitted, in: context), admitted)
-    }
+    let work = DeferredWork(
+      instead: { service.proxy.staleReply(to: permitted).map { response($0, admitted) } },
+      perform: { context in response(await service.respond(permitted, in: context), admitted) })
+    return .deferred(work)
   }
 
   private func permit(

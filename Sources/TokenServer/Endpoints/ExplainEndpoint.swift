@@ -39,13 +39,14 @@ struct ExplainEndpoint: Sendable {
     if let refusal = refusal(of: request) { return .immediate(refusal.response(id: request.id)) }
     let auditContext = AuditContext(request)
     return .read { content in
-      .deferred { context in
+      let work = DeferredWork { context in
         do throws(ErrorResponse) {
           return try await response(to: content, auditContext, on: context.loop)
         } catch {
           return error.response(id: auditContext.id)
         }
       }
+      return .deferred(work)
     }
   }
 

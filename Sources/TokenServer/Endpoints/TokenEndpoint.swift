@@ -52,7 +52,10 @@ struct TokenEndpoint: Sendable {
     to presented: PresentedCredentials, _ auditContext: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish,
     _ content: [UInt8] = []
   ) -> Reply {
-    .deferred { _ in response(to: await gate.admit(presented, auditContext, afterKeysOf: sources), wish, content) }
+    let work = DeferredWork { _ in
+      response(to: await gate.admit(presented, auditContext, afterKeysOf: sources), wish, content)
+    }
+    return .deferred(work)
   }
 
   private func response(to verdict: AccessGate.Verdict, _ wish: Wish, _ content: [UInt8] = []) -> Response {

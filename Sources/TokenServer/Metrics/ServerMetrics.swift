@@ -71,7 +71,7 @@ final class ServerMetrics: Sendable {
       [
         .get(reply: { request in
           let id = request.id
-          return .deferred { _ in
+          let work = DeferredWork { _ in
             await withCheckedContinuation { continuation in
               let thread = try? Thread {
                 let body = self.queue.sync { self.page(minter, tls, readiness()).bytes }
@@ -84,6 +84,7 @@ final class ServerMetrics: Sendable {
               continuation.resume(returning: refusal.response(id: id))
             }
           }
+          return .deferred(work)
         })
       ])
   }

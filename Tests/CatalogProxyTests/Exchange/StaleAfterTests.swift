@@ -149,4 +149,23 @@ struct StaleAfterTests {
     }
     #expect(ground.proxy.cache.statistics.entries == 1)
   }
+
+  @Test(
+    "a call that is not forwarded gets a stale response if that may replace an error, and needs no request",
+    arguments: [
+      ("max-age=10", "", true), ("max-age=10, must-revalidate", "", false), ("max-age=10", "no-cache", false),
+    ])
+  func unforwarded(_ control: String, _ directive: String, _ isServed: Bool) async throws {
+    let gate = Gate()
+    let ground = try await staleGround(gate, control: control)
+    let call = try ground.call(Self.song, directives: Sample.request(directive))
+    let reply = ground.proxy.staleReply(to: call)
+    #expect((reply != nil) == isServed)
+    #expect(ground.proxy.status.counts.staleOnError == (isServed ? 1 : 0))
+    #expect(ground.upstream.requests.count == 1)
+    guard let reply else { return }
+    #expect(reply.status == 200 && body(reply) == "{\"old\":1}")
+    #expect(reply.cacheStatus == "musickit-token-server; hit; ttl=-50; detail=\"stale-if-error\"")
+    #expect(ground.proxy.staleReply(to: try ground.call("/v1/catalog/us/songs/2")) == nil)
+  }
 }
