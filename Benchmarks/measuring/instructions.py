@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -100,7 +101,9 @@ class _Counted:
             f"--log-file={self.folder}/log", self.program, "serve"]
         environment = self.ours.environment(port, tls=self.tls) | {
             # Hash tables with the same order in each run.
-            "SWIFT_DETERMINISTIC_HASHING": "1", "PATH": os.environ["PATH"]}
+            "SWIFT_DETERMINISTIC_HASHING": "1", "PATH": os.environ["PATH"],
+            # callgrind_control looks for the program there.
+            "TMPDIR": tempfile.gettempdir()}
         self.child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.connection = self._connected(port)
         return self

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
@@ -150,7 +151,7 @@ extension CatalogGateway {
     let end = clock.now
     let now = Duration.nanoseconds(Int64(end.monotonic))
     observer.noticed(.responded(after: .nanoseconds(Int64(end.monotonic - start.monotonic))))
-    guard response.fields[.age] ?? "0" == "0", let text = response.fields[.date],
+    guard response.fields.value(of: .age) ?? "0" == "0", let text = response.fields.value(of: .date),
       let date = FieldDate.seconds(text, now: end.wall)
     else { return }
     withState { $0.clockSkew.note(date: date, sentAt: start.wall, receivedAt: end.wall, now: now) }
@@ -218,7 +219,7 @@ extension CatalogGateway {
     _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ progress: inout Progress
   ) -> Step {
     let now = clock.elapsed
-    let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    let asked = response.fields.value(of: .retryAfter).flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
     permit.release(.limited(retryAfter: asked))
     let rate = withState { state in
       state.counts.limited += 1
@@ -273,7 +274,7 @@ extension CatalogGateway {
 
 extension UpstreamRequest {
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
-  fileprivate var isConditional: Bool { fields.contains(.ifNoneMatch) || fields.contains(.ifModifiedSince) }
+  fileprivate var isConditional: Bool { fields.has(.ifNoneMatch) || fields.has(.ifModifiedSince) }
 }
 
 extension Duration {

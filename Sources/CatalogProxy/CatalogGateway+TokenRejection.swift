@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
@@ -62,7 +63,7 @@ extension CatalogGateway {
 
   private func rejection(by response: UpstreamResponse) -> TokenRejection {
     let now = clock.now.wall
-    let date = response.fields[.date].flatMap { FieldDate.seconds($0, now: now) }
+    let date = response.fields.value(of: .date).flatMap { FieldDate.seconds($0, now: now) }
     return TokenRejection(upstreamDate: date, now: now, key: .active)
   }
 
@@ -182,7 +183,7 @@ extension CatalogGateway {
   /// Records a 429 to a request without a turn, which counts against the same quota.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
-    let asked = response.fields[.retryAfter].flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    let asked = response.fields.value(of: .retryAfter).flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
     let rate = withState { state in
       state.counts.limited += 1
       state.recentRefusals.record(now: end)

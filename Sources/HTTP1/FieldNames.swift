@@ -1,5 +1,35 @@
 import Bytes
-import HTTPTypes
+package import HTTPTypes
+
+/// Lookups that compare the lengths of names first, because most differ in it, and that join no values, because most
+/// fields have one line. The subscripts of `HTTPFields` cost a thousand instructions each.
+extension HTTPFields {
+  /// Returns the value of a field, as the subscript does: the values of several lines are joined by commas.
+  package func value(of name: HTTPField.Name) -> String? {
+    var value: String?
+    for field in self where field.name.isSame(as: name) {
+      guard value == nil else { return self[name] }
+      value = field.value
+    }
+    return value
+  }
+
+  /// Calls `body` with the value of each line of a field.
+  package func forEachValue(of name: HTTPField.Name, _ body: (String) -> Void) {
+    for field in self where field.name.isSame(as: name) { body(field.value) }
+  }
+
+  /// Returns whether there is a field.
+  package func has(_ name: HTTPField.Name) -> Bool {
+    contains { $0.name.isSame(as: name) }
+  }
+}
+
+extension HTTPField.Name {
+  fileprivate func isSame(as other: HTTPField.Name) -> Bool {
+    canonicalName.utf8.count == other.canonicalName.utf8.count && canonicalName == other.canonicalName
+  }
+}
 
 /// The names of fields that belong to a connection, and not to the message that it carries.
 enum ConnectionFields {

@@ -190,7 +190,7 @@ extension [UInt8] {
 
 /// Serialized field lines that many responses share. Each response copies the bytes.
 public struct FieldSection: Sendable, Equatable {
-  let bytes: [UInt8]
+  private(set) var bytes: [UInt8]
 
   /// The parsed fields, for protocols that do not send lines.
   public var fields: HTTPFields {
@@ -212,13 +212,27 @@ public struct FieldSection: Sendable, Equatable {
     self.init(Array(fields))
   }
 
-  /// The same for fields in an array, which costs less to fill than `HTTPFields`.
-  public init(_ fields: [HTTPField]) {
-    var bytes: [UInt8] = []
-    for field in fields where ResponseSerializer.Role(field.name, hasRequestID: true) == .plain {
-      bytes.appendFieldLine(field)
-    }
-    self.bytes = bytes
+  private init(_ fields: [HTTPField]) {
+    bytes = []
+    for field in fields { append(field) }
+  }
+
+  /// Makes room for these fields and another section.
+  public mutating func reserveRoom(for fields: HTTPFields, and other: FieldSection) {
+    var count = other.bytes.count
+    for field in fields { count += field.name.rawName.utf8.count + field.value.utf8.count + 4 }
+    bytes.reserveCapacity(count)
+  }
+
+  /// Appends a field line, unless it is one that the server writes for each response.
+  public mutating func append(_ field: HTTPField) {
+    guard ResponseSerializer.Role(field.name, hasRequestID: true) == .plain else { return }
+    bytes.appendFieldLine(field)
+  }
+
+  /// Appends all lines of another section.
+  public mutating func append(_ other: FieldSection) {
+    bytes.append(contentsOf: other.bytes)
   }
 }
 

@@ -1,4 +1,5 @@
 import Bytes
+import HTTP1
 import HTTPTypes
 
 /// One element of `Cache-Control` (RFC 9111 §5.2), as ranges of the field value.
@@ -143,9 +144,7 @@ struct ResponseDirectives: Equatable {
   var staleIfError: Int?
 
   init(_ fields: HTTPFields) {
-    for value in fields[values: .cacheControl] {
-      add(Array(value.utf8).span)
-    }
+    fields.forEachValue(of: .cacheControl) { add(Array($0.utf8).span) }
   }
 
   /// Whether a stale response needs successful validation before use, in every case. `s-maxage` implies

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPTypes
 
 /// The period in which a response may be used, and how (RFC 9111 §4.2, RFC 5861). All periods are in seconds.
@@ -38,10 +39,14 @@ struct Freshness: Equatable {
   /// Returns the lifetime that `Expires` states (RFC 9111 §5.3), or nil without the field. An invalid date, most often
   /// "0", counts as past, and so do two different values.
   static func lifetime(untilExpiry fields: HTTPFields, date: Int, now: Int) -> Int? {
-    let values = fields[values: .expires]
-    guard let value = values.first else { return nil }
-    guard values.allSatisfy({ $0.utf8.elementsEqual(value.utf8) }), let expiry = FieldDate.seconds(value, now: now)
-    else { return 0 }
+    var expires: String?
+    var isConsistent = true
+    fields.forEachValue(of: .expires) { line in
+      if let expires, !line.utf8.elementsEqual(expires.utf8) { isConsistent = false }
+      expires = expires ?? line
+    }
+    guard let expires else { return nil }
+    guard isConsistent, let expiry = FieldDate.seconds(expires, now: now) else { return 0 }
     return min(max(expiry - date, 0), FieldText.mostSeconds)
   }
 }
@@ -55,8 +60,8 @@ struct ResponseAge: Equatable {
   let initial: Int
 
   init(_ fields: HTTPFields, requestedAt: CacheTime, receivedAt: CacheTime) {
-    let dates = fields[values: .date]
-    date = (dates.count == 1 ? FieldDate.seconds(dates[0], now: receivedAt.wall) : nil) ?? receivedAt.wall
+    // The joined values of several lines are no date.
+    date = fields.value(of: .date).flatMap { FieldDate.seconds($0, now: receivedAt.wall) } ?? receivedAt.wall
     let apparent = max(receivedAt.wall - date, 0)
     let delay = receivedAt.seconds(since: requestedAt)
     initial = min(max(apparent, Self.age(fields) + delay), FieldText.mostSeconds)
@@ -64,7 +69,7 @@ struct ResponseAge: Equatable {
 
   /// Returns the value of `Age`. The first member of a list counts. An invalid number is ignored (RFC 9111 §5.1).
   private static func age(_ fields: HTTPFields) -> Int {
-    guard let first = fields[values: .age].first else { return 0 }
+    guard let first = fields.value(of: .age) else { return 0 }
     let bytes = Array(first.utf8)
     var scanner = FieldScanner()
     scanner.skipWhitespace(in: bytes.span)
@@ -124,17 +129,17 @@ public enum StorageVerdict: Sendable, Equatable {
     let fields = response.fields
     func refusal() -> Reason? {
       if !Self.mayStore(response.status) { return .status }
-      if fields.contains(.contentRange) { return .partial }
+      if fields.has(.contentRange) { return .partial }
       if content.unknownCoding != nil { return .coding }
       if content.identity.count > settings.largestStored { return .tooLarge }
       // The cache understands all these statuses, so must-understand overrides no-store (RFC 9111 §5.2.2.3).
       if directives.noStore, !directives.mustUnderstand { return .noStore }
       if directives.isPrivate { return .isPrivate }
-      if fields.contains(.setCookie) { return .setCookie }
+      if fields.has(.setCookie) { return .setCookie }
       if !isSelectable { return .vary }
       let isUsableUnvalidated =
         !freshness.noCache && (freshness.lifetime > 0 || freshness.staleWhileRevalidate + freshness.staleIfError > 0)
-      if !isUsableUnvalidated, !fields.contains(.eTag), !fields.contains(.lastModified) { return .useless }
+      if !isUsableUnvalidated, !fields.has(.eTag), !fields.has(.lastModified) { return .useless }
       return nil
     }
     self = refusal().map { .refuse($0) } ?? .store

@@ -99,31 +99,26 @@ struct StoredFields {
 
   /// Returns the content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
-    var common = [
-      HTTPField(name: .cacheControl, value: cacheControl), HTTPField(name: .xContentTypeOptions, value: "nosniff"),
-    ]
+    var common = FieldSection.empty
+    common.append(HTTPField(name: .cacheControl, value: cacheControl))
+    common.append(Self.noSniff)
     if let vary { common.append(HTTPField(name: .vary, value: vary)) }
     if let tag {
       let tag = isTagged(coding) ? tag : tag.weakened
       common.append(HTTPField(name: .eTag, value: tag.fieldValue))
     }
-    var fields: [HTTPField] = []
-    fields.reserveCapacity(source.downstream.count + common.count + 1)
+    var fields = FieldSection.empty
+    fields.reserveRoom(for: source.downstream, and: common)
     for field in source.downstream where !Self.isReplaced(field.name) { fields.append(field) }
     if let value = content.unknownCoding ?? (coding == .gzip ? "gzip" : nil) {
       fields.append(HTTPField(name: .contentEncoding, value: value))
     }
-    var notModified: [HTTPField] = []
-    if let location = source.downstream[.contentLocation] {
-      notModified.append(HTTPField(name: .contentLocation, value: location))
-    }
-    if tag == nil, let modified = source.downstream[.lastModified] {
-      notModified.append(HTTPField(name: .lastModified, value: modified))
-    }
-    fields += common
-    notModified += common
-    return Representation(body: body, fields: FieldSection(fields), notModified: FieldSection(notModified))
+    fields.append(common)
+    return Representation(
+      body: body, fields: fields, common: common, downstream: source.downstream, isTagged: tag != nil)
   }
+
+  private static let noSniff = HTTPField(name: .xContentTypeOptions, value: "nosniff")
 
   /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
   private static func isReplaced(_ name: HTTPField.Name) -> Bool {

@@ -50,7 +50,7 @@ public final class StoredResponse: Sendable {
     let verdict = StorageVerdict(
       received, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
       settings: settings)
-    let given = received.fields[.eTag].flatMap { EntityTag($0) }
+    let given = received.fields.value(of: .eTag).flatMap { EntityTag($0) }
     let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
     let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
@@ -62,7 +62,7 @@ public final class StoredResponse: Sendable {
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
     (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
-    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.contains(.setCookie)
+    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.has(.setCookie)
     isShareable = verdict == .store || !isForOne
     (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
   }
@@ -82,7 +82,7 @@ public final class StoredResponse: Sendable {
   /// - Parameter now: The present.
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
     guard status == .ok, !preconditions.isEmpty else { return false }
-    let modified = source.fields[.lastModified].flatMap { FieldDate.seconds($0, now: now.wall) }
+    let modified = source.fields.value(of: .lastModified).flatMap { FieldDate.seconds($0, now: now.wall) }
     return preconditions.isNotModified(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
   }
 
@@ -92,16 +92,17 @@ public final class StoredResponse: Sendable {
   /// validator, because the origin does not know our own entity tag.
   public var validators: HTTPFields {
     var fields = HTTPFields()
-    if let tag = source.fields[.eTag], EntityTag(tag) != nil { fields[.ifNoneMatch] = tag }
-    if let modified = source.fields[.lastModified] { fields[.ifModifiedSince] = modified }
+    if let tag = source.fields.value(of: .eTag), EntityTag(tag) != nil { fields[.ifNoneMatch] = tag }
+    if let modified = source.fields.value(of: .lastModified) { fields[.ifModifiedSince] = modified }
     return fields
   }
 
   /// Returns this response renewed by a 304, or nil if the 304 describes another version (RFC 9111 §4.3.4).
   func freshened(by notModified: ReceivedResponse, settings: CacheSettings) -> StoredResponse? {
-    if let theirs = notModified.fields[.eTag] {
-      guard let ours = source.fields[.eTag], EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque else { return nil }
-    } else if let theirs = notModified.fields[.lastModified] {
+    if let theirs = notModified.fields.value(of: .eTag) {
+      guard let ours = source.fields.value(of: .eTag), EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque
+      else { return nil }
+    } else if let theirs = notModified.fields.value(of: .lastModified) {
       guard source.fields[.lastModified] == theirs else { return nil }
     }
     let updated = source.updated(by: notModified)
@@ -151,7 +152,7 @@ struct StoredContent: Sendable {
   private static let leastCompressed = 1024
 
   init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
-    let coding = received.fields[.contentEncoding].map { ByteString($0).lowercasedASCII }
+    let coding = received.fields.value(of: .contentEncoding).map { ByteString($0).lowercasedASCII }
     switch coding {
     case "gzip" where !received.body.isEmpty, "x-gzip" where !received.body.isEmpty:
       identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
@@ -165,11 +166,11 @@ struct StoredContent: Sendable {
     default:
       identity = received.body.withoutSpareCapacity
       self.received = .identity
-      unknownCoding = received.fields[.contentEncoding]
+      unknownCoding = received.fields.value(of: .contentEncoding)
     }
     // A coding is a transformation (RFC 9110 §7.7). Decoding a coding that the proxy itself requested is not.
     let mayCompress = unknownCoding == nil && gzip == nil && !directives.noTransform
-    let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields[.contentType])
+    let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields.value(of: .contentType))
     compression = mayCompress && isWorthIt ? .possible : .settled
   }
 
@@ -216,6 +217,21 @@ public struct Representation: Sendable {
   public let body: [UInt8]
   /// All constant fields. ``Selection/fields(_:)`` returns the other fields.
   public let fields: FieldSection
+  /// The fields of a 304 that are also those of a 200 in this coding.
+  let common: FieldSection
+  /// The fields of the upstream that the caller gets.
+  let downstream: HTTPFields
+  /// Whether the response has an entity tag. Then a 304 needs no other validator.
+  let isTagged: Bool
+
   /// The fields of a 304 (RFC 9110 §15.4.5).
-  public let notModified: FieldSection
+  public var notModified: FieldSection {
+    var section = FieldSection.empty
+    for field in downstream
+    where field.name == .contentLocation || !isTagged && field.name == .lastModified {
+      section.append(field)
+    }
+    section.append(common)
+    return section
+  }
 }

@@ -1,4 +1,5 @@
 import Bytes
+import HTTP1
 import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
@@ -82,7 +83,7 @@ public struct HeaderPolicy: Sendable {
 
   /// Sets the credential, as the last step before the request is sent.
   static func authorize(_ fields: inout HTTPFields, with credential: HTTPField) {
-    guard fields.contains(.authorization) else { return fields.append(credential) }
+    guard fields.has(.authorization) else { return fields.append(credential) }
     fields[fields: .authorization] = [credential]
   }
 
@@ -121,7 +122,7 @@ extension HeaderPolicy {
   ///   - upstream: The end-to-end fields as received.
   ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
   public func responseFields(_ upstream: HTTPFields, version: StaticString = "2") -> HTTPFields {
-    let options = upstream[.connection].map { ConnectionOptions($0.utf8) }
+    let options = upstream.value(of: .connection).map { ConnectionOptions($0.utf8) }
     var fields = HTTPFields()
     fields.reserveCapacity(upstream.count + 1)
     for field in upstream {
@@ -130,7 +131,7 @@ extension HeaderPolicy {
       fields.append(field)
     }
     // A URI consists of visible ASCII (RFC 3986 §2). Two recipients could parse other characters in two ways.
-    if let location = fields[.location] {
+    if let location = fields.value(of: .location) {
       let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
       fields[.location] = isURI ? origin.localized(location) : nil
     }
