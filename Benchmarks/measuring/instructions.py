@@ -72,6 +72,10 @@ def _hit(_):
     return request(ALBUM)
 
 
+def _error(_):
+    return request("/nothing")
+
+
 def _miss(number):
     """A path of its own, so that no response is stored."""
     return request(f"/v1/catalog/us/albums/{1_200_000_000 + number}")
@@ -79,7 +83,7 @@ def _miss(number):
 
 PLAIN = {
     "cached token": _token, "cached token for an API key": _api_key, "fresh signature": _fresh,
-    "catalog response from the cache": _hit, "catalog response through the proxy": _miss}
+    "catalog response from the cache": _hit, "catalog response through the proxy": _miss, "error": _error}
 SECURE = {"cached token over TLS 1.3": _token}
 
 

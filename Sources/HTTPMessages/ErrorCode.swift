@@ -53,10 +53,14 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   }
 
   /// The `title` of an error object: the code in words.
-  public var title: String {
-    let words = rawValue.replacing("_", with: " ").replacing("uri", with: "URI").replacing("http", with: "HTTP")
-    return words.prefix(1).uppercased() + words.dropFirst()
-  }
+  public var title: String { Self.titles[self] ?? rawValue }
+
+  /// Made once, because replacements in a string cost more than the rest of a refusal.
+  private static let titles = Dictionary(
+    uniqueKeysWithValues: allCases.map { code in
+      let words = code.rawValue.replacing("_", with: " ").replacing("uri", with: "URI").replacing("http", with: "HTTP")
+      return (code, words.prefix(1).uppercased() + words.dropFirst())
+    })
 }
 
 /// Texts for the generated documents.
