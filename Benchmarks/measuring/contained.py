@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,11 +121,6 @@ class Probes:
             self.process.kill()
         self.process.wait()
 
-    def forget(self):
-        """Forgets what the probes have seen so far."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
     def results(self):
         """Ends the probes. Gives what each has seen, by name, and the longest delay of the probes' own."""
         printed = json.loads(self.process.communicate("", timeout=60)[0])
@@ -156,22 +150,16 @@ class Flooded:
         return ", ".join(f"{count / self.seconds:,.0f}/s {name}" for name, count in sorted(self.outcomes.items()))
 
 
-def flood(server, seconds, *options, rate=None, processes=2, uncounted=0, probes=None):
-    """Floods the server: at this rate, or as `options` say. Neither what comes in the first `uncounted` seconds nor what
-    the probes see then counts."""
+def flood(server, seconds, *options, rate=None, processes=2):
+    """Floods the server: at this rate, or as `options` say."""
     each = [] if rate is None else ["--rate", rate / processes]
     before = server.cpu.total
     running = [
         subprocess.Popen(
-            [sys.executable, "-B", HERE / "flood.py", str(server.port), "--seconds", str(seconds + uncounted),
-             "--uncounted", str(uncounted), "--network",
+            [sys.executable, "-B", HERE / "flood.py", str(server.port), "--seconds", str(seconds), "--network",
              str(16 + number), *map(str, each), *map(str, options), *(["--tls"] if server.is_secure else [])],
             stdout=subprocess.PIPE, text=True)
         for number in range(processes)]
-    if uncounted:
-        time.sleep(uncounted)
-        before = server.cpu.total
-        probes.forget()
     results = [json.loads(process.communicate()[0]) for process in running]
     outcomes = {}
     for result in results:

@@ -3,7 +3,7 @@
 Each arrival takes a connection of its own (`--new`), or a kept one that is free, or else another one. Its time counts
 from the moment at which it is due, so a generator that is late hides no delay of the server. With `--closed N` there
 are N callers instead, each with its next request after the response to the one before. After `--patience` seconds a
-caller gives up. What arrives in the first `--uncounted` seconds is a load, and does not count.
+caller gives up.
 """
 
 import argparse
@@ -44,13 +44,10 @@ class Flood:
         self.tls.check_hostname, self.tls.verify_mode = False, ssl.CERT_NONE
         self.with_retry_after = 0
         self.most = 0
-        self.counted_from = 0.0
-        self.counted_number = 0
 
     def run(self):
         options = self.options
         start = now = time.perf_counter()
-        self.counted_from = start + options.uncounted
         end, sent, next_sweep = start + options.seconds, 0, start + 0.5
         while now < end:
             if options.closed:
@@ -67,16 +64,15 @@ class Flood:
             if now > next_sweep:
                 self.give_up(now)
                 next_sweep = now + 0.5
-        elapsed = now - self.counted_from
+        elapsed = now - start
         counted = sum(self.outcomes.values())
         return {
-            "seconds": elapsed, "offered": self.counted_number / elapsed, "outcomes": self.outcomes, "counted": counted,
+            "seconds": elapsed, "offered": self.number / elapsed, "outcomes": self.outcomes, "counted": counted,
             "served": self.served, "refused": self.refused, "with_retry_after": self.with_retry_after,
             "under_way": len(self.callers) - len(self.idle), "connections": self.most}
 
     def arrive(self, due):
         self.number += 1
-        self.counted_number += due >= self.counted_from
         if self.idle and not self.options.new:
             caller = self.callers[self.idle.pop()]
             caller.due = due
@@ -150,14 +146,13 @@ class Flood:
         if len(body) < int(length or 0):
             return
         status = head[9:12].decode()
-        if status == "503" and b"\r\nretry-after:" in lower and caller.due >= self.counted_from:
+        if status == "503" and b"\r\nretry-after:" in lower:
             self.with_retry_after += 1
         self.end(caller, status, keeps=not self.options.new and b"\r\nconnection: close" not in lower)
 
     def end(self, caller, outcome, keeps=False):
-        if caller.due >= self.counted_from:
-            self.outcomes[outcome] += 1
-            (self.served if outcome == "200" else self.refused).append(time.perf_counter() - caller.due)
+        self.outcomes[outcome] += 1
+        (self.served if outcome == "200" else self.refused).append(time.perf_counter() - caller.due)
         if keeps:
             caller.state = "idle"
             self.idle.append(caller.socket.fileno())
@@ -184,7 +179,6 @@ def main():
     parser.add_argument("--rate", type=float)
     parser.add_argument("--closed", type=int)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--uncounted", type=float, default=0)
     parser.add_argument("--patience", type=float, default=2)
     parser.add_argument("--path", default="/token")
     parser.add_argument("--tls", action="store_true")

@@ -94,10 +94,8 @@ def no_descriptors(ground):
             other.close()
         limit(server, 10_000)
         start = time.perf_counter()
-        status, seconds = 0, 0
-        while status != 200 and seconds < 5:
-            status = get(f"http://127.0.0.1:{server.admin}/healthz")[0]
-            seconds = time.perf_counter() - start
+        status = get(f"http://127.0.0.1:{server.admin}/healthz")[0]
+        seconds = time.perf_counter() - start
         yield Verdict(
             name, "healthz, admin, once there are some", f"{status} after {seconds * 1000:.0f} ms", "200 after ≤ 1 s",
             status == 200 and seconds <= 1)

@@ -22,13 +22,12 @@ class Verdict:
         return [self.situation, self.measured, self.seen, self.aim, {True: "yes", False: "no", None: ""}[self.is_met]]
 
 
-def flat(name, what, times, usual, queue=0.0, has_aim=True):
+def flat(name, what, times, usual):
     """Whether the 99th percentile is what it is at four fifths of the capacity, or unnoticed by a person."""
     slow, before = percentile(times), percentile(usual)
     return Verdict(
         name, f"{what}: 99th percentile", f"{slow * 1000:,.0f} ms; {before * 1000:,.0f} ms at 80 % of capacity",
-        "≤ 100 ms, or 3× that at 80 %" + f" + {queue * 1000:.0f} ms" * (queue > 0) if has_aim else "",
-        bool(times) and slow <= max(0.1, 3 * before) + queue if has_aim else None)
+        "≤ 100 ms, or 3× that at 80 %", bool(times) and slow <= max(0.1, 3 * before))
 
 
 def healthy(name, seen, late, with_public=True):
