@@ -170,7 +170,7 @@ extension CatalogGateway {
   }
 
   /// Returns a response for a request that the server has no time to forward: a stored one that may replace an error
-  /// (RFC 5861 §4). Nil if there is none.
+  /// (RFC 5861 §4). Nil without one.
   public func staleReply(to call: CatalogCall) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     return staleReply(to: call, from: lookUp(call, isRepeated: true))
