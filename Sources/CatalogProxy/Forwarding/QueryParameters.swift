@@ -142,8 +142,11 @@ private struct Parameter {
       index += 1
       if byte == UInt8(ascii: "%"), index + 1 < value.upperBound, buffer[index] == UInt8(ascii: "2") {
         // In the normal form, these two escapes have only one spelling.
-        if buffer[index + 1] == UInt8(ascii: "C") { (byte, index) = (UInt8(ascii: ","), index + 2) }
-        if buffer[index + 1] == UInt8(ascii: "0") { (byte, index) = (UInt8(ascii: "+"), index + 2) }
+        switch buffer[index + 1] {
+        case UInt8(ascii: "C"): (byte, index) = (UInt8(ascii: ","), index + 2)
+        case UInt8(ascii: "0"): (byte, index) = (UInt8(ascii: "+"), index + 2)
+        default: break
+        }
       }
       switch byte {
       case UInt8(ascii: "+"): continue

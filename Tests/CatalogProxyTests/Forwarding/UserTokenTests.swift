@@ -33,6 +33,23 @@ import Testing
     #expect(!target.wantsUserToken && !target.forwardsUserToken && target.isStorable)
   }
 
+  @Test(
+    "a list may end with a separator, in any spelling, or have one more character",
+    arguments: ["relate", "filter[identity]"])
+  func ends(name: String) throws {
+    let element = name == "relate" ? "library" : "personal"
+    for separator in [",", "+", "%2C", "%2c", "%20", "%2", "%2D", "%", "%2C%20", "%20%2C", "%2C%2C"] {
+      for end in ["", "a", "C", "0", "2", "%", "%2", "%2C", "ab"] {
+        for value in [element + separator + end, separator + end, "x" + separator + end] {
+          guard let target = try? CatalogTarget("/v1/catalog/us/playlists?\(name)=\(value)") else { continue }
+          let parts = value.replacing("%2C", with: ",").replacing("%2c", with: ",").replacing("%20", with: "")
+            .replacing("+", with: "").split(separator: ",")
+          #expect(target.wantsUserToken == parts.contains { $0 == element }, "\(value)")
+        }
+      }
+    }
+  }
+
   @Test("requests below /v1/me forward the music user token, and storefront and test requests do not")
   func kinds() throws {
     #expect(try CatalogTarget("/v1/me/storefront").forwardsUserToken)
