@@ -83,7 +83,9 @@ struct SpanExportTests {
     let settings = ["ACCESS_ANONYMOUS": "{ catalog: true }", "CATALOG_UPSTREAM": "http://127.0.0.1:1"]
     let server = try ground.serve(collector.settings.merging(settings) { $1 })
     #expect(try server.request(Self.song).status == 502)
-    let spans = try collector.spans(2)
+    // Attempts of the same request may come in an earlier batch.
+    server.stop()
+    let spans = try collector.spans()
     let root = try #require(spans.first { $0.isServer })
     #expect(root.hasFailed && root["error.type"] == "502" && root.parent.isEmpty && root.flags == 0x101)
     let attempts = spans.filter { !$0.isServer }
