@@ -79,9 +79,11 @@ extension CatalogGateway {
     return .response(response)
   }
 
-  /// Returns the stored response for a request that is not forwarded, if it may replace an error.
-  func staleReply(to call: CatalogCall, from lookup: Lookup) -> CatalogReply? {
-    let (stored, _) = Self.stored(lookup)
+  /// Returns a response for a request that the server has no time to forward: a stored one that may replace an error
+  /// (RFC 5861 §4). Nil without one.
+  public func staleReply(to call: CatalogCall) -> CatalogReply? {
+    guard call.isCacheable else { return nil }
+    let (stored, _) = Self.stored(lookUp(call, isRepeated: true))
     guard let stored, stored.mayServeOnError(call.directives) else { return nil }
     withState { $0.counts.staleOnError += 1 }
     return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error"))

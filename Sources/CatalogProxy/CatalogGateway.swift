@@ -169,13 +169,6 @@ extension CatalogGateway {
     return reply(to: call, from: lookUp(call), revalidate: revalidate)
   }
 
-  /// Returns a response for a request that the server has no time to forward: a stored one that may replace an error
-  /// (RFC 5861 §4). Nil without one.
-  public func staleReply(to call: CatalogCall) -> CatalogReply? {
-    guard call.isCacheable else { return nil }
-    return staleReply(to: call, from: lookUp(call, isRepeated: true))
-  }
-
   /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil.
   ///
   /// Cancellation of the task ends this caller's wait. A shared upstream request continues for the others.
