@@ -3,7 +3,7 @@ import Memory
 
 /// The expensive work that waits for its turn.
 ///
-/// A TLS handshake costs as much processor time as fifty requests for a cached token, or five hundred with RSA-4096, and
+/// A TLS handshake costs as much processor time as fifty requests for a cached token, or three hundred with RSA-4096, and
 /// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done. Handshakes and
 /// requests share the time, so a flood of one kind leaves half of the time to the other.
 struct ExpensiveWork<Element> {
