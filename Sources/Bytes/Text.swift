@@ -9,6 +9,12 @@ extension [UInt8] {
     unsafe append(contentsOf: UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
   }
 
+  /// Appends the UTF-8 of `text`. A string's view would append it byte by byte.
+  @inlinable
+  public mutating func append(utf8 text: String) {
+    append(copying: text.utf8.span)
+  }
+
   /// Appends a copy of `bytes`.
   @inlinable
   public mutating func append(copying bytes: Span<UInt8>) {
@@ -36,10 +42,11 @@ extension [UInt8] {
   /// Appends text as a JSON string with its quotes (RFC 8259 §7).
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
-    if text.utf8.contains(where: \.needsJSONEscape) {
+    let bytes = text.utf8.span
+    if bytes.indices.contains(where: { bytes[$0].needsJSONEscape }) {
       for byte in text.utf8 { append(jsonByte: byte) }
     } else {
-      append(contentsOf: text.utf8)
+      append(copying: bytes)
     }
     append(UInt8(ascii: "\""))
   }

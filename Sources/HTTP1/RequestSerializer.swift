@@ -56,7 +56,7 @@ public enum RequestSerializer {
   /// be the last chunk.
   public static func appendChunk(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
     guard !bytes.isEmpty else { return }
-    output.append(contentsOf: String(bytes.count, radix: 16).utf8)
+    output.append(utf8: String(bytes.count, radix: 16))
     output.append("\r\n")
     output.append(copying: bytes)
     output.append("\r\n")
@@ -71,9 +71,9 @@ public enum RequestSerializer {
     _ method: HTTPRequest.Method, _ target: String, _ host: String, to output: inout [UInt8]
   ) {
     // The type guarantees that a method is a token.
-    output.append(contentsOf: method.rawValue.utf8)
+    output.append(utf8: method.rawValue)
     output.append(.space)
-    output.append(contentsOf: target.utf8)
+    output.append(utf8: target)
     output.append(" HTTP/1.1\r\nHost: ")
     var host = host
     // Safe: the span does not leave the closure that has the bytes.

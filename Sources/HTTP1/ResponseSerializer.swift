@@ -73,7 +73,7 @@ public enum ResponseSerializer {
   /// Appends a part of chunked content. It appends nothing for an empty part, which would be the last chunk.
   public static func appendChunk(_ part: Span<UInt8>, to output: inout [UInt8]) {
     guard !part.isEmpty else { return }
-    output.append(contentsOf: String(part.count, radix: 16).utf8)
+    output.append(utf8: String(part.count, radix: 16))
     output.append("\r\n")
     output.append(copying: part)
     output.append("\r\n")
@@ -114,7 +114,7 @@ extension [UInt8] {
   /// Appends a field line. Control characters in the value become spaces, so that none can end the line.
   mutating func appendFieldLine(_ field: HTTPField) {
     // HTTPField.Name guarantees that a name is a token.
-    append(contentsOf: field.name.rawName.utf8)
+    append(utf8: field.name.rawName)
     append(": ")
     unsafe field.withUnsafeBytesOfValue { bytes in
       // Safe: the span does not leave the closure that has the bytes.
@@ -251,28 +251,41 @@ public struct HTTPDate: Sendable, Equatable {
   public func append(to output: inout [UInt8]) {
     let (days, time) = secondsSinceEpoch.quotientAndRemainder(dividingBy: 86400)
     let date = CivilDate(daysSinceEpoch: days)
-    // The epoch was a Thursday.
-    output.appendName((days + 4) % 7, of: "SunMonTueWedThuFriSat")
-    output.append(", ")
-    output.append(decimal: date.day, width: 2)
-    output.append(.space)
-    output.appendName(date.month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
-    output.append(.space)
-    output.append(decimal: date.year, width: 4)
-    output.append(.space)
-    output.append(decimal: time / 3600, width: 2)
-    output.append(.colon)
-    output.append(decimal: time / 60 % 60, width: 2)
-    output.append(.colon)
-    output.append(decimal: time % 60, width: 2)
-    output.append(" GMT")
+    // One append, because this is a part of every new response.
+    output.append(addingCapacity: 29) { (text: inout OutputSpan<UInt8>) in
+      // The epoch was a Thursday.
+      text.appendName((days + 4) % 7, of: "SunMonTueWedThuFriSat")
+      text.append(.comma)
+      text.append(.space)
+      text.append(twoDigits: date.day)
+      text.append(.space)
+      text.appendName(date.month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
+      text.append(.space)
+      text.append(twoDigits: date.year / 100)
+      text.append(twoDigits: date.year % 100)
+      text.append(.space)
+      text.append(twoDigits: time / 3600)
+      text.append(.colon)
+      text.append(twoDigits: time / 60 % 60)
+      text.append(.colon)
+      text.append(twoDigits: time % 60)
+      for byte in " GMT".utf8 { text.append(byte) }
+    }
   }
 }
 
-extension [UInt8] {
+extension OutputSpan<UInt8> {
   /// Appends the three-letter name at `index` of a string of such names.
   fileprivate mutating func appendName(_ index: Int, of names: StaticString) {
-    // Safe: a weekday is below 7 and a month below 12, so the three letters are within the literal.
-    unsafe append(contentsOf: UnsafeBufferPointer(start: names.utf8Start + index * 3, count: 3))
+    for offset in index * 3..<index * 3 + 3 {
+      // Safe: a weekday is below 7 and a month below 12, so the three letters are within the literal.
+      unsafe append(names.utf8Start[offset])
+    }
+  }
+
+  /// Appends a number below 100.
+  fileprivate mutating func append(twoDigits number: Int) {
+    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number / 10))
+    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number % 10))
   }
 }

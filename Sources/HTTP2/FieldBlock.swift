@@ -59,7 +59,7 @@ import HTTPTypes
 
   private mutating func append(_ name: StaticString, _ value: String) {
     bytes.append(name)
-    bytes.append(contentsOf: value.utf8)
+    bytes.append(utf8: value)
     note(Line(name: name.utf8CodeUnitCount, value: value.utf8.count, flags: 0))
   }
 
@@ -67,7 +67,7 @@ import HTTPTypes
     for field in fields {
       let name = field.name.canonicalName
       guard !Self.isOfConnection(name) else { continue }
-      bytes.append(contentsOf: name.utf8)
+      bytes.append(utf8: name)
       let valueCount = unsafe field.withUnsafeBytesOfValue { value in
         unsafe bytes.append(contentsOf: value)
         return value.count

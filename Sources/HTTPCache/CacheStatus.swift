@@ -44,7 +44,7 @@ public struct CacheStatus: Sendable, Equatable {
     case .hit: value.append("; hit")
     case .forwarded(let reason):
       value.append("; fwd=")
-      value.append(contentsOf: reason.rawValue.utf8)
+      value.append(utf8: reason.rawValue)
     }
     if let forwardStatus { value.append("; fwd-status=", Self.integer(forwardStatus)) }
     if let timeToLive { value.append("; ttl=", Self.integer(timeToLive)) }

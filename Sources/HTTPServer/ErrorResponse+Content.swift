@@ -9,8 +9,6 @@ extension ErrorResponse {
   /// - Parameter id: The request's ID.
   public func response(id: RequestID) -> Response {
     // Errors are most of the responses under an attack, so neither fields nor body cost more than necessary.
-    var fields = Self.commonFields
-    for field in self.fields { fields.append(field) }
     var body: [UInt8] = []
     body.reserveCapacity(160 + detail.utf8.count)
     body.append(#"{"errors":[{"id":""#)
@@ -18,21 +16,22 @@ extension ErrorResponse {
     body.append(#"","status":""#)
     body.append(decimal: status.code)
     body.append(#"","code":""#)
-    body.append(contentsOf: code.rawValue.utf8)
+    body.append(utf8: code.rawValue)
     body.append(#"","title":"#)
     body.append(jsonString: code.title)
     body.append(#","detail":"#)
     body.append(jsonString: detail)
     body.append("}]}\n")
-    var response = Response(status, fields: fields, body: body)
+    var response = Response(status, prepared: Self.commonFields, fields: fields, body: body)
     response.closesConnection = closesConnection
     response.shortage = shortage
     return response
   }
 
-  private static let commonFields: HTTPFields = [
-    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
-  ]
+  /// Vary, because the fields that let a page read an error depend on its origin.
+  private static let commonFields = FieldSection([
+    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff", .vary: "Origin",
+  ])
 }
 
 /// The errors that end a connection: the one place that maps causes below the routes to responses.

@@ -302,14 +302,14 @@ public struct Claims: Sendable, Hashable {
     var json: [UInt8] = []
     json.reserveCapacity(96 + origins.count * 40)
     json.append(#"{"iss":""#)
-    json.append(contentsOf: issuer.description.utf8)
+    json.append(utf8: issuer.description)
     json.append(#"","iat":"#)
     json.append(decimal: issuedAt)
     json.append(#","exp":"#)
     json.append(decimal: expiresAt)
     for (index, origin) in origins.enumerated() {
       json.append(index == 0 ? #","origin":[""# : #",""#)
-      json.append(contentsOf: origin.description.utf8)
+      json.append(utf8: origin.description)
       json.append("\"")
     }
     json.append(origins.isEmpty ? "}" : "]}")

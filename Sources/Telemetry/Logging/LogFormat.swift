@@ -66,7 +66,7 @@ extension LogFormat {
   func field(_ bytes: inout [UInt8], literal name: StaticString, _ digest: TokenDigest) {
     begin(&bytes, literal: name)
     quote(&bytes)
-    bytes.append(contentsOf: digest.hexadecimal.utf8)
+    bytes.append(utf8: digest.hexadecimal)
     quote(&bytes)
   }
 
@@ -159,14 +159,14 @@ extension [UInt8] {
     let isWord =
       !text.isEmpty
       && text.utf8.allSatisfy { $0.isPlain && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "=") }
-    if isWord { append(contentsOf: text.utf8) } else { appendJSONString(text) }
+    if isWord { append(utf8: text) } else { appendJSONString(text) }
   }
 
   /// Appends `text` with all characters that are not plain escaped as in JSON. `quote` is nil if the text is not in
   /// quotes.
   mutating func appendEscaped(_ text: String, quote: UInt8?) {
     // Nearly all logged texts are plain, and are copied at once.
-    if text.utf8.allSatisfy(\.isPlain) { return append(contentsOf: text.utf8) }
+    if text.utf8.allSatisfy(\.isPlain) { return append(utf8: text) }
     for scalar in text.unicodeScalars {
       switch scalar {
       case "\"" where quote == nil: append(UInt8(ascii: "\""))

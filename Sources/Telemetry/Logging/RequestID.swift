@@ -44,7 +44,7 @@ extension [UInt8] {
   /// Appends the identifier's characters.
   public mutating func append(_ id: RequestID) {
     switch id.content {
-    case .foreign(let text): append(contentsOf: text.utf8)
+    case .foreign(let text): append(utf8: text)
     case .own(let id): append(id)
     }
   }
