@@ -132,23 +132,34 @@ extension ResponseHeadParser {
   }
 
   private func endToEndFields(in bytes: Span<UInt8>) -> HTTPFields {
-    var fields: [HTTPField] = []
+    var fields = HTTPFields()
     fields.reserveCapacity(lines.count)
     for line in lines {
       guard !facts.isForConnection(line.name, in: bytes) else { continue }
       // Both are valid: the parser has checked that names are tokens, and that values have no control characters.
       let common = CommonFieldName.find(line.name, in: bytes)
       guard let name = common ?? HTTPField.Name(bytes.string(in: line.name)) else { continue }
-      let value = unsafe bytes.extracting(line.value).withUnsafeBufferPointer { buffer in
+      let value = bytes.extracting(line.value)
+      guard !value.isASCII else {
+        // A field checks other bytes for valid UTF-8, which takes longer than all else here.
+        fields.append(HTTPField(name: name, value: bytes.string(in: line.value)))
+        continue
+      }
+      let field = unsafe value.withUnsafeBufferPointer { buffer in
         // Safe: the field copies the bytes.
         unsafe HTTPField(name: name, value: buffer)
       }
-      fields.append(value)
+      fields.append(field)
     }
-    var all = HTTPFields()
-    // One replacement, because each single append costs a generic call.
-    all.replaceSubrange(0..<0, with: fields)
-    return all
+    return fields
+  }
+}
+
+extension Span<UInt8> {
+  fileprivate var isASCII: Bool {
+    var all: UInt8 = 0
+    for index in indices { all |= self[index] }
+    return all < 0x80
   }
 }
 

@@ -146,16 +146,16 @@ struct StoredFields {
       return "no-store"
     }
     let isPublic = settings.isPublic && !directives.isPrivate
-    var parts = [isPublic ? "public" : "private"]
-    if freshness.noCache { parts.append("no-cache") }
-    parts.append("max-age=\(privateLifetime)")
-    if isPublic, let shared = directives.sharedMaxAge { parts.append("s-maxage=\(shared)") }
-    if directives.mustRevalidate { parts.append("must-revalidate") }
-    if isPublic, directives.proxyRevalidate { parts.append("proxy-revalidate") }
-    if directives.noTransform { parts.append("no-transform") }
-    if let seconds = directives.staleWhileRevalidate { parts.append("stale-while-revalidate=\(seconds)") }
-    if let seconds = directives.staleIfError { parts.append("stale-if-error=\(seconds)") }
-    return parts.joined(separator: ", ")
+    var value = isPublic ? "public" : "private"
+    if freshness.noCache { value += ", no-cache" }
+    value += ", max-age=\(privateLifetime)"
+    if isPublic, let shared = directives.sharedMaxAge { value += ", s-maxage=\(shared)" }
+    if directives.mustRevalidate { value += ", must-revalidate" }
+    if isPublic, directives.proxyRevalidate { value += ", proxy-revalidate" }
+    if directives.noTransform { value += ", no-transform" }
+    if let seconds = directives.staleWhileRevalidate { value += ", stale-while-revalidate=\(seconds)" }
+    if let seconds = directives.staleIfError { value += ", stale-if-error=\(seconds)" }
+    return value
   }
 
   /// The lifetime without `s-maxage`, which does not apply to a browser.
@@ -169,11 +169,11 @@ struct StoredFields {
 
   private var vary: String? {
     guard let selector else { return "*" }
-    var names: [HTTPField.Name] = []
-    if content.isNegotiated { names.append(.acceptEncoding) }
     // CORS access depends on Origin, even if all callers may have the response.
-    names.append(.origin)
-    names += selector.names.filter { !names.contains($0) }
-    return names.isEmpty ? nil : names.map(\.rawName).joined(separator: ", ")
+    var value = content.isNegotiated ? "Accept-Encoding, Origin" : "Origin"
+    for name in selector.names where name != .origin && !(content.isNegotiated && name == .acceptEncoding) {
+      value += ", \(name.rawName)"
+    }
+    return value
   }
 }

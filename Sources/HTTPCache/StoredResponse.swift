@@ -119,10 +119,12 @@ public final class StoredResponse: Sendable {
 
   /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
-    let fields = (source.fields + source.downstream + source.sent).reduce(0) { sum, field in
-      sum + 80 + 2 * (field.name.rawName.utf8.count + field.value.utf8.count)
-    }
+    let fields = Self.cost(of: source.fields) + Self.cost(of: source.downstream) + Self.cost(of: source.sent)
     return content.count + fields + (selector?.cost ?? 0) + Self.overhead
+  }
+
+  private static func cost(of fields: HTTPFields) -> Int {
+    fields.reduce(0) { sum, field in sum + 80 + 2 * (field.name.rawName.utf8.count + field.value.utf8.count) }
   }
 
   /// The size of the objects. Measured: the total is about a tenth more than the growth of the process.

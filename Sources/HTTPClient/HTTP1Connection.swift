@@ -9,6 +9,7 @@ import HTTPTypes
 final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private let link: ByteTransport
   private let configuration: UpstreamClient.Configuration
+  private let authority: String
   private weak var pool: (any ConnectionPool)?
 
   private var exchange: UpstreamExchange?
@@ -27,6 +28,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   init(_ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
     self.link = link
     self.configuration = configuration
+    authority = configuration.authority
     self.pool = pool
     link.owner = self
     rest()
@@ -71,7 +73,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     var head: [UInt8] = []
     do {
       try RequestSerializer.append(
-        request.method, target: request.target, host: configuration.authority, fields: request.fields,
+        request.method, target: request.target, host: authority, fields: request.fields,
         framing: framing, to: &head)
     } catch {
       throw .malformed(UpstreamError(.proxyInternalError, .unprocessed, error.reason))

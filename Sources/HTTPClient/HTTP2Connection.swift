@@ -11,6 +11,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   let link: ByteTransport
   let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
+  private let authority: String
   private weak var pool: (any ConnectionPool)?
   /// The number of the connection, unique within the process.
   private let number: UInt64
@@ -44,6 +45,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     session = try HTTP2Session(.client, limits: limits)
     self.link = link
     self.configuration = configuration
+    authority = configuration.authority
     self.pool = pool
     self.number = number
     liveness = Liveness(configuration.limits, since: link.now)
@@ -98,7 +100,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields[name] = nil }
     if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
     return HTTP2RequestHead(
-      method: request.method.rawValue, scheme: configuration.scheme.rawValue, authority: configuration.authority,
+      method: request.method.rawValue, scheme: configuration.scheme.rawValue, authority: authority,
       path: request.target, fields: fields)
   }
 

@@ -1,8 +1,9 @@
+import HTTPCache
 import HTTPTypes
 import TestSupport
 import Testing
 
-@testable import HTTPCache
+@testable import CatalogProxy
 
 @Suite("Coalesced requests")
 struct RequestCoalescerTests {

@@ -1,4 +1,5 @@
-public import HTTPTypes
+import HTTPCache
+import HTTPTypes
 
 /// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is
 /// one such request with its waiters.
@@ -8,7 +9,7 @@ public import HTTPTypes
 /// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
 ///
 /// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
-public struct RequestCoalescer<Waiter> {
+struct RequestCoalescer<Waiter> {
   fileprivate struct Flight {
     let key: FlightKey
     var waiters: [UInt64: Waiter] = [:]
@@ -17,7 +18,7 @@ public struct RequestCoalescer<Waiter> {
   }
 
   /// The result when a waiter leaves.
-  public enum Departure {
+  enum Departure {
     /// The removed waiter. If it was the last one, the caller must cancel the upstream request.
     case left(Waiter, cancelsFlight: Bool)
     /// The waiter was already removed, and receives its response.
@@ -30,15 +31,15 @@ public struct RequestCoalescer<Waiter> {
   private var lastSerial: UInt64 = 0
 
   /// Creates a coalescer without flights.
-  public init() {}
+  init() {}
 
   /// The number of upstream requests in flight.
-  public var count: Int { flights.count }
+  var count: Int { flights.count }
 
   /// Adds `waiter` to the flight of `key`, and starts a flight if the key has no flight yet.
   ///
   /// - Returns: The waiter's ticket, and whether the caller of this method must send the upstream request, in a separate task.
-  public mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
+  mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
     let serial = nextSerial()
     if let present = ids[key] {
       flights[present]?.waiters[serial] = waiter
@@ -52,7 +53,7 @@ public struct RequestCoalescer<Waiter> {
 
   /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join
   /// one that is being cancelled.
-  public mutating func leave(_ ticket: FlightTicket) -> Departure {
+  mutating func leave(_ ticket: FlightTicket) -> Departure {
     guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return .tooLate }
     guard let flight = flights[ticket.flight], flight.waiters.isEmpty, !flight.isKept else {
       return .left(waiter, cancelsFlight: false)
@@ -64,20 +65,20 @@ public struct RequestCoalescer<Waiter> {
   /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests.
   ///
   /// - Returns: The waiter, or nil if the response is already on its way to it.
-  public mutating func keep(_ ticket: FlightTicket) -> Waiter? {
+  mutating func keep(_ ticket: FlightTicket) -> Waiter? {
     guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return nil }
     flights[ticket.flight]?.isKept = true
     return waiter
   }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.
-  public func isKept(_ key: FlightKey) -> Bool {
+  func isKept(_ key: FlightKey) -> Bool {
     ids[key].flatMap { flights[$0]?.isKept } ?? false
   }
 
   /// Ends a flight and returns its waiters in the order of their arrival: none if the flight was
   /// cancelled, or if all of them left.
-  public mutating func complete(_ id: FlightID) -> [Waiter] {
+  mutating func complete(_ id: FlightID) -> [Waiter] {
     guard let flight = flights[id] else { return [] }
     end(id, flight)
     guard flight.waiters.count > 1 else { return Array(flight.waiters.values) }
@@ -100,7 +101,7 @@ extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
-public struct FlightID: Hashable, Sendable {
+struct FlightID: Hashable, Sendable {
   let serial: UInt64
 }
 
@@ -108,7 +109,7 @@ public struct FlightID: Hashable, Sendable {
 ///
 /// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. All waiters
 /// get the response only if it may be shared, see ``StoredResponse/isShareable``.
-public struct FlightKey: Hashable, Sendable {
+struct FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private var sent: HTTPFields
 
@@ -116,7 +117,7 @@ public struct FlightKey: Hashable, Sendable {
   ///   - key: The target.
   ///   - sent: All end-to-end fields of the upstream request. `Authorization` does not count: the credential is the
   ///     gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
-  public init(_ key: CacheKey, sent: HTTPFields) {
+  init(_ key: CacheKey, sent: HTTPFields) {
     self.key = key
     self.sent = sent
     if sent.contains(.authorization) { self.sent[.authorization] = nil }
@@ -124,15 +125,15 @@ public struct FlightKey: Hashable, Sendable {
 
   /// Hashes only the target: the gateway creates the fields, at most two different sets for each target. Hashing
   /// them took longer than all other work for a flight.
-  public func hash(into hasher: inout Hasher) {
+  func hash(into hasher: inout Hasher) {
     hasher.combine(key)
   }
 }
 
 /// The place of a waiter in a flight.
-public struct FlightTicket: Hashable, Sendable {
+struct FlightTicket: Hashable, Sendable {
   /// The flight.
-  public let flight: FlightID
+  let flight: FlightID
   let serial: UInt64
 }
 
@@ -141,7 +142,7 @@ public struct FlightTicket: Hashable, Sendable {
 /// Requests for such a target do not wait for each other, because the gateway would have to send them one by one
 /// afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at
 /// most ``maximumCount`` targets, by a hash. An evicted target, or a hash collision, costs only latency or one request.
-package struct UnsharedTargets: Sendable {
+struct UnsharedTargets: Sendable {
   /// The time for which a target stays in the set: 30 s.
   static let lifetime: Duration = .seconds(30)
 
@@ -152,19 +153,19 @@ package struct UnsharedTargets: Sendable {
   private var ends: [UInt64: Duration] = [:]
 
   /// Creates an empty set.
-  package init() {}
+  init() {}
 
   /// The number of targets.
   var count: Int { ends.count }
 
   /// Returns whether the gateway sends requests for the target one by one.
-  package func contains(_ key: CacheKey, now: Duration) -> Bool {
+  func contains(_ key: CacheKey, now: Duration) -> Bool {
     guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
     return now < end
   }
 
   /// Adds or removes a target according to its last response.
-  package mutating func note(_ key: CacheKey, isShareable: Bool, now: Duration) {
+  mutating func note(_ key: CacheKey, isShareable: Bool, now: Duration) {
     guard !isShareable else {
       if !ends.isEmpty { ends[key.fingerprint] = nil }
       return
