@@ -24,6 +24,13 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// ones.
   private static let batch = 64
 
+  /// The backlog of a loop above which it cannot even refuse requests as fast as they come: 250 ms. Each further connection
+  /// would make the wait of all of them longer. So the listener then accepts only `few` connections after each `pause`, and
+  /// the kernel's queue and its limit keep the rest.
+  private static let longBacklog = Duration.milliseconds(250)
+  private static let few = 16
+  private static let pause = Duration.milliseconds(20)
+
   /// The origin of a listener's socket, which decides what a drain does with it.
   enum Origin {
     /// A socket of TCP that only this listener has.
@@ -76,10 +83,15 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
       } else if case .passed(let group) = origin {
         group.leave(self)
       }
-    } else if accept(atMost: Self.batch) {
-      channel.watch(until: .never, self)
     } else {
-      channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
+      let isLate = channel.loop.backlog > Self.longBacklog
+      if !accept(atMost: isLate ? Self.few : Self.batch) {
+        channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
+      } else if isLate {
+        channel.sleep(until: Deadline.now.advanced(by: Self.pause), self)
+      } else {
+        channel.watch(until: .never, self)
+      }
     }
   }
 

@@ -97,6 +97,10 @@ extension Connection {
     switch action {
     case .respond(let respond): response = respond(request)
     case .reply(let reply):
+      if let early = earlyRefusal(of: request) {
+        response = early
+        break
+      }
       switch reply(request) {
       case .immediate(let immediate): response = immediate
       case .deferred(let work):

@@ -45,6 +45,17 @@ extension Connection {
     serveReceived()
   }
 
+  /// Returns the refusal of a request that may have to wait, before anything else is done for it, if the loop is behind and
+  /// the line of the client's address is full; else nil. The server then looks for no cached response, because that takes
+  /// as long as the refusal, and the loop would fall back further.
+  func earlyRefusal(of request: Request) -> Response? {
+    channel.loop.assertCurrent()
+    guard worker.isBehind, worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) else {
+      return nil
+    }
+    return refuse(request)
+  }
+
   /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its
   /// turn than the server can do in time; nil if the work may wait. Behind a trusted proxy the address is the one that
   /// the proxy names.
@@ -63,7 +74,10 @@ extension Connection {
   }
 
   private func shed(_ work: DeferredWork, of request: Request) -> Response {
-    if let response = work.instead?() { return response }
+    work.instead?() ?? refuse(request)
+  }
+
+  private func refuse(_ request: Request) -> Response {
     worker.observer.noticed(.requestShed(client: request.clientAddress))
     return ErrorResponse.overBusy.response(id: request.id)
   }
@@ -91,7 +105,8 @@ extension Worker {
     loop.atEndOfTurn { self.takeTurns() }
   }
 
-  private var isBehind: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
+  /// Whether ready descriptors or new connections wait for longer than expensive work may delay them.
+  fileprivate var isBehind: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
 
   /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
   /// each. While the loop is behind with ready descriptors or new connections, it does only one piece: begun requests also

@@ -71,7 +71,7 @@ struct ExpensiveWork<Element> {
 /// Expensive work of one kind, in a line for each client address. The addresses take turns, so an address with much work
 /// delays only its own.
 ///
-/// If work is late for longer than a burst, there is more than the server can do. Then each line gets its share of what
+/// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then each line gets its share of what
 /// the server does in a quarter of a second (`ServerLimits.lateWork`), and more is refused before it costs anything else.
 /// That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
@@ -89,6 +89,9 @@ struct TurnQueue<Element> {
   private var lateness = Lateness()
   private var throughput = Throughput()
   private var lastRefusal: Deadline?
+  private var count = 0
+  /// Since when there has always been work, and how much was done since.
+  private var spell = (began: Deadline(nanoseconds: 0), done: 0)
 
   /// The bits of an IPv6 address or network.
   typealias Holder = MemoryBudget.Holder
@@ -97,6 +100,7 @@ struct TurnQueue<Element> {
 
   /// Returns whether to refuse more work of `address`, because its line is full. Lines are only full under overload.
   mutating func refuses(_ address: Holder?, at now: Deadline, limits: ServerLimits) -> Bool {
+    if exceedsBurst(at: now, limits: limits) { lastRefusal = now }
     guard isOverloaded(at: now, limits: limits), let line = lines[address],
       line.waiting.count >= max(1, throughput.last / lines.count)
     else { return false }
@@ -106,6 +110,8 @@ struct TurnQueue<Element> {
 
   /// Adds work at the end of the line of `address`, which is nil for all trusted proxies.
   mutating func add(_ element: Element, of address: Holder?, at now: Deadline) {
+    if count == 0 { spell = (now, 0) }
+    count += 1
     if lines[address] == nil { turns.new.append(address) }
     lines[address, default: Line()].waiting.append((element, now))
   }
@@ -113,13 +119,19 @@ struct TurnQueue<Element> {
   /// Removes the next work. Returns it, and whether to do it; nil if none waits.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
     guard let address = nextAddress(), let (element, since) = lines[address]?.waiting.popFirst() else { return nil }
+    count -= 1
     let delay = now.duration(since: since)
     var limits = limits
     if isOverloaded(at: now, limits: limits) { limits.burst = .zero }
     let isTimelyForAll = lateness.admits(delay, at: now, limits: limits)
     let isTimelyInLine = lines[address]?.lateness.admits(delay, at: now, limits: limits) ?? true
     let isTimely = isTimelyInLine && isTimelyForAll
-    if isTimely { throughput.count(at: now, in: limits.lateWork) } else { lastRefusal = now }
+    if isTimely {
+      throughput.count(at: now, in: limits.lateWork)
+      spell.done += 1
+    } else {
+      lastRefusal = now
+    }
     if lines[address]?.waiting.isEmpty ?? true {
       lines[address] = nil
     } else {
@@ -130,6 +142,13 @@ struct TurnQueue<Element> {
 
   private func isOverloaded(at now: Deadline, limits: ServerLimits) -> Bool {
     lastRefusal.map { now.duration(since: $0) <= limits.burst } ?? false
+  }
+
+  /// Whether the work that waits will take longer than a burst, at the pace since there has always been work. Without this,
+  /// a great flood would fill the lines for a second before the first refusal.
+  private func exceedsBurst(at now: Deadline, limits: ServerLimits) -> Bool {
+    let elapsed = now.duration(since: spell.began)
+    return count > 0 && elapsed > limits.promptWork && spell.done > 0 && elapsed * count > limits.burst * spell.done
   }
 
   private mutating func nextAddress() -> Holder?? {

@@ -39,14 +39,49 @@ import Testing
     withExtendedLifetime(client) {}
   }
 
-  /// Notes how many connections were accepted before each ready descriptor.
+  @Test("a loop with a long backlog accepts few connections at a time")
+  func backlog() throws {
+    let host = try Host(.tcp(host: "127.0.0.1", port: 0), .epoll)
+    let loop = try #require(host.loops.first)
+    let pairs = try (0..<192).map { _ in try Pair(on: loop) }
+    // A crowd of 64 takes longer than the backlog that counts as long.
+    let witness = Witness(host.peers, taking: .milliseconds(5))
+    loop.loop.performAndWait { for pair in pairs { pair.channel.watch(until: .never, witness) } }
+    let isBusy = DispatchSemaphore(value: 0)
+    let end = DispatchSemaphore(value: 0)
+    loop.loop.post {
+      isBusy.signal()
+      end.wait()
+    }
+    #expect(isBusy.wait(timeout: .now() + 60) == .success)
+    for pair in pairs { pair.poke() }
+    let clients = try (0..<60).map { _ in try RawClient(port: host.port) }
+    end.signal()
+    let accepted = witness.peers.wait(for: pairs.count)
+    for (crowd, count) in zip(0..<3, stride(from: 63, to: 192, by: 64).map { accepted[$0] }) {
+      #expect(count <= 16 * crowd, "\(accepted)")
+    }
+    #expect(accepted[191] > 0)
+    _ = host.peers.wait(for: clients.count)
+    withExtendedLifetime(clients) {}
+  }
+
+  /// Notes how many connections were accepted before each ready descriptor, and keeps the loop busy.
   private final class Witness: ChannelDelegate, Sendable {
     let peers = Notes<Int>()
     private let accepted: Notes<SocketAddress>
+    private let time: Duration
 
-    init(_ accepted: Notes<SocketAddress>) { self.accepted = accepted }
+    init(_ accepted: Notes<SocketAddress>, taking time: Duration = .zero) {
+      self.accepted = accepted
+      self.time = time
+    }
 
-    func channel(_ channel: Channel, became readiness: Readiness) { peers.add(accepted.all.count) }
+    func channel(_ channel: Channel, became readiness: Readiness) {
+      peers.add(accepted.all.count)
+      let end = Deadline.now.advanced(by: time)
+      while Deadline.now < end {}
+    }
   }
 
   @Test("the host * means IPv6 and IPv4 on the same port", arguments: IOLoop.PollerKind.allCases)

@@ -59,6 +59,36 @@ import Testing
     #expect(server.recorder.shed.requests == 0)
   }
 
+  @Test(
+    "if the loop is behind, requests of an address with a full line are refused before their handlers see them",
+    arguments: [false, true])
+  func early(isBehind: Bool) throws {
+    var limits = Self.limits(burst: .seconds(60))
+    limits.promptTurn = isBehind ? .milliseconds(-1) : .seconds(60)
+    let server = try TestServer(Variant.plain[0], limits: limits, router: Self.router)
+    let others = try server.connect()
+    server.waitForConnections(1)
+    // Two requests of the client's address wait, and one of them is late.
+    _ = server.workers { worker in
+      guard let connection = worker.connections.values.first else { return }
+      let holder = connection.peer.holder
+      for _ in 0..<2 { worker.waiting.add(.connection(connection), .request, of: holder, at: worker.loop.now) }
+      _ = worker.waiting.next(at: worker.loop.now, limits: Self.overloaded)
+    }
+    let client = try server.connect()
+    for _ in 0..<3 {
+      try client.send("GET /stored/x HTTP/1.1\r\nHost: a\r\n\r\n")
+      let response = try #require(try client.response())
+      #expect(response.status == (isBehind ? 503 : 200))
+      #expect(response["retry-after"] == (isBehind ? "1" : nil))
+      #expect(!response.isLast)
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+      #expect(try client.response()?.status == 200)
+    }
+    #expect(server.recorder.shed.requests == (isBehind ? 3 : 0))
+    withExtendedLifetime(others) {}
+  }
+
   @Test("work that waits is done if it is prompt, or late in a burst", arguments: Variant.plain)
   func burst(_ variant: Variant) throws {
     for limits in [Self.limits(burst: .seconds(60), prompt: .milliseconds(-1)), Self.limits(burst: .zero)] {
