@@ -43,6 +43,37 @@ public struct Descriptor: ~Copyable, Sendable {
   }
 }
 
+/// Descriptors that are kept open, so that their owner can free one when the process or the system has no others left.
+public struct SpareDescriptors: ~Copyable, Sendable {
+  private let wanted: Int
+  private var kept: [Int32] = []
+
+  /// Keeps so many descriptors, or fewer if there are not enough.
+  public init(_ count: Int) {
+    wanted = count
+    refill()
+  }
+
+  /// Frees a descriptor. Returns false if none is kept.
+  public mutating func freeOne() -> Bool {
+    guard let raw = kept.popLast() else { return false }
+    close(raw)
+    return true
+  }
+
+  /// Takes the place of those that were freed, as soon as there are free ones.
+  public mutating func refill() {
+    while kept.count < wanted {
+      // A socket counts against the limits of the process and of the system.
+      do { kept.append(try Descriptor.socket(family: AF_UNIX).relinquish()) } catch { return }
+    }
+  }
+
+  deinit {
+    for raw in kept { close(raw) }
+  }
+}
+
 extension Descriptor {
   /// The type of a stream socket, as SO_TYPE has it.
   static var stream: Int32 { Int32(SOCK_STREAM.rawValue) }

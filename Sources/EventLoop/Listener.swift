@@ -9,6 +9,11 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   public protocol Owner: AnyObject {
     /// Receives an accepted connection; the descriptor is non-blocking.
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress)
+    /// Frees a descriptor for a connection, because the process or the system has none left. Returns false if the owner has
+    /// none to free.
+    func freeDescriptor(for listener: Listener) -> Bool
+    /// Takes the descriptor back, because no connection waits. accept(2) first takes a descriptor and then a connection.
+    func takeBackDescriptor(from listener: Listener)
     /// Receives an error of accept for lack of descriptors or memory. The listener retries after `Listener.backOff`.
     func listener(_ listener: Listener, pausedAfter error: SocketError)
   }
@@ -143,21 +148,29 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
   private func accept(atMost limit: Int) -> Bool {
     guard let channel else { return true }
+    var hasFreed = false
     for _ in 0..<limit {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
       if raw >= 0 {
+        hasFreed = false
         deal(Descriptor(owning: raw), from: SocketAddress(storage))
         continue
       }
-      switch errno {
+      let code = errno
+      switch code {
       case EAGAIN, EWOULDBLOCK:
+        if hasFreed { owner?.takeBackDescriptor(from: self) }
         return true
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
         continue  // an error of this connection, which ended before it was accepted (accept(2), "Error handling")
       default:
+        if code == EMFILE || code == ENFILE, owner?.freeDescriptor(for: self) == true {
+          hasFreed = true
+          continue
+        }
         // EMFILE, ENFILE, ENOBUFS, ENOMEM. An unexpected error pauses the listener too, so that the loop does not spin.
-        owner?.listener(self, pausedAfter: SocketError(during: "accept"))
+        owner?.listener(self, pausedAfter: SocketError(call: "accept", code: code))
         return false
       }
     }

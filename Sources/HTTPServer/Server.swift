@@ -39,6 +39,8 @@ public final class Server: Sendable {
     /// The time that a connection request may take to arrive during a drain, or nil for a default: 20 ms if all
     /// addresses are loopback or Unix-domain, else 200 ms for a slow round trip.
     public var roundTrip: Duration?
+    /// The number of descriptors that each loop keeps for connections when the process or the system has no others left.
+    public var spareDescriptors = 0
     /// The observer of every response.
     public var observer: any ExchangeObserver
 

@@ -58,6 +58,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private var ids = TraceIDGenerator()
   private var idText: [UInt8] = []
   private var date = DateField()
+  private var spares: SpareDescriptors
 
   init(
     loop: IOLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount
@@ -75,6 +76,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     strictTransportSecurity = configuration.strictTransportSecurity
     self.router = router
     self.count = count
+    spares = SpareDescriptors(configuration.spareDescriptors)
   }
 
   // MARK: Connections
@@ -115,6 +117,16 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     connection.start(tls)
   }
 
+  func freeDescriptor(for listener: Listener) -> Bool {
+    loop.assertCurrent()
+    return spares.freeOne()
+  }
+
+  func takeBackDescriptor(from listener: Listener) {
+    loop.assertCurrent()
+    spares.refill()
+  }
+
   func listener(_ listener: Listener, pausedAfter error: SocketError) {
     loop.assertCurrent()
     observer.noticed(.acceptPaused(error))
@@ -143,6 +155,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     loop.assertCurrent()
     connections[ObjectIdentifier(connection)] = nil
     count.release(counted)
+    spares.refill()
   }
 
   // MARK: Drain

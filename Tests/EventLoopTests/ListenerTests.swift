@@ -390,6 +390,10 @@ private final class Host: Sendable {
       peers.add(peer)
     }
 
+    func freeDescriptor(for listener: Listener) -> Bool { false }
+
+    func takeBackDescriptor(from listener: Listener) {}
+
     func listener(_ listener: Listener, pausedAfter error: SocketError) { pauses.add(error) }
   }
 }

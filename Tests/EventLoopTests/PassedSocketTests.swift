@@ -105,5 +105,9 @@ private final class Acceptor: Listener.Owner, Sendable {
     peers.add(peer)
   }
 
+  func freeDescriptor(for listener: Listener) -> Bool { false }
+
+  func takeBackDescriptor(from listener: Listener) {}
+
   func listener(_ listener: Listener, pausedAfter error: SocketError) {}
 }

@@ -36,6 +36,23 @@ struct ScarcityTests {
     #expect(warnings.count == 1, "\(server.log)")
   }
 
+  @Test("has descriptors for probes when the process has no others left")
+  func probes() throws {
+    let server = try Ground().serve()
+    let used = try run("sh", ["-c", "ls /proc/\(server.process.id)/fd | wc -l"]).stdout
+    let open = try #require(Int(used.filter(\.isNumber)))
+    let pid = "\(server.process.id)"
+    #expect(try run("prlimit", ["--pid", pid, "--nofile=\(open):"]).status == 0)
+    let others = try (0..<10).map { _ in try server.connect() }
+    for connection in others { connection.send(Self.request) }
+    for path in ["/healthz", "/readyz", "/metrics"] {
+      for _ in 0..<20 { #expect(try server.admin(path).status == 200) }
+    }
+    #expect(try run("prlimit", ["--pid", pid, "--nofile=1024:"]).status == 0)
+    for connection in others { #expect(try connection.response().status == 200) }
+    #expect(server.stop() == 0)
+  }
+
   @Test("continues if the disk of its log is full")
   func fullDisk() throws {
     let ground = try Ground()

@@ -216,6 +216,7 @@ struct Application {
     // It trusts no proxy: a browser on the machine of a trusted proxy would be exempt from the check of host names, and
     // audit records name the operator's own address.
     configuration.limits.connections = initialSnapshot.settings.server.descriptors.adminConnections
+    configuration.spareDescriptors = Self.spareDescriptors
     return try Self.opening(hint: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
       try Server(configuration, router: initialSnapshot.adminRouter, loops: [loop])
     }
@@ -223,6 +224,10 @@ struct Application {
 
   /// The memory budget for the few connections of probes and scrapes, in bytes.
   private static let adminMemory = 16 << 20
+
+  /// The descriptors for probes and scrapes when the process has no others left. They belong to those that the limit of
+  /// connections leaves to files.
+  private static let spareDescriptors = 4
 
   // MARK: Shutdown
 
