@@ -113,6 +113,25 @@ import Testing
     #expect(try ended.wait())
   }
 
+  @Test("the server survives a client that disconnects within the content", arguments: IOLoop.PollerKind.allCases)
+  func brokenContent(_ kind: IOLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    for _ in 0..<20 {
+      try withExtendedLifetime(server.connect()) { client in
+        try client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        // SETTINGS; HEADERS of POST http://a/echo (RFC 7541 §6); DATA without END_STREAM.
+        try client.send([0, 0, 0, 4, 0, 0, 0, 0, 0])
+        try client.send([0, 0, 12, 1, 4, 0, 0, 0, 1, 0x83, 0x86, 4, 5] + Array("/echo".utf8) + [1, 1, 0x61])
+        try client.send([0, 0, 4, 0, 0, 0, 0, 0, 1] + Array("half".utf8))
+        wait(for: "the content arrives") {
+          server.workers { $0.connections.values.contains { ($0.http2?.contentBytes ?? 0) > 4 } }.contains(true)
+        }
+      }
+      wait(for: "the connection ends") { server.connections == 0 }
+    }
+    #expect(try Self.curl(server, "/hello").stdout == "hello")
+  }
+
   @Test(
     "a server that drains answers requests in flight and closes the connection", arguments: IOLoop.PollerKind.allCases)
   func drain(_ kind: IOLoop.PollerKind) throws {

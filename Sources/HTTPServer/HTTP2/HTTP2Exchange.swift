@@ -16,6 +16,8 @@ final class HTTP2Exchange: @unchecked Sendable {
   private var content: HTTP2Content
   private var task: Task<Void, Never>?
   private var room: Waiter?
+  /// Whether the stream has no room for more content.
+  private var isFull = false
   private var hasBegun = false
   private var isClosed = false
   /// The charge for the work of the request, while it runs.
@@ -153,6 +155,8 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private func read(_ limit: Int) async throws(ErrorResponse) -> [UInt8] {
     var received: [UInt8] = []
+    // The connection may close during the read, and nothing else would then keep its object.
+    let owner = owner
     // Content that was read from the stream's window is held here until the end.
     defer { owner.contentBytes -= received.count }
     do throws(ContentError) {
@@ -265,9 +269,10 @@ final class HTTP2Exchange: @unchecked Sendable {
       while let part = try await reader.read() {
         guard !isClosed else { break }
         count += part.count
-        let hasRoom = owner.session.send(part, on: stream)
+        isFull = !owner.session.send(part, on: stream)
+        // This may make room.
         owner.flush()
-        if !hasRoom { await waitForRoom() }
+        if isFull { await waitForRoom() }
       }
       guard !isClosed else { return reader.cancel() }
       owner.session.send([], on: stream, isLast: true)
@@ -289,6 +294,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   func hasRoom() {
     owner.connection.channel.loop.assertCurrent()
+    isFull = false
     room.take()?.resume()
   }
 
