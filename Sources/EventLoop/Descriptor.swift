@@ -48,6 +48,9 @@ public struct SpareDescriptors: ~Copyable, Sendable {
   private let wanted: Int
   private var kept: [Int32] = []
 
+  /// Whether none is in use.
+  public var isComplete: Bool { kept.count == wanted }
+
   /// Keeps so many descriptors, or fewer if there are not enough.
   public init(_ count: Int) {
     wanted = count

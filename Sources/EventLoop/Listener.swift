@@ -12,7 +12,8 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     /// Frees a descriptor for a connection, because the process or the system has none left. Returns false if the owner has
     /// none to free.
     func freeDescriptor(for listener: Listener) -> Bool
-    /// Takes the descriptor back, because no connection waits. accept(2) first takes a descriptor and then a connection.
+    /// Takes freed descriptors back, because no connection waits. accept(2) first takes a descriptor and then a connection,
+    /// so the last one was freed for nothing.
     func takeBackDescriptor(from listener: Listener)
     /// Receives an error of accept for lack of descriptors or memory. The listener retries after `Listener.backOff`.
     func listener(_ listener: Listener, pausedAfter error: SocketError)
@@ -148,27 +149,22 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
   private func accept(atMost limit: Int) -> Bool {
     guard let channel else { return true }
-    var hasFreed = false
     for _ in 0..<limit {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
       if raw >= 0 {
-        hasFreed = false
         deal(Descriptor(owning: raw), from: SocketAddress(storage))
         continue
       }
       let code = errno
       switch code {
       case EAGAIN, EWOULDBLOCK:
-        if hasFreed { owner?.takeBackDescriptor(from: self) }
+        owner?.takeBackDescriptor(from: self)
         return true
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
         continue  // an error of this connection, which ended before it was accepted (accept(2), "Error handling")
       default:
-        if code == EMFILE || code == ENFILE, owner?.freeDescriptor(for: self) == true {
-          hasFreed = true
-          continue
-        }
+        if code == EMFILE || code == ENFILE, owner?.freeDescriptor(for: self) == true { continue }
         // EMFILE, ENFILE, ENOBUFS, ENOMEM. An unexpected error pauses the listener too, so that the loop does not spin.
         owner?.listener(self, pausedAfter: SocketError(call: "accept", code: code))
         return false

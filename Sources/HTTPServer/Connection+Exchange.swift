@@ -85,19 +85,19 @@ extension Connection {
     identify(request)
     // The request keeps this router, even if it is replaced meanwhile.
     let router = worker.router
-    let action: Operation.Action
+    let operation: Operation
     do {
-      action = try router.operation(for: request).action
+      operation = try router.operation(for: request)
     } catch {
       try checkArrivedBody(of: request)
       return try respond(router.finished(error.response(id: request.id), for: request), to: request, bodyIsRead: false)
     }
-    if case .read = action {} else { try checkArrivedBody(of: request) }
+    if case .read = operation.action {} else { try checkArrivedBody(of: request) }
     let response: Response
-    switch action {
+    switch operation.action {
     case .respond(let respond): response = respond(request)
     case .reply(let reply):
-      if let early = earlyRefusal(of: request) {
+      if operation.isRefusedEarly, let early = earlyRefusal(of: request) {
         response = early
         break
       }
@@ -157,7 +157,8 @@ extension Connection {
 
   /// Returns whether the connection serves another request after this response.
   func goesOn(after response: Response, to request: Request, bodyIsRead: Bool) -> Bool {
-    !response.closesConnection
+    // A connection that waits for another request would hold one of the last descriptors.
+    !response.closesConnection && worker.spares.isComplete
       && state.goesOn(after: facts(of: request, bodyIsRead: bodyIsRead), isDraining: worker.stage != .serving)
   }
 

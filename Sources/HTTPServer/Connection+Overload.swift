@@ -4,7 +4,7 @@ import Memory
 import TLS
 
 /// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. They wait
-/// for their turn, and under overload the server refuses them. Everything else costs no more than its refusal.
+/// for their turn, and under overload the server refuses them. Everything else costs no more than a refusal or two.
 extension Connection {
   /// Whether the TLS handshake has not begun, and nothing comes before it.
   var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
@@ -45,9 +45,9 @@ extension Connection {
     serveReceived()
   }
 
-  /// Returns the refusal of a request that may have to wait, before anything else is done for it, if the loop is behind and
-  /// the line of the client's address is full; else nil. The server then looks for no cached response, because that takes
-  /// as long as the refusal, and the loop would fall back further.
+  /// Returns the refusal of a request that its handler has not seen, if the loop is behind and the line of the client's
+  /// address is full; else nil. The handler would check access and search the cache, which takes as long as the refusal,
+  /// and the loop would fall back further.
   func earlyRefusal(of request: Request) -> Response? {
     channel.loop.assertCurrent()
     guard worker.isBehind, worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) else {

@@ -39,7 +39,10 @@ public struct Router: Sendable {
       if let reply = route.below {
         guard request.hasPath(below: route.path) else { continue }
         request.route = route.path
-        return Operation(method: request.method, action: .reply(reply))
+        // A preflight request (the Fetch standard, §3.3.2) costs little, and its refusal would look like a broken network.
+        return Operation(
+          method: request.method, action: .reply(reply),
+          isRefusedEarly: route.isRefusedEarly && request.method != .options)
       }
       guard request.hasPath(route.path) else { continue }
       request.route = route.path
@@ -105,6 +108,8 @@ public struct Route: Sendable {
   let operations: [Operation]
   /// The handler of every request for a path below `path`, with any method; nil for a route of one path.
   let below: (@Sendable (Request) -> Reply)?
+  /// Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by the handler.
+  let isRefusedEarly: Bool
   /// The patterns of the route, for descriptions of the server.
   public let patterns: [RoutePattern]
 
@@ -113,20 +118,26 @@ public struct Route: Sendable {
     self.path = path
     self.operations = operations
     below = nil
+    isRefusedEarly = false
     patterns = [RoutePattern(path.description, operations.map(\.method))]
   }
 
   /// Creates a route of all paths that begin with `path`. `reply` decides which paths and methods exist. It may set the
   /// request's route to a more specific template.
   ///
-  /// - Parameter patterns: The patterns of the existing paths, for descriptions of the server.
+  /// - Parameters:
+  ///   - patterns: The patterns of the existing paths, for descriptions of the server.
+  ///   - isRefusedEarly: Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by
+  ///     `reply`, except `OPTIONS`. Their route is then `path`.
   public init(
-    below path: StaticString, patterns: [RoutePattern] = [], _ reply: @escaping @Sendable (Request) -> Reply
+    below path: StaticString, patterns: [RoutePattern] = [], isRefusedEarly: Bool = false,
+    _ reply: @escaping @Sendable (Request) -> Reply
   ) {
     self.path = path
     self.patterns = patterns
     operations = []
     below = reply
+    self.isRefusedEarly = isRefusedEarly
   }
 
   /// The value of `Allow` (RFC 9110 §10.2.1).
@@ -156,6 +167,8 @@ public struct RoutePattern: Sendable, Hashable {
 public struct Operation: Sendable {
   let method: RequestHead.Method
   let action: Action
+  /// Whether a loop that is behind may refuse the request, unseen by the handler.
+  var isRefusedEarly = false
 
   enum Action: Sendable {
     /// Responds at once. Request content is discarded.

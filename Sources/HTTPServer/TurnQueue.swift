@@ -71,8 +71,9 @@ struct ExpensiveWork<Element> {
 /// Expensive work of one kind, in a line for each client address. The addresses take turns, so an address with much work
 /// delays only its own.
 ///
-/// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then each line gets its share of what
-/// the server does in a quarter of a second (`ServerLimits.lateWork`), and more is refused before it costs anything else.
+/// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then
+/// each line gets its share of what the server does in a quarter of a second (`ServerLimits.lateWork`), and more is
+/// refused before it costs anything else.
 /// That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
@@ -102,7 +103,7 @@ struct TurnQueue<Element> {
   mutating func refuses(_ address: Holder?, at now: Deadline, limits: ServerLimits) -> Bool {
     if exceedsBurst(at: now, limits: limits) { lastRefusal = now }
     guard isOverloaded(at: now, limits: limits), let line = lines[address],
-      line.waiting.count >= max(1, throughput.last / lines.count)
+      line.waiting.count >= max(1, pace(at: now, limits: limits) / lines.count)
     else { return false }
     lastRefusal = now
     return true
@@ -144,11 +145,22 @@ struct TurnQueue<Element> {
     lastRefusal.map { now.duration(since: $0) <= limits.burst } ?? false
   }
 
-  /// Whether the work that waits will take longer than a burst, at the pace since there has always been work. Without this,
-  /// a great flood would fill the lines for a second before the first refusal.
+  /// Whether the work that waits will take longer than a burst, at the pace since there has always been work. Without
+  /// this, a great flood would fill the lines for a second before the first refusal.
   private func exceedsBurst(at now: Deadline, limits: ServerLimits) -> Bool {
     let elapsed = now.duration(since: spell.began)
-    return count > 0 && elapsed > limits.promptWork && spell.done > 0 && elapsed * count > limits.burst * spell.done
+    return spell.done >= Self.leastDone && elapsed > limits.promptWork && elapsed * count > limits.burst * spell.done
+  }
+
+  /// The least work that shows a pace: a pause of the process between two pieces does not.
+  private static var leastDone: Int { 16 }
+
+  /// How much work is done in the time that is late. Before a whole such period has passed, the beginning shows it.
+  private func pace(at now: Deadline, limits: ServerLimits) -> Int {
+    let elapsed = now.duration(since: spell.began)
+    let isBeginning = elapsed > limits.promptWork && elapsed < limits.lateWork * 2
+    guard spell.done >= Self.leastDone, isBeginning else { return throughput.last }
+    return max(throughput.last, Int(Double(spell.done) * (limits.lateWork / elapsed)))
   }
 
   private mutating func nextAddress() -> Holder?? {

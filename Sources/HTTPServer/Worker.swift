@@ -58,7 +58,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private var ids = TraceIDGenerator()
   private var idText: [UInt8] = []
   private var date = DateField()
-  private var spares: SpareDescriptors
+  private(set) var spares: SpareDescriptors
 
   init(
     loop: IOLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Memory
@@ -21,12 +22,14 @@ import Testing
 
   private static let router = Router([
     Route(below: "/tasks/") { _ in .deferred(DeferredWork { _ in Response(.ok, body: Array("done".utf8)) }) },
-    Route(below: "/stored/") { _ in
-      .deferred(
+    Route(below: "/stored/", isRefusedEarly: true) { request in
+      guard request.method != .options else { return .immediate(Response(.noContent)) }
+      return .deferred(
         DeferredWork(
           instead: { Response(.ok, body: Array("stored".utf8)) },
           perform: { _ in Response(.ok, body: Array("done".utf8)) }))
     },
+    Route(below: "/cheap/") { _ in .immediate(Response(.ok, body: Array("cheap".utf8))) },
     Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
   ])
 
@@ -82,8 +85,11 @@ import Testing
       #expect(response.status == (isBehind ? 503 : 200))
       #expect(response["retry-after"] == (isBehind ? "1" : nil))
       #expect(!response.isLast)
-      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-      #expect(try client.response()?.status == 200)
+      // Neither other routes nor preflight requests.
+      for (line, status) in [("GET /hello", 200), ("GET /cheap/x", 200), ("OPTIONS /stored/x", 204)] {
+        try client.send("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(try client.response()?.status == status)
+      }
     }
     #expect(server.recorder.shed.requests == (isBehind ? 3 : 0))
     withExtendedLifetime(others) {}

@@ -112,6 +112,36 @@ import Testing
     #expect(try (100...130).contains(#require(firstRefusal)))
   }
 
+  @Test("while a flood is refused from its beginning, another address has its share")
+  func shares() {
+    var queue = TurnQueue<Int>()
+    var refused = [1: 0, 2: 0]
+    for millisecond in 0..<250 {
+      let now = start.advanced(by: .milliseconds(millisecond))
+      // Six requests of another address at once, each fiftieth of a second.
+      for address in Array(repeating: 1, count: 20) + Array(repeating: 2, count: millisecond % 20 == 0 ? 6 : 0) {
+        guard !queue.refuses(UInt128(address), at: now, limits: Self.limits) else {
+          refused[address, default: 0] += 1
+          continue
+        }
+        queue.add(0, of: UInt128(address), at: now)
+      }
+      _ = queue.next(at: now, limits: Self.limits)
+    }
+    #expect(refused[1, default: 0] > 2000)
+    #expect(refused[2] == 0)
+  }
+
+  @Test("a pause of the process is no overload")
+  func pause() {
+    var queue = TurnQueue<Int>()
+    for _ in 0..<100 { queue.add(0, of: 1, at: start) }
+    for _ in 0..<3 { _ = queue.next(at: start, limits: Self.limits) }
+    let now = start.advanced(by: .milliseconds(240))
+    let isFull = queue.refuses(1, at: now, limits: Self.limits)
+    #expect(!isFull)
+  }
+
   @Test("a burst that arrives at once and takes less than its length is served whole")
   func burst() throws {
     var queue = TurnQueue<Int>()

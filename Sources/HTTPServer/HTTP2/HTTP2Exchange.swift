@@ -106,7 +106,8 @@ final class HTTP2Exchange: @unchecked Sendable {
     hasBegun = true
     let (connection, request) = (owner.connection, request)
     do {
-      switch try router.operation(for: request).action {
+      let operation = try router.operation(for: request)
+      switch operation.action {
       case .respond(let respond): finish(respond(request))
       case .read(let limit, let judge):
         let reply: @Sendable ([UInt8]) -> Reply
@@ -127,6 +128,7 @@ final class HTTP2Exchange: @unchecked Sendable {
           }
         }
       case .reply(let reply):
+        if operation.isRefusedEarly, let early = connection.earlyRefusal(of: request) { return finish(early) }
         switch reply(request) {
         case .immediate(let response): finish(response)
         case .deferred(let work):

@@ -22,7 +22,7 @@ struct CatalogEndpoint: Sendable {
   static let path: StaticString = "/v1/"
 
   var route: Route {
-    Route(below: Self.path, patterns: patterns) { reply(to: $0) }
+    Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { reply(to: $0) }
   }
 
   private var patterns: [RoutePattern] {
