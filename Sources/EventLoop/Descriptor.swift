@@ -29,18 +29,7 @@ public struct Descriptor: ~Copyable, Sendable {
   }
 
   /// Returns whether the system grants `count` further descriptors at once.
-  public static func areAvailable(_ count: Int) -> Bool {
-    var opened: [Int32] = []
-    defer { for descriptor in opened { close(descriptor) } }
-    while opened.count < count {
-      // A new socket counts against the limits of the process and of the system. A duplicate counts only against the
-      // first.
-      let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-      guard descriptor >= 0 else { return false }
-      opened.append(descriptor)
-    }
-    return true
-  }
+  public static func areAvailable(_ count: Int) -> Bool { SpareDescriptors(count).isComplete }
 }
 
 /// Descriptors that are kept open, so that their owner can free one when the process or the system has no others left.
@@ -67,7 +56,8 @@ public struct SpareDescriptors: ~Copyable, Sendable {
   /// Takes the place of those that were freed, as soon as there are free ones.
   public mutating func refill() {
     while kept.count < wanted {
-      // A socket counts against the limits of the process and of the system.
+      // A new socket counts against the limits of the process and of the system. A duplicate counts only against the
+      // first.
       do { kept.append(try Descriptor.socket(family: AF_UNIX).relinquish()) } catch { return }
     }
   }

@@ -75,9 +75,7 @@ public enum RequestSerializer {
     output.append(.space)
     output.append(utf8: target)
     output.append(" HTTP/1.1\r\nHost: ")
-    var host = host
-    // Safe: the span does not leave the closure that has the bytes.
-    host.withUTF8 { output.appendSafely(unsafe Span(_unsafeElements: $0)) }
+    output.appendSafely(host.utf8.span)
     output.append("\r\n")
   }
 }

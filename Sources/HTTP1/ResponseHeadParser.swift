@@ -140,16 +140,16 @@ extension ResponseHeadParser {
       let common = CommonFieldName.find(line.name, in: bytes)
       guard let name = common ?? HTTPField.Name(bytes.string(in: line.name)) else { continue }
       let value = bytes.extracting(line.value)
-      guard !value.isASCII else {
-        // A field checks other bytes for valid UTF-8, which takes longer than all else here.
+      if value.isASCII {
         fields.append(HTTPField(name: name, value: bytes.string(in: line.value)))
-        continue
+      } else {
+        // The field checks these bytes for valid UTF-8, which takes longer than all else here.
+        let field = unsafe value.withUnsafeBufferPointer { buffer in
+          // Safe: the field copies the bytes.
+          unsafe HTTPField(name: name, value: buffer)
+        }
+        fields.append(field)
       }
-      let field = unsafe value.withUnsafeBufferPointer { buffer in
-        // Safe: the field copies the bytes.
-        unsafe HTTPField(name: name, value: buffer)
-      }
-      fields.append(field)
     }
     return fields
   }

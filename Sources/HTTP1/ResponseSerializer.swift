@@ -140,9 +140,7 @@ extension [UInt8] {
     append("HTTP/1.1 ")
     append(decimal: status.code, width: 3)
     append(.space)
-    var phrase = status.reasonPhrase
-    // Safe: the span does not leave the closure that has the bytes.
-    phrase.withUTF8 { appendSafely(unsafe Span(_unsafeElements: $0)) }
+    appendSafely(status.reasonPhrase.utf8.span)
     append("\r\n")
   }
 

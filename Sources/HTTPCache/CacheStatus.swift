@@ -52,7 +52,7 @@ public struct CacheStatus: Sendable, Equatable {
     if isCollapsed { value.append("; collapsed") }
     if let detail {
       value.append("; detail=")
-      value.append(contentsOf: Self.string(detail).utf8)
+      value.append(utf8: Self.string(detail))
     }
     return String(decoding: value, as: UTF8.self)
   }

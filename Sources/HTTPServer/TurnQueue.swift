@@ -73,8 +73,7 @@ struct ExpensiveWork<Element> {
 ///
 /// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then
 /// each line gets its share of what the server does in a quarter of a second (`ServerLimits.lateWork`), and more is
-/// refused before it costs anything else.
-/// That ends when none was refused for the length of a burst.
+/// refused before it costs anything else. That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
   private struct Line {
@@ -90,6 +89,7 @@ struct TurnQueue<Element> {
   private var lateness = Lateness()
   private var throughput = Throughput()
   private var lastRefusal: Deadline?
+  /// The work in all lines.
   private var count = 0
   /// Since when there has always been work, and how much was done since.
   private var spell = (began: Deadline(nanoseconds: 0), done: 0)

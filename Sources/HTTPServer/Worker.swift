@@ -58,6 +58,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private var ids = TraceIDGenerator()
   private var idText: [UInt8] = []
   private var date = DateField()
+  /// The descriptors for connections when there are no others left.
   private(set) var spares: SpareDescriptors
 
   init(

@@ -166,8 +166,8 @@ package struct DescriptorBudget {
   package let upstreamPerLoop: Int
 
   /// Standard streams, audit file, Dispatch's own descriptors, and brief ones: settings, keys, name lookups,
-  /// connections to identity providers and to the collector of spans, connections that get 503, and the spare ones of the admin
-  /// listener. Also those of its loop.
+  /// connections to identity providers and to the collector of spans, connections that get 503. Also the spare ones of
+  /// the admin listener, and those of its loop.
   private static let files = 32 + perLoop
   /// For each loop: the poller, both ends of the wakeup pipe, and a listener for IPv4 and IPv6.
   private static let perLoop = 5

@@ -24,16 +24,10 @@ import Testing
     let pairs = try (0..<300).map { _ in try Pair(on: loop) }
     let witness = Witness(host.peers)
     loop.loop.performAndWait { for pair in pairs { pair.channel.watch(until: .never, witness) } }
-    let isBusy = DispatchSemaphore(value: 0)
-    let end = DispatchSemaphore(value: 0)
-    loop.loop.post {
-      isBusy.signal()
-      end.wait()
+    let client = try loop.whileBusy {
+      for pair in pairs { pair.poke() }
+      return try RawClient(port: host.port)
     }
-    #expect(isBusy.wait(timeout: .now() + 60) == .success)
-    for pair in pairs { pair.poke() }
-    let client = try RawClient(port: host.port)
-    end.signal()
     // The poller reports descriptors in the order in which they became ready, the listener last.
     #expect(witness.peers.wait(for: pairs.count).filter { $0 == 0 }.count <= 64)
     withExtendedLifetime(client) {}
@@ -47,16 +41,10 @@ import Testing
     // A crowd of 64 takes longer than the backlog that counts as long.
     let witness = Witness(host.peers, taking: .milliseconds(5))
     loop.loop.performAndWait { for pair in pairs { pair.channel.watch(until: .never, witness) } }
-    let isBusy = DispatchSemaphore(value: 0)
-    let end = DispatchSemaphore(value: 0)
-    loop.loop.post {
-      isBusy.signal()
-      end.wait()
+    let clients = try loop.whileBusy {
+      for pair in pairs { pair.poke() }
+      return try (0..<60).map { _ in try RawClient(port: host.port) }
     }
-    #expect(isBusy.wait(timeout: .now() + 60) == .success)
-    for pair in pairs { pair.poke() }
-    let clients = try (0..<60).map { _ in try RawClient(port: host.port) }
-    end.signal()
     let accepted = witness.peers.wait(for: pairs.count)
     for (crowd, count) in zip(0..<3, stride(from: 63, to: 192, by: 64).map { accepted[$0] }) {
       #expect(count <= 16 * crowd, "\(accepted)")

@@ -1,5 +1,7 @@
+import Dispatch
 import Glibc
 import TestSupport
+import Testing
 
 @testable import EventLoop
 
@@ -17,6 +19,19 @@ final class TestLoop: Sendable {
   init(_ loop: IOLoop) { self.loop = loop }
 
   deinit { loop.stop() }
+
+  /// Keeps the loop busy while `body` runs.
+  func whileBusy<Result>(_ body: () throws -> Result) rethrows -> Result {
+    let isBusy = DispatchSemaphore(value: 0)
+    let end = DispatchSemaphore(value: 0)
+    loop.post {
+      isBusy.signal()
+      end.wait()
+    }
+    #expect(isBusy.wait(timeout: .now() + 60) == .success)
+    defer { end.signal() }
+    return try body()
+  }
 
   /// Returns the result of `body`, which runs on the loop.
   func get<Value>(_ body: @escaping @Sendable () -> Value) throws -> Value {

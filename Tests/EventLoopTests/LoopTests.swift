@@ -44,15 +44,7 @@ import Testing
   @Test("the present turn has a length while the loop works, and none while it waits")
   func presentTurn() throws {
     let loop = try IOLoop.forTest(.platformDefault)
-    let isBusy = DispatchSemaphore(value: 0)
-    let end = DispatchSemaphore(value: 0)
-    loop.loop.post {
-      isBusy.signal()
-      end.wait()
-    }
-    #expect(isBusy.wait(timeout: .now() + 60) == .success)
-    #expect(loop.loop.presentTurn > .zero)
-    end.signal()
+    loop.whileBusy { #expect(loop.loop.presentTurn > .zero) }
     wait(for: "the loop's wait") { loop.loop.presentTurn == .zero }
   }
 

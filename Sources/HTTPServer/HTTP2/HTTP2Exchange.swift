@@ -317,9 +317,9 @@ extension [UInt8] {
   /// Appends an HTTP/2 head in HTTP/1.1 syntax (RFC 9112 §3). No part of the head contains a line break, because the
   /// HTTP/2 session has checked this.
   fileprivate mutating func append(_ head: HTTP2RequestHead) {
-    append(contentsOf: "\(head.method) \(head.path) HTTP/1.1\r\nHost: \(head.authority)\r\n".utf8)
+    append(utf8: "\(head.method) \(head.path) HTTP/1.1\r\nHost: \(head.authority)\r\n")
     for field in head.fields {
-      append(contentsOf: "\(field.name.rawName): \(field.value)\r\n".utf8)
+      append(utf8: "\(field.name.rawName): \(field.value)\r\n")
     }
     append("\r\n")
   }

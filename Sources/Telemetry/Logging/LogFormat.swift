@@ -171,11 +171,11 @@ extension [UInt8] {
       switch scalar {
       case "\"" where quote == nil: append(UInt8(ascii: "\""))
       case "\"", "\\": append(contentsOf: [UInt8(ascii: "\\"), UInt8(scalar.value)])
-      case "\n": append(contentsOf: "\\n".utf8)
-      case "\r": append(contentsOf: "\\r".utf8)
-      case "\t": append(contentsOf: "\\t".utf8)
+      case "\n": append("\\n")
+      case "\r": append("\\r")
+      case "\t": append("\\t")
       default:
-        if scalar.isInvisible { appendUnicodeEscape(scalar) } else { append(contentsOf: String(scalar).utf8) }
+        if scalar.isInvisible { appendUnicodeEscape(scalar) } else { append(utf8: String(scalar)) }
       }
     }
   }
@@ -186,7 +186,7 @@ extension [UInt8] {
     let microseconds = Int(attoseconds / 1_000_000_000_000)
     let (scaled, overflow) = Int(seconds).multipliedReportingOverflow(by: 1000)
     let milliseconds = overflow ? Int.max : scaled.addingReportingOverflow(microseconds / 1000).partialValue
-    guard duration >= .zero, milliseconds >= 0 else { return append(contentsOf: "0.000".utf8) }
+    guard duration >= .zero, milliseconds >= 0 else { return append("0.000") }
     append(decimal: milliseconds)
     append(UInt8(ascii: "."))
     append(decimal: microseconds % 1000, width: 3)
@@ -194,7 +194,7 @@ extension [UInt8] {
 
   private mutating func appendUnicodeEscape(_ scalar: UnicodeScalar) {
     // All invisible characters below are in the basic plane, so four digits are enough.
-    append(contentsOf: "\\u".utf8)
+    append("\\u")
     for shift in stride(from: 12, through: 0, by: -4) {
       let digit = UInt8(truncatingIfNeeded: scalar.value >> UInt32(shift)) & 0xF
       append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
