@@ -56,17 +56,33 @@ int cplatform_accept(int listener, struct sockaddr *address, socklen_t *length) 
 #endif
 }
 
+#ifdef __linux__
+// tcp(7). 0 without a TCP connection.
+static int read_info(int connection, struct tcp_info *info) {
+  socklen_t length = sizeof *info;
+  memset(info, 0, sizeof *info);
+  return getsockopt(connection, IPPROTO_TCP, TCP_INFO, info, &length) == 0;
+}
+#endif
+
 long cplatform_round_trip(int connection) {
 #ifdef __linux__
   struct tcp_info info;
-  socklen_t length = sizeof info;
-  memset(&info, 0, sizeof info);
-  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
-  return info.tcpi_rtt > 0 ? (long)info.tcpi_rtt : -1;
+  if (read_info(connection, &info) && info.tcpi_rtt > 0) return (long)info.tcpi_rtt;
 #else
   (void)connection;
-  return -1;
 #endif
+  return -1;
+}
+
+long cplatform_milliseconds_since_data(int connection) {
+#ifdef __linux__
+  struct tcp_info info;
+  if (read_info(connection, &info)) return (long)info.tcpi_last_data_recv;
+#else
+  (void)connection;
+#endif
+  return -1;
 }
 
 int cplatform_drop_connection_requests(int listener) {

@@ -39,6 +39,10 @@ public final class Channel: @unchecked Sendable {
   private var descriptor: Descriptor?
   private var isOpen = true
   private var registered: Interest = []
+  /// When the loop serves this channel among all those that are ready.
+  public var rank = Rank.first {
+    didSet { if rank != oldValue { moveRegistration(from: oldValue) } }
+  }
   private var waiter = Waiter.none
 
   // Safe: `end` removes the waiter before it resumes it, so a continuation is resumed exactly once.
@@ -64,6 +68,16 @@ public final class Channel: @unchecked Sendable {
     loop.assertCurrent()
     let microseconds = cplatform_round_trip(raw)
     return microseconds > 0 ? .microseconds(microseconds) : nil
+  }
+
+  /// The time when the peer's last bytes arrived as measured by the kernel (TCP_INFO), also if they are unread; nil if the
+  /// kernel does not know it.
+  public var lastArrival: Deadline? {
+    loop.assertCurrent()
+    let milliseconds = cplatform_milliseconds_since_data(raw)
+    guard milliseconds >= 0 else { return nil }
+    let (then, overflow) = Deadline.now.nanoseconds.subtractingReportingOverflow(UInt64(milliseconds) * 1_000_000)
+    return overflow ? nil : Deadline(nanoseconds: then)
   }
 
   // MARK: Waiting
@@ -131,12 +145,22 @@ public final class Channel: @unchecked Sendable {
   private func register(_ interest: Interest) -> Bool {
     guard interest != registered, let raw = descriptor?.raw else { return true }
     do {
-      try loop.poller.update(raw, from: registered, to: interest, token: token)
+      try loop.poller(of: rank).update(raw, from: registered, to: interest, token: token)
       registered = interest
       return true
     } catch {
       return false  // out of memory or of epoll watches: the wait ends as cancelled, and its connection closes
     }
+  }
+
+  private func moveRegistration(from old: Rank) {
+    loop.assertCurrent()
+    guard !registered.isEmpty, let raw = descriptor?.raw else { return }
+    let interest = registered
+    try? loop.poller(of: old).update(raw, from: interest, to: [], token: token)
+    registered = []
+    // If the poller fails, the next wait tries again, and ends as cancelled.
+    _ = register(interest)
   }
 
   /// Ends the wait as ready. The loop calls it when the poller reports the descriptor.

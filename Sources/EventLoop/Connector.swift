@@ -117,6 +117,7 @@ public final class Connector: ChannelDelegate {
     while let address = order.next() {
       do throws(SocketError) {
         let channel = loop.openConnection(try Descriptor.connecting(to: address))
+        channel.rank = .second
         attempts.append((channel, address))
         channel.watch(for: .write, until: deadline.advanced(by: Self.margin), self)
         break

@@ -32,7 +32,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The moment when the present turn began.
   public private(set) var now = Deadline.now
 
-  let poller: any Poller
+  private let poller: any Poller
+  /// The ranks after the first, in order; empty with poll(2).
+  private var lowerRanks: [LowerRank] = []
   private let mailbox: Mailbox
   private var jobs: [UnownedJob] = []
   private var nextJob = 0
@@ -56,8 +58,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
 
   private let lagRecord = LoopLagRecord()
-  private var lap = Duration.zero
-  private var lapBegan: Deadline?
+  private var lap = Lap()
 
   /// The times for which the loop kept events waiting. Any thread may read it.
   public var lag: LoopLag { lagRecord.reading }
@@ -98,20 +99,28 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private init(_ kind: PollerKind) throws(SocketError) {
     switch kind {
     #if os(Linux)
-      case .epoll: poller = try EpollPoller()
+      case .epoll:
+        let first = try EpollPoller(atMost: Rank.first.most)
+        poller = first
+        mailbox = try Mailbox()
+        for rank in [Rank.second, .last] {
+          let poller = try EpollPoller(atMost: rank.most, within: first, token: .poller(of: rank))
+          lowerRanks.append(LowerRank(rank, poller: poller, marker: mailbox.writeEnd))
+        }
     #else
       case .epoll: throw SocketError(call: "epoll_create1", code: ENOSYS)
     #endif
-    case .poll: poller = PollPoller()
+    case .poll:
+      poller = PollPoller()
+      mailbox = try Mailbox()
     }
-    mailbox = try Mailbox()
-    try poller.update(mailbox.readEnd, from: [], to: .read, token: Self.mailboxToken)
+    try poller.update(mailbox.readEnd, from: [], to: .read, token: .mailbox)
   }
 
   /// The number of ready descriptors in a turn that counts as a crowd, and the maximum that `epoll` reports at once.
   static let crowd = 64
-
-  private static let mailboxToken = SlotToken(index: .max, generation: 0)
+  /// The number of channels of the lower ranks between two looks at the listeners.
+  private static let few = 16
 
   // MARK: From any thread
 
@@ -172,7 +181,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// each turn. A descriptor that becomes ready now has to wait so long.
   public var backlog: Duration {
     assertCurrent()
-    return max(lap, lapBegan.map { Deadline.now.duration(since: $0) } ?? .zero)
+    return lowerRanks.reduce(lap.length) { max($0, $1.delay) }
   }
 
   /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel.
@@ -209,6 +218,11 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   func lookEarly(at channel: Channel) {
     assertCurrent()
     doors.append(channel.token)
+  }
+
+  /// The poller of the channels of `rank`.
+  func poller(of rank: Rank) -> any Poller {
+    lowerRanks.isEmpty || rank == .first ? poller : lowerRanks[rank.rawValue - 1].poller
   }
 
   private func makeChannel(_ descriptor: consuming Descriptor?, isConnection: Bool) -> Channel {
@@ -278,6 +292,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       measureLap(isCrowded: ready.count >= Self.crowd)
       for token in ready { wake(token) }
       if ready.count >= Self.crowd { openDoors() }
+      serveLowerRanks(&ready)
       ready.removeAll(keepingCapacity: true)
       fireTimers()
       runTasks()
@@ -294,21 +309,36 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// Measures how long an event of the loop's own waits behind all ready descriptors: the poller reports them in turn.
   private func measureLap(isCrowded: Bool) {
-    guard lapBegan == nil else { return }
-    guard isCrowded else { return lap = .zero }
-    let began = now
-    lapBegan = began
-    post {
-      self.lap = Deadline.now.duration(since: began)
-      self.lapBegan = nil
+    if lap.begins(isCrowded: isCrowded, at: now) { post { self.lap.end() } }
+  }
+
+  /// Serves the channels of the lower ranks, and looks at the listeners in between.
+  private func serveLowerRanks(_ ready: inout [SlotToken]) {
+    let isCrowded = ready.count >= Self.crowd
+    for rank in lowerRanks.indices {
+      ready.removeAll(keepingCapacity: true)
+      lowerRanks[rank].take(into: &ready, at: now, ifReadyOr: isCrowded)
+      for (position, token) in ready.enumerated() {
+        wake(token)
+        if position % Self.few == Self.few - 1 { openDoors() }
+      }
     }
   }
 
   private func wake(_ token: SlotToken) {
-    guard token != Self.mailboxToken else { return open(mailbox.take()) }
+    guard token.index != .max else { return wakeOwn(token) }
     channel(token)?.becameReady()
     // A task that became runnable runs first, because its connection's bytes are in the cache.
     runTasks()
+  }
+
+  /// Handles readiness of one of the loop's own descriptors.
+  private func wakeOwn(_ token: SlotToken) {
+    if token == .mailbox { return open(mailbox.take()) }
+    for (index, rank) in zip(lowerRanks.indices, [Rank.second, .last]) {
+      if token == .poller(of: rank) { lowerRanks[index].isReady = true }
+      if token == .lapMarker(of: rank) { lowerRanks[index].endLap() }
+    }
   }
 
   private func openDoors() {

@@ -30,13 +30,6 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// ones.
   private static let batch = 64
 
-  /// The backlog of a loop above which it cannot even refuse requests as fast as they come: 250 ms. Each further connection
-  /// would make the wait of all of them longer. So the listener then accepts only `few` connections after each `pause`, and
-  /// the kernel's queue and its limit keep the rest.
-  private static let longBacklog = Duration.milliseconds(250)
-  private static let few = 16
-  private static let pause = Duration.milliseconds(20)
-
   /// The origin of a listener's socket, which decides what a drain does with it.
   enum Origin {
     /// A socket of TCP that only this listener has.
@@ -48,10 +41,11 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     case passed(ListenerGroup)
   }
 
-  /// Whether more connections probably wait in the kernel's queue: in this turn of the loop there was a whole batch.
-  public var isCrowded: Bool { channel.map { $0.loop.turns == crowdedTurn } ?? false }
+  /// Whether more connections probably wait in the kernel's queue: in this turn of the loop or in the one before there was
+  /// a whole batch.
+  public var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
   /// The last turn of the loop in which there was a whole batch.
-  private var crowdedTurn: Int?
+  private var crowdedTurn = -1
 
   private let origin: Origin
   private var descriptor: Descriptor?
@@ -90,13 +84,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
         group.leave(self)
       }
     } else {
-      let isLate = channel.loop.backlog > Self.longBacklog
-      if !accept(atMost: isLate ? Self.few : Self.batch) {
-        channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
-      } else if isLate {
-        channel.sleep(until: Deadline.now.advanced(by: Self.pause), self)
-      } else {
+      if accept(atMost: Self.batch) {
         channel.watch(until: .never, self)
+      } else {
+        channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
       }
     }
   }

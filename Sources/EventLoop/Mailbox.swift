@@ -35,6 +35,8 @@ final class Mailbox: Sendable {
   }
 
   var readEnd: Int32 { reading.raw }
+  /// The end that is always ready for writing, because the pipe contains at most one byte.
+  var writeEnd: Int32 { writing.raw }
 
   /// Adds a letter. Returns false if the mailbox is closed.
   func post(_ letter: Letter) -> Bool {

@@ -22,6 +22,11 @@ public struct Interest: OptionSet, Sendable {
 struct SlotToken: Hashable {
   let index: UInt32
   let generation: UInt32
+
+  // The loop's own descriptors have no slot.
+  static let mailbox = SlotToken(index: .max, generation: 0)
+  static func poller(of rank: Rank) -> SlotToken { SlotToken(index: .max, generation: UInt32(rank.rawValue)) }
+  static func lapMarker(of rank: Rank) -> SlotToken { SlotToken(index: .max, generation: 0x10 | UInt32(rank.rawValue)) }
 }
 
 /// A source of readiness events for descriptors. It is level-triggered: it repeats an event until the cause is gone.
@@ -44,12 +49,20 @@ protocol Poller: AnyObject {
   // Safe: only the member of the union in `epoll_event` that was written, `u64`, is ever read.
   @safe final class EpollPoller: Poller {
     private let descriptor: Descriptor
-    private var events = unsafe [epoll_event](repeating: epoll_event(), count: IOLoop.crowd)
+    private var events: [epoll_event]
 
-    init() throws(SocketError) {
+    /// Creates a poller that reports `most` descriptors at once.
+    init(atMost most: Int) throws(SocketError) {
       let raw = epoll_create1(Int32(EPOLL_CLOEXEC))
       guard raw >= 0 else { throw SocketError(during: "epoll_create1") }
       descriptor = Descriptor(owning: raw)
+      unsafe events = unsafe [epoll_event](repeating: epoll_event(), count: most)
+    }
+
+    /// Creates a poller that `outer` reports as `token` while one of its descriptors is ready.
+    convenience init(atMost most: Int, within outer: EpollPoller, token: SlotToken) throws(SocketError) {
+      try self.init(atMost: most)
+      try outer.update(descriptor.raw, from: [], to: .read, token: token)
     }
 
     func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {

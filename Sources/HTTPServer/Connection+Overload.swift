@@ -45,15 +45,45 @@ extension Connection {
     serveReceived()
   }
 
-  /// Returns the refusal of a request that its handler has not seen, if the loop is behind and the line of the client's
-  /// address is full; else nil. The handler would check access and search the cache, which takes as long as the refusal,
-  /// and the loop would fall back further.
+  /// Whether the loop should read this new connection after those of others: it is behind, and the same address has many
+  /// requests that wait. Otherwise a flood of new connections would delay all others. A trusted proxy's connection also has
+  /// the requests of others.
+  var mustComeLast: Bool {
+    channel.loop.assertCurrent()
+    return !peer.isTrusted && worker.isCrowding(peer.holder) && worker.isBehind
+  }
+
+  /// Puts the connection after those of others.
+  func comeLast() {
+    channel.loop.assertCurrent()
+    guard channel.rank == .first, !peer.isTrusted, let address = peer.holder else { return }
+    channel.rank = .last
+    worker.comesLast(address)
+  }
+
+  /// Ends what `comeLast` began when the reason for it is gone.
+  func regainRank() {
+    channel.loop.assertCurrent()
+    guard channel.rank == .last, !worker.waiting.hasManyRequests(of: peer.holder), !worker.isBehind else { return }
+    channel.rank = .first
+    worker.noLongerLast(peer.holder)
+  }
+
+  /// Returns the refusal of a request that its handler has not seen, if the loop is behind, and the line of the client's
+  /// address is full or the request is late already; else nil. The handler would check access and search the cache, which
+  /// takes as long as the refusal, and the loop would fall back further.
   func earlyRefusal(of request: Request) -> Response? {
     channel.loop.assertCurrent()
-    guard worker.isBehind, worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) else {
-      return nil
+    guard worker.isBehind else { return nil }
+    if worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) {
+      comeLast()
+      return refuse(request)
     }
-    return refuse(request)
+    // Another request of the connection has not delayed this one.
+    guard channel.rank == .last, task == nil, !followsWork, let arrival = channel.lastArrival else { return nil }
+    request.arrival = arrival
+    request.received = min(request.received, arrival)
+    return now.duration(since: arrival) > worker.limits.lateWork ? refuse(request) : nil
   }
 
   /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its
@@ -67,7 +97,7 @@ extension Connection {
 
   /// Does the work of a request when its turn comes, unless that is too late.
   func inTurn(_ work: DeferredWork, for request: Request, _ context: RequestContext) async -> Response {
-    guard await worker.turn(of: request.holder) else { return shed(work, of: request) }
+    guard await worker.turn(of: request.holder, since: request.arrival) else { return shed(work, of: request) }
     // The client may have gone meanwhile, and then receives no response.
     guard !Task.isCancelled else { return ErrorResponse.draining.response(id: request.id) }
     return await work.perform(context)
@@ -92,21 +122,27 @@ extension Connection {
 }
 
 extension Worker {
-  /// Waits for the turn of a request's work. Returns whether to do it.
-  func turn(of address: MemoryBudget.Holder?) async -> Bool {
-    await unsafe withUnsafeContinuation { unsafe lineUp(.task($0), .request, of: address) }
+  /// Waits for the turn of a request's work, which has waited since `arrival`. Returns whether to do it.
+  func turn(of address: MemoryBudget.Holder?, since arrival: Deadline?) async -> Bool {
+    await unsafe withUnsafeContinuation { unsafe lineUp(.task($0), .request, of: address, since: arrival) }
   }
 
-  func lineUp(_ work: AwaitedTurn, _ kind: ExpensiveWork<AwaitedTurn>.Kind, of address: MemoryBudget.Holder?) {
+  func lineUp(
+    _ work: AwaitedTurn, _ kind: ExpensiveWork<AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
+    since arrival: Deadline? = nil
+  ) {
     loop.assertCurrent()
-    waiting.add(work, kind, of: address, at: loop.now)
+    waiting.add(work, kind, of: address, since: arrival, at: loop.now)
     guard !takesTurns else { return }
     takesTurns = true
     loop.atEndOfTurn { self.takeTurns() }
   }
 
   /// Whether ready descriptors or new connections wait for longer than expensive work may delay them.
-  fileprivate var isBehind: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
+  private var hasBacklog: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
+
+  /// Whether there is such a backlog, or the present turn makes one.
+  fileprivate var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
 
   /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
   /// each. While the loop is behind with ready descriptors or new connections, it does only one piece: begun requests also
@@ -127,7 +163,7 @@ extension Worker {
       let done = Deadline.now
       waiting.charge(done.duration(since: now), to: turn.kind)
       now = done
-      mayGoOn = !turn.isTimely || !isBehind
+      mayGoOn = !turn.isTimely || !hasBacklog
     } while now < end && mayGoOn
     takesTurns = !waiting.isEmpty
     if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }

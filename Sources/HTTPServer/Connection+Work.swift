@@ -20,6 +20,7 @@ extension Connection {
     request.forgetHead(except: router.lastingField)
     transport.releaseBuffers()
     state.workBegan()
+    hasWorked = true
     defer { state.workEnded() }
     guard account() else {
       content.cancel()

@@ -29,6 +29,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// The TLS context until the handshake begins.
   var awaitedTLS: TLSContext?
   private let counted: IPAddress?
+  /// Whether a request has waited since the connection last rested, and before that.
+  var hasWorked = false
+  private(set) var followsWork = false
 
   init(
     _ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, hold: MemoryHold,
@@ -54,7 +57,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.requiresProxyHeader, isSecure: context != nil)
-    guard context == nil || channel.hasInput else {
+    if mustComeLast { comeLast() }
+    guard channel.rank == .first, context == nil || channel.hasInput else {
       return channel.watch(until: state.rest(at: now, grace: grace), self)
     }
     perform(state.woke(.ready, at: now))
@@ -64,6 +68,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
+    if state.isResting { (followsWork, hasWorked) = (hasWorked, false) }
+    regainRank()
     perform(state.woke(readiness, at: now))
   }
 

@@ -43,8 +43,10 @@ public final class Request {
   /// Whether the request came over HTTP/2. Its head is then rewritten as an HTTP/1.1 head.
   public internal(set) var isHTTP2 = false
 
-  /// The time when the first byte of the head was read.
+  /// The time when the first byte of the head was read, or had arrived if that is known.
   var received = Deadline.now
+  /// The time when the connection's last bytes arrived, if the server let them wait; else nil.
+  var arrival: Deadline?
 
   var parser: RequestHeadParser
   /// The head as it was received, or for a waiting request, the part that was kept.
@@ -97,6 +99,7 @@ public final class Request {
     forgottenBytes = 0
     forgottenPath = []
     route = nil
+    arrival = nil
     isHTTP2 = false
     clientCertificate = nil
   }

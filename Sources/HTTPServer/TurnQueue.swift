@@ -39,11 +39,17 @@ struct ExpensiveWork<Element> {
     }
   }
 
-  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies.
-  mutating func add(_ element: Element, _ kind: Kind, of address: MemoryBudget.Holder?, at now: Deadline) {
+  /// Whether many requests of `address` wait for their turn.
+  func hasManyRequests(of address: MemoryBudget.Holder?) -> Bool { requests.hasLongLine(of: address) }
+
+  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
+  /// that is known.
+  mutating func add(
+    _ element: Element, _ kind: Kind, of address: MemoryBudget.Holder?, since arrival: Deadline? = nil, at now: Deadline
+  ) {
     switch kind {
-    case .handshake: handshakes.add(element, of: address, at: now)
-    case .request: requests.add(element, of: address, at: now)
+    case .handshake: handshakes.add(element, of: address, since: arrival, at: now)
+    case .request: requests.add(element, of: address, since: arrival, at: now)
     }
   }
 
@@ -77,7 +83,7 @@ struct ExpensiveWork<Element> {
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
   private struct Line {
-    var waiting = FIFO<(element: Element, since: Deadline)>()
+    var waiting = FIFO<(element: Element, since: Deadline, arrival: Deadline)>()
     var lateness = Lateness()
   }
 
@@ -109,23 +115,32 @@ struct TurnQueue<Element> {
     return true
   }
 
-  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies.
-  mutating func add(_ element: Element, of address: Holder?, at now: Deadline) {
+  /// Whether more work of `address` waits than the connections of one browser cause.
+  func hasLongLine(of address: Holder?) -> Bool { lines[address].map { $0.waiting.count > Self.few } ?? false }
+
+  private static var few: Int { 6 }
+
+  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
+  /// that is known.
+  mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1
     if lines[address] == nil { turns.new.append(address) }
-    lines[address, default: Line()].waiting.append((element, now))
+    lines[address, default: Line()].waiting.append((element, now, arrival ?? now))
   }
 
   /// Removes the next work. Returns it, and whether to do it; nil if none waits.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
-    guard let address = nextAddress(), let (element, since) = lines[address]?.waiting.popFirst() else { return nil }
+    guard let address = nextAddress(), let (element, since, arrival) = lines[address]?.waiting.popFirst() else {
+      return nil
+    }
     count -= 1
-    let delay = now.duration(since: since)
     var limits = limits
     if isOverloaded(at: now, limits: limits) { limits.burst = .zero }
-    let isTimelyForAll = lateness.admits(delay, at: now, limits: limits)
-    let isTimelyInLine = lines[address]?.lateness.admits(delay, at: now, limits: limits) ?? true
+    // What has waited before is the address's own matter.
+    let isTimelyForAll = lateness.admits(now.duration(since: since), at: now, limits: limits)
+    let isTimelyInLine =
+      lines[address]?.lateness.admits(now.duration(since: arrival), at: now, limits: limits) ?? true
     let isTimely = isTimelyInLine && isTimelyForAll
     if isTimely {
       throughput.count(at: now, in: limits.lateWork)

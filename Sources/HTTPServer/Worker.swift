@@ -49,6 +49,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
   /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<AwaitedTurn>()
+  /// The number of connections that come last, for each address with such connections.
+  private var comingLast: [MemoryBudget.Holder: Int] = [:]
   /// Whether some of it begins at the end of this turn or of the next one.
   var takesTurns = false
 
@@ -96,6 +98,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard tls == nil || !waiting.refuses(.handshake, of: counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
+    guard !isTooLate(for: counted?.bits) else { return observer.noticed(.requestShed(client: Peer.name(of: peer))) }
     switch count.admit(counted) {
     case .granted: break
     case .tooMany:
@@ -155,8 +158,34 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func forget(_ connection: Connection, counted: IPAddress?) {
     loop.assertCurrent()
     connections[ObjectIdentifier(connection)] = nil
+    if connection.channel.rank == .last { noLongerLast(connection.peer.holder) }
     count.release(counted)
     spares.refill()
+  }
+
+  // MARK: Overload
+
+  /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
+  /// for their turn, or connections of it come last.
+  func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
+    guard let address else { return false }
+    return waiting.hasManyRequests(of: address) || comingLast[address] != nil
+  }
+
+  /// Whether the loop would read a request on a new connection of this address so late that it would refuse it.
+  private func isTooLate(for address: MemoryBudget.Holder?) -> Bool {
+    isCrowding(address) && loop.backlog > limits.lateWork
+  }
+
+  /// Takes note that a connection of this address comes last.
+  func comesLast(_ address: MemoryBudget.Holder) {
+    comingLast[address, default: 0] += 1
+  }
+
+  /// Takes note that a connection of this address no longer comes last.
+  func noLongerLast(_ address: MemoryBudget.Holder?) {
+    guard let address, let count = comingLast[address] else { return }
+    comingLast[address] = count > 1 ? count - 1 : nil
   }
 
   // MARK: Drain

@@ -72,14 +72,21 @@ struct LoopLagTests {
     #expect(after.lateTurns == 1)
   }
 
-  @Test("a crowd of ready descriptors is a backlog, until there is no crowd", arguments: IOLoop.PollerKind.allCases)
-  func backlog(_ kind: IOLoop.PollerKind) throws {
+  @Test(
+    "a crowd of ready descriptors is a backlog, until there is no crowd", arguments: IOLoop.PollerKind.allCases,
+    [Rank.first, .second, .last])
+  func backlog(_ kind: IOLoop.PollerKind, _ rank: Rank) throws {
     let loop = try IOLoop.forTest(kind)
     let pairs = try (0..<100).map { _ in try Pair(on: loop) }
     let backlogs = Notes<Duration>()
     let delegate = Restless(backlogs)
     for pair in pairs { pair.poke() }
-    loop.loop.performAndWait { for pair in pairs { pair.channel.watch(until: .never, delegate) } }
+    loop.loop.performAndWait {
+      for pair in pairs {
+        pair.channel.rank = rank
+        pair.channel.watch(until: .never, delegate)
+      }
+    }
     wait(for: "a backlog") { backlogs.all.contains { $0 > .zero } }
     loop.loop.performAndWait { delegate.isDone = true }
     wait(for: "the end of the backlog") { (try? loop.get { loop.loop.backlog }) == .zero }

@@ -68,6 +68,7 @@ import Testing
   func early(isBehind: Bool) throws {
     var limits = Self.limits(burst: .seconds(60))
     limits.promptTurn = isBehind ? .milliseconds(-1) : .seconds(60)
+    limits.lateWork = .seconds(60)
     let server = try TestServer(Variant.plain[0], limits: limits, router: Self.router)
     let others = try server.connect()
     server.waitForConnections(1)
@@ -78,21 +79,125 @@ import Testing
       for _ in 0..<2 { worker.waiting.add(.connection(connection), .request, of: holder, at: worker.loop.now) }
       _ = worker.waiting.next(at: worker.loop.now, limits: Self.overloaded)
     }
+    do {
+      let client = try server.connect()
+      for _ in 0..<3 {
+        try client.send("GET /stored/x HTTP/1.1\r\nHost: a\r\n\r\n")
+        let response = try #require(try client.response())
+        #expect(response.status == (isBehind ? 503 : 200))
+        #expect(response["retry-after"] == (isBehind ? "1" : nil))
+        #expect(!response.isLast)
+        // Neither other routes nor preflight requests.
+        for (line, status) in [("GET /hello", 200), ("GET /cheap/x", 200), ("OPTIONS /stored/x", 204)] {
+          try client.send("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
+          #expect(try client.response()?.status == status)
+        }
+      }
+      #expect(server.recorder.shed.requests == (isBehind ? 3 : 0))
+      // The last rank stays, although no request of the address waits.
+      let isCrowding = server.workers { worker in
+        while worker.waiting.next(at: worker.loop.now, limits: Self.overloaded) != nil {}
+        return worker.connections.values.contains { worker.isCrowding($0.peer.holder) }
+      }
+      #expect(isCrowding == [isBehind])
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+      #expect(try client.response()?.status == 200)
+      #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
+    }
+    server.waitForConnections(1)
+    #expect(
+      server.workers { worker in worker.connections.values.contains { worker.isCrowding($0.peer.holder) } } == [false])
+    withExtendedLifetime(others) {}
+  }
+
+  @Test(
+    "a loop that is behind reads new connections last if many requests of their address wait, and refuses late ones",
+    arguments: [false, true], [Duration.milliseconds(1), .seconds(60)])
+  func last(isBehind: Bool, lateWork: Duration) throws {
+    let (server, other) = try Self.serverWithWaitingRequests(isBehind: isBehind, lateWork: lateWork)
     let client = try server.connect()
-    for _ in 0..<3 {
-      try client.send("GET /stored/x HTTP/1.1\r\nHost: a\r\n\r\n")
-      let response = try #require(try client.response())
-      #expect(response.status == (isBehind ? 503 : 200))
-      #expect(response["retry-after"] == (isBehind ? "1" : nil))
-      #expect(!response.isLast)
-      // Neither other routes nor preflight requests.
-      for (line, status) in [("GET /hello", 200), ("GET /cheap/x", 200), ("OPTIONS /stored/x", 204)] {
-        try client.send("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(try client.response()?.status == status)
+    server.waitForConnections(2)
+    #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
+    let gate = Gate()
+    server.occupy(until: gate)
+    try client.send("GET /stored/x HTTP/1.1\r\nHost: a\r\n\r\n")
+    let late = Deadline.now.advanced(by: .milliseconds(20))
+    wait(for: "the request is late") { Deadline.now > late }
+    gate.open()
+    let isLate = isBehind && lateWork < .milliseconds(20)
+    #expect(try client.response()?.status == (isLate ? 503 : 200))
+    #expect(server.recorder.shed.requests == (isLate ? 1 : 0))
+    try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try client.response()?.status == 200)
+    withExtendedLifetime(other) {}
+  }
+
+  @Test("a connection that came last has the first rank again when the loop is no longer behind")
+  func regained() throws {
+    let server = try TestServer(Variant.plain[0], router: Self.router)
+    let client = try server.connect()
+    server.waitForConnections(1)
+    _ = server.workers { worker in for connection in worker.connections.values { connection.channel.rank = .last } }
+    try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try client.response()?.status == 200)
+    #expect(Self.ranks(on: server) == [.first])
+  }
+
+  @Test("if a request would be late when it is read, new connections of an address with many that wait are closed")
+  func closed() throws {
+    let (server, other) = try Self.serverWithWaitingRequests(isBehind: true)
+    // The kernel has completed the connection before the server closes it.
+    let client = try? server.connect()
+    try? client?.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(((try? client?.response()) ?? nil) == nil)
+    #expect(server.recorder.shed.requests == 1)
+    #expect(server.recorder.shedClients == ["127.0.0.1"])
+    #expect(server.connections == 1)
+    withExtendedLifetime(other) {}
+  }
+
+  @Test("an address with few requests that wait is like all others, also if the loop is behind")
+  func few() throws {
+    let (server, other) = try Self.serverWithWaitingRequests(isBehind: true, count: 6)
+    let client = try server.connect()
+    server.waitForConnections(2)
+    #expect(Self.ranks(on: server) == [.first, .first])
+    withExtendedLifetime((client, other)) {}
+  }
+
+  @Test("the connections of a trusted proxy never come last, because they also have the requests of others")
+  func proxy() throws {
+    let (server, other) = try Self.serverWithWaitingRequests(isBehind: true, isTrusted: true)
+    let proxy = try server.connect()
+    server.waitForConnections(2)
+    try proxy.send("GET /stored/x HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try proxy.response()?.status == 200)
+    #expect(Self.ranks(on: server) == [.first, .first])
+    withExtendedLifetime(other) {}
+  }
+
+  /// Starts a server with a connection from an address of which more requests wait than a browser sends at once.
+  private static func serverWithWaitingRequests(
+    isBehind: Bool, isTrusted: Bool = false, lateWork: Duration = overloaded.lateWork, count: Int = 7
+  ) throws -> (TestServer, RawClient) {
+    var limits = limits(burst: .seconds(60))
+    limits.promptTurn = isBehind ? .milliseconds(-1) : .seconds(60)
+    limits.lateWork = lateWork
+    let server = try TestServer(Variant.plain[0], limits: limits, router: router) { _ in isTrusted }
+    let client = try server.connect()
+    server.waitForConnections(1)
+    _ = server.workers { worker in
+      guard let connection = worker.connections.values.first else { return }
+      // Nothing begins this work.
+      for _ in 0..<count {
+        worker.waiting.add(.connection(connection), .request, of: connection.peer.holder, at: worker.loop.now)
       }
     }
-    #expect(server.recorder.shed.requests == (isBehind ? 3 : 0))
-    withExtendedLifetime(others) {}
+    return (server, client)
+  }
+
+  private static func ranks(on server: TestServer) -> [Rank] {
+    server.workers { $0.connections.values.map(\.channel.rank) }.flatMap(\.self).sorted { $0.rawValue < $1.rawValue }
   }
 
   @Test("work that waits is done if it is prompt, or late in a burst", arguments: Variant.plain)

@@ -26,6 +26,9 @@ int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t 
 // The round trip of a TCP connection as the kernel has measured it, in microseconds; -1 if it has not.
 long cplatform_round_trip(int connection);
 
+// The milliseconds since the last data of a connection arrived, measured by the kernel; -1 if it has no such value.
+long cplatform_milliseconds_since_data(int connection);
+
 // Makes a listener ignore connection requests (TCP SYN) from now on; those already queued stay.
 // 0, or -1 with errno where the platform has no socket filters.
 int cplatform_drop_connection_requests(int listener);

@@ -42,8 +42,8 @@ struct SettingsDefaultTests {
   @Test(
     "keep client and upstream connections below the descriptor limit",
     arguments: [
-      (1024, 1, 689, 229), (1024, 8, 667, 27), (512, 40, 171, 1), (256, 2, 109, 18), (1_048_576, 64, 10_000, 256),
-      (59, 1, 7, 2),
+      (1024, 1, 686, 228), (1024, 8, 649, 27), (512, 40, 89, 1), (256, 2, 105, 17), (1_048_576, 64, 10_000, 256),
+      (63, 1, 7, 2),
     ])
   func descriptors(openFiles: Int, cores: Int, connections: Int, upstream: Int) throws {
     let host = HostFacts(openFiles: openFiles, cores: cores, logsToTerminal: true)
@@ -58,10 +58,10 @@ struct SettingsDefaultTests {
   func loops() throws {
     let host = HostFacts(openFiles: 256, cores: 128, logsToTerminal: true)
     let settings = try SettingsFixture().load(host: host).settings
-    #expect(settings.server.loops == 33)
-    #expect(settings.server.limits.connections == 11)
+    #expect(settings.server.loops == 25)
+    #expect(settings.server.limits.connections == 9)
     let error = #expect(throws: InvalidSettings.self) {
-      try SettingsFixture().load(["SERVER_LOOPS": "34"], host: host)
+      try SettingsFixture().load(["SERVER_LOOPS": "26"], host: host)
     }
     #expect(error?.errors.map(\.path) == ["server.loops"])
   }
@@ -72,7 +72,7 @@ struct SettingsDefaultTests {
     let error = #expect(throws: InvalidSettings.self) { try SettingsFixture().load(host: host) }
     #expect(
       error?.description
-        == "server.loops: 1 loop needs 59 descriptors at least, and this process has 55; raise the limit of descriptors "
+        == "server.loops: 1 loop needs 63 descriptors at least, and this process has 55; raise the limit of descriptors "
         + "(ulimit -n, LimitNOFILE).")
   }
 
