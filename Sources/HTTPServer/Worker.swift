@@ -50,7 +50,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<AwaitedTurn>()
   /// The number of connections that come last, for each address with such connections.
-  private var comingLast: [MemoryBudget.Holder: Int] = [:]
+  private(set) var comingLast: [MemoryBudget.Holder: Int] = [:]
   /// Whether some of it begins at the end of this turn or of the next one.
   var takesTurns = false
 
@@ -98,7 +98,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard tls == nil || !waiting.refuses(.handshake, of: counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
-    guard !isTooLate(for: counted?.bits) else { return observer.noticed(.requestShed(client: Peer.name(of: peer))) }
+    guard !isTooLate(for: counted?.bits) else {
+      observer.noticed(.requestShed(client: Peer.name(of: peer)))
+      return turnAway(descriptor, ErrorResponse.overBusy.detail)
+    }
     switch count.admit(counted) {
     case .granted: break
     case .tooMany:
@@ -166,15 +169,18 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // MARK: Overload
 
   /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
-  /// for their turn, or connections of it come last.
+  /// for their turn, or many connections of it come last.
   func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
     guard let address else { return false }
-    return waiting.hasManyRequests(of: address) || comingLast[address] != nil
+    return waiting.hasManyRequests(of: address) || comingLast[address, default: 0] > Self.few
   }
+
+  /// The connections that a browser opens at once.
+  private static let few = 6
 
   /// Whether the loop would read a request on a new connection of this address so late that it would refuse it.
   private func isTooLate(for address: MemoryBudget.Holder?) -> Bool {
-    isCrowding(address) && loop.backlog > limits.lateWork
+    stage == .serving && isCrowding(address) && loop.backlog > limits.lateWork
   }
 
   /// Takes note that a connection of this address comes last.

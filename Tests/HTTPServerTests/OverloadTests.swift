@@ -95,18 +95,17 @@ import Testing
       }
       #expect(server.recorder.shed.requests == (isBehind ? 3 : 0))
       // The last rank stays, although no request of the address waits.
-      let isCrowding = server.workers { worker in
+      let counts = server.workers { worker in
         while worker.waiting.next(at: worker.loop.now, limits: Self.overloaded) != nil {}
-        return worker.connections.values.contains { worker.isCrowding($0.peer.holder) }
+        return Array(worker.comingLast.values)
       }
-      #expect(isCrowding == [isBehind])
+      #expect(counts == [isBehind ? [1] : []])
       try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
       #expect(try client.response()?.status == 200)
       #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
     }
     server.waitForConnections(1)
-    #expect(
-      server.workers { worker in worker.connections.values.contains { worker.isCrowding($0.peer.holder) } } == [false])
+    #expect(server.workers { $0.comingLast.count } == [0])
     withExtendedLifetime(others) {}
   }
 
@@ -143,13 +142,14 @@ import Testing
     #expect(Self.ranks(on: server) == [.first])
   }
 
-  @Test("if a request would be late when it is read, new connections of an address with many that wait are closed")
-  func closed() throws {
+  @Test("if a request would be late when it is read, new connections of an address with many that wait get 503")
+  func turnedAway() throws {
     let (server, other) = try Self.serverWithWaitingRequests(isBehind: true)
-    // The kernel has completed the connection before the server closes it.
-    let client = try? server.connect()
-    try? client?.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-    #expect(((try? client?.response()) ?? nil) == nil)
+    let refusal = try #require(try server.connect().response())
+    #expect(refusal.status == 503)
+    #expect(refusal["retry-after"] == "1")
+    #expect(refusal.isLast)
+    try expectError(refusal, code: "overloaded")
     #expect(server.recorder.shed.requests == 1)
     #expect(server.recorder.shedClients == ["127.0.0.1"])
     #expect(server.connections == 1)
