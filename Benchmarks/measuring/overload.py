@@ -37,8 +37,8 @@ class Shape:
 SHAPES = [
     Shape("new connections", 0.1, ("--new",), with_public_health=False),
     Shape("TLS handshakes", 0.2, ("--new",), tls=True, refusal=0.2),
-    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=128, upstream=True),
-    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=128, upstream=True, times=3),
+    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=256, upstream=True),
+    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=256, upstream=True, times=3),
 ]
 
 

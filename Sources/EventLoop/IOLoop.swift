@@ -184,6 +184,12 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     return lowerRanks.reduce(lap.length) { max($0, $1.delay) }
   }
 
+  /// The part of `backlog` that a channel of `rank` waits.
+  public func backlog(of rank: Rank) -> Duration {
+    assertCurrent()
+    return lowerRanks.isEmpty || rank == .first ? lap.length : lowerRanks[rank.rawValue - 1].delay
+  }
+
   /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel.
   public func open(_ descriptor: consuming Descriptor) -> Channel {
     makeChannel(consume descriptor, isConnection: false)

@@ -64,7 +64,9 @@ public final class Server: Sendable {
       configuration.endpoint, loops: loops.count, writeProgress: configuration.limits.writeProgress,
       reusesPort: configuration.reusesPort)
     let count = ConnectionCount(limits: configuration.limits)
-    let workers = loops.map { Worker(loop: $0, configuration: configuration, router: router, count: count) }
+    let workers = loops.map {
+      Worker(loop: $0, of: loops.count, configuration: configuration, router: router, count: count)
+    }
     self.addresses = listeners.compactMap(\.first?.address)
     self.workers = workers
     self.count = count
@@ -175,9 +177,10 @@ public struct ServerLimits: Sendable, Equatable {
   /// Wait up to which expensive work, a TLS handshake or a request that waits for an upstream, counts as prompt. It is
   /// shorter than the wait for Apple's response.
   public var promptWork = Duration.milliseconds(100)
-  /// Longest wait of such work when more arrives than the server can do. Cheap work, such as health checks, does not
+  /// Longest wait of such work when more arrives than the server can do: the wait, the work and the queues for Apple
+  /// together then stay below three times what is usual. Cheap work, such as health checks, does not
   /// wait behind it.
-  public var lateWork = Duration.milliseconds(250)
+  public var lateWork = Duration.milliseconds(150)
   /// Time for which events may wait for the loop while it begins expensive work: some turns of a busy loop.
   public var promptTurn = Duration.milliseconds(20)
   /// Time for which such work may be late before the server refuses some. A burst whose work takes no longer is no
@@ -330,6 +333,8 @@ public enum ServerNotice: Sendable {
   case memoryRefused(SocketAddress)
   /// A connection was closed because its TLS handshake had waited too long for its turn.
   case handshakeShed(SocketAddress)
+  /// A connection was reset because its address has too many connections whose requests the server serves too late.
+  case connectionShed(SocketAddress)
   /// A request for work that waits was refused because it had waited too long for its turn. The client is that of the
   /// request, also behind trusted proxies.
   case requestShed(client: String)

@@ -78,7 +78,7 @@ struct ExpensiveWork<Element> {
 /// delays only its own.
 ///
 /// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then
-/// each line gets its share of what the server does in a quarter of a second (`ServerLimits.lateWork`), and more is
+/// each line gets its share of what the server does in `ServerLimits.lateWork`, and more is
 /// refused before it costs anything else. That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
@@ -145,7 +145,8 @@ struct TurnQueue<Element> {
     if isTimely {
       throughput.count(at: now, in: limits.lateWork)
       spell.done += 1
-    } else {
+    } else if now.duration(since: since) > limits.promptWork {
+      // Not if it came late: the lines of the others are prompt.
       lastRefusal = now
     }
     if lines[address]?.waiting.isEmpty ?? true {

@@ -13,6 +13,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // Sendable by confinement: made by the server, then used only on its loop.
 
   let loop: IOLoop
+  /// The number of the server's loops.
+  private let loops: Int
   let sharedLimits: SharedLimits
   var limits: ServerLimits { sharedLimits.values }
   let observer: any ExchangeObserver
@@ -64,9 +66,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var spares: SpareDescriptors
 
   init(
-    loop: IOLoop, configuration: Server.Configuration, router: Router, count: ConnectionCount
+    loop: IOLoop, of loops: Int, configuration: Server.Configuration, router: Router, count: ConnectionCount
   ) {
     self.loop = loop
+    self.loops = loops
     sharedLimits = SharedLimits(configuration.limits)
     buffers = BufferPool(configuration.limits)
     observer = configuration.observer.forOneLoop()
@@ -98,9 +101,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard tls == nil || !waiting.refuses(.handshake, of: counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
-    guard !isTooLate(for: counted?.bits) else {
-      observer.noticed(.requestShed(client: Peer.name(of: peer)))
-      return turnAway(descriptor, ErrorResponse.overBusy.detail)
+    guard !hasTooManyLast(counted?.bits) else {
+      observer.noticed(.connectionShed(peer))
+      return reset(descriptor)
     }
     switch count.admit(counted) {
     case .granted: break
@@ -158,6 +161,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     channel.close()
   }
 
+  private func reset(_ descriptor: consuming Descriptor) {
+    let channel = loop.open(descriptor)
+    channel.resetOnClose()
+    channel.close()
+  }
+
   func forget(_ connection: Connection, counted: IPAddress?) {
     loop.assertCurrent()
     connections[ObjectIdentifier(connection)] = nil
@@ -178,10 +187,18 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The connections that a browser opens at once.
   private static let few = 6
 
-  /// Whether the loop would read a request on a new connection of this address so late that it would refuse it.
-  private func isTooLate(for address: MemoryBudget.Holder?) -> Bool {
-    stage == .serving && isCrowding(address) && loop.backlog > limits.lateWork
+  /// Whether the address has its share of the connections that may come last, and the loop reads them so late that it
+  /// refuses their requests. Its callers open another connection for each request that waits, until the limit of
+  /// connections is everybody's. A response would say more than a reset, but costs more than the refusal of a request on a
+  /// kept connection: with it, floods of ten times the capacity grew until the kernel's queue was full.
+  private func hasTooManyLast(_ address: MemoryBudget.Holder?) -> Bool {
+    guard stage == .serving, let address, let count = comingLast[address] else { return false }
+    let share = limits.connections / Self.partComingLast / loops / comingLast.count
+    return count >= max(Self.few, share) && loop.backlog(of: .last) > limits.lateWork
   }
+
+  /// All addresses together have at most a quarter of the server's connections come last.
+  private static let partComingLast = 4
 
   /// Takes note that a connection of this address comes last.
   func comesLast(_ address: MemoryBudget.Holder) {

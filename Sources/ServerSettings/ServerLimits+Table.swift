@@ -48,7 +48,7 @@ extension ServerLimits {
     row(
       "burst", .duration(seconds: 1...3600), \.burst,
       "How long expensive work, a TLS handshake or a request to Apple, may be late without a pause. Then there is more "
-        + "than the server can do, and it refuses what has waited for 250 ms; so the rest is in time."),
+        + "than the server can do, and it refuses what has waited for 150 ms; so the rest is in time."),
     row(
       "requestLine", .size(256...65_536), \.http1.requestLine,
       "The request line; 414 if it is longer. RFC 9112 §3 asks for 8000 bytes at least."),

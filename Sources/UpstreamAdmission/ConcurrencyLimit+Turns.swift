@@ -82,7 +82,7 @@ extension ConcurrencyLimit {
       if mayGo(caller, of: client) {
         caller.account.earn()
         if caller.account.isSolvent, let waiting = queues.popFirst(of: &caller.queue) {
-          client.waiting -= 1
+          client.left()
           let permit = begin(name, &caller, &client, cost: waiting.cost, hasWaited: true)
           grant = Grant(permit: permit, waiter: waiting.waiter)
         }
@@ -101,9 +101,21 @@ extension ConcurrencyLimit {
 extension ConcurrencyLimit {
   /// Returns when to retry, or nil if the request can wait for its turn.
   func delay(of request: Request, _ caller: Caller, _ client: Client) -> Duration? {
-    if !request.isRetry, !hasRoom(caller, of: client) { return max(limits.retryAfter, wait(caller, client) ?? .zero) }
-    guard let wait = wait(request.isRetry ? Caller() : caller, client), wait > request.patience else { return nil }
+    let wait = wait(request.isRetry ? Caller() : caller, client)
+    if !request.isRetry, !hasRoom(caller, of: client) || isLate(wait, client) {
+      return max(limits.retryAfter, wait ?? .zero)
+    }
+    guard let wait, wait > request.patience else { return nil }
     return wait
+  }
+
+  /// Whether there are too many requests of this client, and one with this wait is not sent soon. A known rate is no
+  /// overload: the pacer uses all of it only if requests wait.
+  private func isLate(_ wait: Duration?, _ client: Client) -> Bool {
+    guard let wait, wait > limits.late, pacer.rate == nil, let since = client.waitingSince else { return false }
+    let burst = limits.burst.inSeconds
+    return (wait > limits.burst || now - since > burst || now - client.lastRefusal <= burst)
+      && client.waiting >= max(adaptive.most(of: client.share) / 8, 1)
   }
 
   private func hasRoom(_ caller: Caller, of client: Client) -> Bool {
@@ -112,19 +124,28 @@ extension ConcurrencyLimit {
       && (client.share == nil || client.waiting < limits.waitingOfClient * room)
   }
 
-  /// Returns the approximate wait of a caller's next request if all queued requests stay. Nil without a known rate.
+  /// Returns the approximate wait of a caller's next request if all queued requests stay. Nil before a request has ended,
+  /// unless the rate is known.
   ///
   /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
   /// client as many as for this client.
   private func wait(_ caller: Caller, _ client: Client) -> Duration? {
-    guard pacer.rate != nil else { return nil }
     let own = caller.queue.count + 1
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1)
     let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), queues.count + 1)
+    guard pacer.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
     var wait = Double(all) / pacer.pace
     if let share = client.shareOfRate { wait = max(wait, Double(ofClient) / (pacer.pace * share)) }
     return Duration(inSeconds: max(pacer.opening - now, 0) + wait)
+  }
+
+  /// Returns the wait until so many requests have ended, of which a client and a caller can only replace their own.
+  private func waitForOthers(_ all: Int, ofClient: Int, own: Int, _ client: Client) -> Duration? {
+    guard let timeInFlight else { return nil }
+    let most = adaptive.most(of: client.share)
+    let parts = [(all, adaptive.value), (ofClient, most), (own, AdaptiveLimit.lessAnEighth(of: most))]
+    return parts.map { Double($0.0) / Double($0.1) * timeInFlight }.max().map { Duration(inSeconds: $0) }
   }
 }
 
@@ -179,9 +200,25 @@ extension ConcurrencyLimit {
     /// Whether the client waits for `opening`, outside of the round.
     var isHeld = false
     /// The number of queued requests.
-    var waiting = 0
+    private(set) var waiting = 0
+    /// Since when there has always been a queued request. Nil without one.
+    private(set) var waitingSince: Double?
+    /// When a request was refused because of those that wait.
+    var lastRefusal = -Double.infinity
     /// The callers of the client that have a turn, in order.
     var order = TicketQueues<QuotaCaller>.Queue()
+
+    /// Counts a request that joins the queue.
+    mutating func joined(now: Double) {
+      if waiting == 0 { waitingSince = now }
+      waiting += 1
+    }
+
+    /// Counts a request that leaves the queue.
+    mutating func left() {
+      waiting -= 1
+      if waiting == 0 { waitingSince = nil }
+    }
 
     func isIdle(now: Double) -> Bool {
       account.inFlight == 0 && waiting == 0 && opening <= now && rested <= now

@@ -16,6 +16,11 @@
 /// queue to seven times (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of the space,
 /// and a single client among others gets seven eighths, so there is always room for a newcomer.
 ///
+/// A burst may wait. But if requests of a client have waited without a pause for longer than `ConcurrencyLimits.burst`, or
+/// if one would wait for longer, more arrive than can be sent. Then a request whose turn would not come soon is refused at
+/// once, until none was refused for as long: a longer queue makes all of them late and serves no more. The wait follows
+/// from the number of requests ahead and the time for which a request is in flight (Little 1961).
+///
 /// The state is bounded: the limit stores a client or a caller only while one of its requests is in flight or queued.
 /// All operations take constant time. The exception is missed rounds of a client or caller in debt: as many as its
 /// debt. A client or caller at its limit leaves the round, and returns when one of its requests ends.
@@ -40,6 +45,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var now = 0.0
   private var permits: [UInt64: (name: QuotaCaller, sent: Double)] = [:]
   private var serial: UInt64 = 0
+  /// The mean time in seconds for which the last requests were in flight, however they ended. Nil before the first end.
+  private(set) var timeInFlight: Double?
 
   /// Creates a limit without requests.
   public init(_ limits: ConcurrencyLimits = ConcurrencyLimits(), pacing: PacingLimits = PacingLimits()) {
@@ -80,11 +87,14 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       (clients[name.client], known[name]) = (client, caller)
       return .granted(permit)
     }
-    if let delay = delay(of: request, caller, client) { return .refused(retryAfter: delay) }
+    if let delay = delay(of: request, caller, client) {
+      clients[name.client]?.lastRefusal = self.now
+      return .refused(retryAfter: delay)
+    }
     let waiting = WaitingRequest(caller: name, cost: cost, waiter: waiter)
     let ticket =
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
-    client.waiting += 1
+    client.joined(now: self.now)
     if request.isRetry { client.rested = min(client.rested, self.now) }
     line(up: name, &caller, &client)
     (clients[name.client], known[name]) = (client, caller)
@@ -110,6 +120,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     case .inconclusive: break
     }
     permits[permit.serial] = nil
+    let past = self.now - sent
+    timeInFlight = timeInFlight.map { $0 + (past - $0) / limits.meanOf } ?? past
     caller.account.end()
     client.account.end()
     line(up: name, &caller, &client)
@@ -148,7 +160,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     guard let name = queues.element(ticket)?.caller, var caller = known[name], var client = clients[name.client],
       let waiting = queues.remove(ticket, from: &caller.queue)
     else { return nil }
-    client.waiting -= 1
+    client.left()
     if caller.queue.isEmpty { leave(&caller, &client) }
     keep(name, caller, client)
     return waiting.waiter
@@ -208,6 +220,15 @@ public struct ConcurrencyLimits: Sendable, Equatable {
   /// The most queued requests of one client among others, as a multiple of the free space: 7. So a single client gets
   /// seven eighths of all space, the same part as of the requests in flight.
   public var waitingOfClient = 7
+
+  /// The longest time for which requests of a client may wait, or one of them, before it counts as overload: 1 s, as
+  /// `ServerLimits.burst` by default.
+  public var burst: Duration = .seconds(1)
+  /// The longest wait under overload: 150 ms, as `ServerLimits.lateWork`. An eighth of the limit may always wait, at least
+  /// one request, because requests in flight end together at times.
+  public var late: Duration = .milliseconds(150)
+  /// The number of ended requests whose mean is the time in flight: 32.
+  var meanOf = 32.0
 
   /// The retry time when the queue is full: 1 s. Long waits caused the damage that was observed.
   public var retryAfter: Duration = .seconds(1)

@@ -45,7 +45,7 @@ import Testing
     var now = Deadline.now
     _ = admissions(of: .milliseconds(101), for: Self.limits.burst, to: &lateness, from: &now)
     let delays: [(milliseconds: Int, isDone: Bool)] = [
-      (251, false), (250, true), (3000, false), (100, true), (3000, true),
+      (151, false), (150, true), (3000, false), (100, true), (3000, true),
     ]
     for (milliseconds, isDone) in delays {
       let isAdmitted = lateness.admits(.milliseconds(milliseconds), at: now, limits: Self.limits)

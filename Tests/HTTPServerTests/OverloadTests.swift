@@ -142,18 +142,41 @@ import Testing
     #expect(Self.ranks(on: server) == [.first])
   }
 
-  @Test("if a request would be late when it is read, new connections of an address with many that wait get 503")
+  @Test("an address has a share of the connections that come last, and further ones are reset if they would be late")
   func turnedAway() throws {
-    let (server, other) = try Self.serverWithWaitingRequests(isBehind: true)
-    let refusal = try #require(try server.connect().response())
-    #expect(refusal.status == 503)
-    #expect(refusal["retry-after"] == "1")
-    #expect(refusal.isLast)
-    try expectError(refusal, code: "overloaded")
-    #expect(server.recorder.shed.requests == 1)
-    #expect(server.recorder.shedClients == ["127.0.0.1"])
-    #expect(server.connections == 1)
-    withExtendedLifetime(other) {}
+    // All addresses together have a quarter of the connections. The first connection does not come last.
+    for (connections, share) in [(40, 10), (16, 6)] {
+      let (server, other) = try Self.serverWithWaitingRequests(isBehind: true, connections: connections)
+      let clients = try (0..<share).map { _ in try server.connect() }
+      server.waitForConnections(1 + share)
+      for _ in 0..<3 { #expect(try server.connect().restUndecrypted().isEmpty) }
+      wait(for: "three notices") { server.recorder.shed.connections == 3 }
+      #expect(server.connections == 1 + share)
+      #expect(server.recorder.shed.requests == 0)
+      withExtendedLifetime((clients, other)) {}
+    }
+  }
+
+  @Test("no connection is reset if requests are in time, or the server shuts down", arguments: [false, true])
+  func notTurnedAway(isDraining: Bool) throws {
+    let (server, other) = try Self.serverWithWaitingRequests(
+      isBehind: true, lateWork: isDraining ? Self.overloaded.lateWork : .seconds(60), connections: 40)
+    if isDraining { _ = server.workers { $0.beginDrain() } }
+    let clients = try (0..<20).map { _ in try server.connect() }
+    server.waitForConnections(21)
+    #expect(server.recorder.shed.connections == 0)
+    withExtendedLifetime((clients, other)) {}
+  }
+
+  @Test("a connection that came last stays last while the loop is behind, or many requests of its address wait")
+  func keptLast() throws {
+    for (isBehind, count) in [(true, 0), (false, 7)] {
+      let (server, client) = try Self.serverWithWaitingRequests(isBehind: isBehind, count: count)
+      _ = server.workers { worker in for connection in worker.connections.values { connection.comeLast() } }
+      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+      #expect(try client.response()?.status == 200)
+      #expect(Self.ranks(on: server) == [.last])
+    }
   }
 
   @Test("an address with few requests that wait is like all others, also if the loop is behind")
@@ -178,11 +201,12 @@ import Testing
 
   /// Starts a server with a connection from an address of which more requests wait than a browser sends at once.
   private static func serverWithWaitingRequests(
-    isBehind: Bool, isTrusted: Bool = false, lateWork: Duration = overloaded.lateWork, count: Int = 7
+    isBehind: Bool, isTrusted: Bool = false, lateWork: Duration = overloaded.lateWork, count: Int = 7,
+    connections: Int = ServerLimits().connections
   ) throws -> (TestServer, RawClient) {
     var limits = limits(burst: .seconds(60))
     limits.promptTurn = isBehind ? .milliseconds(-1) : .seconds(60)
-    limits.lateWork = lateWork
+    (limits.lateWork, limits.connections) = (lateWork, connections)
     let server = try TestServer(Variant.plain[0], limits: limits, router: router) { _ in isTrusted }
     let client = try server.connect()
     server.waitForConnections(1)

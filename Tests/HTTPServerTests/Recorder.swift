@@ -47,11 +47,12 @@ final class Recorder: ExchangeObserver, Sendable {
     }
   }
 
-  /// The number of refused handshakes and requests because of too much work so far.
-  var shed: (handshakes: Int, requests: Int) {
+  /// The number of refused handshakes, connections and requests because of too much work so far.
+  var shed: (handshakes: Int, connections: Int, requests: Int) {
     notices.withLock { notices in
       (
         notices.count { if case .handshakeShed = $0 { true } else { false } },
+        notices.count { if case .connectionShed = $0 { true } else { false } },
         notices.count { if case .requestShed = $0 { true } else { false } }
       )
     }

@@ -95,6 +95,26 @@ import Testing
     }
   }
 
+  @Test("work that had waited elsewhere is refused, and is no overload of others")
+  func lateElsewhere() {
+    var queue = TurnQueue<Int>()
+    var refused = 0
+    var now = start
+    // One more always waits, for 50 ms.
+    queue.add(-1, of: 1, at: now)
+    for step in 0..<30 {
+      now = start.advanced(by: .milliseconds(300 + 50 * step))
+      queue.add(step, of: 1, since: start.advanced(by: .milliseconds(50 * step)), at: now)
+      if queue.next(at: now, limits: Self.limits)?.isTimely == false { refused += 1 }
+    }
+    #expect(refused == 10, "all after a second")
+    for number in 0..<4 {
+      let isFull = queue.refuses(2, at: now, limits: Self.limits)
+      #expect(!isFull)
+      queue.add(number, of: 2, at: now)
+    }
+  }
+
   @Test("a flood is overload before it has filled the lines for the length of a burst")
   func flood() throws {
     var queue = TurnQueue<Int>()

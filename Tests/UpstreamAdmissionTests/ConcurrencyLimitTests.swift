@@ -211,6 +211,114 @@ import Testing
     #expect(retryAfter == .seconds(1))
   }
 
+  /// What came of a flood of one caller, which has an arrival each millisecond.
+  private struct Flood {
+    var limit: ConcurrencyLimit<Int>
+    private var underWay: [(permit: ConcurrencyPermit, end: Int)] = []
+    private(set) var arrivals: [Int: Int] = [:]
+    /// The milliseconds of refusals, and the waits of what was sent, by the millisecond of the sending.
+    private(set) var refusals: [Int] = []
+    private(set) var waits: [(sent: Int, wait: Int)] = []
+    private(set) var least = Int.max
+
+    init(_ limits: ConcurrencyLimits) { limit = ConcurrencyLimit(limits) }
+
+    /// Lets `requests` of a caller arrive, and ends those that were sent 200 ms before.
+    mutating func pass(_ millisecond: Int, _ requests: [QuotaCaller]) -> [ConcurrencyLimit<Int>.Admission] {
+      let now = Duration.milliseconds(millisecond)
+      while let first = underWay.first, first.end <= millisecond {
+        underWay.removeFirst()
+        for grant in limit.release(first.permit, .answered, now: now) {
+          underWay.append((grant.permit, millisecond + 200))
+          waits.append((millisecond, millisecond - arrivals[grant.waiter, default: 0]))
+        }
+      }
+      if millisecond > 1000 { least = min(least, limit.inFlight) }
+      return requests.map { caller in
+        let number = arrivals.count
+        arrivals[number] = millisecond
+        let admission = limit.acquire(.init(caller), waiter: number, now: now)
+        switch admission {
+        case .granted(let permit): underWay.append((permit, millisecond + 200))
+        case .queued: break
+        case .refused: refusals.append(millisecond)
+        }
+        return admission
+      }
+    }
+  }
+
+  @Test("a burst waits, but a standing queue is kept short, and no other caller or client notices it")
+  func standing() throws {
+    var limits = ConcurrencyLimits()
+    (limits.initial, limits.maximum) = (40, 40)
+    var flood = Flood(limits)
+    let greedy = QuotaCaller(client: "a", share: QuotaCaller.usualShare, rateLimitPrefix: "greedy")
+    let modest = [
+      QuotaCaller(client: "a", share: QuotaCaller.usualShare, rateLimitPrefix: "modest"),
+      QuotaCaller(client: "b", share: QuotaCaller.usualShare, rateLimitPrefix: "modest"),
+    ]
+    // Five times as many as can be sent.
+    for millisecond in 0..<6000 {
+      _ = flood.pass(millisecond, [greedy])
+      guard millisecond % 100 == 0 else { continue }
+      for admission in flood.pass(millisecond, modest) {
+        if case .refused = admission { Issue.record("a modest request was refused after \(millisecond) ms") }
+      }
+    }
+    // The greedy caller may have 31 in flight, which is 155 in a second. More than that wait when the first request ends,
+    // which tells how long one takes.
+    #expect(try (200...210).contains(#require(flood.refusals.first)))
+    #expect(flood.refusals.count > 4500)
+    #expect(flood.waits.contains { $0.wait > 800 })
+    // Requests in flight end in groups, so one more group may end before.
+    #expect(flood.waits.filter { $0.sent > 5000 }.allSatisfy { $0.wait <= 150 + 200 })
+    #expect(flood.least >= 30, "a caller's share is always in use")
+    // A burst after it waits again.
+    for millisecond in 6000..<12_000 { _ = flood.pass(millisecond, []) }
+    let count = flood.refusals.count
+    _ = flood.pass(12_000, Array(repeating: greedy, count: 180))
+    #expect(flood.refusals.count == count && flood.limit.waiting == 149)
+  }
+
+  @Test("a queue that has emptied for a moment is no burst again, and a refusal has a time to retry")
+  func refusedAgain() {
+    var limits = ConcurrencyLimits()
+    (limits.initial, limits.maximum) = (40, 40)
+    var flood = Flood(limits)
+    let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
+    for millisecond in 0..<8000 { _ = flood.pass(millisecond, [caller]) }
+    var millisecond = 8000
+    while flood.limit.waiting > 0 {
+      _ = flood.pass(millisecond, [])
+      millisecond += 1
+    }
+    let admissions = flood.pass(millisecond, Array(repeating: caller, count: 1000))
+    let times = admissions.compactMap { if case .refused(let retryAfter) = $0 { retryAfter } else { nil } }
+    #expect(times.count > 900)
+    #expect(times.allSatisfy { $0 == .seconds(1) })
+  }
+
+  @Test("a queue that stands in front of a few slow requests keeps an eighth of the limit, and at least one request")
+  func slow() {
+    for (most, kept) in [(1, 1), (40, 5)] {
+      var limits = ConcurrencyLimits()
+      (limits.initial, limits.maximum) = (most, most)
+      var limit = ConcurrencyLimit<Int>(limits)
+      let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
+      var admissions: [ConcurrencyLimit<Int>.Admission] = []
+      // One after 10 s tells how long a request takes.
+      if case .granted(let permit) = limit.acquire(.init(caller), waiter: 0, now: .zero) {
+        _ = limit.release(permit, .answered, now: .seconds(10))
+      }
+      for number in 0..<100 {
+        admissions.append(limit.acquire(.init(caller), waiter: number, now: .seconds(11 + 2 * number)))
+      }
+      #expect(admissions.count { if case .refused = $0 { true } else { false } } > 0)
+      #expect(limit.waiting == kept)
+    }
+  }
+
   @Test("after any events, no request is lost or served twice", arguments: 1...20)
   func anything(seed: UInt64) {
     var random = SplitMix(seed: seed)

@@ -77,7 +77,7 @@ struct ServerEvents: ExchangeObserver {
       warn(
         "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
         ["client.address": "\(peer)"])
-    case .handshakeShed(let peer): warnOfOverload("\(peer)")
+    case .handshakeShed(let peer), .connectionShed(let peer): warnOfOverload("\(peer)")
     case .requestShed(let client): warnOfOverload(client)
     case .tlsFailed(let peer, let error):
       logFailedHandshake(error, peer)

@@ -135,7 +135,7 @@ final class ConnectionTally: Sendable {
         total.refusedPerAddress += 1
         total.shortages[.connectionsOfAddress, default: 0] += 1
       case .tooLittleMemoryForConnection: total.shortages[.memory, default: 0] += 1
-      case .handshakeShed: total.shortages[.processorTime, default: 0] += 1
+      case .handshakeShed, .connectionShed: total.shortages[.processorTime, default: 0] += 1
       case .memoryRefused, .requestShed: break
       case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
       case .proxyHeaderRefused: total.proxyHeadersRefused += 1
