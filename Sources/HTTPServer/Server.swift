@@ -177,9 +177,8 @@ public struct ServerLimits: Sendable, Equatable {
   /// Wait up to which expensive work, a TLS handshake or a request that waits for an upstream, counts as prompt. It is
   /// shorter than the wait for Apple's response.
   public var promptWork = Duration.milliseconds(100)
-  /// Longest wait of such work when more arrives than the server can do: the wait, the work and the queues for Apple
-  /// together then stay below three times what is usual. Cheap work, such as health checks, does not
-  /// wait behind it.
+  /// Longest wait of such work when more arrives than the server can do. A longer wait serves no more, and the response
+  /// of Apple comes on top of it. Cheap work, such as health checks, does not wait behind such work.
   public var lateWork = Duration.milliseconds(150)
   /// Time for which events may wait for the loop while it begins expensive work: some turns of a busy loop.
   public var promptTurn = Duration.milliseconds(20)

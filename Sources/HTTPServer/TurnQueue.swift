@@ -78,8 +78,8 @@ struct ExpensiveWork<Element> {
 /// delays only its own.
 ///
 /// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then
-/// each line gets its share of what the server does in `ServerLimits.lateWork`, and more is
-/// refused before it costs anything else. That ends when none was refused for the length of a burst.
+/// each line gets its share of what the server does in `ServerLimits.lateWork`, and more is refused before it costs anything
+/// else. That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
   private struct Line {

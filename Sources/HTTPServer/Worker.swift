@@ -51,10 +51,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
   /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<AwaitedTurn>()
-  /// The number of connections that come last, for each address with such connections.
-  private(set) var comingLast: [MemoryBudget.Holder: Int] = [:]
   /// Whether some of it begins at the end of this turn or of the next one.
   var takesTurns = false
+  /// The number of connections that come last, for each address with such connections.
+  private(set) var comingLast: [MemoryBudget.Holder: Int] = [:]
 
   /// The buffers that connections borrow.
   let buffers: BufferPool

@@ -144,8 +144,10 @@ extension ConcurrencyLimit {
   private func waitForOthers(_ all: Int, ofClient: Int, own: Int, _ client: Client) -> Duration? {
     guard let timeInFlight else { return nil }
     let most = adaptive.most(of: client.share)
-    let parts = [(all, adaptive.value), (ofClient, most), (own, AdaptiveLimit.lessAnEighth(of: most))]
-    return parts.map { Double($0.0) / Double($0.1) * timeInFlight }.max().map { Duration(inSeconds: $0) }
+    let rounds = max(
+      Double(all) / Double(adaptive.value), Double(ofClient) / Double(most),
+      Double(own) / Double(AdaptiveLimit.lessAnEighth(of: most)))
+    return Duration(inSeconds: rounds * timeInFlight)
   }
 }
 

@@ -62,8 +62,8 @@ import HTTPMessages
       let memory = MemoryBudget(limit: settings.server.limits.memory)
       let catalog = try settings.catalog.map {
         try CatalogService(
-          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1, loops: [], memory: memory,
-          logger: logger)
+          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1,
+          burst: settings.server.limits.burst, loops: [], memory: memory, logger: logger)
       }
       return try RuntimeSnapshot(
         source, access: access,

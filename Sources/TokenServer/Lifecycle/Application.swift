@@ -50,8 +50,8 @@ struct Application {
       catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
-          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, loops: loops.public, memory: memory,
-          logger: logger, spans: spans)
+          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, burst: settings.server.limits.burst,
+          loops: loops.public, memory: memory, logger: logger, spans: spans)
       }
       access = try AccessService(settings.audit, loops: loops.public, sink: sink, logger: logger)
       self.loops = loops

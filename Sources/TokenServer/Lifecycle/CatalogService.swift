@@ -29,15 +29,18 @@ final class CatalogService: Sendable {
 
   /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
   ///
-  /// - Parameter authorities: The trusted CAs for the upstream.
+  /// - Parameters:
+  ///   - authorities: The trusted CAs for the upstream.
+  ///   - burst: How long requests may wait for a place among those at the upstream before it counts as overload.
   init(
-    _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, loops: [IOLoop],
-    memory: MemoryBudget, logger: Logger, spans: SpanExporter? = nil
+    _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, burst: Duration,
+    loops: [IOLoop], memory: MemoryBudget, logger: Logger, spans: SpanExporter? = nil
   ) throws {
     self.authorities = authorities
     self.spans = spans
     var proxy = CatalogGateway.Configuration(settings)
     proxy.memory = memory
+    proxy.concurrency.burst = burst
     self.proxy = CatalogGateway(
       proxy,
       observer: CatalogEvents(logger: logger, tally: tally) { [upstream = settings.upstream] attempt in
