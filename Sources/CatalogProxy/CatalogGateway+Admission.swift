@@ -8,12 +8,14 @@ import UpstreamAdmission
 extension CatalogGateway {
   /// Waits for a turn until shortly before the deadline of the exchange.
   ///
-  /// - Parameter isRetry: Whether the response to the last attempt was 429.
-  func waitForTurn(_ exchange: CatalogExchange, isRetry: Bool) async -> Admission {
+  /// - Parameters:
+  ///   - isRepeated: Whether this is not the first attempt.
+  ///   - isRetry: Whether the response to the last attempt was 429.
+  func waitForTurn(_ exchange: CatalogExchange, isRepeated: Bool, isRetry: Bool) async -> Admission {
     let waiting = OneShot<Admission>()
     let now = clock.elapsed
     var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
-    request.isRetry = isRetry
+    (request.isRepeated, request.isRetry) = (isRepeated, isRetry)
     request.patience = exchange.end - now - leastTime
     let wanted = request
     let (admission, isUnpaced) = withState { state in

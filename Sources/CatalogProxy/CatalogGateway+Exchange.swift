@@ -65,7 +65,7 @@ extension CatalogGateway {
       throw .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
     }
     let permit: HeldPermit
-    switch await waitForTurn(exchange, isRetry: progress.isLimited) {
+    switch await waitForTurn(exchange, isRepeated: progress.number > 1, isRetry: progress.isLimited) {
     case .granted(let granted): permit = HeldPermit(granted, of: self)
     case .refused(let retryAfter) where progress.isLimited:
       throw .done(.failure(.rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop)))

@@ -25,6 +25,8 @@ struct LowerRank {
   /// Whether the first rank's poller has reported this one in the present turn.
   var isReady = false
   private var lap = Lap()
+  /// Whether there may be more ready channels than the present turn serves.
+  private var isCrowded = false
   private let marker: Int32
   private let markerToken: SlotToken
   private let most: Int
@@ -42,11 +44,12 @@ struct LowerRank {
   var delay: Duration { lap.length }
 
   /// Appends the channels to serve in this turn. If the first rank `isCrowded`, its poller may not have reported this one.
-  mutating func take(into ready: inout [SlotToken], at now: Deadline, ifReadyOr isCrowded: Bool) {
-    let mayBeReady = isReady || isCrowded
+  mutating func take(into ready: inout [SlotToken], at now: Deadline, ifReadyOr firstIsCrowded: Bool) {
+    let mayBeReady = isReady || firstIsCrowded
     isReady = false
     if mayBeReady { poller.wait(milliseconds: 0, into: &ready) }
-    if lap.begins(isCrowded: ready.count >= most, at: now) {
+    isCrowded = ready.count >= most
+    if lap.begins(isCrowded: isCrowded, at: now) {
       do {
         try poller.update(marker, from: [], to: .write, token: markerToken)
       } catch {
@@ -59,7 +62,8 @@ struct LowerRank {
   /// Ends the lap, because its marker is served.
   mutating func endLap() {
     try? poller.update(marker, from: .write, to: [], token: markerToken)
-    lap.end()
+    // This turn serves all, and the next one may come much later.
+    isCrowded ? lap.end() : lap.clear()
   }
 }
 
@@ -86,5 +90,9 @@ struct Lap {
   mutating func end() {
     last = began.map { Deadline.now.duration(since: $0) } ?? .zero
     began = nil
+  }
+
+  mutating func clear() {
+    (last, began) = (.zero, nil)
   }
 }

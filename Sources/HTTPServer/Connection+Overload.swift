@@ -61,10 +61,14 @@ extension Connection {
     worker.comesLast(address)
   }
 
-  /// Ends what `comeLast` began when the reason for it is gone.
+  /// Ends what `comeLast` began when the reason for it is gone: the client has no more work than others have, or the loop
+  /// is no longer behind. A client with few connections comes last only once for each refusal, because its line may be full
+  /// by the work of others.
   func regainRank() {
     channel.loop.assertCurrent()
-    guard channel.rank == .last, !worker.waiting.hasManyRequests(of: peer.holder), !worker.isBehind else { return }
+    guard channel.rank == .last, !worker.waiting.hasManyRequests(of: peer.holder),
+      !worker.hasManyLast(peer.holder) || !worker.isBehind
+    else { return }
     channel.rank = .first
     worker.noLongerLast(peer.holder)
   }

@@ -43,9 +43,6 @@ struct Peer {
     }
   }
 
-  /// The address in logs.
-  static func name(of address: SocketAddress) -> String { names(of: address).0 }
-
   private static func names(of address: SocketAddress) -> (String, String) {
     guard let address = address.ipAddress else { return ("unix", "unix") }
     let name = address.description

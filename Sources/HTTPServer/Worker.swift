@@ -180,8 +180,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
   /// for their turn, or many connections of it come last.
   func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
-    guard let address else { return false }
-    return waiting.hasManyRequests(of: address) || comingLast[address, default: 0] > Self.few
+    waiting.hasManyRequests(of: address) || hasManyLast(address)
+  }
+
+  /// Whether more connections of the address come last than a browser opens at once.
+  func hasManyLast(_ address: MemoryBudget.Holder?) -> Bool {
+    address.map { comingLast[$0, default: 0] > Self.few } ?? false
   }
 
   /// The connections that a browser opens at once.

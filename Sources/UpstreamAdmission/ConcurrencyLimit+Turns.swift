@@ -102,17 +102,20 @@ extension ConcurrencyLimit {
   /// Returns when to retry, or nil if the request can wait for its turn.
   func delay(of request: Request, _ caller: Caller, _ client: Client) -> Duration? {
     let wait = wait(request.isRetry ? Caller() : caller, client)
-    if !request.isRetry, !hasRoom(caller, of: client) || isLate(wait, client) {
+    if !request.isRetry, !hasRoom(caller, of: client) || !request.isRepeated && isLate(wait, caller, client) {
       return max(limits.retryAfter, wait ?? .zero)
     }
     guard let wait, wait > request.patience else { return nil }
     return wait
   }
 
-  /// Whether there are too many requests of this client, and one with this wait is not sent soon. A known rate is no
-  /// overload: the pacer uses all of it only if requests wait.
-  private func isLate(_ wait: Duration?, _ client: Client) -> Bool {
-    guard let wait, wait > limits.late, pacer.rate == nil, let since = client.waitingSince else { return false }
+  /// Whether there are too many requests of this client, and one of this caller with this wait is not sent soon. A known
+  /// rate is no overload: the pacer uses all of it only if requests wait.
+  ///
+  /// A caller of which none waits is not the one that sends too many, so its request may wait as long as a burst.
+  private func isLate(_ wait: Duration?, _ caller: Caller, _ client: Client) -> Bool {
+    let late = caller.queue.isEmpty ? limits.burst : limits.late
+    guard let wait, wait > late, pacer.rate == nil, let since = client.waitingSince else { return false }
     let burst = limits.burst.inSeconds
     return (wait > limits.burst || now - since > burst || now - client.lastRefusal <= burst)
       && client.waiting >= max(adaptive.most(of: client.share) / 8, 1)
@@ -142,12 +145,13 @@ extension ConcurrencyLimit {
 
   /// Returns the wait until so many requests have ended, of which a client and a caller can only replace their own.
   private func waitForOthers(_ all: Int, ofClient: Int, own: Int, _ client: Client) -> Duration? {
-    guard let timeInFlight else { return nil }
+    guard let timeInFlight = timeInFlight.mean else { return nil }
     let most = adaptive.most(of: client.share)
-    let rounds = max(
-      Double(all) / Double(adaptive.value), Double(ofClient) / Double(most),
-      Double(own) / Double(AdaptiveLimit.lessAnEighth(of: most)))
-    return Duration(inSeconds: rounds * timeInFlight)
+    let ownTime = client.timeInFlight.mean ?? timeInFlight
+    let wait = max(
+      (Double(ofClient) * ownTime + Double(all - ofClient) * timeInFlight) / Double(adaptive.value),
+      Double(ofClient) * ownTime / Double(most), Double(own) * ownTime / Double(AdaptiveLimit.lessAnEighth(of: most)))
+    return Duration(inSeconds: wait)
   }
 }
 
@@ -207,6 +211,8 @@ extension ConcurrencyLimit {
     private(set) var waitingSince: Double?
     /// When a request was refused because of those that wait.
     var lastRefusal = -Double.infinity
+    /// The time in flight of its requests. Another client's may take much longer, for example if that one reads slowly.
+    var timeInFlight = TimeInFlight()
     /// The callers of the client that have a turn, in order.
     var order = TicketQueues<QuotaCaller>.Queue()
 
@@ -224,6 +230,16 @@ extension ConcurrencyLimit {
 
     func isIdle(now: Double) -> Bool {
       account.inFlight == 0 && waiting == 0 && opening <= now && rested <= now
+    }
+  }
+
+  /// The mean time in seconds for which the last requests were in flight, however they ended.
+  struct TimeInFlight: Sendable {
+    /// The mean, with more weight for the last 32 requests. Nil before the first end.
+    private(set) var mean: Double?
+
+    mutating func add(_ time: Double) {
+      mean = mean.map { $0 + (time - $0) / 32 } ?? time
     }
   }
 
@@ -255,6 +271,8 @@ extension ConcurrencyLimit {
     public var cost = 1
     /// Whether the request was sent before and refused with 429. It then goes to the front of its caller's queue.
     public var isRetry = false
+    /// Whether an attempt at the request was made before. It is then not refused because too many requests wait.
+    public var isRepeated = false
     /// The longest acceptable wait.
     public var patience: Duration = .seconds(3600)
 

@@ -18,8 +18,9 @@
 ///
 /// A burst may wait. But if requests of a client have waited without a pause for longer than `ConcurrencyLimits.burst`, or
 /// if one would wait for longer, more arrive than can be sent. Then a request whose turn would not come soon is refused at
-/// once, until none was refused for as long: a longer queue makes all of them late and serves no more. The wait follows
-/// from the number of requests ahead and the time for which a request is in flight (Little 1961).
+/// once, until none was refused for as long: a longer queue makes all of them late and serves no more. Only a caller's
+/// first queued request may still wait as long as a burst. The wait follows from the number of requests ahead and the
+/// time for which a request is in flight (Little 1961).
 ///
 /// The state is bounded: the limit stores a client or a caller only while one of its requests is in flight or queued.
 /// All operations take constant time. The exception is missed rounds of a client or caller in debt: as many as its
@@ -45,8 +46,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var now = 0.0
   private var permits: [UInt64: (name: QuotaCaller, sent: Double)] = [:]
   private var serial: UInt64 = 0
-  /// The mean time in seconds for which the last requests were in flight, however they ended. Nil before the first end.
-  private(set) var timeInFlight: Double?
+  private(set) var timeInFlight = TimeInFlight()
 
   /// Creates a limit without requests.
   public init(_ limits: ConcurrencyLimits = ConcurrencyLimits(), pacing: PacingLimits = PacingLimits()) {
@@ -120,8 +120,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     case .inconclusive: break
     }
     permits[permit.serial] = nil
-    let past = self.now - sent
-    timeInFlight = timeInFlight.map { $0 + (past - $0) / limits.meanOf } ?? past
+    timeInFlight.add(self.now - sent)
+    client.timeInFlight.add(self.now - sent)
     caller.account.end()
     client.account.end()
     line(up: name, &caller, &client)
@@ -227,8 +227,6 @@ public struct ConcurrencyLimits: Sendable, Equatable {
   /// The longest wait under overload: 150 ms, as `ServerLimits.lateWork`. An eighth of the limit may always wait, at least
   /// one request, because requests in flight end together at times.
   public var late: Duration = .milliseconds(150)
-  /// The number of ended requests whose mean is the time in flight: 32.
-  var meanOf = 32.0
 
   /// The retry time when the queue is full: 1 s. Long waits caused the damage that was observed.
   public var retryAfter: Duration = .seconds(1)

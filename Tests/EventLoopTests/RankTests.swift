@@ -58,6 +58,31 @@ import Testing
     }
   }
 
+  @Test("nothing waits any more when a turn has served all that waited", arguments: [false, true])
+  func drained(isCrowded: Bool) {
+    let poller = Reports()
+    var rank = LowerRank(.last, poller: poller, marker: -1)
+    for count in [64, isCrowded ? 64 : 63] {
+      poller.count = count
+      var ready: [SlotToken] = []
+      rank.take(into: &ready, at: .now, ifReadyOr: true)
+    }
+    #expect(rank.delay > .zero)
+    rank.endLap()
+    #expect(isCrowded == (rank.delay > .zero))
+  }
+
+  /// Reports as many ready channels as the test tells it.
+  private final class Reports: Poller {
+    var count = 0
+
+    func update(_ descriptor: Int32, from old: Interest, to new: Interest, token: SlotToken) {}
+
+    func wait(milliseconds: Int32, into ready: inout [SlotToken]) {
+      ready += Array(repeating: SlotToken(index: 0, generation: 0), count: count)
+    }
+  }
+
   @Test(
     "a channel that waits is served by its new rank", arguments: [[Rank.last], [.second, .last], [.last, .first]])
   func change(_ ranks: [Rank]) throws {

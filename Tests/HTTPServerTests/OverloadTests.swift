@@ -87,6 +87,8 @@ import Testing
         #expect(response.status == (isBehind ? 503 : 200))
         #expect(response["retry-after"] == (isBehind ? "1" : nil))
         #expect(!response.isLast)
+        #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
+        #expect(server.workers { Array($0.comingLast.values) } == [isBehind ? [1] : []])
         // Neither other routes nor preflight requests.
         for (line, status) in [("GET /hello", 200), ("GET /cheap/x", 200), ("OPTIONS /stored/x", 204)] {
           try client.send("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -94,15 +96,10 @@ import Testing
         }
       }
       #expect(server.recorder.shed.requests == (isBehind ? 3 : 0))
-      // The last rank stays, although no request of the address waits.
-      let counts = server.workers { worker in
-        while worker.waiting.next(at: worker.loop.now, limits: Self.overloaded) != nil {}
-        return Array(worker.comingLast.values)
-      }
-      #expect(counts == [isBehind ? [1] : []])
-      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-      #expect(try client.response()?.status == 200)
-      #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
+      // A client with few connections is not put last for good.
+      #expect(Self.ranks(on: server) == [.first, .first])
+      try client.send("GET /stored/x HTTP/1.1\r\nHost: a\r\n\r\n")
+      #expect(try client.response()?.status == (isBehind ? 503 : 200))
     }
     server.waitForConnections(1)
     #expect(server.workers { $0.comingLast.count } == [0])
@@ -168,15 +165,19 @@ import Testing
     withExtendedLifetime((clients, other)) {}
   }
 
-  @Test("a connection that came last stays last while the loop is behind, or many requests of its address wait")
-  func keptLast() throws {
-    for (isBehind, count) in [(true, 0), (false, 7)] {
-      let (server, client) = try Self.serverWithWaitingRequests(isBehind: isBehind, count: count)
-      _ = server.workers { worker in for connection in worker.connections.values { connection.comeLast() } }
-      try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
-      #expect(try client.response()?.status == 200)
-      #expect(Self.ranks(on: server) == [.last])
-    }
+  @Test(
+    "a connection that came last stays last while the loop is behind and its address has many, or many requests wait",
+    arguments: [(true, 0, 7, true), (true, 0, 6, false), (false, 0, 7, false), (false, 7, 1, true), (true, 7, 1, true)])
+  func keptLast(isBehind: Bool, waiting: Int, connections: Int, isKept: Bool) throws {
+    let (server, client) = try Self.serverWithWaitingRequests(isBehind: isBehind, count: waiting)
+    let others = try (1..<connections).map { _ in try server.connect() }
+    server.waitForConnections(connections)
+    _ = server.workers { worker in for connection in worker.connections.values { connection.comeLast() } }
+    try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(try client.response()?.status == 200)
+    let last = Array(repeating: Rank.last, count: connections)
+    #expect(Self.ranks(on: server) == (isKept ? last : [.first] + last.dropLast()))
+    withExtendedLifetime(others) {}
   }
 
   @Test("an address with few requests that wait is like all others, also if the loop is behind")

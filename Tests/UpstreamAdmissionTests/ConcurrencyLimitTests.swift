@@ -281,6 +281,64 @@ import Testing
     #expect(flood.refusals.count == count && flood.limit.waiting == 149)
   }
 
+  @Test("a client's greedy callers are refused, but not its caller of which no other request waits")
+  func standingByOthers() {
+    var limits = ConcurrencyLimits()
+    (limits.initial, limits.maximum) = (40, 40)
+    var flood = Flood(limits)
+    func caller(_ name: ByteString) -> QuotaCaller {
+      QuotaCaller(client: "a", share: QuotaCaller.usualShare, rateLimitPrefix: name)
+    }
+    // Forty callers have a turn before the modest one, which takes longer than a request may wait under overload.
+    let greedy = (0..<40).map { caller(ByteString("greedy \($0)")) }
+    for millisecond in 0..<6000 {
+      _ = flood.pass(millisecond, [greedy[millisecond % 40]])
+      guard millisecond % 1000 == 999 else { continue }
+      if case .refused = flood.pass(millisecond, [caller("modest")])[0] {
+        Issue.record("a modest request was refused after \(millisecond) ms")
+      }
+    }
+    #expect(flood.refusals.count > 4000)
+    #expect(flood.waits.allSatisfy { $0.wait <= 1200 })
+  }
+
+  @Test("the slow requests of one client do not make a burst of another one late")
+  func slowClient() {
+    var limits = ConcurrencyLimits()
+    (limits.initial, limits.maximum) = (40, 40)
+    var limit = ConcurrencyLimit<Int>(limits)
+    func acquire(_ client: String, _ number: Int, at milliseconds: Int) -> ConcurrencyLimit<Int>.Admission {
+      let caller = QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: "a")
+      return limit.acquire(.init(caller), waiter: number, now: .milliseconds(milliseconds))
+    }
+    for (client, end) in [("fast", 20), ("slow", 10_000)] {
+      guard case .granted(let permit) = acquire(client, 0, at: 0) else {
+        Issue.record("not granted")
+        return
+      }
+      // The fast client remains known by a request in flight.
+      if client == "fast" { _ = acquire(client, 0, at: 1) }
+      _ = limit.release(permit, .answered, now: .milliseconds(end))
+    }
+    let refused = (0..<300).count { if case .refused = acquire("fast", $0, at: 10_001) { true } else { false } }
+    #expect(refused == 0)
+  }
+
+  @Test("a further attempt at a request is not refused because others wait")
+  func repeated() {
+    var limits = ConcurrencyLimits()
+    (limits.initial, limits.maximum) = (40, 40)
+    var flood = Flood(limits)
+    let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
+    for millisecond in 0..<4000 { _ = flood.pass(millisecond, [caller]) }
+    for isRepeated in [true, false] {
+      var request = ConcurrencyLimit<Int>.Request(caller)
+      request.isRepeated = isRepeated
+      let admission = flood.limit.acquire(request, waiter: -1, now: .milliseconds(4000))
+      if case .refused = admission { #expect(!isRepeated) } else { #expect(isRepeated) }
+    }
+  }
+
   @Test("a queue that has emptied for a moment is no burst again, and a refusal has a time to retry")
   func refusedAgain() {
     var limits = ConcurrencyLimits()

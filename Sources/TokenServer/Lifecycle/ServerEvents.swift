@@ -105,7 +105,8 @@ struct ServerEvents: ExchangeObserver {
 
   private func warnOfOverload(_ client: @autoclosure () -> String) {
     warn(
-      "overload", "The server refused a TLS handshake or a request: it has more work than it can do in time.",
+      "overload",
+      "The server refused a connection, a TLS handshake or a request: it has more work than it can do in time.",
       ["client.address": "\(client())"])
   }
 
