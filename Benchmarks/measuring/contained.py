@@ -135,6 +135,8 @@ class Flooded:
     seconds: float
     offered: float
     served: list
+    # When each of these was due, in seconds after the start.
+    served_due: list
     refused: list
     outcomes: dict
     with_retry_after: int
@@ -144,6 +146,10 @@ class Flooded:
     def rate(self):
         """Requests served in a second."""
         return len(self.served) / self.seconds
+
+    def served_of(self, first, last):
+        """The times of the requests that were due between these seconds."""
+        return [time for time, due in zip(self.served, self.served_due) if first <= due < last]
 
     @property
     def mix(self):
@@ -168,6 +174,7 @@ def flood(server, seconds, *options, rate=None, processes=2):
     return Flooded(
         max(result["seconds"] for result in results), sum(result["offered"] for result in results),
         [time for result in results for time in result["served"]],
+        [due for result in results for due in result["served_due"]],
         [time for result in results for time in result["refused"]], outcomes,
         sum(result["with_retry_after"] for result in results), server.cpu.total - before)
 

@@ -39,6 +39,8 @@ class Flood:
         self.poll = select.epoll()
         self.callers, self.idle = {}, []
         self.served, self.refused, self.outcomes = [], [], Counter()
+        # When those that were served were due, in seconds after the start.
+        self.served_due, self.start = [], 0
         self.number = 0
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.tls.check_hostname, self.tls.verify_mode = False, ssl.CERT_NONE
@@ -47,7 +49,7 @@ class Flood:
 
     def run(self):
         options = self.options
-        start = now = time.perf_counter()
+        self.start = start = now = time.perf_counter()
         end, sent, next_sweep = start + options.seconds, 0, start + 0.5
         while now < end:
             if options.closed:
@@ -68,7 +70,8 @@ class Flood:
         counted = sum(self.outcomes.values())
         return {
             "seconds": elapsed, "offered": self.number / elapsed, "outcomes": self.outcomes, "counted": counted,
-            "served": self.served, "refused": self.refused, "with_retry_after": self.with_retry_after,
+            "served": self.served, "served_due": self.served_due, "refused": self.refused,
+            "with_retry_after": self.with_retry_after,
             "under_way": len(self.callers) - len(self.idle), "connections": self.most}
 
     def arrive(self, due):
@@ -153,6 +156,8 @@ class Flood:
     def end(self, caller, outcome, keeps=False):
         self.outcomes[outcome] += 1
         (self.served if outcome == "200" else self.refused).append(time.perf_counter() - caller.due)
+        if outcome == "200":
+            self.served_due.append(caller.due - self.start)
         if keeps:
             caller.state = "idle"
             self.idle.append(caller.socket.fileno())

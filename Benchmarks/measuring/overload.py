@@ -6,12 +6,15 @@ import sys
 from dataclasses import dataclass
 
 from . import tools, troubles
-from .contained import CONNECTIONS, Contained, Probes, flood
+from .contained import CONNECTIONS, Contained, Probes, flood, percentile
 from .load import SCRIPTS
 from .quota import Case, Emulator
 from .report import table
 from .verdicts import Verdict, flat, healthy, within_memory
 
+# The flood begins with a burst, of which each queue, the loop's and then that for Apple, takes what can be done in a second
+# (`server.limits.burst`). One second later both should be done.
+BURST = 3
 MISS = "/v1/catalog/us/songs/1200868616?extend=nNUMBER"
 
 
@@ -37,8 +40,8 @@ class Shape:
 SHAPES = [
     Shape("new connections", 0.1, ("--new",), with_public_health=False),
     Shape("TLS handshakes", 0.2, ("--new",), tls=True, refusal=0.2),
-    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=256, upstream=True),
-    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=256, upstream=True, times=3),
+    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=400, upstream=True),
+    Shape("catalog misses, Apple takes 200 ms", 0.2, ("--path", MISS), closed=400, upstream=True, times=3),
 ]
 
 
@@ -137,7 +140,8 @@ def beyond_capacity(ground, shape):
             yield Verdict(name, "capacity", f"{capacity.rate:,.0f}/s with {shape.cpu:.0%} of a core")
             yield Verdict(name, "offered, and what became of it", f"{loaded.offered:,.0f}/s; {loaded.mix}")
             yield goodput(name, loaded.rate, capacity.rate)
-            yield flat(name, "served", loaded.served, usual.served)
+            yield burst(name, loaded.served_of(0, BURST), usual.served)
+            yield flat(name, f"served after {BURST} s", loaded.served_of(BURST, ground.seconds), usual.served)
             yield flat(name, "token, kept", seen["token, kept"].times, usual_probes["token, kept"].times)
             yield from refusals(name, loaded, usual, shape)
             yield from healthy(name, seen, late, shape.with_public_health)
@@ -155,6 +159,14 @@ def goodput(name, rate, capacity):
     return Verdict(
         name, "served", f"{rate:,.0f}/s, {rate / capacity:.0%} of capacity", "≥ 80 % of capacity",
         rate >= 0.8 * capacity)
+
+
+def burst(name, times, usual):
+    """Whether what comes with the burst is served within a burst's second more than usual."""
+    slow, before = percentile(times), percentile(usual)
+    return Verdict(
+        name, f"served in the first {BURST} s: 99th percentile", f"{slow * 1000:,.0f} ms", "≤ 1 s + that at 80 %",
+        bool(times) and slow <= 1 + before)
 
 
 def refusals(name, loaded, usual, shape):

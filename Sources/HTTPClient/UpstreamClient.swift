@@ -262,9 +262,9 @@ public struct UpstreamLimits: Sendable, Equatable {
   /// The most HTTP/2 connections: 4. Each carries a hundred requests. More are opened only when all are full.
   public var http2Connections = 4
 
-  /// The most HTTP/1.1 connections: 256. Each carries one request, so responses after 0.4 s allow 640 requests a
-  /// second. With fewer connections, requests that a quota would admit wait here.
-  public var http1Connections = 256
+  /// The most HTTP/1.1 connections: 400, for as many requests as the HTTP/2 connections carry. With fewer connections,
+  /// requests that a quota would admit wait here.
+  public var http1Connections = 400
 
   /// The most streams on one HTTP/2 connection: 100, even if the peer allows more. Apple's servers allow 100.
   public var concurrentStreams = 100

@@ -176,7 +176,7 @@ package struct DescriptorBudget {
   /// The maximum number of admin connections, enough for probes and scrapes.
   private static let mostAdminConnections = 64
   /// The maximum number of upstream connections of a loop (`UpstreamLimits.http1Connections`).
-  private static let mostUpstreamPerLoop = 256
+  private static let mostUpstreamPerLoop = 400
 
   /// Divides `openFiles`. With fewer than `least(loops:)`, none are left for callers: `connections` is 0 or less.
   init(openFiles: Int, loops: Int) {

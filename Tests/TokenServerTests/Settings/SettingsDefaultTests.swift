@@ -42,7 +42,7 @@ struct SettingsDefaultTests {
   @Test(
     "keep client and upstream connections below the descriptor limit",
     arguments: [
-      (1024, 1, 686, 228), (1024, 8, 649, 27), (512, 40, 89, 1), (256, 2, 105, 17), (1_048_576, 64, 10_000, 256),
+      (1024, 1, 686, 228), (1024, 8, 649, 27), (512, 40, 89, 1), (256, 2, 105, 17), (1_048_576, 64, 10_000, 400),
       (63, 1, 7, 2),
     ])
   func descriptors(openFiles: Int, cores: Int, connections: Int, upstream: Int) throws {

@@ -113,7 +113,7 @@ struct SettingsErrorTests {
       error: "server.limits: there is no setting \"requestline\"; the nearest is server.limits.requestLine."),
     Case(
       "more connections than descriptors", "server: { limits: { connections: 99999 } }",
-      error: "server.limits.connections: 99999 is more than this process may open; write 99108 at most"),
+      error: "server.limits.connections: 99999 is more than this process may open; write 98676 at most"),
     Case(
       "a duration without unit", "token: { ttl: 3600 }",
       error: "token.ttl: is a number without a unit; write a duration such as \"45s\""),
