@@ -12,8 +12,8 @@ from .quota import Case, Emulator
 from .report import table
 from .verdicts import Verdict, flat, healthy, within_memory
 
-# The flood begins with a burst, of which each queue, the loop's and then that for Apple, takes what can be done in a second
-# (`server.limits.burst`). One second later both should be done.
+# The flood begins with a burst. A queue is overloaded when its work has been late for a second (`server.limits.burst`), first
+# the loop's and then that for Apple. One second later both should be done.
 BURST = 3
 MISS = "/v1/catalog/us/songs/1200868616?extend=nNUMBER"
 

@@ -13,6 +13,8 @@ public struct CatalogCall: Sendable {
   public let method: HTTPRequest.Method
   /// The caller, for fair sharing of the quota.
   public var caller: QuotaCaller
+  /// How long the request has waited for its turn on its event loop.
+  public var waited = Duration.zero
   /// The directives of the request's `Cache-Control`.
   public let directives: RequestDirectives
   /// The request's preconditions, which describe the response that the caller already has.
@@ -83,6 +85,8 @@ struct CatalogExchange {
   let request: UpstreamRequest
   /// The caller that the quota is charged to.
   let caller: QuotaCaller
+  /// How long it has waited before.
+  let waited: Duration
   /// The template of the path.
   let pathTemplate: StaticString
   /// The subject of the request, for the circuit.
@@ -105,7 +109,7 @@ struct CatalogExchange {
     content = request.content.map { WatchedContent($0) }
     request.content = content
     self.request = request
-    caller = call.caller
+    (caller, waited) = (call.caller, call.waited)
     subject = CircuitSubject(call)
     self.end = end
     self.route = route

@@ -16,6 +16,7 @@ extension CatalogGateway {
     let now = clock.elapsed
     var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
     (request.isRepeated, request.isRetry) = (isRepeated, isRetry)
+    request.waited = exchange.waited
     request.patience = exchange.end - now - leastTime
     let wanted = request
     let (admission, isUnpaced) = withState { state in

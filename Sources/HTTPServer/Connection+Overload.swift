@@ -101,7 +101,10 @@ extension Connection {
 
   /// Does the work of a request when its turn comes, unless that is too late.
   func inTurn(_ work: DeferredWork, for request: Request, _ context: RequestContext) async -> Response {
+    let began = channel.loop.now
     guard await worker.turn(of: request.holder, since: request.arrival) else { return shed(work, of: request) }
+    var context = context
+    context.waited = Deadline.now.duration(since: began)
     // The client may have gone meanwhile, and then receives no response.
     guard !Task.isCancelled else { return ErrorResponse.draining.response(id: request.id) }
     return await work.perform(context)

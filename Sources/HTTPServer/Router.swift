@@ -240,6 +240,8 @@ public struct RequestContext: Sendable {
   public let content: any ContentReader
   /// The length of the content in bytes, or nil if the client did not declare it; 0 without content.
   public let contentLength: Int?
+  /// How long the work has waited for its turn.
+  public internal(set) var waited = Duration.zero
 
   /// Creates the context of one request.
   public init(loop: IOLoop, content: any ContentReader, contentLength: Int?) {

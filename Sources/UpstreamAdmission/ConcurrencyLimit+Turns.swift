@@ -102,7 +102,7 @@ extension ConcurrencyLimit {
   /// Returns when to retry, or nil if the request can wait for its turn.
   func delay(of request: Request, _ caller: Caller, _ client: Client) -> Duration? {
     let wait = wait(request.isRetry ? Caller() : caller, client)
-    if !request.isRetry, !hasRoom(caller, of: client) || !request.isRepeated && isLate(wait, caller, client) {
+    if !request.isRetry, !hasRoom(caller, of: client) || !request.isRepeated && isLate(wait, request, caller, client) {
       return max(limits.retryAfter, wait ?? .zero)
     }
     guard let wait, wait > request.patience else { return nil }
@@ -113,11 +113,12 @@ extension ConcurrencyLimit {
   /// rate is no overload: the pacer uses all of it only if requests wait.
   ///
   /// A caller of which none waits is not the one that sends too many, so its request may wait as long as a burst.
-  private func isLate(_ wait: Duration?, _ caller: Caller, _ client: Client) -> Bool {
-    let late = caller.queue.isEmpty ? limits.burst : limits.late
+  private func isLate(_ wait: Duration?, _ request: Request, _ caller: Caller, _ client: Client) -> Bool {
+    let ofBurst = limits.burst - request.waited
+    let late = caller.queue.isEmpty ? ofBurst : limits.late
     guard let wait, wait > late, pacer.rate == nil, let since = client.waitingSince else { return false }
     let burst = limits.burst.inSeconds
-    return (wait > limits.burst || now - since > burst || now - client.lastRefusal <= burst)
+    return (wait > ofBurst || now - since > burst || now - client.lastRefusal <= burst)
       && client.waiting >= max(adaptive.most(of: client.share) / 8, 1)
   }
 
@@ -273,6 +274,8 @@ extension ConcurrencyLimit {
     public var isRetry = false
     /// Whether an attempt at the request was made before. It is then not refused because too many requests wait.
     public var isRepeated = false
+    /// How long the request has waited elsewhere. With this the wait may take as long as a burst.
+    public var waited: Duration = .zero
     /// The longest acceptable wait.
     public var patience: Duration = .seconds(3600)
 

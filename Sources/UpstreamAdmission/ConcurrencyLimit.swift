@@ -221,8 +221,8 @@ public struct ConcurrencyLimits: Sendable, Equatable {
   /// seven eighths of all space, the same part as of the requests in flight.
   public var waitingOfClient = 7
 
-  /// The longest time for which requests of a client may wait, or one of them, before it counts as overload: 1 s. The
-  /// setting is `server.limits.burst`.
+  /// The longest time for which requests of a client may wait, or one of them with its wait elsewhere, before it counts
+  /// as overload: 1 s. The setting is `server.limits.burst`.
   public var burst: Duration = .seconds(1)
   /// The longest wait under overload: 150 ms, as `ServerLimits.lateWork`. An eighth of the limit may always wait, at least
   /// one request, because requests in flight end together at times.

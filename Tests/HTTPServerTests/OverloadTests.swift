@@ -31,7 +31,33 @@ import Testing
     },
     Route(below: "/cheap/") { _ in .immediate(Response(.ok, body: Array("cheap".utf8))) },
     Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+    Route(below: "/waited/") { _ in
+      .deferred(DeferredWork { context in Response(.ok, body: Array("\(context.waited >= .milliseconds(5))".utf8)) })
+    },
+    Route(below: "/slow/") { _ in
+      let end = Deadline.now.advanced(by: .milliseconds(5))
+      wait(for: "five milliseconds have passed") { Deadline.now > end }
+      return .immediate(Response(.ok))
+    },
   ])
+
+  @Test("work knows how long it has waited for its turn")
+  func waited() throws {
+    let server = try TestServer(Variant.plain[0], router: Self.router)
+    let clients = try (0..<2).map { _ in try server.connect() }
+    server.waitForConnections(2)
+    for second in ["/hello", "/slow/x"] {
+      let gate = Gate()
+      server.occupy(until: gate)
+      try clients[0].send("GET /waited/x HTTP/1.1\r\nHost: a\r\n\r\n")
+      try clients[1].send("GET \(second) HTTP/1.1\r\nHost: a\r\n\r\n")
+      gate.open()
+      let text = try #require(try clients[0].response()).text
+      // Without slow work in the turn, only a busy machine makes it wait.
+      if second == "/slow/x" { #expect(text == "true") }
+      #expect(try clients[1].response()?.status == 200)
+    }
+  }
 
   @Test(
     "work that waits gets 503 with Retry-After, and the connection continues with other requests",

@@ -324,6 +324,28 @@ import Testing
     #expect(refused == 0)
   }
 
+  @Test("a request that has waited elsewhere may wait for the rest of a burst", arguments: [0, 600, 900, 1100])
+  func waited(_ milliseconds: Int) {
+    var limits = ConcurrencyLimits()
+    (limits.initial, limits.maximum) = (40, 40)
+    var flood = Flood(limits)
+    func acquire(_ caller: ByteString, at time: Int) -> Bool {
+      var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: caller))
+      request.waited = .milliseconds(milliseconds)
+      if case .refused = flood.limit.acquire(request, waiter: -1, now: .milliseconds(time)) { return false }
+      return true
+    }
+    func callers(_ names: [ByteString]) -> [QuotaCaller] { names.map { .init(client: "only", rateLimitPrefix: $0) } }
+    // The first response tells that a request takes 200 ms.
+    _ = flood.pass(0, callers(["first"]))
+    _ = flood.pass(200, [])
+    // All places are taken: 35 by one caller, of which 60 more wait.
+    _ = flood.pass(201, callers(Array(repeating: "a", count: 95) + ["c", "d", "e", "f", "g"]))
+    // 61 of 35 in 200 ms.
+    #expect(acquire("a", at: 202) == (milliseconds <= 600))
+    #expect(acquire("b", at: 202) == (milliseconds <= 900))
+  }
+
   @Test("a further attempt at a request is not refused because others wait")
   func repeated() {
     var limits = ConcurrencyLimits()

@@ -71,6 +71,8 @@ final class CatalogService: Sendable {
     // Apple reads content only in requests of users, and content that is not part of the cache key must not be
     // forwarded.
     let hasContent = call.target.kind == .me && context.contentLength != 0
+    var call = call
+    call.waited = context.waited
     return await proxy.respond(
       call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
       by: UpstreamRoute(client, executor: context.loop))
