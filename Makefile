@@ -73,8 +73,8 @@ test-image: ## Build the image of a release (BINARY), and run it read-only as it
 	@.ci/need openssl python3
 	.ci/scratch Tests/image "$(BINARY)"
 
-bench: toolchain ## Measure against nginx and OpenSSL, side by side
-	@.ci/need nginx wrk openssl
+bench: toolchain ## Measure against nginx, HAProxy, h2o and OpenSSL, side by side
+	@.ci/need nginx haproxy h2o wrk openssl
 	Benchmarks/run
 
 # Not in .ci/scratch: the logs of a failed run stay. A program from elsewhere (BINARY) needs no build.

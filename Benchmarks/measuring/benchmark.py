@@ -11,16 +11,17 @@ from . import hostile, instructions, load, overload, quota, tools
 from .access import Access
 from .catalog import Catalog
 from .credentials import Credentials
+from .handshakes import Handshakes
 from .report import table
 from .tokens import Tokens
 
-SUBJECTS = {"tokens": Tokens, "catalog": Catalog, "access": Access}
+SUBJECTS = {"tokens": Tokens, "handshakes": Handshakes, "catalog": Catalog, "access": Access}
 # These have no rounds and no ratios. Each prints its own table.
 TABLES = {"check": instructions.run, "hostile": hostile.run, "quota": quota.run, "overload": overload.run}
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Measures the release binary beside nginx and OpenSSL.")
+    parser = argparse.ArgumentParser(description="Measures the release binary beside other servers.")
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{', '.join([*SUBJECTS, *TABLES])}; the first {len(SUBJECTS)} by default")
     subjects = parser.parse_args().subjects or list(SUBJECTS)
     if unknown := set(subjects) - {*SUBJECTS, *TABLES}:
@@ -28,12 +29,13 @@ def main():
     raise_limit()
     quick = os.environ.get("QUICK", "") not in ("", "0")
     started = time.perf_counter()
-    for program in ("nginx", "wrk", "openssl"):
+    peers = ("haproxy", "h2o") if {*subjects} & {*SUBJECTS} else ()
+    for program in ("nginx", "wrk", "openssl", *peers):
         tools.find(program)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         directory = Path(name)
         binary, credentials = tools.binary(), Credentials(directory)
-        # A table with aims says whether they are met.
+        # A table with aims says whether all of them are met.
         missed = [
             subject for subject in subjects
             if subject in TABLES and TABLES[subject](directory, binary, credentials) is False]
@@ -45,13 +47,15 @@ def main():
         for comparison in comparisons:
             comparison.run()
     print(table(
-        ["work", "ours ÷ theirs", "aim", "met", "ours", "nginx, OpenSSL"],
+        ["work", "ours ÷ theirs", "aim", "met", "ours", "the best other"],
         [row.cells for comparison in comparisons for row in comparison.rows]))
     print()
     print(table(
         ["", "CPU µs each", "user", "system", "per second"],
         [cost for comparison in comparisons for cost in comparison.costs]))
     print(notes(comparisons, busy, time.perf_counter() - started))
+    missed += [row for comparison in comparisons for row in comparison.rows if row.is_met is False]
+    print(f"{len(missed)} aims are missed." if missed else "Every aim is met.")
     return 1 if missed else 0
 
 
@@ -66,14 +70,13 @@ def raise_limit():
 
 def notes(comparisons, busy, seconds):
     """How to read the tables."""
-    rounds = comparisons[0].rounds
-    version = tools.output("nginx", "-v").strip().partition(": ")[2]
-    parameters = [comparison.parameters for comparison in comparisons if isinstance(comparison, Tokens)]
-    tls = "".join(
-        f" TLS: {f'both {ours}' if ours == theirs else f'ours {ours}; nginx {theirs}'}." for ours, theirs in parameters)
+    versions = [
+        tools.output("nginx", "-v").partition(": ")[2], tools.output("haproxy", "-v").partition(" - ")[0],
+        tools.output("h2o", "--version").splitlines()[0].replace(" version", "")]
+    tls = "".join(comparison.tls for comparison in comparisons if isinstance(comparison, Tokens))
     return f"""
-Medians of {rounds} rounds in which the servers take turns, with the least and the most; a ratio is of the
+Medians of {comparisons[0].rounds} rounds in which the servers take turns, with the least and the most; a ratio is of the
 two halves of a round. CPU time is the server's, user and system, of all its threads and processes. One loop against one
-worker process of {version}, on one core; {load.CONNECTIONS} connections from another; the same fields and body.
-The headline is without access logs on either side.{tls}
+worker or thread of {", ".join(version.strip() for version in versions)}, on one core; {load.CONNECTIONS} connections
+from another; the same fields and body. Without access logs on either side, unless a row says so.{tls}
 {len(tools.CORES)} cores, load average {busy:.1f} at the start, {seconds:.0f} s in all."""

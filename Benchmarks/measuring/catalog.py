@@ -3,11 +3,11 @@
 import resource
 import time
 
-from . import load, upstreams
+from . import load, proxies, upstreams
 from .callers import Callers, connections_to
 from .comparison import Comparison
 from .report import Row, Spread
-from .servers import Answer, Nginx, Ours, Site
+from .servers import Answer, Ours, connect, exchange
 
 ALBUM = "/v1/catalog/us/albums/1200868603"
 SIZES = {"1 kB": 1, "12 kB": 12}
@@ -18,7 +18,9 @@ class Catalog(Comparison):
 
     @property
     def steps(self):
-        return [self.from_cache, self.through_proxy, self.upstream_connections, self.stalled_callers]
+        return [
+            self.from_cache, self.through_proxy, self.revalidated, self.through_proxy_over_http2,
+            self.upstream_connections, self.stalled_callers]
 
     # Requests
 
@@ -26,25 +28,60 @@ class Catalog(Comparison):
         """catalog answer from the cache"""
         for size, songs in SIZES.items():
             with upstreams.ready(self.directory, self.credentials, songs) as upstream:
+                ours = self._ours(f"http://127.0.0.1:{upstream.port}", {})
                 self._beside(
-                    f"catalog answer of {size} from the cache", self._pair(upstream, is_cached=True),
+                    f"catalog answer of {size} from the cache", self._pair(ours, upstream, proxies.CACHE),
                     lambda server: load.requests(server, self.seconds, path=ALBUM))
 
     def through_proxy(self):
         """catalog answer through the proxy"""
         for size, songs in SIZES.items():
             with upstreams.ready(self.directory, self.credentials, songs) as upstream:
+                ours = self._ours(f"http://127.0.0.1:{upstream.port}", _UNCACHED)
                 self._beside(
-                    f"catalog answer of {size} through the proxy", self._pair(upstream, is_cached=False),
-                    lambda server: load.requests(server, self.seconds, path=ALBUM, script="distinct-paths.lua"))
+                    f"catalog answer of {size} through the proxy", self._pair(ours, upstream, ""), self._distinct)
 
-    def _pair(self, upstream, is_cached):
+    def revalidated(self):
+        """catalog answer revalidated by 304"""
+        for size, songs in SIZES.items():
+            with upstreams.ready(self.directory, self.credentials, songs, upstreams.STALE_FIELDS) as upstream:
+                ours = self._ours(f"http://127.0.0.1:{upstream.port}", {
+                    "CATALOG_CACHE_LIFETIME": "0s", "CATALOG_CACHE_STALE_WHILE_REVALIDATE": "0s"})
+                self._beside(
+                    f"catalog answer of {size} revalidated by 304",
+                    self._pair(ours, upstream, proxies.CACHE + proxies.REVALIDATE, upstreams.STALE_FIELDS),
+                    self._revalidated)
+
+    def _revalidated(self, server):
+        # The first time, each path is stored.
+        self._distinct(server)
+        return self._distinct(server)
+
+    def through_proxy_over_http2(self):
+        """catalog answer through the proxy, HTTP/2 over TLS upstream"""
+        for size, songs in SIZES.items():
+            with upstreams.ready(self.directory, self.credentials, songs, over_http2=True) as upstream:
+                ours = self._ours(f"https://localhost:{upstream.port}", _UNCACHED | {
+                    "CATALOG_CA_FILE": str(self.credentials.certificate)})
+                haproxy = proxies.haproxy(
+                    self.directory, self.credentials, upstream.port, self._answer(ours), upstreams.FIELDS)
+                self._beside(
+                    f"catalog answer of {size} through the proxy, HTTP/2 over TLS upstream", (ours, haproxy),
+                    self._distinct)
+
+    def _distinct(self, server):
+        return load.requests(server, self.seconds, path=ALBUM, script="distinct-paths.lua")
+
+    def _pair(self, ours, upstream, directives, fields=upstreams.FIELDS):
         """Ours and nginx before the same upstream, with the same fields in their answers."""
-        ours = self._ours(f"http://127.0.0.1:{upstream.port}", {} if is_cached else {"CATALOG_CACHE_MAX_BYTES": "0"})
+        return ours, proxies.nginx(
+            self.directory, self.credentials, upstream.port, self._answer(ours), fields, directives)
+
+    @staticmethod
+    def _answer(ours):
+        """The second answer, which may be from the cache."""
         with ours.start() as server:
-            answers = [Answer(server.port, ALBUM) for _ in range(2)]
-        directives = _CACHE if is_cached else ""
-        return ours, self._proxy(upstream.port, fields=_fields(answers[-1]), directives=directives)
+            return [Answer(server.port, ALBUM) for _ in range(2)][-1]
 
     # Callers
 
@@ -55,13 +92,13 @@ class Catalog(Comparison):
                 self.directory, self.credentials, waiting.port) as upstream:
             ours = self._ours(f"https://localhost:{upstream.port}", {
                 "CATALOG_CA_FILE": str(self.credentials.certificate)})
-            nginx = self._proxy(waiting.port)
+            nginx = proxies.nginx(self.directory, self.credentials, waiting.port)
             counts = [
                 self._connections(subject, port, callers)
                 for subject, port in ((ours, upstream.port), (nginx, waiting.port))]
         self.rows.append(Row(
             f"{callers:,} callers at once: connections to an upstream with HTTP/2 (nginx: HTTP/1.1)",
-            f"{counts[0] / counts[1]:.3f}×", "≤ 10", counts[0] <= 10, *map(str, counts)))
+            f"{counts[0] / counts[1]:.3f}×", "≤ 10", counts[0] <= 10, str(counts[0]), f"nginx {counts[1]}"))
 
     def _connections(self, subject, port, count):
         """The most connections to a port while so many callers are served."""
@@ -84,17 +121,18 @@ class Catalog(Comparison):
         count = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - 200)
         with upstreams.Waiting() as waiting:
             ours = self._ours(f"http://127.0.0.1:{waiting.port}", {
-                "CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s"})
+                "CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s", "SERVER_LIMITS_BURST": "1h"})
             for name, path, directives in (
-                    ("each for something else", _album, ""), ("all for the same", lambda _: ALBUM, _CACHE + _LOCK)):
+                    ("each for something else", _album, ""), ("all for the same", lambda _: ALBUM, proxies.CACHE + proxies.LOCK)):
                 halves = self._alternate(
-                    (ours, self._proxy(waiting.port, directives=directives)),
+                    (ours, proxies.nginx(self.directory, self.credentials, waiting.port, directives=directives)),
                     lambda server: self._stalled(server, count, path), rounds=min(self.rounds, 3),
                     connections=count + 100)
                 ratio = Spread.ratios(*halves)
+                mine, theirs = (Spread.of(value / 1024 for value in half).text(" kB") for half in halves)
                 self.rows.append(Row(
                     f"caller who waits, {name}: anonymous memory, {count:,} of them", ratio.text("×"), "≤ 1.0×",
-                    ratio.median <= 1, *(Spread.of(value / 1024 for value in half).text(" kB") for half in halves)))
+                    ratio.median <= 1, mine, f"nginx {theirs}"))
 
     @staticmethod
     def _stalled(server, count, path):
@@ -112,52 +150,8 @@ class Catalog(Comparison):
         return Ours(self.binary, self.credentials, {
             "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": upstream} | settings)
 
-    def _proxy(self, port, fields="", directives=""):
-        """nginx before an upstream, as ours is set up: connections kept, a credential added."""
-        return Nginx(self.directory, self.credentials, Site(room=_ROOM, http=f"""
-  sendfile on;
-  tcp_nopush on;
-  proxy_cache_path {self.directory}/answers-{port} levels=1:2 keys_zone=answers:8m max_size=64m use_temp_path=off;
-  upstream apple {{
-    server 127.0.0.1:{port};
-    keepalive {load.CONNECTIONS};
-    keepalive_requests 1000000000;
-  }}""", server=f"""
-{fields}
-    location /v1/ {{
-      proxy_pass http://apple;
-      proxy_http_version 1.1;
-      proxy_read_timeout 1h;
-      proxy_set_header Connection "";
-      proxy_set_header Authorization "Bearer {"e" * 240}";
-      proxy_set_header Accept application/json;
-      proxy_set_header Accept-Encoding identity;
-      proxy_set_header User-Agent musickit-token-server;
-      proxy_set_header Via "1.1 musickit-token-server";
-{directives}
-    }}"""))
 
-
-# Two connections for a caller, plus a reserve: nginx closes idle connections when only a sixteenth of all is left.
-_ROOM = 3
-
-_CACHE = """
-      proxy_cache answers;
-      proxy_cache_key $request_uri;
-      proxy_cache_valid 200 1h;"""
-
-# Requests for the same resource wait for the first response, as in our server.
-_LOCK = """
-      proxy_cache_lock on;
-      proxy_cache_lock_age 1h;
-      proxy_cache_lock_timeout 1h;"""
-
-
-def _fields(answer):
-    """What makes nginx's answer bear the fields of ours."""
-    dropped = [name for name in upstreams.FIELDS if name.lower() not in answer.fields]
-    hidden = "\n".join(f"    proxy_hide_header {name};" for name in dropped)
-    return hidden + "\n" + answer.added_fields(present={name.lower() for name in upstreams.FIELDS})
+_UNCACHED = {"CATALOG_CACHE_MAX_BYTES": "0"}
 
 
 def _album(number):

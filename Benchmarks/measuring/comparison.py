@@ -1,6 +1,7 @@
-"""Two servers that take turns at the same load, and the rows that come of it."""
+"""Servers that take turns at the same load, and the rows that come of it."""
 
 import sys
+from statistics import median
 
 from .report import Row, Spread
 
@@ -24,29 +25,33 @@ class Comparison:
             print(f"[{number}/{len(self.steps)}] {step.__doc__}", file=sys.stderr, flush=True)
             step()
 
-    def _beside(self, name, pair, measure, **options):
-        """Measures both in turn; adds the ratio of CPU times, and what each cost."""
-        ours, theirs = self._alternate(pair, measure, **options)
-        if "handshake" not in name:
-            self._compare(f"{name}: CPU", *([sample.microseconds for sample in half] for half in (ours, theirs)))
-        self._cost(f"{name}, ours", ours)
-        self._cost(f"{name}, nginx", theirs)
-        return ours, theirs
+    def _beside(self, name, subjects, measure, **options):
+        """Measures all in turn; adds the ratio of CPU times, ours to the best other, and what each cost."""
+        samples = self._alternate(subjects, measure, **options)
+        ours, *theirs = ([sample.microseconds for sample in part] for part in samples)
+        self._compare(f"{name}: CPU", ours, {
+            subject.name: times for subject, times in zip(subjects[1:], theirs)})
+        for subject, part in zip(subjects, samples):
+            self._cost(f"{name}, {subject.name}", part)
+        return samples
 
-    def _alternate(self, pair, measure, rounds=None, **options):
-        """Ours and nginx in turn, the other one first in every other round."""
-        halves = {subject: [] for subject in pair}
+    def _alternate(self, subjects, measure, rounds=None, **options):
+        """What is measured of each in turn; each round begins with another one."""
+        measured = [[] for _ in subjects]
         for number in range(rounds or self.rounds):
-            for subject in pair if number % 2 == 0 else reversed(pair):
-                with subject.start(**options) as server:
-                    halves[subject].append(measure(server))
-        return tuple(halves.values())
+            for turn in range(len(subjects)):
+                index = (number + turn) % len(subjects)
+                with subjects[index].start(**options) as server:
+                    measured[index].append(measure(server))
+        return measured
 
-    def _compare(self, work, ours, theirs):
-        ratio = Spread.ratios(ours, theirs)
+    def _compare(self, work, ours, theirs, aim=1.0, unit=" µs"):
+        """A row for ours beside the best of the others, which is the one with the lowest median."""
+        best = min(theirs, key=lambda name: median(theirs[name]))
+        ratio = Spread.ratios(ours, [max(value, 1e-9) for value in theirs[best]])
         self.rows.append(Row(
-            work, ratio.text("×"), "≤ 1.0×", ratio.median <= 1.0, Spread.of(ours).text(" µs"),
-            Spread.of(theirs).text(" µs")))
+            work, ratio.text("×"), f"≤ {aim}×", ratio.median <= aim, Spread.of(ours).text(unit),
+            f"{best} {Spread.of(theirs[best]).text(unit)}"))
 
     def _cost(self, name, samples):
         figures = [Spread.of(getattr(sample, kind) for sample in samples) for kind in (

@@ -1,5 +1,7 @@
 """The kinds of load, each with what it cost the server."""
 
+import multiprocessing
+import os
 import re
 import subprocess
 import time
@@ -7,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import tools
+from .handshaking import shake_hands
 from .process import CPUTime
 from .servers import TOKEN, connect, exchange
 
@@ -56,18 +59,14 @@ def requests(server, seconds, tls=False, path=TOKEN, script=None, fields=()):
     return Sample(int(count[1]), int(count[1]) / float(rate[1]), cpu)
 
 
-def handshakes(server, seconds):
-    """Connections with a full TLS 1.3 handshake and nothing else, from two clients."""
+def handshakes(server, seconds, version, resumes):
+    """Connections with a TLS handshake and nothing else, from two clients."""
     warm_up(server, tls=True)
-    command = ["openssl", "s_time", "-connect", f"127.0.0.1:{server.port}", "-new", "-tls1_3", "-time", seconds]
-    before, start = server.cpu, time.perf_counter()
-    clients = [tools.start(*command) for _ in range(2)]
-    printed = [client.communicate()[0] for client in clients]
-    elapsed, cpu = time.perf_counter() - start, server.cpu - before
-    counts = [re.search(r"(\d+) connections in \d+ real seconds", text) for text in printed]
-    if None in counts:
-        raise RuntimeError(f"handshakes failed:\n{printed}")
-    return Sample(sum(int(count[1]) for count in counts), elapsed, cpu)
+    with multiprocessing.Pool(2, os.sched_setaffinity, (0, tools.LOAD_CORES)) as clients:
+        before, start = server.cpu, time.perf_counter()
+        counts = clients.starmap(shake_hands, [(server.port, version, resumes, seconds)] * 2)
+        elapsed, cpu = time.perf_counter() - start, server.cpu - before
+    return Sample(sum(counts), elapsed, cpu)
 
 
 def idle(server, connections, tls=False):

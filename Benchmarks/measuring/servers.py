@@ -14,6 +14,8 @@ TOKEN = "/token"
 class Ours:
     """The release binary with one loop, and with some settings."""
 
+    name = "ours"
+
     def __init__(self, binary, credentials, settings=None):
         self.binary = binary
         self.credentials = credentials
@@ -58,6 +60,8 @@ class Site:
 
 class Nginx:
     """nginx with one worker."""
+
+    name = "nginx"
 
     def __init__(self, directory, credentials, site):
         self.directory = directory
@@ -105,7 +109,7 @@ http {{
 class Answer:
     """What our server says to a request."""
 
-    # The fields that nginx creates itself.
+    # The fields that the other servers create themselves.
     _OWN = {"date", "content-type", "content-length", "connection", "server"}
 
     def __init__(self, port, path=TOKEN):
@@ -118,10 +122,13 @@ class Answer:
         self.fields = {name.lower(): value for name, value in pairs}
         self._extra_fields = [pair for pair in pairs if pair[0].lower() not in self._OWN]
 
-    def added_fields(self, present=()):
-        """What makes nginx send the same fields, of which it has `present` (in lower case) anyway."""
-        return "\n".join(
-            f"    add_header {name} '{value}';" for name, value in self._extra_fields if name.lower() not in present)
+    def extra_fields(self, present=()):
+        """The names and values of the fields that a server does not create itself, without `present` (in lower case)."""
+        return [(name, value) for name, value in self._extra_fields if name.lower() not in present]
+
+    def added_fields(self):
+        """What makes nginx send the same fields."""
+        return "\n".join(f"    add_header {name} '{value}';" for name, value in self._extra_fields)
 
 
 def connect(port, tls=False, source=""):

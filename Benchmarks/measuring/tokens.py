@@ -1,54 +1,53 @@
-"""Tokens: requests, signatures, handshakes; idle connections, rest and start."""
+"""Tokens: requests, signatures; idle connections, rest and start."""
 
 import resource
 import time
 
 from . import load, tools
 from .comparison import Comparison
+from .peers import answering_alike
 from .process import free_port
 from .report import Row, Spread
-from .servers import Answer, Nginx, Ours, Site, connect, exchange
+from .servers import Ours, connect, exchange
 
 
 class Tokens(Comparison):
-    """Beside nginx that returns the bytes of a token's answer."""
+    """Beside servers that return the bytes of a token's answer."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.ours = Ours(self.binary, self.credentials)
-        with self.ours.start() as server:
-            answer = Answer(server.port)
-        self.nginx = Nginx(self.directory, self.credentials, Site(f"""
-{answer.added_fields()}
-    default_type {answer.fields["content-type"]};
-    location = /token {{ return 200 '{answer.body}'; }}"""))
-        self.pair = (self.ours, self.nginx)
+        self.parameters = {}
+        self.subjects = answering_alike(self.directory, self.credentials, self.ours)
+        self.pair = self.subjects[:2]
+        self.nginx = self.subjects[1]
 
     @property
     def steps(self):
         return [
-            self.cached, self.cached_with_log, self.cached_over_tls, self.fresh, self.fresh_over_tls, self.handshakes,
+            self.cached, self.cached_with_log, self.cached_over_tls, self.fresh, self.fresh_over_tls,
             self.idle_connections, self.idle_memory, self.start_to_answer]
 
     # Requests
 
     def cached(self):
         """cached token"""
-        _, self.nginx_plain = self._beside(
-            "cached token, no access log", self.pair, lambda server: load.requests(server, self.seconds))
+        _, self.nginx_plain, *_ = self._beside(
+            "cached token, no access log", self.subjects, lambda server: load.requests(server, self.seconds))
 
     def cached_with_log(self):
         """cached token with an access log"""
         self._beside(
-            "cached token, access log to /dev/null", self.pair, lambda server: load.requests(server, self.seconds),
+            "cached token, access log to /dev/null", self.subjects, lambda server: load.requests(server, self.seconds),
             logs=True)
 
     def cached_over_tls(self):
         """cached token over TLS"""
-        with self.ours.start(tls=True) as ours, self.nginx.start(tls=True) as nginx:
-            self.parameters = [load.tls_parameters(server.port) for server in (ours, nginx)]
-        _, self.nginx_over_tls = self._beside(
-            "cached token over TLS 1.3", self.pair, lambda server: load.requests(server, self.seconds, tls=True),
+        for subject in self.subjects:
+            with subject.start(tls=True) as server:
+                self.parameters.setdefault(load.tls_parameters(server.port), []).append(subject.name)
+        _, self.nginx_over_tls, *_ = self._beside(
+            "cached token over TLS 1.3", self.subjects, lambda server: load.requests(server, self.seconds, tls=True),
             tls=True)
 
     def fresh(self):
@@ -59,10 +58,10 @@ class Tokens(Comparison):
             self.openssl.append(load.signatures(1))
         ratio = Spread.ratios([1e6 / sample.microseconds for sample in samples], self.openssl)
         self.rows.append(Row(
-            "fresh signature per request, against `openssl speed`: signatures per CPU second", ratio.text("×"),
+            "fresh signature per request, signatures per CPU second", ratio.text("×"),
             "≥ 0.75×", ratio.median >= 0.75,
             Spread.of(1e6 / sample.microseconds for sample in samples).text("/s", 0),
-            Spread.of(self.openssl).text("/s", 0)))
+            f"OpenSSL {Spread.of(self.openssl).text('/s', 0)}"))
         self._compare_signing("fresh signature per request", samples, self.nginx_plain)
         self._cost("fresh signature, ours", samples)
 
@@ -71,16 +70,6 @@ class Tokens(Comparison):
         samples = [self._fresh(tls=True) for _ in range(self.rounds)]
         self._compare_signing("fresh signature over TLS 1.3", samples, self.nginx_over_tls)
         self._cost("fresh signature over TLS 1.3, ours", samples)
-
-    def handshakes(self):
-        """full TLS handshakes"""
-        samples = self._beside(
-            "full TLS 1.3 handshake", self.pair, lambda server: load.handshakes(server, self.seconds), tls=True)
-        ours, theirs = ([1e6 / sample.microseconds for sample in half] for half in samples)
-        ratio = Spread.ratios(ours, theirs)
-        self.rows.append(Row(
-            "full TLS 1.3 handshakes: per CPU second", ratio.text("×"), "≥ 0.95×", ratio.median >= 0.95,
-            Spread.of(ours).text("/s", 0), Spread.of(theirs).text("/s", 0)))
 
     # Memory and start
 
@@ -96,8 +85,9 @@ class Tokens(Comparison):
             is_met = ratio.median <= 1 if tls else Spread.of(ours).median <= 1024
             self.rows.append(Row(
                 f"idle keep-alive connection{name}: memory, {connections:,} of them", ratio.text("×"),
-                "≤ 1.0×" if tls else "≤ 1 kB", is_met, *(
-                    Spread.of(value / 1024 for value in half).text(" kB") for half in (ours, theirs))))
+                "≤ 1.0×" if tls else "≤ 1 kB", is_met,
+                Spread.of(value / 1024 for value in ours).text(" kB"),
+                f"nginx {Spread.of(value / 1024 for value in theirs).text(' kB')}"))
 
     def idle_memory(self):
         """memory at rest"""
@@ -110,7 +100,7 @@ class Tokens(Comparison):
             ratio = Spread.ratios(*(half.values for half in halves))
             self.rows.append(Row(
                 f"at rest: {name} memory", ratio.text("×"), f"≤ {aim} MB", halves[0].median <= aim,
-                *(half.text(" MB", 1) for half in halves)))
+                halves[0].text(" MB", 1), f"nginx {halves[1].text(' MB', 1)}"))
 
     def start_to_answer(self):
         """start to first answer"""
@@ -121,15 +111,19 @@ class Tokens(Comparison):
         ratio = Spread.ratios(ours, theirs)
         self.rows.append(Row(
             "start to first answer", ratio.text("×"), "≤ 30 ms", Spread.of(ours).median <= 30,
-            Spread.of(ours).text(" ms", 1), Spread.of(theirs).text(" ms", 1)))
+            Spread.of(ours).text(" ms", 1), f"nginx {Spread.of(theirs).text(' ms', 1)}"))
+
+    @property
+    def tls(self):
+        """What each handshake with default settings has agreed on."""
+        return "".join(f"\nTLS of {', '.join(names)}: {agreed}." for agreed, names in self.parameters.items())
 
     # How
 
     def _compare_signing(self, work, samples, answers):
         """nginx cannot sign: its answer and OpenSSL's signature together are what there is to compare with."""
         theirs = [answer.microseconds + 1e6 / signatures for answer, signatures in zip(answers, self.openssl)]
-        self._compare(
-            f"{work}, against nginx's answer plus OpenSSL's signature: CPU", [s.microseconds for s in samples], theirs)
+        self._compare(f"{work}: CPU", [s.microseconds for s in samples], {"nginx's answer and a signature": theirs})
 
     def _fresh(self, tls=False):
         with self.ours.start(tls=tls) as server:

@@ -28,16 +28,24 @@ FIELDS = {
 }
 
 
-def ready(directory, credentials, songs):
-    """nginx that answers every path with so many songs. A context manager."""
-    fields = "\n".join(f"    add_header {name} '{value}';" for name, value in FIELDS.items())
+# Stale at once, so that a cache revalidates for each request. The first field is for nginx, which otherwise does not
+# store a response whose Cache-Control says so; it has to come before that.
+STALE_FIELDS = {"X-Accel-Expires": "@1", "Cache-Control": "max-age=0", "ETag": '"1200868603"'} | FIELDS
+
+
+def ready(directory, credentials, songs, fields=FIELDS, over_http2=False):
+    """nginx that answers every path with so many songs, and a conditional request with 304. A context manager."""
+    added = "\n".join(f"    add_header {name} '{value}';" for name, value in fields.items())
     # A literal may not be longer than 4 kB.
-    site = Site(f"""
-{fields}
+    site = Site(listen="http2" if over_http2 else "", server=f"""
+{added}
     default_type application/json;
     set $song '{SONG}';
-    location / {{ return 200 '{{"data":[{",".join(["$song"] * songs)}]}}'; }}""")
-    return Nginx(directory, credentials, site).start(cores=tools.LOAD_CORES)
+    location / {{
+      if ($http_if_none_match) {{ return 304; }}
+      return 200 '{{"data":[{",".join(["$song"] * songs)}]}}';
+    }}""")
+    return Nginx(directory, credentials, site).start(tls=over_http2, cores=tools.LOAD_CORES)
 
 
 class Waiting:
