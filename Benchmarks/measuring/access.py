@@ -13,6 +13,7 @@ DIGEST = hashlib.sha256(KEY.encode()).hexdigest()
 # Other clients before it, as in any list. The last client must not be slower to find.
 OTHERS = "".join(
     f'{{ id: "c{n}", apiKey: {{ sha256: "{hashlib.sha256(str(n).encode()).hexdigest()}" }} }},' for n in range(20))
+AIM = 1.05
 RATE = "rateLimit: { perSecond: 1000000, burst: 1000000 }"
 
 
@@ -37,6 +38,8 @@ PAGES = {"ACCESS_ANONYMOUS": f'{{ token: true, origins: ["{ORIGIN}"] }}'}
 BEARER = f"Authorization: Bearer {KEY}"
 FROM = f"Origin: {ORIGIN}"
 
+WITH_RATE = Caller("anonymous with a rate", {"ACCESS_ANONYMOUS": f"{{ token: true, {RATE} }}"})
+
 PAIRS = [
     (Caller("an API key", clients(f'{{ id: "app", apiKey: {{ sha256: "{DIGEST}" }} }}'), BEARER),
      Caller("anonymous", EVERYBODY)),
@@ -44,7 +47,8 @@ PAIRS = [
     (Caller("an origin", clients(f'{{ id: "web", origins: ["{ORIGIN}"] }}'), FROM),
      Caller("anonymous from that origin", PAGES, FROM)),
     (Caller("an API key with a rate", clients(f'{{ id: "app", apiKey: {{ sha256: "{DIGEST}" }}, {RATE} }}'), BEARER),
-     Caller("anonymous with a rate", {"ACCESS_ANONYMOUS": f"{{ token: true, {RATE} }}"})),
+     WITH_RATE),
+    (WITH_RATE, Caller("anonymous", EVERYBODY)),
 ]
 
 
@@ -75,6 +79,6 @@ class Access(Comparison):
             mine, theirs = ([sample.microseconds for sample in samples[caller]] for caller in (known, anybody))
             ratio = Spread.ratios(mine, theirs)
             self.rows.append(Row(
-                f"cached token for {known.name} against {anybody.name}{suffix}: CPU", ratio.text("×"), "≤ 1.1×",
-                ratio.median <= 1.1, Spread.of(mine).text(" µs"), Spread.of(theirs).text(" µs")))
+                f"cached token for {known.name} against {anybody.name}{suffix}: CPU", ratio.text("×"), f"≤ {AIM}×",
+                ratio.median <= AIM, Spread.of(mine).text(" µs"), Spread.of(theirs).text(" µs")))
             self._cost(f"cached token for {known.name}{suffix}", samples[known])
