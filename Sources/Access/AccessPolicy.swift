@@ -1,11 +1,11 @@
 import Bytes
 public import HTTPMessages
 
-/// The access rules of all clients: one immutable, compiled value that serves every request.
+/// The access rules of all clients, compiled once and immutable. Every request has a reference to them.
 ///
 /// Access control has two steps. `identify` returns the caller, or the reason why the caller is unknown. The
 /// ``Principal`` then states what that caller may have. The policy allows only what the configuration states.
-public struct AccessPolicy: Sendable {
+public final class AccessPolicy: Sendable {
   /// The clients that the server can identify, in the order of the configuration.
   public let clients: [Client]
   /// The rights of a caller that sends no credential and matches no client's origin; nil for none.

@@ -212,9 +212,14 @@ struct PartialContent {
   ///
   /// - Parameter length: The length in bytes, if the upstream has stated it.
   mutating func read(upTo limit: Int, length: Int?) async throws(ContentError) -> Reading {
-    if let length { bytes.reserveCapacity(min(length, limit)) }
     while let part = try await reader.read() {
-      bytes.append(contentsOf: part)
+      if bytes.isEmpty {
+        // Short content arrives in one part, and is not copied.
+        bytes = part
+        if let length, length > part.count { bytes.reserveCapacity(min(length, limit)) }
+      } else {
+        bytes.append(contentsOf: part)
+      }
       guard hold.resize(to: bytes.capacity, for: .upstream) else { return .refused }
       guard bytes.count <= limit else { return .tooLong }
     }

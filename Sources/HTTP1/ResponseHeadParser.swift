@@ -23,6 +23,8 @@ public struct ResponseHeadParser: Sendable {
   private var lines: [FieldLine] = []
   private var facts = ResponseFacts()
   private var interimResponses = 0
+  /// Room for the field lines of most responses, so that the array grows once.
+  private static let usualLines = 16
   private var refusal: ResponseError?
 
   /// Creates a parser for the response to a request.
@@ -84,6 +86,7 @@ extension ResponseHeadParser {
     try interpretStatusLine(lineStart..<position, in: bytes)
     position &+= 2
     scanner = FieldLineScanner(headerSectionAt: position, limits: limits)
+    lines.reserveCapacity(Self.usualLines)
     phase = .fieldLines
     return true
   }

@@ -172,6 +172,12 @@ final class ByteTransport: ChannelDelegate {
     flushSoon()
   }
 
+  /// Lets `body` append to the output, which the caller then sends by `flushNow` or `flushSoon`.
+  func append<Failure: Error>(_ body: (inout [UInt8]) throws(Failure) -> Void) throws(Failure) {
+    channel.loop.assertCurrent()
+    try body(&output)
+  }
+
   /// Sends the output at the end of the turn.
   func flushSoon() {
     channel.loop.assertCurrent()

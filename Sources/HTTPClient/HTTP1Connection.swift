@@ -70,11 +70,12 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     let request = exchange.request
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
-    var head: [UInt8] = []
     do {
-      try RequestSerializer.append(
-        request.method, target: request.target, host: authority, fields: request.fields,
-        framing: framing, to: &head)
+      try link.append { (output) throws(RequestError) in
+        try RequestSerializer.append(
+          request.method, target: request.target, host: authority, fields: request.fields,
+          framing: framing, to: &output)
+      }
     } catch {
       throw .malformed(UpstreamError(.proxyInternalError, .unprocessed, error.reason))
     }
@@ -84,12 +85,12 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     sentBefore = link.bytesSent
     isEarly = false
     link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
-    link.write { $0 += head }
     guard let content = request.content else {
       exchange.sent(by: self)
       // Sent at once, to minimise the time since the check of the socket.
       return link.flushNow()
     }
+    link.flushSoon()
     isChunked = framing == .chunked
     exchange.isSending(by: self)
     requestContent = RequestContent(content, length: request.contentLength, to: self, on: link.channel.loop)

@@ -3,8 +3,8 @@ public import HTTP1
 public import HTTPMessages
 import HTTPTypes
 
-/// The routes of a server, an immutable value. A request keeps the router that it began with.
-public struct Router: Sendable {
+/// The routes of a server, immutable. A request keeps the router that it began with.
+public final class Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
   private let finish: @Sendable (inout Response, Request) -> Void

@@ -12,17 +12,22 @@ import Tracing
 import UpstreamAdmission
 
 /// The endpoint for all paths under `/v1/`: Apple's responses, fetched with a developer token that no caller sees.
-struct CatalogEndpoint: Sendable {
+final class CatalogEndpoint: Sendable {
   let service: CatalogService
   let gate: AccessGate
   /// Whether the server forwards `/v1/me`.
   let allowsMe: Bool
 
+  /// Creates the endpoint of one generation of the settings.
+  init(service: CatalogService, gate: AccessGate, allowsMe: Bool) {
+    (self.service, self.gate, self.allowsMe) = (service, gate, allowsMe)
+  }
+
   /// The beginning of its paths.
   static let path: StaticString = "/v1/"
 
   var route: Route {
-    Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { reply(to: $0) }
+    Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { self.reply(to: $0) }
   }
 
   private var patterns: [RoutePattern] {
@@ -101,7 +106,7 @@ struct CatalogEndpoint: Sendable {
     case .deferred(let sources, let presented):
       // The request no longer exists when the keys arrive.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
-      let work = DeferredWork { context in
+      let work = DeferredWork { [self] context in
         let verdict = await gate.admit(presented, auditContext, afterKeysOf: sources)
         switch reply(to: verdict, path, on: context.loop, { () throws(ErrorResponse) in try parsed.get() }) {
         case .immediate(let response): return response
@@ -149,8 +154,8 @@ struct CatalogEndpoint: Sendable {
       return .immediate(response(reply, admitted))
     }
     let work = DeferredWork(
-      instead: { service.proxy.staleReply(to: permitted).map { response($0, admitted) } },
-      perform: { context in response(await service.respond(permitted, in: context), admitted) })
+      instead: { [self] in service.proxy.staleReply(to: permitted).map { response($0, admitted) } },
+      perform: { [self] context in response(await service.respond(permitted, in: context), admitted) })
     return .deferred(work)
   }
 
