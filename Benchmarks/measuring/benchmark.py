@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import hostile, instructions, load, overload, quota, tools
+from . import hostile, instructions, load, overload, parts, quota, tools
 from .access import Access
 from .catalog import Catalog
 from .credentials import Credentials
@@ -17,7 +17,7 @@ from .tokens import Tokens
 
 SUBJECTS = {"tokens": Tokens, "handshakes": Handshakes, "catalog": Catalog, "access": Access}
 # These have no rounds and no ratios. Each prints its own table.
-TABLES = {"check": instructions.run, "hostile": hostile.run, "quota": quota.run, "overload": overload.run}
+TABLES = {"check": instructions.run, "parts": parts.run, "hostile": hostile.run, "quota": quota.run, "overload": overload.run}
 
 
 def main():

@@ -34,7 +34,7 @@ def run(directory, binary, credentials):
             "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": f"http://127.0.0.1:{upstream.port}",
             "ACCESS_CLIENTS": f"[{{ id: 'a', apiKey: {{ sha256: '{API_KEY_SHA256}' }}, catalog: true }}]"})
         for tls, names in ((False, PLAIN), (True, SECURE)):
-            with _Counted(ours, directory, tls) as server:
+            with Counted(ours, directory, tls) as server:
                 for name, message in names.items():
                     counts[name] = server.count(message)
     compiler = subprocess.run(
@@ -76,18 +76,18 @@ def _error(_):
     return request("/nothing")
 
 
-def _miss(number):
+def miss(number):
     """A path of its own, so that no response is stored."""
     return request(f"/v1/catalog/us/albums/{1_200_000_000 + number}")
 
 
 PLAIN = {
     "cached token": _token, "cached token for an API key": _api_key, "fresh signature": _fresh,
-    "catalog response from the cache": _hit, "catalog response through the proxy": _miss, "error": _error}
+    "catalog response from the cache": _hit, "catalog response through the proxy": miss, "error": _error}
 SECURE = {"cached token over TLS 1.3": _token}
 
 
-class _Counted:
+class Counted:
     """Our server under callgrind. A context manager."""
 
     def __init__(self, ours, directory, tls):
@@ -128,6 +128,10 @@ class _Counted:
 
     def count(self, message):
         """The program's own instructions for each request, without those of the system's libraries."""
+        return _own(self.dump(message), self.program) // REQUESTS
+
+    def dump(self, message):
+        """The file with the costs of all functions for `REQUESTS` requests."""
         for number in range(-20, 0):
             exchange(self.connection, message=message(number))
         self._control("--zero")
@@ -135,7 +139,7 @@ class _Counted:
             exchange(self.connection, message=message(number))
         self.number += 1
         self._control("--dump")
-        return _own(self.folder / f"count.{self.number}", self.program) // REQUESTS
+        return self.folder / f"count.{self.number}"
 
     def _control(self, command):
         subprocess.run(["callgrind_control", command, str(self.child.pid)], check=True, capture_output=True)
