@@ -5,16 +5,15 @@ public import HTTPTypes
 public import Tracing
 public import UpstreamAdmission
 
-/// One validated request of a caller, with everything that the phases need to know about it.
-public struct CatalogCall: Sendable {
+/// One validated request of a caller, with everything that the phases need to know about it. Immutable: whatever waits
+/// for a response keeps one reference to it.
+public final class CatalogCall: Sendable {
   /// The resource that the request names.
   public let target: CatalogTarget
   /// The request's method.
   public let method: HTTPRequest.Method
   /// The caller, for fair sharing of the quota.
-  public var caller: QuotaCaller
-  /// How long the request has waited for its turn on its event loop.
-  public var waited = Duration.zero
+  public let caller: QuotaCaller
   /// The directives of the request's `Cache-Control`.
   public let directives: RequestDirectives
   /// The request's preconditions, which describe the response that the caller already has.
@@ -22,7 +21,7 @@ public struct CatalogCall: Sendable {
   /// The content coding that the caller prefers.
   public let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
-  public private(set) var fields: HTTPFields
+  public let fields: HTTPFields
 
   /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of
   /// different traces share a response.
@@ -54,13 +53,18 @@ public struct CatalogCall: Sendable {
     key = CacheKey(target.cacheKey)
   }
 
-  /// Removes the music user token from the request, for a caller that may not use the token.
-  public mutating func withholdUserToken() {
-    guard target.forwardsUserToken, let name = Self.userToken else { return }
-    fields[name] = nil
+  private init(_ call: CatalogCall, caller: QuotaCaller, fields: HTTPFields) {
+    (method, target, self.caller, directives) = (call.method, call.target, caller, call.directives)
+    (preconditions, coding, self.fields, span) = (call.preconditions, call.coding, fields, call.span)
+    key = call.key
   }
 
-  private static let userToken = HTTPField.Name("Music-User-Token")
+  /// Returns the request as that of an identified caller, without the music user token if the caller may not use it.
+  public func charged(to caller: QuotaCaller, mayUseUserToken: Bool) -> CatalogCall {
+    var fields = fields
+    if !mayUseUserToken, target.forwardsUserToken { fields[.musicUserToken] = nil }
+    return CatalogCall(self, caller: caller, fields: fields)
+  }
 
   /// Whether the cache may store or serve the response.
   var isCacheable: Bool { target.isStorable && (method == .get || method == .head) && !directives.noStore }
@@ -76,56 +80,113 @@ public enum CatalogReply: Sendable {
   case cancelled
 }
 
-/// A request to the upstream, with the caller that its quota is charged to and its deadline.
+/// A call for a storable resource that needs a request to Apple.
+final class CatalogMiss: Sendable {
+  let call: CatalogCall
+  /// The stored response to validate; nil without one.
+  let stored: Selection?
+  /// The reason for the request to Apple.
+  let reason: ForwardReason
+  /// How long the call has waited for its turn on its event loop.
+  let waited: Duration
+  /// The deadline.
+  let end: Duration
+  /// The route to the upstream from the caller's loop.
+  let route: UpstreamRoute
+
+  init(_ call: CatalogCall, after lookup: Lookup, waited: Duration, end: Duration, route: UpstreamRoute) {
+    stored = lookup.stored
+    reason =
+      switch lookup {
+      case .validate(_, let reason), .miss(let reason): reason
+      case .hit, .staleWhileRevalidate: .stale
+      case .unsatisfiable: .uriMiss
+      }
+    (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
+  }
+}
+
+extension Lookup {
+  /// The stored response, fresh or stale. Nil without one.
+  var stored: Selection? {
+    switch self {
+    case .validate(let selection, _), .hit(let selection), .staleWhileRevalidate(let selection): selection
+    case .miss, .unsatisfiable: nil
+    }
+  }
+}
+
+/// A request to the upstream with all its attempts, the caller that its quota is charged to, and its deadline.
 ///
 /// Each attempt takes one turn of the caller's share, whatever the fields say. Apple counts one request even if the
 /// caller forces a validation, sends `no-store`, or adds a parameter that no other caller uses.
-struct CatalogExchange {
+final class CatalogExchange: @unchecked Sendable {
+  // Sendable by confinement: only the task that sends the request uses it.
+
   /// The request without the credential.
   let request: UpstreamRequest
-  /// The caller that the quota is charged to.
-  let caller: QuotaCaller
-  /// How long it has waited before.
+  let call: CatalogCall
+  /// How long the call has waited for its turn on its event loop.
   let waited: Duration
-  /// The template of the path.
-  let pathTemplate: StaticString
   /// The subject of the request, for the circuit.
   let subject: CircuitSubject
   /// The deadline, including retries and waits.
   let end: Duration
   /// The route to the upstream.
   let route: UpstreamRoute
-  /// Whether the response depends on a user, so that a 401 may be about the user's token.
-  let isForUser: Bool
-  /// The span that causes the request: that of the caller that began it.
-  let span: SpanContext?
   /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
   let content: WatchedContent?
 
+  /// The number of the attempt.
+  var number = 1
+  /// Whether the response to the last attempt was 429.
+  var isLimited = false
+  /// Whether the server requested a new token for the request after a 401.
+  var hasFreshToken = false
+
+  /// Creates the exchange of a call whose response is not stored.
   init(
-    _ request: UpstreamRequest, for call: CatalogCall, end: Duration, route: UpstreamRoute
+    forwarding call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, waited: Duration, end: Duration,
+    route: UpstreamRoute
   ) {
-    var request = request
-    content = request.content.map { WatchedContent($0) }
-    request.content = content
-    self.request = request
-    (caller, waited) = (call.caller, call.waited)
+    self.content = content.map { WatchedContent($0) }
+    request = UpstreamRequest(
+      call.method, call.target.target, fields: call.fields, content: self.content, contentLength: contentLength)
     subject = CircuitSubject(call)
-    self.end = end
-    self.route = route
-    isForUser = call.target.wantsUserToken
-    span = call.span
-    pathTemplate = call.target.route
+    (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
   }
+
+  /// Creates the exchange of a call whose response another caller has, because it was too long to share.
+  convenience init(forwarding miss: CatalogMiss) {
+    self.init(
+      forwarding: miss.call, content: nil, contentLength: nil, waited: miss.waited, end: miss.end, route: miss.route)
+  }
+
+  /// Creates the exchange that fetches a storable resource.
+  ///
+  /// - Parameter stored: The stored response to validate; nil to fetch the whole response.
+  init(fetching miss: CatalogMiss, validating stored: StoredResponse?) {
+    (call, waited, end, route, content) = (miss.call, miss.waited, miss.end, miss.route, nil)
+    var fields = call.fields
+    if let stored { for field in stored.validators { fields.append(field) } }
+    request = UpstreamRequest(.get, call.target.target, fields: fields)
+    subject = CircuitSubject(call)
+  }
+
+  /// The caller that the quota is charged to.
+  var caller: QuotaCaller { call.caller }
+
+  /// Whether the response depends on a user, so that a 401 may be about the user's token.
+  var isForUser: Bool { call.target.wantsUserToken }
 
   /// Whether the content is unread, so that the request can be sent again.
   var isUntouched: Bool { !(content?.isTouched ?? false) }
 
   /// The result of an exchange.
-  enum Result {
+  enum Result: Sendable {
     /// A response, and the turn to release when the content is read or cancelled.
     case response(UpstreamResponse, HeldPermit)
-    case failure(UpstreamFailure)
+    indirect case failure(UpstreamFailure)
     /// The caller has disconnected.
     case cancelled
   }
@@ -157,12 +218,30 @@ struct CatalogExchange {
   }
 }
 
-/// The result of a request to the upstream, for all callers that wait for it.
+/// One attempt of an exchange: its turn, and what it is sent with.
+final class CatalogAttempt: Sendable {
+  let permit: HeldPermit
+  let pass: UpstreamCircuit.Pass
+  let token: ProxyToken
+  /// The span of the attempt; nil if the request has none.
+  let span: SpanContext?
+  /// When it is sent.
+  let start: CacheTime
+
+  init(
+    _ permit: HeldPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken, _ span: SpanContext?, at start: CacheTime
+  ) {
+    (self.permit, self.pass, self.token, self.span, self.start) = (permit, pass, token, span, start)
+  }
+}
+
+/// The result of a request to the upstream, for all callers that wait for it. Rare results are indirect, so that the
+/// others are small.
 enum Outcome: Sendable {
   /// A whole response. `isStored`: the cache has it. `forwardStatus`: the upstream's status if it differs (304).
   case response(StoredResponse, isStored: Bool, forwardStatus: Int?)
   /// A response that is too long to store or share, so only one caller can have it.
-  case stream(UpstreamResponse)
+  indirect case stream(UpstreamResponse)
   /// Another caller has the response, which was too long to share: send the request separately without the cache.
   case alone
   /// Another caller has the response, which only that caller may have: send the request separately.
@@ -170,7 +249,7 @@ enum Outcome: Sendable {
   /// The request takes long, and the caller may have a stale response instead.
   case late
   /// The request failed, so there is no response.
-  case failure(UpstreamFailure)
+  indirect case failure(UpstreamFailure)
   /// All callers have stopped waiting.
   case cancelled
 }
@@ -188,7 +267,7 @@ enum Admission: Sendable {
 }
 
 /// The upstream connections of one event loop, and that loop.
-public struct UpstreamRoute: Sendable {
+public final class UpstreamRoute: Sendable {
   /// The upstream that receives the requests.
   public let upstream: any Upstream
   /// The event loop on which the upstream runs.

@@ -21,5 +21,10 @@ public struct CatalogClock: Sendable {
   var now: CacheTime { read() }
 
   /// The current time on the monotonic clock.
-  var elapsed: Duration { .nanoseconds(Int64(read().monotonic)) }
+  var elapsed: Duration { read().elapsed }
+}
+
+extension CacheTime {
+  /// The time on the monotonic clock.
+  var elapsed: Duration { .nanoseconds(Int64(monotonic)) }
 }

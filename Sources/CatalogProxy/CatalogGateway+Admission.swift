@@ -6,38 +6,6 @@ import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
-  /// Waits for a turn until shortly before the deadline of the exchange.
-  ///
-  /// - Parameters:
-  ///   - isRepeated: Whether this is not the first attempt.
-  ///   - isRetry: Whether the response to the last attempt was 429.
-  func waitForTurn(_ exchange: CatalogExchange, isRepeated: Bool, isRetry: Bool) async -> Admission {
-    let waiting = OneShot<Admission>()
-    let now = clock.elapsed
-    var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
-    (request.isRepeated, request.isRetry) = (isRepeated, isRetry)
-    request.waited = exchange.waited
-    request.patience = exchange.end - now - leastTime
-    let wanted = request
-    let (admission, isUnpaced) = withState { state in
-      let admission = state.limit.acquire(wanted, waiter: waiting, now: now)
-      return (admission, state.startsPacing(by: exchange.route))
-    }
-    if isUnpaced { startPacing(by: exchange.route) }
-    switch admission {
-    case .granted(let permit): return .granted(permit)
-    case .refused(let retryAfter): return .refused(retryAfter: retryAfter)
-    case .queued(let ticket):
-      // A request with less time left is not sent, so its turn would be lost.
-      expire(.wait(ticket), at: exchange.end - leastTime, exchange.route)
-      return await withTaskCancellationHandler {
-        await waiting.get()
-      } onCancel: {
-        withState { $0.limit.cancel(ticket) }?.resume(.cancelled)
-      }
-    }
-  }
-
   /// Releases a turn with the outcome, and grants the free turns to waiting requests.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
@@ -58,7 +26,7 @@ extension CatalogGateway {
 
   // MARK: Pacing
 
-  private func startPacing(by route: UpstreamRoute) {
+  func startPacing(by route: UpstreamRoute) {
     Task(executorPreference: route.executor) { await self.pace(route.upstream) }
   }
 
@@ -229,6 +197,14 @@ final class OneShot<Value: Sendable>: Sendable {
 
   private let state = Locked(State())
 
+  init() {}
+
+  /// Creates a value, and keeps it in a variable as well.
+  convenience init(keptIn variable: inout OneShot?) {
+    self.init()
+    variable = self
+  }
+
   /// Sets the value and resumes the waiting task. Returns false if the value was already set.
   @discardableResult
   func resume(_ value: Value) -> Bool {
@@ -258,7 +234,7 @@ extension CircuitSubject {
   /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
   /// because the method, the content or the music user token may cause a failure.
   init(_ call: CatalogCall) {
-    let client = Self.hash { $0.combine(Array(call.caller.client.utf8)) }
+    let client = Self.hash { $0.combine(utf8: call.caller.client) }
     let caller = Self.hash { hasher in
       hasher.combine(client)
       hasher.combine(call.caller.rateLimitPrefix)
@@ -270,7 +246,7 @@ extension CircuitSubject {
         hasher.combine(caller)
         hasher.combine(call.method)
         hasher.combine(call.target.bytes)
-        for value in call.fields[values: .musicUserToken] { hasher.combine(Array(value.utf8)) }
+        for value in call.fields[values: .musicUserToken] { hasher.combine(utf8: value) }
       }
     self.init(client: client, caller: caller, resource: resource)
   }
@@ -279,6 +255,15 @@ extension CircuitSubject {
     var hasher = Hasher()
     feed(&hasher)
     return UInt64(bitPattern: Int64(hasher.finalize()))
+  }
+}
+
+extension Hasher {
+  fileprivate mutating func combine(utf8 text: String) {
+    var text = text
+    combine(text.utf8.count)
+    // Safe: the hasher does not keep the pointer.
+    text.withUTF8 { unsafe combine(bytes: UnsafeRawBufferPointer($0)) }
   }
 }
 

@@ -26,22 +26,12 @@ extension CatalogGateway {
     }
   }
 
-  /// Returns the stored response to validate, if there is one, and the reason to forward the request.
-  static func stored(_ lookup: Lookup) -> (Selection?, ForwardReason) {
-    switch lookup {
-    case .validate(let selection, let reason): (selection, reason)
-    case .hit(let selection), .staleWhileRevalidate(let selection): (selection, .stale)
-    case .miss(let reason): (nil, reason)
-    case .unsatisfiable: (nil, .uriMiss)
-    }
-  }
-
   // MARK: 10 Reply
 
-  func reply(
-    to call: CatalogCall, _ outcome: Outcome, instead stored: Selection?, _ reason: ForwardReason, isCollapsed: Bool
-  ) -> CatalogReply {
-    var status = CacheStatus(.forwarded(reason))
+  @inline(never)
+  func reply(to miss: CatalogMiss, _ outcome: Outcome, isCollapsed: Bool) -> CatalogReply {
+    let call = miss.call
+    var status = CacheStatus(.forwarded(miss.reason))
     status.isCollapsed = isCollapsed
     switch outcome {
     case .response(let response, let isStored, let forwardStatus):
@@ -53,9 +43,9 @@ extension CatalogGateway {
     case .stream(let response):
       return .response(passThrough(response, to: call, status))
     case .failure(let failure):
-      return serveStale(stored, for: failure, to: call, status)
+      return serveStale(miss.stored, for: failure, to: call, status)
     case .late:
-      guard let stored else { return .cancelled }
+      guard let stored = miss.stored else { return .cancelled }
       withState { $0.counts.staleWhileWaiting += 1 }
       return .response(stale(stored.response, to: call, status, "stale-after"))
     case .alone, .unshared, .cancelled:
@@ -83,8 +73,9 @@ extension CatalogGateway {
   /// (RFC 5861 §4). Nil without one.
   public func staleReply(to call: CatalogCall) -> CatalogReply? {
     guard call.isCacheable else { return nil }
-    let (stored, _) = Self.stored(lookUp(call, isRepeated: true))
-    guard let stored, stored.mayServeOnError(call.directives) else { return nil }
+    guard let stored = lookUp(call, isRepeated: true).stored, stored.mayServeOnError(call.directives) else {
+      return nil
+    }
     withState { $0.counts.staleOnError += 1 }
     return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error"))
   }

@@ -10,40 +10,69 @@ extension CatalogGateway {
   /// stale response, the wait ends after `staleAfter`, and the flight continues.
   ///
   /// - Parameter waitsForAll: Whether the wait lasts to the end even if the caller may have a stale response.
-  func coalesce(
-    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, waitsForAll: Bool = false,
-    by route: UpstreamRoute, end: Duration
-  ) async -> (Outcome, isCollapsed: Bool) {
-    let now = clock.now
-    if withState({ $0.unsharedTargets.contains(call.key, now: .nanoseconds(Int64(now.monotonic))) }) {
-      return (await fetch(call, validating: stored, reason, by: route, end: end), false)
-    }
-    let hasStale =
-      !waitsForAll && stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
+  @inline(never)
+  func coalesce(_ miss: CatalogMiss, waitsForAll: Bool = false) async -> (Outcome, isCollapsed: Bool) {
     let waiting = OneShot<Outcome>()
-    let joined = withState { state -> (FlightTicket, isNew: Bool)? in
-      let key = FlightKey(call.key, sent: call.fields)
-      if hasStale, state.coalescer.isKept(key) { return nil }
-      let (ticket, isNew) = state.coalescer.join(key, waiting)
-      if isNew {
-        // Started within the lock, so that no caller can leave the flight before its task is set. The task runs later.
-        state.tasks[ticket.flight] = Task(executorPreference: route.executor) {
-          await self.runCoalesced(ticket.flight, call, validating: stored, reason, leader: waiting, by: route, end: end)
-        }
-      } else {
-        state.counts.collapsed += 1
-      }
-      return (ticket, isNew)
+    let place: Place
+    switch join(miss, waiting, waitsForAll: waitsForAll) {
+    case .joined(let joined): place = joined
+    case .unshared: return (await fetch(miss), false)
+    case .late: return (.late, true)
     }
-    guard let (ticket, isNew) = joined else { return (.late, true) }
-    let timer = hasStale ? endWait(of: ticket, by: route) : nil
-    defer { timer?.cancel() }
+    defer { place.timer?.cancel() }
     let outcome = await withTaskCancellationHandler {
       await waiting.get()
     } onCancel: {
-      leave(ticket)
+      leave(place.ticket)
     }
-    return (outcome, !isNew)
+    return (outcome, !place.isFirst)
+  }
+
+  /// The result of joining a flight.
+  private enum Joining: Sendable {
+    case joined(Place)
+    /// Requests for this resource do not wait for each other.
+    case unshared
+    /// A waiter has left the flight with a stale response, and this caller may have it as well.
+    case late
+  }
+
+  /// A place in a flight.
+  private struct Place {
+    let ticket: FlightTicket
+    /// Whether the caller has started the flight.
+    let isFirst: Bool
+    /// The task that ends the wait after `staleAfter`; nil if the wait lasts to the end.
+    var timer: Task<Void, Never>?
+  }
+
+  @inline(never)
+  private func join(_ miss: CatalogMiss, _ waiting: OneShot<Outcome>, waitsForAll: Bool) -> Joining {
+    let (now, call) = (clock.now, miss.call)
+    let hasStale =
+      !waitsForAll
+      && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
+    let joining = withState { state -> Joining in
+      // A background request answers no caller.
+      if !waitsForAll { state.counts.misses += 1 }
+      guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
+      let key = FlightKey(call.key, sent: call.fields)
+      if hasStale, state.coalescer.isKept(key) { return .late }
+      let (ticket, isNew) = state.coalescer.join(key, waiting)
+      if isNew {
+        // Started within the lock, so that no caller can leave the flight before its task is set. The task runs later.
+        let task = Task(executorPreference: miss.route.executor) {
+          await self.runCoalesced(ticket.flight, miss, leader: waiting)
+        }
+        state.coalescer.began(ticket.flight, task)
+      } else {
+        state.counts.collapsed += 1
+      }
+      return .joined(Place(ticket: ticket, isFirst: isNew))
+    }
+    guard hasStale, case .joined(var place) = joining else { return joining }
+    place.timer = endWait(of: place.ticket, by: miss.route)
+    return .joined(place)
   }
 
   /// Ends the wait of one caller after `staleAfter`.
@@ -56,24 +85,19 @@ extension CatalogGateway {
   }
 
   private func leave(_ ticket: FlightTicket) {
-    let (waiter, task) = withState { state -> (OneShot<Outcome>?, Task<Void, Never>?) in
-      guard case .left(let waiter, let cancelsFlight) = state.coalescer.leave(ticket) else { return (nil, nil) }
-      return (waiter, cancelsFlight ? state.tasks.removeValue(forKey: ticket.flight) : nil)
-    }
-    task?.cancel()
-    waiter?.resume(.cancelled)
+    guard case .left(let waiter, let abandoned) = withState({ $0.coalescer.leave(ticket) }) else { return }
+    abandoned?.cancel()
+    waiter.resume(.cancelled)
   }
 
   /// Fetches the response and resumes all waiting callers with it.
-  private func runCoalesced(
-    _ flight: FlightID, _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason,
-    leader: OneShot<Outcome>, by route: UpstreamRoute, end: Duration
-  ) async {
-    let outcome = await fetch(call, validating: stored, reason, by: route, end: end)
-    let waiters = withState { state in
-      state.tasks[flight] = nil
-      return state.coalescer.complete(flight)
-    }
+  private func runCoalesced(_ flight: FlightID, _ miss: CatalogMiss, leader: OneShot<Outcome>) async {
+    complete(flight, await fetch(miss), leader: leader)
+  }
+
+  @inline(never)
+  private func complete(_ flight: FlightID, _ outcome: Outcome, leader: OneShot<Outcome>) {
+    let waiters = withState { $0.coalescer.complete(flight) }
     guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
     // The content can be read only on this event loop, which is the leader's.
     var isTaken = false
@@ -89,46 +113,59 @@ extension CatalogGateway {
   }
 
   /// Sends the upstream request for a storable resource, and stores the response.
-  func fetch(
-    _ call: CatalogCall, validating stored: Selection?, _ reason: ForwardReason, by route: UpstreamRoute, end: Duration
-  ) async -> Outcome {
-    var fields = call.fields
-    if let stored { for field in stored.response.validators { fields.append(field) } }
-    let requestedAt = clock.now
-    let exchange = CatalogExchange(
-      UpstreamRequest(.get, call.target.target, fields: fields), for: call, end: end, route: route)
-    switch await self.exchange(exchange) {
-    case .failure(let failure): return .failure(failure)
-    case .cancelled: return .cancelled
-    case .response(let response, let permit) where response.status == .notModified:
-      response.content.cancel()
-      permit.release(.answered)
-      guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
-      let notModified = received(response, call, requestedAt)
-      let settings = cacheSettings
-      if let response = cache.freshen(stored.response, for: call.key, by: notModified, settings: settings) {
-        if settings != cacheSettings { cache.remove(call.key) }
-        return .response(response, isStored: true, forwardStatus: 304)
+  @inline(never)
+  func fetch(_ miss: CatalogMiss) async -> Outcome {
+    var stored = miss.stored?.response
+    while true {
+      let requestedAt = clock.now
+      switch await exchange(CatalogExchange(fetching: miss, validating: stored)) {
+      case .failure(let failure): return .failure(failure)
+      case .cancelled: return .cancelled
+      case .response(let response, let permit) where response.status == .notModified:
+        response.content.cancel()
+        permit.release(.answered)
+        if let outcome = freshen(stored, by: response, miss, requestedAt) { return outcome }
+        // The response is about another version than the stored one. Without validators, Apple sends it whole.
+        stored = nil
+      case .response(let response, let permit):
+        return await store(response, permit, miss, Times(requestedAt: requestedAt, receivedAt: clock.now))
       }
-      return await fetch(call, validating: nil, reason, by: route, end: end)
-    case .response(let response, let permit):
-      return await store(response, permit, call, requestedAt, route, end: end)
     }
   }
 
+  /// When a request was sent, and when the head of its response arrived.
+  private struct Times {
+    let requestedAt: CacheTime
+    let receivedAt: CacheTime
+  }
+
+  /// Renews a stored response by a 304. Nil if the 304 describes another version.
+  @inline(never)
+  private func freshen(
+    _ stored: StoredResponse?, by response: UpstreamResponse, _ miss: CatalogMiss, _ requestedAt: CacheTime
+  ) -> Outcome? {
+    guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
+    let notModified = received(response, miss, Times(requestedAt: requestedAt, receivedAt: clock.now), [])
+    let settings = cacheSettings
+    guard let fresh = cache.freshen(stored, for: miss.call.key, by: notModified, settings: settings) else { return nil }
+    if settings != cacheSettings { cache.remove(miss.call.key) }
+    return .response(fresh, isStored: true, forwardStatus: 304)
+  }
+
   /// Reads a response to its end and stores it, unless it is too long for the cache.
+  @inline(never)
   private func store(
-    _ response: UpstreamResponse, _ permit: HeldPermit, _ call: CatalogCall, _ requestedAt: CacheTime,
-    _ route: UpstreamRoute, end: Duration
+    _ response: UpstreamResponse, _ permit: HeldPermit, _ miss: CatalogMiss, _ times: Times
   ) async -> Outcome {
-    var whole = received(response, call, requestedAt)
     let limit = configuration.cache.largestContent
+    guard response.contentLength ?? 0 <= limit else {
+      return .stream(held(response, permit, until: miss.end, miss.route))
+    }
     var parts = PartialContent(response.content, memory: configuration.memory)
-    guard response.contentLength ?? 0 <= limit else { return .stream(held(response, permit, until: end, route)) }
     do throws(ContentError) {
       switch try await parts.read(upTo: limit, length: response.contentLength) {
       case .whole: permit.release(.answered)
-      case .tooLong: return .stream(held(parts.response(response), permit, until: end, route))
+      case .tooLong: return .stream(held(parts.response(response), permit, until: miss.end, miss.route))
       case .refused:
         response.content.cancel()
         permit.release(.inconclusive)
@@ -138,18 +175,29 @@ extension CatalogGateway {
       permit.release(.inconclusive)
       return broken(error)
     }
-    whole.body = parts.bytes
+    return store(response, parts, miss, times)
+  }
+
+  /// Stores a whole response.
+  @inline(never)
+  private func store(
+    _ response: UpstreamResponse, _ content: PartialContent, _ miss: CatalogMiss, _ times: Times
+  ) -> Outcome {
+    let key = miss.call.key
     do throws(ContentCodingError) {
       let settings = cacheSettings
-      let response = try StoredResponse(whole, settings: settings)
-      let isStored = cache.store(response, for: call.key)
+      let whole = try StoredResponse(received(response, miss, times, content.bytes), settings: settings)
+      let isStored = cache.store(whole, for: key)
       let now = clock.elapsed
-      withState { $0.unsharedTargets.note(call.key, isShareable: response.isShareable, now: now) }
+      let isPublic = withState { state in
+        state.unsharedTargets.note(key, isShareable: whole.isShareable, now: now)
+        return state.isPublic
+      }
       // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
-      if settings != cacheSettings { cache.remove(call.key) }
-      return .response(response, isStored: isStored, forwardStatus: nil)
-    } catch .tooLarge where call.coding == .gzip {
-      return .stream(parts.response(response))
+      if settings.isPublic != isPublic { cache.remove(key) }
+      return .response(whole, isStored: isStored, forwardStatus: nil)
+    } catch .tooLarge where miss.call.coding == .gzip {
+      return .stream(content.response(response))
     } catch {
       return broken(
         .broken("The content is not valid gzip, as its Content-Encoding says, or its decoded size is too large."))
@@ -167,12 +215,12 @@ extension CatalogGateway {
   }
 
   private func received(
-    _ response: UpstreamResponse, _ call: CatalogCall, _ requestedAt: CacheTime
+    _ response: UpstreamResponse, _ miss: CatalogMiss, _ times: Times, _ content: [UInt8]
   ) -> ReceivedResponse {
     ReceivedResponse(
       status: response.status, fields: response.fields,
-      downstream: policy.responseFields(response.fields, version: response.version), body: [],
-      sent: call.fields, requestedAt: requestedAt, receivedAt: clock.now)
+      downstream: policy.responseFields(response.fields, version: response.version), body: content,
+      sent: miss.call.fields, requestedAt: times.requestedAt, receivedAt: times.receivedAt)
   }
 }
 
@@ -229,9 +277,7 @@ struct PartialContent {
 
   /// Returns `response` with the bytes already read in front of the rest.
   func response(_ response: UpstreamResponse) -> UpstreamResponse {
-    var response = response
-    response.content = Continuation(bytes, hold, then: isWhole ? nil : reader)
-    return response
+    response.read(by: Continuation(bytes, hold, then: isWhole ? nil : reader))
   }
 
   /// Content that returns bytes read before, and then the rest.

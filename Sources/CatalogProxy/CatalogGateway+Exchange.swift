@@ -6,16 +6,31 @@ import Tracing
 import UpstreamAdmission
 
 /// Phases 5 to 8 of a request: one upstream request, and further attempts if they are safe and useful.
+///
+/// The state is visited once before an attempt and once after the head of its response. What needs no wait is in
+/// functions of its own that are not inlined: the temporaries of an inlined function would stay in the task's frame, so
+/// that each waiting caller had memory for them.
 extension CatalogGateway {
   /// Sends a request until there is a final response, or no further attempt is allowed.
+  @inline(never)
   func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
-    withState { $0.retryBudget.requested() }
-    var progress = Progress()
     while true {
-      switch await attempt(exchange, &progress) {
+      let entry =
+        switch enter(exchange) {
+        case .queued(let place): await enter(exchange, from: place)
+        case let entry: entry
+        }
+      let step: Step
+      switch entry {
+      case .ready(let attempt): step = await send(exchange, attempt)
+      case .done(let result): return result
+      // A turn that was waited for is granted or lost.
+      case .queued: return givenUp(exchange)
+      }
+      switch step {
       case .done(let result): return result
       case .again(let delay):
-        progress.number += 1
+        exchange.number += 1
         withState { $0.counts.retries += 1 }
         if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil {
           return givenUp(exchange)
@@ -24,164 +39,224 @@ extension CatalogGateway {
     }
   }
 
-  /// The state of a request after some attempts.
-  struct Progress {
-    var number = 1
-    /// Whether the response to the last attempt was 429.
-    var isLimited = false
-    /// Whether the server requested a new token for the request after a 401.
-    var hasFreshToken = false
-  }
-
   /// The result of an attempt.
-  enum Step: Error {
+  enum Step: Sendable {
     case done(CatalogExchange.Result)
     case again(after: Duration)
   }
 
-  private func attempt(_ exchange: CatalogExchange, _ progress: inout Progress) async -> Step {
-    do throws(Step) {
-      let turn = try await admit(exchange, &progress)
-      let token = try authorize(exchange, turn)
-      let response = try await send(exchange, token, turn, progress)
-      return await evaluate(response, to: exchange, turn.permit, token, &progress)
-    } catch {
-      return error
-    }
+  // MARK: 5 Admit, 6 Authorize
+
+  /// The next step of an exchange on the way to its upstream request.
+  fileprivate enum Entry: Sendable {
+    /// The request may be sent.
+    case ready(CatalogAttempt)
+    /// The request waits for its turn.
+    case queued(QueuePlace)
+    case done(CatalogExchange.Result)
   }
 
-  // MARK: 5 Admit
-
-  /// The permission to send one request.
-  struct Turn {
-    let permit: HeldPermit
-    let pass: UpstreamCircuit.Pass
+  /// A place in the queue of requests that wait for a turn.
+  struct QueuePlace: Sendable {
+    let ticket: QueueTicket
+    let waiting: OneShot<Admission>
   }
 
-  private func admit(_ exchange: CatalogExchange, _ progress: inout Progress) async throws(Step) -> Turn {
-    // The circuit may refuse the request. Then it need not wait for a turn.
-    let start = clock.elapsed
-    if let refusal = withState({ $0.circuit.refusal(for: exchange.subject, now: start) }) {
-      throw .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
-    }
-    let permit: HeldPermit
-    switch await waitForTurn(exchange, isRepeated: progress.number > 1, isRetry: progress.isLimited) {
-    case .granted(let granted): permit = HeldPermit(granted, of: self)
-    case .refused(let retryAfter) where progress.isLimited:
-      throw .done(.failure(.rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop)))
-    case .refused(let retryAfter): throw .done(.failure(.overloaded(retryAfter: retryAfter)))
-    case .timedOut: throw .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
-    case .cancelled: throw .done(.cancelled)
-    }
-    progress.isLimited = false
-    let now = clock.elapsed
+  /// What the state decides about a request.
+  fileprivate enum Decision: Sendable {
+    case launched(ConcurrencyPermit, State.Launch)
+    case queued(QueuePlace)
+    /// The turn would come too late, or the queue is full.
+    case refused(retryAfter: Duration)
+    /// The circuit may refuse the request. Then it need not wait for a turn.
+    case circuitOpen(UpstreamCircuit.Refusal)
+  }
+
+  @inline(never)
+  private func enter(_ exchange: CatalogExchange) -> Entry {
+    let time = clock.now
+    let now = time.elapsed
     guard exchange.end - now >= leastTime else {
-      permit.release(.inconclusive)
-      throw .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+      return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
     }
-    switch withState({ $0.circuit.admit(exchange.subject, now: now) }) {
-    case .pass(let pass): return Turn(permit: permit, pass: pass)
+    var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
+    (request.isRepeated, request.isRetry) = (exchange.number > 1, exchange.isLimited)
+    request.waited = exchange.waited
+    request.patience = exchange.end - now - leastTime
+    let wanted = request
+    let (decision, isUnpaced) = withState { state in
+      if exchange.number == 1 { state.retryBudget.requested() }
+      if let refusal = state.circuit.refusal(for: exchange.subject, now: now) {
+        return (Decision.circuitOpen(refusal), false)
+      }
+      var waiting: OneShot<Admission>?
+      let admission = state.limit.acquire(wanted, waiter: OneShot(keptIn: &waiting), now: now)
+      return (state.decision(on: exchange, admission, waiting, at: time), state.startsPacing(by: exchange.route))
+    }
+    if isUnpaced { startPacing(by: exchange.route) }
+    switch decision {
+    case .launched(let permit, let launch): return entry(of: exchange, HeldPermit(permit, of: self), launch, at: time)
+    case .queued(let place):
+      // A request with less time left is not sent, so its turn would be lost.
+      expire(.wait(place.ticket), at: exchange.end - leastTime, exchange.route)
+      return .queued(place)
+    case .refused(let retryAfter): return .done(.failure(refusal(of: exchange, retryAfter: retryAfter)))
+    case .circuitOpen(let refusal): return .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
+    }
+  }
+
+  /// Waits for a turn until shortly before the deadline of the exchange.
+  private func enter(_ exchange: CatalogExchange, from place: QueuePlace) async -> Entry {
+    let admission = await withTaskCancellationHandler {
+      await place.waiting.get()
+    } onCancel: {
+      withState { $0.limit.cancel(place.ticket) }?.resume(.cancelled)
+    }
+    return entry(of: exchange, after: admission)
+  }
+
+  @inline(never)
+  private func entry(of exchange: CatalogExchange, after admission: Admission) -> Entry {
+    switch admission {
+    case .granted(let permit):
+      let permit = HeldPermit(permit, of: self)
+      let time = clock.now
+      guard exchange.end - time.elapsed >= leastTime else {
+        permit.release(.inconclusive)
+        return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+      }
+      return entry(of: exchange, permit, withState { $0.launch(exchange, at: time) }, at: time)
+    case .refused(let retryAfter): return .done(.failure(refusal(of: exchange, retryAfter: retryAfter)))
+    case .timedOut: return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
+    case .cancelled: return .done(.cancelled)
+    }
+  }
+
+  private func refusal(of exchange: CatalogExchange, retryAfter: Duration) -> UpstreamFailure {
+    exchange.isLimited
+      ? .rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop) : .overloaded(retryAfter: retryAfter)
+  }
+
+  private func entry(
+    of exchange: CatalogExchange, _ permit: HeldPermit, _ launch: State.Launch, at time: CacheTime
+  ) -> Entry {
+    exchange.isLimited = false
+    switch launch {
+    case .ready(let pass, let token, let spanID):
+      return .ready(CatalogAttempt(permit, pass, token, exchange.call.span?.child(spanID), at: time))
+    case .withoutToken(let pass):
+      guard let token = currentToken() else {
+        permit.release(.inconclusive)
+        record(.neutral, of: pass)
+        return .done(.failure(.noToken))
+      }
+      let spanID = withState { $0.sends(for: exchange.caller) }
+      return .ready(CatalogAttempt(permit, pass, token, exchange.call.span?.child(spanID), at: clock.now))
     case .refused(let refusal):
       permit.release(.inconclusive)
-      throw .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
+      return .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
     }
-  }
-
-  /// The server does not send a request with less time left than this: a response would hardly arrive in time.
-  var leastTime: Duration { min(.seconds(1), configuration.timeouts.whole / 4) }
-
-  // MARK: 6 Authorize
-
-  private func authorize(_ exchange: CatalogExchange, _ turn: Turn) throws(Step) -> ProxyToken {
-    if let token = currentToken() { return token }
-    turn.permit.release(.inconclusive)
-    record(.neutral, of: turn.pass)
-    throw .done(.failure(.noToken))
   }
 
   // MARK: 7 Send
 
-  private func send(
-    _ exchange: CatalogExchange, _ token: ProxyToken, _ turn: Turn, _ progress: Progress
-  ) async throws(Step) -> UpstreamResponse {
-    var request = exchange.request
-    let spanID = withState { state in
-      state.counts.attempts += 1
-      state.clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
-      return state.spanIDs.next()
-    }
-    let span = exchange.span?.child(spanID)
-    if let span { HeaderPolicy.trace(&request.fields, as: span) }
-    HeaderPolicy.authorize(&request.fields, with: token.credential)
-    let start = clock.now
-    var timeouts = configuration.timeouts
-    timeouts.whole = exchange.end - .nanoseconds(Int64(start.monotonic))
+  private func send(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) async -> Step {
+    let response: UpstreamResponse
     do throws(UpstreamError) {
-      let response = try await exchange.route.upstream.send(request, limits: timeouts)
-      note(response, since: start)
-      note(.status(response.status.code, response.version), span, of: exchange, progress.number, since: start)
-      record(CircuitOutcome(response.status), of: turn.pass)
-      return response
+      response = try await exchange.route.upstream.send(
+        request(of: exchange, attempt), limits: timeouts(of: exchange, attempt))
     } catch {
-      note(.failure(error.cause), span, of: exchange, progress.number, since: start)
-      // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
-      let isOurs = error.isTimeout && (timeouts.whole < timeouts.firstByte || !exchange.isUntouched)
-      record(isOurs ? .neutral : CircuitOutcome(error), of: turn.pass)
-      throw evaluate(error, of: exchange, turn.permit, progress)
+      return failed(exchange, attempt, error)
+    }
+    noteHead(of: response, to: exchange, attempt)
+    return response.status == .unauthorized
+      ? await evaluateUnauthorized(response, exchange, attempt) : evaluate(response, to: exchange, attempt)
+  }
+
+  @inline(never)
+  private func request(of exchange: CatalogExchange, _ attempt: CatalogAttempt) -> UpstreamRequest {
+    var request = exchange.request
+    if let span = attempt.span { HeaderPolicy.trace(&request.fields, as: span) }
+    HeaderPolicy.authorize(&request.fields, with: attempt.token.credential)
+    return request
+  }
+
+  private func timeouts(of exchange: CatalogExchange, _ attempt: CatalogAttempt) -> UpstreamTimeouts {
+    var timeouts = configuration.timeouts
+    timeouts.whole = exchange.end - attempt.start.elapsed
+    return timeouts
+  }
+
+  @inline(never)
+  private func failed(_ exchange: CatalogExchange, _ attempt: CatalogAttempt, _ error: UpstreamError) -> Step {
+    note(.failure(error.cause), of: exchange, attempt)
+    // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
+    let hadLittleTime = timeouts(of: exchange, attempt).whole < configuration.timeouts.firstByte
+    let isOurs = error.isTimeout && (hadLittleTime || !exchange.isUntouched)
+    record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass)
+    attempt.permit.release(.inconclusive)
+    guard error.cause != .cancelled else { return .done(givenUp(exchange)) }
+    withState { $0.counts.failures += 1 }
+    observer.noticed(.exchangeFailed(error))
+    switch decision(.failed(error), of: exchange) {
+    case .retry(let delay): return .again(after: delay)
+    case .giveUp: return .done(.failure(UpstreamFailure(error, nextHop: configuration.nextHop)))
     }
   }
 
   /// Reports a sampled attempt.
-  private func note(
-    _ result: UpstreamAttempt.Result, _ span: SpanContext?, of exchange: CatalogExchange, _ number: Int,
-    since start: CacheTime
-  ) {
-    guard let span, span.isSampled, let parent = exchange.span else { return }
+  private func note(_ result: UpstreamAttempt.Result, of exchange: CatalogExchange, _ attempt: CatalogAttempt) {
+    guard let span = attempt.span, span.isSampled, let parent = exchange.call.span else { return }
     observer.noticed(
       .attempted(
         UpstreamAttempt(
-          span: span, parent: parent.spanID, method: exchange.request.method, route: exchange.pathTemplate,
-          client: exchange.caller.client, resends: number - 1,
-          duration: .nanoseconds(Int64(clock.now.monotonic - start.monotonic)), result: result)))
+          span: span, parent: parent.spanID, method: exchange.request.method, route: exchange.call.target.route,
+          client: exchange.caller.client, resends: exchange.number - 1,
+          duration: clock.now.elapsed - attempt.start.elapsed, result: result)))
   }
 
-  /// Measures the time to the response, and the clock skew that its `Date` shows. A response with an Age comes from a
-  /// cache, so its `Date` is too old for that.
-  private func note(_ response: UpstreamResponse, since start: CacheTime) {
+  /// Notes what the head of a response shows: the time to the response, and the clock skew by its `Date`. A response
+  /// with an Age comes from a cache, so its `Date` is too old for that.
+  @inline(never)
+  private func noteHead(of response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt) {
     let end = clock.now
-    let now = Duration.nanoseconds(Int64(end.monotonic))
-    observer.noticed(.responded(after: .nanoseconds(Int64(end.monotonic - start.monotonic))))
-    guard response.fields.value(of: .age) ?? "0" == "0", let text = response.fields.value(of: .date),
-      let date = FieldDate.seconds(text, now: end.wall)
-    else { return }
-    withState { $0.clockSkew.note(date: date, sentAt: start.wall, receivedAt: end.wall, now: now) }
+    let now = end.elapsed
+    observer.noticed(.responded(after: now - attempt.start.elapsed))
+    note(.status(response.status.code, response.version), of: exchange, attempt)
+    var date: Int?
+    if response.fields.value(of: .age) ?? "0" == "0" {
+      date = response.fields.value(of: .date).flatMap { FieldDate.seconds($0, now: end.wall) }
+    }
+    let noted = withState { state in
+      if let date { state.clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: end.wall, now: now) }
+      let circuit = state.record(CircuitOutcome(response.status), of: attempt.pass, now: now)
+      guard response.isFinal(for: exchange.request) else { return (circuit, isAcceptedAgain: false) }
+      state.retryBudget.succeeded()
+      return (circuit, response.status.provesToken && state.accepted(attempt.token, at: end))
+    }
+    report(noted.0)
+    if noted.isAcceptedAgain { observer.noticed(.tokenAccepted) }
   }
 
   // MARK: 8 Evaluate
 
+  @inline(never)
   private func evaluate(
-    _ response: UpstreamResponse, to exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
-    _ progress: inout Progress
-  ) async -> Step {
+    _ response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt
+  ) -> Step {
+    guard !response.isFinal(for: exchange.request) else { return .done(.response(response, attempt.permit)) }
     switch response.status.code {
-    case 206,
-      304 where !exchange.request.isConditional:
-      return evaluateUnsolicited(response, permit)
-    case 401:
-      return await evaluateUnauthorized(response, exchange, permit, token, &progress)
     case 429:
       response.content.cancel()
-      return evaluateLimit(response, exchange, permit, &progress)
+      return evaluateLimit(response, exchange, attempt.permit)
     case 500...:
       response.content.cancel()
-      permit.release(.inconclusive)
+      attempt.permit.release(.inconclusive)
       withState { $0.counts.failures += 1 }
       observer.noticed(.upstreamStatus(response.status.code))
       return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
     default:
-      if response.status.provesToken { accepted(token) }
-      withState { $0.retryBudget.succeeded() }
-      return .done(.response(response, permit))
+      return evaluateUnsolicited(response, attempt.permit)
     }
   }
 
@@ -195,19 +270,6 @@ extension CatalogGateway {
     return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
   }
 
-  private func evaluate(
-    _ error: UpstreamError, of exchange: CatalogExchange, _ permit: HeldPermit, _ progress: Progress
-  ) -> Step {
-    permit.release(.inconclusive)
-    guard error.cause != .cancelled else { return .done(givenUp(exchange)) }
-    withState { $0.counts.failures += 1 }
-    observer.noticed(.exchangeFailed(error))
-    switch decision(.failed(error), of: exchange, progress) {
-    case .retry(let delay): return .again(after: delay)
-    case .giveUp: return .done(.failure(UpstreamFailure(error, nextHop: configuration.nextHop)))
-    }
-  }
-
   /// Returns the result of a cancelled exchange. The caller has disconnected if the task is cancelled or the request's
   /// content broke off. Otherwise the server stops, and the caller, which is still connected, gets an error.
   func givenUp(_ exchange: CatalogExchange) -> CatalogExchange.Result {
@@ -216,7 +278,7 @@ extension CatalogGateway {
   }
 
   private func evaluateLimit(
-    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ progress: inout Progress
+    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit
   ) -> Step {
     let now = clock.elapsed
     let asked = response.fields.value(of: .retryAfter).flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
@@ -228,19 +290,17 @@ extension CatalogGateway {
       return state.limit.rate
     }
     observer.noticed(.limited(rate: rate ?? 0))
-    progress.isLimited = true
-    switch decision(.limited(retryAfter: asked), of: exchange, progress) {
+    exchange.isLimited = true
+    switch decision(.limited(retryAfter: asked), of: exchange) {
     case .retry(let delay): return .again(after: delay)
     case .giveUp:
       return .done(.failure(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: configuration.nextHop)))
     }
   }
 
-  private func decision(
-    _ ending: Attempt.Ending, of exchange: CatalogExchange, _ progress: Progress
-  ) -> RetryPolicy.Decision {
+  private func decision(_ ending: Attempt.Ending, of exchange: CatalogExchange) -> RetryPolicy.Decision {
     let now = clock.elapsed
-    var attempt = Attempt(exchange.request.method, ending, number: progress.number, timeLeft: exchange.end - now)
+    var attempt = Attempt(exchange.request.method, ending, number: exchange.number, timeLeft: exchange.end - now)
     attempt.hasReadContent = !exchange.isUntouched
     return withState { state in
       state.retries.decision(after: attempt, budget: &state.retryBudget, using: &state.random)
@@ -249,26 +309,40 @@ extension CatalogGateway {
 
   private func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass) {
     let now = clock.elapsed
-    let (before, after) = withState { state in
-      let before = !state.circuit.isClosed
-      state.circuit.record(outcome, of: pass, now: now)
-      return (before, !state.circuit.isClosed)
-    }
-    // A failed probe is reported too: the log suppresses repeated lines, and its last line must be true.
-    if before != after || after && pass.isProbe { observer.noticed(after ? .circuitOpened : .circuitClosed) }
+    report(withState { $0.record(outcome, of: pass, now: now) })
   }
 
-  func accepted(_ token: ProxyToken) {
-    let now = clock.now
-    guard let version = token.version else { return }
-    let isAcceptedAgain = withState { state in
-      let before = state.tokenRefresh.isDegraded
-      state.tokenRefresh.accepted(version, now: .nanoseconds(Int64(now.monotonic)))
-      // A late response to a token of the last key proves nothing about this one.
-      if state.token?.version == version { state.tokenAcceptedAt = now.wall }
-      return before && !state.tokenRefresh.isDegraded
+  private func report(_ change: State.CircuitChange) {
+    switch change {
+    case .none: break
+    case .opened: observer.noticed(.circuitOpened)
+    case .closed: observer.noticed(.circuitClosed)
     }
-    if isAcceptedAgain { observer.noticed(.tokenAccepted) }
+  }
+}
+
+extension CatalogGateway.State {
+  fileprivate mutating func decision(
+    on exchange: CatalogExchange, _ admission: ConcurrencyLimit<OneShot<Admission>>.Admission,
+    _ waiting: OneShot<Admission>?, at time: CacheTime
+  ) -> CatalogGateway.Decision {
+    switch (admission, waiting) {
+    case (.granted(let permit), _): .launched(permit, launch(exchange, at: time))
+    case (.refused(let retryAfter), _): .refused(retryAfter: retryAfter)
+    case (.queued(let ticket), let waiting): .queued(.init(ticket: ticket, waiting: waiting ?? OneShot()))
+    }
+  }
+}
+
+extension UpstreamResponse {
+  /// Whether the caller gets the response. Otherwise it is an error of Apple, or does not match the request: 206,
+  /// although the server never sends `Range`, or 304 to a request without preconditions.
+  fileprivate func isFinal(for request: UpstreamRequest) -> Bool {
+    switch status.code {
+    case 206, 401, 429, 500...: false
+    case 304: request.isConditional
+    default: true
+    }
   }
 }
 

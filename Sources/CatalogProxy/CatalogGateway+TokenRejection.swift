@@ -10,13 +10,13 @@ extension CatalogGateway {
   /// Sends the request again with another developer token, responds with the likely reason, or passes a 401 about the
   /// user's token to the caller.
   func evaluateUnauthorized(
-    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit, _ token: ProxyToken,
-    _ progress: inout Progress
+    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ attempt: CatalogAttempt
   ) async -> Step {
+    let (permit, token) = (attempt.permit, attempt.token)
     // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     if token.isFromAnotherClock(at: clock.now) {
       _ = currentToken()
-      progress.hasFreshToken = false
+      exchange.hasFreshToken = false
     }
     if exchange.isForUser {
       switch await verdict(on: token, exchange) {
@@ -25,13 +25,13 @@ extension CatalogGateway {
       case .refused: break
       }
     }
-    if hasTokenAgain(after: token, isRetry: progress.hasFreshToken), exchange.isUntouched,
+    if hasTokenAgain(after: token, isRetry: exchange.hasFreshToken), exchange.isUntouched,
       withState({ $0.retryBudget.withdraw() })
     {
       withState { $0.counts.tokenRejections += 1 }
       response.content.cancel()
       permit.release(.answered)
-      progress.hasFreshToken = true
+      exchange.hasFreshToken = true
       return .again(after: .zero)
     }
     if !exchange.isForUser {
@@ -90,7 +90,7 @@ extension CatalogGateway {
       case .wait(let delay):
         guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .abandoned }
       case .askTest:
-        let verdict = await test(token, by: exchange.route, end: exchange.end, of: exchange.span).verdict
+        let verdict = await test(token, by: exchange.route, end: exchange.end, of: exchange.call.span).verdict
         let end = clock.elapsed
         withState { $0.tokenRefresh.tested(verdict, version, now: end) }
         return verdict

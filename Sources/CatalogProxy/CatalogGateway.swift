@@ -17,8 +17,8 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// ``respond(_:content:contentLength:by:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the rest,
-/// 5 to 8 by way of `attempt`. The policies (circuit, limit, retries, token refresh) are values that take the time as an
+/// ``respond(_:content:contentLength:waited:by:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the
+/// rest, 5 to 8 by way of `exchange`. The policies (circuit, limit, retries, token refresh) are values that take the time as an
 /// argument. The gateway holds them behind a lock, and waits only outside the lock.
 public final class CatalogGateway: Sendable {
   /// The settings of a gateway.
@@ -52,46 +52,12 @@ public final class CatalogGateway: Sendable {
   let clock: CatalogClock
   /// The stored responses.
   public let cache: ResponseCache
+  /// The server does not send a request with less time left than this: a response would hardly arrive in time.
+  let leastTime: Duration
 
   /// The lock that one task holds while it signs a developer token.
   let minting = Locked(())
   private let state: Locked<State>
-
-  /// The policies, and the requests that wait.
-  struct State {
-    var coalescer = RequestCoalescer<OneShot<Outcome>>()
-    var tasks: [FlightID: Task<Void, Never>] = [:]
-    var unsharedTargets = UnsharedTargets()
-    var limit: ConcurrencyLimit<OneShot<Admission>>
-    /// Whether a task grants turns at the times that the limit's pacer sets.
-    var isPacing = false
-    /// The route whose loop has that task's timer.
-    var pacingRoute: UpstreamRoute?
-    var deadlines = DeadlineQueue()
-    /// The keys of stale responses that background requests refresh.
-    var revalidating: Set<CacheKey> = []
-    var circuit = UpstreamCircuit()
-    var retryBudget = RetryBudget()
-    let retries = RetryPolicy()
-    var random = SystemRandomNumberGenerator()
-    var spanIDs = SpanIDGenerator()
-    var tokenRefresh = TokenRefreshPolicy()
-    var token: ProxyToken?
-    var tokenSource: (any TokenSource)?
-    /// The number of changes of `tokenSource`.
-    var tokenSourceVersion = 0
-    /// The time at which Apple last accepted a token of this source, in seconds since 1970. Nil if it has not yet.
-    var tokenAcceptedAt: Int?
-    /// Whether the next token is signed with another key than the last token.
-    var hasNewKey = true
-    /// Whether every caller may have the catalog, so that any cache may keep the responses.
-    var isPublic = false
-    var clockSkew = ClockSkew()
-    var counts = CatalogCounts()
-    /// The counts of each client, by its id in the settings.
-    var clientCounts: [String: ClientCounts] = [:]
-    var recentRefusals = RecentRefusals()
-  }
 
   /// Creates a gateway that has not sent a request yet.
   ///
@@ -105,6 +71,7 @@ public final class CatalogGateway: Sendable {
     self.clock = clock
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
+    leastTime = min(.seconds(1), configuration.timeouts.whole / 4)
     state = Locked(State(limit: ConcurrencyLimit(configuration.concurrency)))
   }
 
@@ -175,28 +142,52 @@ extension CatalogGateway {
   ///
   /// - Parameters:
   ///   - content: The request's content; nil if it has none.
+  ///   - waited: How long the request has waited for its turn on its event loop.
   ///   - route: The route to the upstream from the caller's loop.
   public func respond(
-    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, by route: UpstreamRoute
+    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
+    by route: UpstreamRoute
   ) async -> CatalogReply {
+    switch begin(call, content, contentLength, waited: waited, by: route) {
+    case .reply(let reply): return reply
+    case .forwarded(let exchange): return await forward(exchange)
+    case .missed(let miss): return await respond(to: miss)
+    }
+  }
+
+  @inline(never)
+  private func respond(to miss: CatalogMiss) async -> CatalogReply {
+    var (outcome, isCollapsed) = await coalesce(miss)
+    if case .unshared = outcome { (outcome, isCollapsed) = (await fetch(miss), false) }
+    if case .alone = outcome { return await forward(CatalogExchange(forwarding: miss)) }
+    return reply(to: miss, outcome, isCollapsed: isCollapsed)
+  }
+
+  /// The way of a call.
+  private enum Beginning {
+    indirect case reply(CatalogReply)
+    /// The response is not stored.
+    case forwarded(CatalogExchange)
+    case missed(CatalogMiss)
+  }
+
+  @inline(never)
+  private func begin(
+    _ call: CatalogCall, _ content: (any ContentReader)?, _ contentLength: Int?, waited: Duration,
+    by route: UpstreamRoute
+  ) -> Beginning {
     let end = clock.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
-      return await forward(call, content: content, contentLength: contentLength, by: route, end: end)
+      return .forwarded(
+        CatalogExchange(
+          forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route))
     }
     // Another request may have stored the response since the first lookup.
     let lookup = lookUp(call, isRepeated: true)
     // This caller waits for the response itself, so no background request refreshes it.
     let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
-    if let reply = reply(to: call, from: lookup, revalidate: forget) { return reply }
-    let (stored, reason) = Self.stored(lookup)
-    withState { $0.counts.misses += 1 }
-    var (outcome, isCollapsed) = await coalesce(call, validating: stored, reason, by: route, end: end)
-    if case .unshared = outcome {
-      outcome = await fetch(call, validating: stored, reason, by: route, end: end)
-      isCollapsed = false
-    }
-    if case .alone = outcome { return await forward(call, content: nil, contentLength: nil, by: route, end: end) }
-    return reply(to: call, outcome, instead: stored, reason, isCollapsed: isCollapsed)
+    if let reply = reply(to: call, from: lookup, revalidate: forget) { return .reply(reply) }
+    return .missed(CatalogMiss(call, after: lookup, waited: waited, end: end, route: route))
   }
 
   /// Refreshes a stale response in the background.
@@ -205,9 +196,9 @@ extension CatalogGateway {
     let lookup = lookUp(call, isRepeated: true)
     // Another request has refreshed it already.
     if case .hit = lookup { return }
-    let (stored, reason) = Self.stored(lookup)
     let end = clock.elapsed + configuration.timeouts.whole
-    let (outcome, _) = await coalesce(call, validating: stored, reason, waitsForAll: true, by: route, end: end)
+    let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
+    let (outcome, _) = await coalesce(miss, waitsForAll: true)
     if case .stream(let response) = outcome { response.content.cancel() }
   }
 }
@@ -215,16 +206,18 @@ extension CatalogGateway {
 /// Requests without the cache: those for a user, for `/v1/test`, and with `no-store`.
 extension CatalogGateway {
   /// Forwards a request to the upstream, and returns the response while its content still arrives.
-  private func forward(
-    _ call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, by route: UpstreamRoute, end: Duration
-  ) async -> CatalogReply {
-    let request = UpstreamRequest(
-      call.method, call.target.target, fields: call.fields, content: content, contentLength: contentLength)
-    let forwarded = CatalogExchange(request, for: call, end: end, route: route)
-    let status = CacheStatus(.forwarded(call.target.isStorable ? .request : .bypass))
-    switch await exchange(forwarded) {
+  @inline(never)
+  private func forward(_ exchange: CatalogExchange) async -> CatalogReply {
+    reply(to: exchange, await self.exchange(exchange))
+  }
+
+  @inline(never)
+  private func reply(to exchange: CatalogExchange, _ result: CatalogExchange.Result) -> CatalogReply {
+    let status = CacheStatus(.forwarded(exchange.call.target.isStorable ? .request : .bypass))
+    switch result {
     case .response(let response, let permit):
-      return .response(passThrough(held(response, permit, until: end, route), to: call, status))
+      let held = held(response, permit, until: exchange.end, exchange.route)
+      return .response(passThrough(held, to: exchange.call, status))
     case .failure(let failure): return .failure(failure.response(status))
     case .cancelled: return .cancelled
     }
@@ -234,9 +227,7 @@ extension CatalogGateway {
   func held(
     _ response: UpstreamResponse, _ permit: HeldPermit, until end: Duration, _ route: UpstreamRoute
   ) -> UpstreamResponse {
-    var response = response
-    response.content = PermittedContent(response.content, permit)
     expire(.turn(permit), at: end, route)
-    return response
+    return response.read(by: PermittedContent(response.content, permit))
   }
 }

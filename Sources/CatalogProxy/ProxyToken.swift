@@ -4,7 +4,7 @@ import Locks
 import UpstreamAdmission
 
 /// A developer token for the upstream. It has no origin claim, and the server never sends it to a caller.
-public struct ProxyToken: Sendable {
+public final class ProxyToken: Sendable {
   /// The token in compact form.
   public let text: String
   /// The `Authorization` field with the token, created once for all requests.
@@ -14,16 +14,24 @@ public struct ProxyToken: Sendable {
   /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
   public let keyID: String?
   /// The version of the token, which a later 401 refers to.
-  var version: TokenVersion?
+  let version: TokenVersion?
   /// The time at which the token was minted.
-  var madeAt: CacheTime?
+  let madeAt: CacheTime?
 
   /// Creates a token that stays valid until well after `refreshAt`.
-  public init(text: String, refreshAt: Int, keyID: String? = nil) {
-    self.text = text
-    credential = HeaderPolicy.credential(text)
-    self.refreshAt = refreshAt
-    self.keyID = keyID
+  public convenience init(text: String, refreshAt: Int, keyID: String? = nil) {
+    self.init(text, HeaderPolicy.credential(text), refreshAt: refreshAt, keyID: keyID, version: nil, madeAt: nil)
+  }
+
+  private init(
+    _ text: String, _ credential: HTTPField, refreshAt: Int, keyID: String?, version: TokenVersion?, madeAt: CacheTime?
+  ) {
+    (self.text, self.credential, self.refreshAt, self.keyID) = (text, credential, refreshAt, keyID)
+    (self.version, self.madeAt) = (version, madeAt)
+  }
+
+  fileprivate func numbered(_ version: TokenVersion, at time: CacheTime) -> ProxyToken {
+    ProxyToken(text, credential, refreshAt: refreshAt, keyID: keyID, version: version, madeAt: time)
   }
 
   /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding to whole
@@ -57,12 +65,7 @@ extension CatalogGateway {
 
   /// Returns the current token if it is less than half used up and the wall clock was not set since.
   private func usableToken(now: CacheTime) -> ProxyToken? {
-    withState { state in
-      guard let token = state.token, token.version == state.tokenRefresh.current, now.wall < token.refreshAt,
-        !token.isFromAnotherClock(at: now)
-      else { return nil }
-      return token
-    }
+    withState { $0.usableToken(now: now) }
   }
 
   /// Mints the missing token. The caller holds `minting`.
@@ -79,9 +82,7 @@ extension CatalogGateway {
       }
       guard let source else { return nil }
       do {
-        var token = try source.mint(now: now.wall)
-        (token.version, token.madeAt) = (version, now)
-        let made = token
+        let made = try source.mint(now: now.wall).numbered(version, at: now)
         let isOfPresentKey = withState { state in
           guard state.tokenSourceVersion == serial else { return false }
           state.counts.tokensMinted += 1
@@ -96,6 +97,16 @@ extension CatalogGateway {
         return withState { $0.token }
       }
     }
+  }
+}
+
+extension CatalogGateway.State {
+  /// Returns the current token if it is less than half used up and the wall clock was not set since.
+  func usableToken(now: CacheTime) -> ProxyToken? {
+    guard let token, token.version == tokenRefresh.current, now.wall < token.refreshAt,
+      !token.isFromAnotherClock(at: now)
+    else { return nil }
+    return token
   }
 }
 

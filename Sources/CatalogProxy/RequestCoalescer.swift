@@ -11,23 +11,39 @@ import HTTPTypes
 /// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
 struct RequestCoalescer<Waiter> {
   fileprivate struct Flight {
-    let key: FlightKey
-    var waiters: [UInt64: Waiter] = [:]
+    let serial: UInt64
+    /// The task that sends the upstream request.
+    var task: Task<Void, Never>?
+    /// The first waiter, which most flights have alone.
+    var first: Waiter?
+    /// The other waiters, by their serial numbers.
+    var others: [UInt64: Waiter] = [:]
     /// Whether the flight continues without waiters.
     var isKept = false
+
+    var isEmpty: Bool { first == nil && others.isEmpty }
+
+    /// The waiters in the order of their arrival.
+    var waiters: [Waiter] {
+      let first = first.map { [$0] } ?? []
+      return others.isEmpty ? first : first + others.sorted { $0.key < $1.key }.map(\.value)
+    }
+
+    mutating func remove(_ serial: UInt64) -> Waiter? {
+      serial == self.serial ? first.take() : others.removeValue(forKey: serial)
+    }
   }
 
   /// The result when a waiter leaves.
   enum Departure {
-    /// The removed waiter. If it was the last one, the caller must cancel the upstream request.
-    case left(Waiter, cancelsFlight: Bool)
+    /// The removed waiter. If it was the last one, the task that the caller must cancel.
+    case left(Waiter, abandoned: Task<Void, Never>?)
     /// The waiter was already removed, and receives its response.
     case tooLate
   }
 
-  private var flights: [FlightID: Flight] = [:]
-  /// The flight that a new request with the key may join.
-  private var ids: [FlightKey: FlightID] = [:]
+  /// The flights that new requests may join.
+  private var flights: [FlightKey: Flight] = [:]
   private var lastSerial: UInt64 = 0
 
   /// Creates a coalescer without flights.
@@ -38,61 +54,59 @@ struct RequestCoalescer<Waiter> {
 
   /// Adds `waiter` to the flight of `key`, and starts a flight if the key has no flight yet.
   ///
-  /// - Returns: The waiter's ticket, and whether the caller of this method must send the upstream request, in a separate task.
+  /// - Returns: The waiter's ticket, and whether the caller of this method must send the upstream request, in a separate
+  ///   task, see ``began(_:_:)``.
   mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
-    let serial = nextSerial()
-    if let present = ids[key] {
-      flights[present]?.waiters[serial] = waiter
-      return (FlightTicket(flight: present, serial: serial), false)
+    lastSerial &+= 1
+    let serial = lastSerial
+    if let present = flights[key]?.serial {
+      flights[key]?.others[serial] = waiter
+      return (FlightTicket(flight: FlightID(key: key, serial: present), serial: serial), false)
     }
-    let id = FlightID(serial: serial)
-    ids[key] = id
-    flights[id] = Flight(key: key, waiters: [serial: waiter])
-    return (FlightTicket(flight: id, serial: serial), true)
+    flights[key] = Flight(serial: serial, first: waiter)
+    return (FlightTicket(flight: FlightID(key: key, serial: serial), serial: serial), true)
+  }
+
+  /// Sets the task that sends the upstream request of a new flight.
+  mutating func began(_ id: FlightID, _ task: Task<Void, Never>) {
+    flights[id.key]?.task = task
   }
 
   /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join
   /// one that is being cancelled.
   mutating func leave(_ ticket: FlightTicket) -> Departure {
-    guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return .tooLate }
-    guard let flight = flights[ticket.flight], flight.waiters.isEmpty, !flight.isKept else {
-      return .left(waiter, cancelsFlight: false)
+    guard let waiter = remove(ticket) else { return .tooLate }
+    guard let flight = flights[ticket.flight.key], flight.isEmpty, !flight.isKept else {
+      return .left(waiter, abandoned: nil)
     }
-    end(ticket.flight, flight)
-    return .left(waiter, cancelsFlight: true)
+    flights[ticket.flight.key] = nil
+    return .left(waiter, abandoned: flight.task)
   }
 
   /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests.
   ///
   /// - Returns: The waiter, or nil if the response is already on its way to it.
   mutating func keep(_ ticket: FlightTicket) -> Waiter? {
-    guard let waiter = flights[ticket.flight]?.waiters.removeValue(forKey: ticket.serial) else { return nil }
-    flights[ticket.flight]?.isKept = true
+    guard let waiter = remove(ticket) else { return nil }
+    flights[ticket.flight.key]?.isKept = true
     return waiter
   }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.
   func isKept(_ key: FlightKey) -> Bool {
-    ids[key].flatMap { flights[$0]?.isKept } ?? false
+    flights[key]?.isKept ?? false
   }
 
   /// Ends a flight and returns its waiters in the order of their arrival: none if the flight was
   /// cancelled, or if all of them left.
   mutating func complete(_ id: FlightID) -> [Waiter] {
-    guard let flight = flights[id] else { return [] }
-    end(id, flight)
-    guard flight.waiters.count > 1 else { return Array(flight.waiters.values) }
-    return flight.waiters.sorted { $0.key < $1.key }.map(\.value)
+    guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return [] }
+    return flights.remove(at: index).value.waiters
   }
 
-  private mutating func end(_ id: FlightID, _ flight: Flight) {
-    flights[id] = nil
-    ids[flight.key] = nil
-  }
-
-  private mutating func nextSerial() -> UInt64 {
-    lastSerial &+= 1
-    return lastSerial
+  private mutating func remove(_ ticket: FlightTicket) -> Waiter? {
+    guard flights[ticket.flight.key]?.serial == ticket.flight.serial else { return nil }
+    return flights[ticket.flight.key]?.remove(ticket.serial)
   }
 }
 
@@ -102,6 +116,7 @@ extension RequestCoalescer: Sendable where Waiter: Sendable {}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {
+  let key: FlightKey
   let serial: UInt64
 }
 

@@ -114,13 +114,20 @@ extension [UInt8] {
   /// Appends a field line. Control characters in the value become spaces, so that none can end the line.
   mutating func appendFieldLine(_ field: HTTPField) {
     // HTTPField.Name guarantees that a name is a token.
-    append(utf8: field.name.rawName)
-    append(": ")
+    let name = field.name.rawName.utf8.span
     unsafe field.withUnsafeBytesOfValue { bytes in
       // Safe: the span does not leave the closure that has the bytes.
-      appendSafely(unsafe Span(_unsafeElements: bytes))
+      let value = unsafe Span(_unsafeElements: bytes)
+      // The array grows once for each line: to append its parts one by one takes twice the time.
+      append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+        line.append(copying: name)
+        line.append(.colon)
+        line.append(.space)
+        line.append(copyingText: value)
+        line.append(.carriageReturn)
+        line.append(.lineFeed)
+      }
     }
-    append("\r\n")
   }
 
   /// Appends the Connection field if the version does not already mean the same (RFC 9112 §9.3, §9.6).
@@ -176,12 +183,32 @@ extension [UInt8] {
   /// Appends a field value or a reason phrase. Every control character except HTAB becomes a space, as RFC 9110 §5.5
   /// allows. So untrusted bytes from a handler can never end a line.
   mutating func appendSafely(_ bytes: Span<UInt8>) {
-    let start = count
-    append(copying: bytes)
-    var index = bytes.endOfText(from: 0)
-    while index < bytes.count {
-      self[start + index] = .space
-      index = bytes.endOfText(from: index + 1)
+    append(addingCapacity: bytes.count) { (output: inout OutputSpan<UInt8>) in output.append(copyingText: bytes) }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Appends a copy of `bytes`. Traps without room for them.
+  @inline(__always)
+  fileprivate mutating func append(copying bytes: Span<UInt8>) {
+    unsafe withUnsafeMutableBufferPointer { buffer, count in
+      // Safe: the slice is within the buffer, or it traps, and all of it is initialised.
+      let room = unsafe UnsafeMutableBufferPointer(rebasing: buffer[count..<count + bytes.count])
+      unsafe bytes.withUnsafeBufferPointer { _ = unsafe room.initialize(fromContentsOf: $0) }
+      count += bytes.count
+    }
+  }
+
+  /// Appends a copy of `bytes` in which control characters are spaces. Traps without room for it.
+  @inline(__always)
+  fileprivate mutating func append(copyingText bytes: Span<UInt8>) {
+    var start = 0
+    while true {
+      let end = bytes.endOfText(from: start)
+      append(copying: bytes.extracting(start..<end))
+      guard end < bytes.count else { return }
+      append(.space)
+      start = end + 1
     }
   }
 }

@@ -56,18 +56,19 @@ public struct UpstreamRequest: Sendable {
   }
 }
 
-/// An upstream's final response. The caller must read or cancel its content.
-public struct UpstreamResponse: Sendable {
+/// An upstream's final response. The caller must read or cancel its content. Immutable, and an object, so that a task
+/// that waits for the content keeps one reference to it.
+public final class UpstreamResponse: Sendable {
   /// The status.
-  public var status: HTTPResponse.Status
+  public let status: HTTPResponse.Status
   /// The end-to-end header fields, valid (RFC 9110 §5.5), without the fields of the connection.
-  public var fields: HTTPFields
+  public let fields: HTTPFields
   /// The HTTP version of the response, in the form for `Via`: `2` or `1.1`.
-  public var version: StaticString
+  public let version: StaticString
   /// The content. If the response has no content, the first read returns nil.
-  public var content: any ContentReader
+  public let content: any ContentReader
   /// The length of the content in bytes, or nil if the upstream did not send it.
-  public var contentLength: Int?
+  public let contentLength: Int?
 
   /// Creates a response.
   public init(
@@ -79,6 +80,12 @@ public struct UpstreamResponse: Sendable {
     self.version = version
     self.content = content
     self.contentLength = contentLength
+  }
+
+  /// Returns the same response with another reader of its content.
+  public func read(by content: any ContentReader) -> UpstreamResponse {
+    UpstreamResponse(
+      status: status, fields: fields, version: version, content: content, contentLength: contentLength)
   }
 }
 

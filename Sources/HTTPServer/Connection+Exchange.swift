@@ -67,7 +67,7 @@ extension Connection {
     /// The handler has work that waits.
     case work(DeferredWork, Router, bodyIsRead: Bool)
     /// The response's content comes in parts.
-    case stream(Response, any ContentReader, bodyIsRead: Bool)
+    indirect case stream(Response, any ContentReader, bodyIsRead: Bool)
     /// The response is complete, but the request's body must still be skipped.
     case unreadBody
     /// The response and enough earlier ones are complete: they are sent, and other connections have a turn.
@@ -120,28 +120,40 @@ extension Connection {
     return try respond(router.finished(response, for: request), to: request, bodyIsRead: false)
   }
 
-  /// Completes a step that `respondImmediately` returned.
+  /// Completes a step that `respondImmediately` returned, and the steps after it.
   func finish(_ remainder: PendingStep) async throws(CloseReason) {
     channel.loop.assertCurrent()
-    switch remainder {
-    case .nothing: break
-    case .turn:
-      try await flush()
-      transport.releaseBuffers()
-      _ = await channel.pause(until: now)
-      transport.borrowBuffers()
-    // The connection reads it without a task.
-    case .unreadBody:
-      if let request = exchange.request { try beginContent(of: request, .none(limit: worker.limits.unreadBody)) }
-    case .content(let limit, let reply, let router):
-      if let request = exchange.request { try beginContent(of: request, .reply(limit: limit, reply, router)) }
-    case .work(let work, let router, let bodyIsRead):
-      guard let request = exchange.request else { return }
-      let (response, bodyIsRead) = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
-      try await finish(respond(router.finished(response, for: request), to: request, bodyIsRead: bodyIsRead))
-    case .stream(let response, let reader, let bodyIsRead):
-      guard let request = exchange.request else { return }
-      try await finish(stream(response, from: reader, to: request, bodyIsRead: bodyIsRead))
+    var step = remainder
+    while !step.isNothing {
+      switch step {
+      case .work(let work, let router, let bodyIsRead):
+        guard let request = exchange.request else { return }
+        step = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
+      case .stream(let response, let reader, let bodyIsRead):
+        guard let request = exchange.request else { return }
+        step = try await stream(response, from: reader, to: request, bodyIsRead: bodyIsRead)
+      case .turn: return try await letOthersHaveTheirTurn()
+      case .nothing, .unreadBody, .content: return try beginContent(after: step)
+      }
+    }
+  }
+
+  @inline(never)
+  private func letOthersHaveTheirTurn() async throws(CloseReason) {
+    try await flush()
+    transport.releaseBuffers()
+    _ = await channel.pause(until: now)
+    transport.borrowBuffers()
+  }
+
+  /// Starts to read the content of a request, which the connection then does without a task.
+  @inline(never)
+  private func beginContent(after step: PendingStep) throws(CloseReason) {
+    guard let request = exchange.request else { return }
+    switch step {
+    case .unreadBody: try beginContent(of: request, .none(limit: worker.limits.unreadBody))
+    case .content(let limit, let reply, let router): try beginContent(of: request, .reply(limit: limit, reply, router))
+    case .nothing, .work, .stream, .turn: break
     }
   }
 

@@ -100,14 +100,20 @@ extension Connection {
   }
 
   /// Does the work of a request when its turn comes, unless that is too late.
+  @inline(never)
   func inTurn(_ work: DeferredWork, for request: Request, _ context: RequestContext) async -> Response {
     let began = channel.loop.now
-    guard await worker.turn(of: request.holder, since: request.arrival) else { return shed(work, of: request) }
+    let isTimely = await worker.turn(of: request.holder, since: request.arrival)
+    guard isTimely, !Task.isCancelled else { return withoutWork(work, for: request, isTimely: isTimely) }
     var context = context
     context.waited = Deadline.now.duration(since: began)
-    // The client may have gone meanwhile, and then receives no response.
-    guard !Task.isCancelled else { return ErrorResponse.draining.response(id: request.id) }
     return await work.perform(context)
+  }
+
+  @inline(never)
+  private func withoutWork(_ work: DeferredWork, for request: Request, isTimely: Bool) -> Response {
+    // A client that has gone meanwhile receives no response.
+    isTimely ? ErrorResponse.draining.response(id: request.id) : shed(work, of: request)
   }
 
   private func shed(_ work: DeferredWork, of request: Request) -> Response {

@@ -8,34 +8,55 @@ import HTTPMessages
 /// as gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
 /// Go's server also treat a half-closed connection as lost.
 extension Connection {
-  /// Does the work of a request. Returns the response, and whether the request's content was read to its end.
+  /// Does the work of a request and responds. Returns the next step.
+  @inline(never)
   func perform(
     _ work: DeferredWork, for request: Request, router: Router, bodyIsRead: Bool
-  ) async throws(CloseReason) -> (Response, bodyIsRead: Bool) {
+  ) async throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
     // Responses to earlier requests must not wait for this one.
     try await flush()
+    let content = try beginWork(for: request, router, bodyIsRead: bodyIsRead)
+    let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
+    return try endWork(for: request, router, content, await inTurn(work, for: request, context))
+  }
+
+  /// Prepares the connection for a wait. Not inlined, like ``endWork(for:_:_:_:)``: the temporaries of an inlined function
+  /// would stay in the task's frame, so that each waiting request had memory for them.
+  @inline(never)
+  private func beginWork(
+    for request: Request, _ router: Router, bodyIsRead: Bool
+  ) throws(CloseReason) -> RequestContent {
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
     // The handler has copied what it needs.
     request.forgetHead(except: router.lastingField)
     transport.releaseBuffers()
     state.workBegan()
     hasWorked = true
-    defer { state.workEnded() }
     guard account() else {
+      state.workEnded()
       content.cancel()
       turnAway()
       throw .gone
     }
     watchForInterruption()
-    let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
-    var response = await inTurn(work, for: request, context)
+    return content
+  }
+
+  @inline(never)
+  private func endWork(
+    for request: Request, _ router: Router, _ content: RequestContent, _ made: Response
+  ) throws(CloseReason) -> PendingStep {
+    var response = made
     stopWatching()
     content.cancel()
     transport.borrowBuffers()
+    state.workEnded()
     // The rest of content that was read in part cannot be distinguished from the next request.
     if content.isBegun, !content.isFinished { response.closesConnection = true }
-    guard let ending = state.interruption ?? content.failure else { return (response, content.isFinished) }
+    guard let ending = state.interruption ?? content.failure else {
+      return try respond(router.finished(response, for: request), to: request, bodyIsRead: content.isFinished)
+    }
     response.stream?.cancel()
     guard case .gone = ending else { throw ending }
     record(request, status: Self.clientClosedRequest, bytes: 0)

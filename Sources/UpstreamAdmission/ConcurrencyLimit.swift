@@ -72,8 +72,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Requests a permit.
   ///
-  /// - Parameter waiter: Returned in a grant when its turn has come. Dropped after an immediate answer.
-  public mutating func acquire(_ request: Request, waiter: Waiter, now: Duration) -> Admission {
+  /// - Parameter waiter: Returned in a grant when its turn has come. Only made for a request that is queued.
+  public mutating func acquire(_ request: Request, waiter: @autoclosure () -> Waiter, now: Duration) -> Admission {
     self.now = now.inSeconds
     let name = request.caller
     var client = clients[name.client] ?? Client()
@@ -91,7 +91,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       clients[name.client]?.lastRefusal = self.now
       return .refused(retryAfter: delay)
     }
-    let waiting = WaitingRequest(caller: name, cost: cost, waiter: waiter)
+    let waiting = WaitingRequest(caller: name, cost: cost, waiter: waiter())
     let ticket =
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.joined(now: self.now)

@@ -29,7 +29,7 @@ struct RequestCoalescerTests {
     var flights = RequestCoalescer<String>()
     let (leader, _) = flights.join(key, "leader")
     _ = flights.join(key, "follower")
-    guard case .left("leader", cancelsFlight: false) = flights.leave(leader) else { return #expect(Bool(false)) }
+    guard case .left("leader", abandoned: nil) = flights.leave(leader) else { return #expect(Bool(false)) }
     guard case .tooLate = flights.leave(leader) else { return #expect(Bool(false)) }
     #expect(flights.complete(leader.flight) == ["follower"])
   }
@@ -38,9 +38,11 @@ struct RequestCoalescerTests {
   func lastLeaves() {
     var flights = RequestCoalescer<String>()
     let (one, _) = flights.join(key, "one")
+    let task = Task<Void, Never> {}
+    flights.began(one.flight, task)
     let (two, _) = flights.join(key, "two")
-    guard case .left("one", cancelsFlight: false) = flights.leave(one) else { return #expect(Bool(false)) }
-    guard case .left("two", cancelsFlight: true) = flights.leave(two) else { return #expect(Bool(false)) }
+    guard case .left("one", abandoned: nil) = flights.leave(one) else { return #expect(Bool(false)) }
+    guard case .left("two", abandoned: task) = flights.leave(two) else { return #expect(Bool(false)) }
     let (three, isNew) = flights.join(key, "three")
     #expect(isNew && three.flight != one.flight)
     #expect(flights.complete(one.flight) == [])
@@ -69,6 +71,7 @@ struct RequestCoalescerTests {
       let key = FlightKey(CacheKey("/\(Int.random(in: 0..<4, using: &random))"), sent: [:])
       let (ticket, isNew) = flights.join(key, waiter)
       #expect(isNew == (waiting[ticket.flight] == nil))
+      if isNew { flights.began(ticket.flight, Task {}) }
       waiting[ticket.flight, default: [:]][waiter] = ticket
       guard let flight = waiting.keys.sorted(by: { $0.serial < $1.serial }).randomElement(using: &random) else {
         continue
@@ -84,7 +87,7 @@ struct RequestCoalescerTests {
         waiting[flight]?[member.key] = nil
         let isLast = waiting[flight]?.isEmpty ?? true
         if isLast { waiting[flight] = nil }
-        guard case .left(member.key, cancelsFlight: isLast) = flights.leave(member.value) else {
+        guard case .left(member.key, let abandoned) = flights.leave(member.value), (abandoned != nil) == isLast else {
           return #expect(Bool(false))
         }
         answered[member.key, default: 0] += 1

@@ -164,14 +164,13 @@ final class CatalogEndpoint: Sendable {
   ) throws(Denial) -> CatalogCall {
     let caller = admitted.caller
     try Self.check(caller, path)
-    var call: CatalogCall
+    let call: CatalogCall
     do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
-    if !caller.client.me { call.withholdUserToken() }
-    call.caller = QuotaCaller(
+    let payer = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
       rateLimitPrefix: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
-    return call
+    return call.charged(to: payer, mayUseUserToken: caller.client.me)
   }
 
   private func response(_ reply: CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
@@ -192,7 +191,7 @@ final class CatalogEndpoint: Sendable {
 
 extension CatalogCall {
   /// Copies the parts of a request that the server may forward.
-  fileprivate init(
+  fileprivate convenience init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy, span: SpanContext
   ) throws(ErrorResponse) {
     var directives = RequestDirectives()

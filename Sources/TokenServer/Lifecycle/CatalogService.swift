@@ -25,7 +25,9 @@ final class CatalogService: Sendable {
   /// The exporter of spans; nil if the server exports none.
   let spans: SpanExporter?
   private let loops: [IOLoop]
-  private let clients: [ObjectIdentifier: UpstreamClient]
+  private let clients: [UpstreamClient]
+  /// The route to the upstream from each event loop.
+  private let routes: [ObjectIdentifier: UpstreamRoute]
 
   /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
   ///
@@ -52,12 +54,13 @@ final class CatalogService: Sendable {
     configuration.memory = memory
     let client = configuration
     self.loops = loops
-    clients = Dictionary(
-      uniqueKeysWithValues: loops.map { (ObjectIdentifier($0), UpstreamClient(client, loop: $0)) })
+    clients = loops.map { UpstreamClient(client, loop: $0) }
+    routes = Dictionary(
+      uniqueKeysWithValues: clients.map { (ObjectIdentifier($0.loop), UpstreamRoute($0, executor: $0.loop)) })
   }
 
   /// The counts of connections on all loops.
-  var counters: UpstreamCounters { clients.values.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
+  var counters: UpstreamCounters { clients.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
   /// Uses the key and the access policy of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
@@ -67,29 +70,25 @@ final class CatalogService: Sendable {
 
   /// Responds from the cache or from Apple.
   func respond(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
-    guard let client = clients[ObjectIdentifier(context.loop)] else { return .cancelled }
+    guard let route = routes[ObjectIdentifier(context.loop)] else { return .cancelled }
     // Apple reads content only in requests of users, and content that is not part of the cache key must not be
     // forwarded.
     let hasContent = call.target.kind == .me && context.contentLength != 0
-    var call = call
-    call.waited = context.waited
     return await proxy.respond(
       call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
-      by: UpstreamRoute(client, executor: context.loop))
+      waited: context.waited, by: route)
   }
 
   /// Refreshes a stale response in the background.
   func revalidate(_ call: CatalogCall, on loop: IOLoop) {
-    guard let client = clients[ObjectIdentifier(loop)] else { return }
-    Task(executorPreference: loop) { [proxy] in
-      await proxy.revalidate(call, by: UpstreamRoute(client, executor: loop))
-    }
+    guard let route = routes[ObjectIdentifier(loop)] else { return }
+    Task(executorPreference: loop) { [proxy] in await proxy.revalidate(call, by: route) }
   }
 
   /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the result to `report`.
   func test(_ minter: TokenMinter, report: @escaping @Sendable (TokenTest) -> Void) {
     // Any loop's client will do.
-    guard let loop = loops.first, let client = clients[ObjectIdentifier(loop)] else {
+    guard let loop = loops.first, let route = routes[ObjectIdentifier(loop)] else {
       return report(TokenTest(.unknown, "The server has no event loop."))
     }
     let token: ProxyToken
@@ -97,13 +96,13 @@ final class CatalogService: Sendable {
       return report(TokenTest(.unknown, "\(error)"))
     }
     Task(executorPreference: loop) { [proxy] in
-      report(await proxy.test(token, by: UpstreamRoute(client, executor: loop)))
+      report(await proxy.test(token, by: route))
     }
   }
 
   /// Closes the connections to the upstream.
   func close() {
-    for client in clients.values { client.close() }
+    for client in clients { client.close() }
   }
 }
 

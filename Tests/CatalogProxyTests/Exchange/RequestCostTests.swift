@@ -1,5 +1,6 @@
 import HTTPMessages
 import HTTPTypes
+import Locks
 import Testing
 
 @testable import CatalogProxy
@@ -7,6 +8,22 @@ import Testing
 
 @Suite("A request that reaches Apple")
 struct RequestCostTests {
+  @Test(
+    "is not sent again with less than a second left",
+    arguments: [(28, 2, .upstreamError), (29.5, 1, .upstreamTimeout)] as [(Double, Int, ErrorCode)])
+  func late(seconds: Double, attempts: Int, code: ErrorCode) async throws {
+    let time = Locked<ManualTime?>(nil)
+    let ground = ProxyGround { _ throws(UpstreamError) in
+      time.withLock { $0 }?.advance(by: .seconds(seconds))
+      throw UpstreamError(.connectionTerminated, .unprocessed, "The connection ended.")
+    }
+    time.withLock { $0 = ground.time }
+    let reply = try await ground.ask("/v1/catalog/us/songs/1")
+    #expect(ground.upstream.requests.count == attempts)
+    #expect(reply.failure?.code == code)
+    #expect(ground.proxy.status.inFlight == 0)
+  }
+
   @Test(
     "costs one turn, however the request bypasses the cache",
     arguments: [
