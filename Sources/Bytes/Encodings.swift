@@ -21,11 +21,11 @@ extension [UInt8] {
 
   /// Appends `number` as sixteen lower-case digits.
   public mutating func append(hexadecimal number: UInt64) {
-    for half in [number >> 32, number & 0xFFFF_FFFF] {
-      let digits = Self.hexadecimalDigits(half).bigEndian
-      // Safe: the buffer is read within the closure only.
-      unsafe Swift.withUnsafeBytes(of: digits) { unsafe append(contentsOf: $0) }
-    }
+    let halves = (
+      Self.hexadecimalDigits(number >> 32).bigEndian, Self.hexadecimalDigits(number & 0xFFFF_FFFF).bigEndian
+    )
+    // Safe: the buffer is read within the closure only, and the pair has no padding.
+    unsafe Swift.withUnsafeBytes(of: halves) { unsafe append(contentsOf: $0) }
   }
 
   /// Returns the eight digits of a 32-bit number, the first digit in the highest byte. The function converts all digits

@@ -63,6 +63,31 @@ extension [UInt8] {
   }
 }
 
+/// Appends to an array that has grown once for several parts: each growth checks whether the array is shared and large
+/// enough, which takes longer than to copy a few bytes.
+extension OutputSpan<UInt8> {
+  /// Appends a copy of `bytes`. Traps without room for them.
+  @inlinable
+  @inline(__always)
+  public mutating func append(copying bytes: Span<UInt8>) {
+    unsafe withUnsafeMutableBufferPointer { buffer, count in
+      // Safe: the slice is within the buffer, or it traps, and all of it is initialised.
+      let room = unsafe UnsafeMutableBufferPointer(rebasing: buffer[count..<count + bytes.count])
+      unsafe bytes.withUnsafeBufferPointer { _ = unsafe room.initialize(fromContentsOf: $0) }
+      count += bytes.count
+    }
+  }
+
+  /// Appends the bytes of a literal. Traps without room for them.
+  @inlinable
+  @inline(__always)
+  public mutating func append(_ literal: StaticString) {
+    // Safe: the bytes of a literal live as long as the program. A string literal has a pointer representation.
+    let bytes = unsafe UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount)
+    append(copying: unsafe Span(_unsafeElements: bytes))
+  }
+}
+
 extension UInt8 {
   /// Whether a JSON string contains the byte only as an escape (RFC 8259 §7). DEL need not be one, but is a control.
   fileprivate var needsJSONEscape: Bool { isControl || self == UInt8(ascii: "\"") || self == UInt8(ascii: "\\") }

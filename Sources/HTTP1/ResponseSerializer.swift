@@ -188,17 +188,6 @@ extension [UInt8] {
 }
 
 extension OutputSpan<UInt8> {
-  /// Appends a copy of `bytes`. Traps without room for them.
-  @inline(__always)
-  fileprivate mutating func append(copying bytes: Span<UInt8>) {
-    unsafe withUnsafeMutableBufferPointer { buffer, count in
-      // Safe: the slice is within the buffer, or it traps, and all of it is initialised.
-      let room = unsafe UnsafeMutableBufferPointer(rebasing: buffer[count..<count + bytes.count])
-      unsafe bytes.withUnsafeBufferPointer { _ = unsafe room.initialize(fromContentsOf: $0) }
-      count += bytes.count
-    }
-  }
-
   /// Appends a copy of `bytes` in which control characters are spaces. Traps without room for it.
   @inline(__always)
   fileprivate mutating func append(copyingText bytes: Span<UInt8>) {

@@ -138,7 +138,7 @@ public struct AuditRecord: Sendable {
 extension AuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
-    format.begin(&bytes, time: time, level: "info", message: "audit")
+    format.begin(&bytes, time: time, level: "info", literal: "audit")
     format.field(&bytes, literal: "request.id", requestID)
     format.field(&bytes, trace)
     format.field(&bytes, literal: "client.id", client)
@@ -331,7 +331,9 @@ public struct TokenDigest: Sendable, Equatable {
 
   /// Creates a digest from 64 lower-case hexadecimal digits. Returns nil otherwise.
   public init?(hexadecimal text: String) {
-    guard text.utf8.count == 64, text.utf8.allSatisfy(\.isLowercaseHexadecimal) else { return nil }
+    let digits = text.utf8.span
+    guard digits.count == 64 else { return nil }
+    for index in digits.indices where !digits[index].isLowercaseHexadecimal { return nil }
     hexadecimal = text
   }
 }

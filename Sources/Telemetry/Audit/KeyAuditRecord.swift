@@ -28,7 +28,7 @@ public struct KeyAuditRecord: Sendable {
 extension KeyAuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
-    format.begin(&bytes, time: time, level: "info", message: "audit")
+    format.begin(&bytes, time: time, level: "info", literal: "audit")
     format.field(&bytes, literal: "audit.event", word: event)
     format.field(&bytes, literal: "key.id", keyID)
     format.field(&bytes, literal: "key.fingerprint", fingerprint)

@@ -139,7 +139,7 @@ public struct AccessRecord: Sendable {
 extension AccessRecord {
   /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
-    format.begin(&bytes, time: time, level: "info", message: "access")
+    format.begin(&bytes, time: time, level: "info", literal: "access")
     format.field(&bytes, literal: "request.id", requestID)
     format.field(&bytes, trace)
     format.field(&bytes, literal: "client.address", client)

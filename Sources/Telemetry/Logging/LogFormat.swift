@@ -20,20 +20,29 @@ extension LogFormat {
 
   /// Begins a line.
   func begin(_ bytes: inout [UInt8], time: WallTime, level: StaticString, message: String) {
+    begin(&bytes, time: time, level: level)
     switch self {
-    case .json:
-      bytes.append("{\"time\":\"")
-      bytes.append(time)
-      bytes.append("\",\"level\":\"")
-      bytes.append(level)
-      bytes.append("\",\"message\":")
-      bytes.appendJSONString(message)
-    case .text:
-      bytes.append(time)
-      bytes.append(" ")
-      bytes.append(level)
-      bytes.append(" ")
-      bytes.appendEscaped(message, quote: nil)
+    case .json: bytes.appendJSONString(message)
+    case .text: bytes.appendEscaped(message, quote: nil)
+    }
+  }
+
+  /// Begins a line with a message of the program, which needs no escaping.
+  func begin(_ bytes: inout [UInt8], time: WallTime, level: StaticString, literal message: StaticString) {
+    begin(&bytes, time: time, level: level)
+    quote(&bytes)
+    bytes.append(message)
+    quote(&bytes)
+  }
+
+  private func begin(_ bytes: inout [UInt8], time: WallTime, level: StaticString) {
+    if self == .json { bytes.append("{\"time\":\"") }
+    bytes.append(time)
+    let isJSON = self == .json
+    bytes.append(addingCapacity: level.utf8CodeUnitCount + 24) { (line: inout OutputSpan<UInt8>) in
+      line.append(isJSON ? "\",\"level\":\"" : " ")
+      line.append(level)
+      line.append(isJSON ? "\",\"message\":" : " ")
     }
   }
 
@@ -128,9 +137,12 @@ extension LogFormat {
   }
 
   private func begin(_ bytes: inout [UInt8], literal name: StaticString) {
-    bytes.append(self == .json ? ",\"" : " ")
-    bytes.append(name)
-    bytes.append(self == .json ? "\":" : "=")
+    let isJSON = self == .json
+    bytes.append(addingCapacity: name.utf8CodeUnitCount + 4) { (line: inout OutputSpan<UInt8>) in
+      line.append(isJSON ? ",\"" : " ")
+      line.append(name)
+      line.append(isJSON ? "\":" : "=")
+    }
   }
 
   /// Appends the quotation mark around text that needs no escaping.
@@ -166,7 +178,8 @@ extension [UInt8] {
   /// quotes.
   mutating func appendEscaped(_ text: String, quote: UInt8?) {
     // Nearly all logged texts are plain, and are copied at once.
-    if text.utf8.allSatisfy(\.isPlain) { return append(utf8: text) }
+    let bytes = text.utf8.span
+    if bytes.isPlain { return append(copying: bytes) }
     for scalar in text.unicodeScalars {
       switch scalar {
       case "\"" where quote == nil: append(UInt8(ascii: "\""))
@@ -199,6 +212,13 @@ extension [UInt8] {
       let digit = UInt8(truncatingIfNeeded: scalar.value >> UInt32(shift)) & 0xF
       append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
     }
+  }
+}
+
+extension Span<UInt8> {
+  fileprivate var isPlain: Bool {
+    for index in indices where !self[index].isPlain { return false }
+    return true
   }
 }
 
