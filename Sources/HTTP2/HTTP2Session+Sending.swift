@@ -59,6 +59,12 @@ extension HTTP2Session {
     return !stream.awaitsRoom
   }
 
+  /// Returns the bytes of content that were sent on a stream, and whether others wait for the windows of the peer.
+  public func sending(on id: HTTP2StreamID) -> (sent: Int, isWaiting: Bool) {
+    guard let stream = streams[id], !stream.isClosed, !stream.isAbandoned else { return (0, false) }
+    return (stream.sentContent, stream.queue.count > 0)
+  }
+
   /// Reports that the reader has consumed `count` bytes of content of a stream. The peer may then send as many more.
   public func consume(_ count: Int, on id: HTTP2StreamID) {
     // No more content arrives on a stream that has ended. The connection's window was credited on delivery.
@@ -83,6 +89,12 @@ extension HTTP2Session {
     goAwayCode = code
     let last = unsafe nghttp2_session_get_last_proc_stream_id(session)
     unsafe nghttp2_submit_goaway(session, 0, last, code.rawValue, nil, 0)
+  }
+
+  /// Ends the session: its last frame is a GOAWAY, and it `isOver` when that has been collected.
+  public func terminate(_ code: HTTP2ErrorCode) {
+    goAwayCode = code
+    unsafe nghttp2_session_terminate_session(session, code.rawValue)
   }
 
   /// Requests that the client open no more streams. The session still accepts streams that it opens. Only for a server.
@@ -124,6 +136,7 @@ extension HTTP2Session {
   ) -> Int {
     guard let stream = streams[id] else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
     let count = unsafe stream.queue.move(to: buffer)
+    stream.sentContent += count
     if stream.awaitsRoom, stream.queue.count <= limits.sendQueue / 2 {
       stream.awaitsRoom = false
       events.append(.room(stream))

@@ -70,6 +70,9 @@ import HTTPTypes
     return unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
   }
 
+  /// The frame or header block of the peer that has begun and is incomplete.
+  public var incompleteFrame: IncompleteFrame? { scanner.incomplete }
+
   /// The number of streams that the peer lets us open (RFC 9113 §5.1.2): 100 until its settings arrive.
   public var peerMaxConcurrentStreams: Int {
     Int(unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
@@ -167,9 +170,13 @@ import HTTPTypes
       switch nghttp2_error(rawValue: Int32(truncatingIfNeeded: code)) {
       case NGHTTP2_ERR_BAD_CLIENT_MAGIC: .notHTTP2
       case NGHTTP2_ERR_FLOODED: .flood(.idleFrames)
+      case _ where code == Self.tooManyContinuations: .flood(.continuations)
       default: .internalFailure(unsafe String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: code))))
       }
   }
+
+  /// `NGHTTP2_ERR_TOO_MANY_CONTINUATIONS`, which the headers of older versions lack.
+  private static let tooManyContinuations = -905
 
   /// The most bytes per call of the library. The peer is checked after each slice: at most 1820 frames go unchecked.
   private static let sliceLength = 16_384
@@ -240,6 +247,8 @@ final class Stream {
   let id: HTTP2StreamID
   /// The content to be sent.
   var queue = ContentQueue()
+  /// The bytes of content that the library has taken for frames.
+  var sentContent = 0
   /// Whether the library waits for content, so that the session must resume it.
   var isDeferred = false
   /// Whether the owner knows that the queue is full, but not yet that it has room again.

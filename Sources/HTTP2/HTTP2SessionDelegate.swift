@@ -121,5 +121,7 @@ public enum HTTP2Error: Error, Sendable, Equatable {
     case idleFrames
     /// Streams that the client opened and cut short.
     case resets
+    /// CONTINUATION frames of one header block (CVE-2024-28182).
+    case continuations
   }
 }

@@ -49,9 +49,26 @@ struct FrameScanner {
   /// The length field received so far, and the number of received bytes of the frame header.
   private var length = 0
   private var headerCount = 0
+  private var type: UInt8 = 0
+  /// Whether a header block continues in the next frame (RFC 9113 §6.2, §6.10).
+  private var awaitsContinuation = false
+  /// The number of the last frame that has begun, and that of the first frame of the last header block or other frame.
+  private var last = 0
+  private var first = 0
 
   /// Starts at the beginning of a connection. The bytes of a client begin with a preface of 24 bytes (RFC 9113 §3.4).
   init(from role: HTTP2Role) { skipped = role == .client ? 24 : 0 }
+
+  /// The frame or header block that has begun and is incomplete, by a number that no other has. Nil at a boundary.
+  var incomplete: IncompleteFrame? {
+    guard skipped > 0 || headerCount > 0 || awaitsContinuation else { return nil }
+    return IncompleteFrame(number: first, isContent: headerCount == 0 && type == Self.data && !awaitsContinuation)
+  }
+
+  private static let data: UInt8 = 0
+  private static let headers: UInt8 = 1
+  private static let continuation: UInt8 = 9
+  private static let endHeaders: UInt8 = 4
 
   /// Returns the number of frames that start in `bytes`, the next received bytes.
   mutating func count(_ bytes: Span<UInt8>) -> Int {
@@ -64,7 +81,17 @@ struct FrameScanner {
         next += step
         continue
       }
-      if headerCount < 3 { length = length << 8 | Int(bytes[next]) }
+      switch headerCount {
+      case 0..<3: length = length << 8 | Int(bytes[next])
+      case 3: type = bytes[next]
+      case 4 where type == Self.headers || type == Self.continuation:
+        awaitsContinuation = bytes[next] & Self.endHeaders == 0
+      default: break
+      }
+      if headerCount == 0 {
+        last += 1
+        if !awaitsContinuation { first = last }
+      }
       headerCount += 1
       next += 1
       if headerCount == 9 {
@@ -73,6 +100,19 @@ struct FrameScanner {
       }
     }
     return frames
+  }
+}
+
+/// A frame, or a header block of several frames, that has begun and is incomplete.
+public struct IncompleteFrame: Sendable, Equatable {
+  /// A number that no other frame of the connection has.
+  public let number: Int
+  /// Whether it is a DATA frame, which may be long.
+  public let isContent: Bool
+
+  /// Creates a description of such a frame.
+  public init(number: Int, isContent: Bool) {
+    (self.number, self.isContent) = (number, isContent)
   }
 }
 

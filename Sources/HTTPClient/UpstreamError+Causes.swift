@@ -137,6 +137,7 @@ extension HTTP2Error {
     case .connectionError(let code, let text): text.isEmpty ? "\(code)" : "\(text), \(code)"
     case .flood(.idleFrames): "too many frames without data"
     case .flood(.resets): "too many reset streams"
+    case .flood(.continuations): "too many CONTINUATION frames"
     case .notHTTP2: "it does not send HTTP/2"
     case .internalFailure(let words): words
     case .noStreamAvailable, .fieldSectionTooLarge, .malformedMessage, .connectionLost: "\(self)"

@@ -29,6 +29,7 @@ extension Connection {
     channel.loop.assertCurrent()
     guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
+    hasNegotiatedHTTP2 = worker.http2 != .never && transport.tls?.applicationProtocol == HTTP2Connection.name
   }
 
   /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.

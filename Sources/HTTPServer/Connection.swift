@@ -22,6 +22,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var exchange = HTTP1Exchange()
   /// The HTTP/2 session, or nil for HTTP/1.1.
   var http2: HTTP2Connection?
+  /// Whether TLS has negotiated HTTP/2 by ALPN, so that no other protocol may follow (RFC 9113 §3.2).
+  var hasNegotiatedHTTP2 = false
   /// The task for work that has to wait, or nil if there is no such work.
   var task: Task<Void, Never>?
   /// The memory that is charged for this connection.
@@ -86,6 +88,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .discardInput: discardInput()
     case .refuseProxyHeader: begin(refused(.incomplete))
     case .expireHandshake: expireHandshake()
+    case .checkHTTP2: checkHTTP2()
     case .announceGoAway:
       http2?.announceGoAway()
       flushHTTP2()

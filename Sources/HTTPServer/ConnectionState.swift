@@ -65,6 +65,8 @@ struct ConnectionState {
     case expireHandshake
     case announceGoAway
     case sendGoAway
+    /// End the streams and the connection that have taken too long.
+    case checkHTTP2
     /// Determine whether readiness means bytes or the peer's end, and report it by `peerActed`.
     case lookForEnd
     case watchForHangup(until: Deadline)
@@ -130,15 +132,13 @@ struct ConnectionState {
       phase = .idle(until: deadline)
       return deadline
     case .http2, .closed:
-      return restOfHTTP2(at: now, isPending: false, isIdle: true)
+      return restOfHTTP2(until: now.advanced(by: limits.values.idle))
     }
   }
 
-  /// Records that an HTTP/2 connection rests, and returns its deadline.
-  mutating func restOfHTTP2(at now: Deadline, isPending: Bool, isIdle: Bool) -> Deadline {
+  /// Records that an HTTP/2 connection rests until `deadline`, and returns the time until which it may rest.
+  mutating func restOfHTTP2(until deadline: Deadline) -> Deadline {
     turn = .resting
-    let limit = isPending ? limits.values.writeProgress : isIdle ? limits.values.idle : limits.values.body
-    let deadline = now.advanced(by: limit)
     guard case .http2(.announced(let goAway)) = phase else { return deadline }
     return min(deadline, goAway)
   }
@@ -163,7 +163,8 @@ struct ConnectionState {
     case .head: .end(.refused(.headTimeout))
     case .content: .end(reason(for: .bodyTimeout))
     case .http2(.announced(let deadline)) where now >= deadline: .sendGoAway
-    case .idle, .exchange, .http2, .lingering, .unread, .closed: .close
+    case .http2: .checkHTTP2
+    case .idle, .exchange, .lingering, .unread, .closed: .close
     }
   }
 

@@ -21,8 +21,8 @@ public final class Server: Sendable {
     public var tls: TLSContext?
     /// The value of Strict-Transport-Security in responses over TLS (RFC 6797 §7.1), or nil to omit the field.
     public var strictTransportSecurity: String?
-    /// Whether connections may speak HTTP/2, chosen by ALPN or by its preface.
-    public var speaksHTTP2 = false
+    /// When a connection speaks HTTP/2.
+    public var http2 = HTTP2Use.never
     /// The limits of the server.
     public var limits = ServerLimits()
     /// The budget for memory that peers make the server hold.
@@ -43,6 +43,16 @@ public final class Server: Sendable {
     public var spareDescriptors = 0
     /// The observer of every response.
     public var observer: any ExchangeObserver
+
+    /// When a connection speaks HTTP/2 (RFC 9113 §3).
+    public enum HTTP2Use: Sendable {
+      /// Never.
+      case never
+      /// If TLS has negotiated it by ALPN.
+      case byALPN
+      /// As above, or if the connection begins with the preface of HTTP/2.
+      case byPreface
+    }
 
     /// Creates a configuration with the default limits, plain HTTP and no trusted proxy.
     public init(endpoint: Endpoint, observer: any ExchangeObserver) {
@@ -343,6 +353,8 @@ public enum ServerNotice: Sendable {
   case proxyHeaderRefused(SocketAddress, ProxyHeaderError)
   /// A request from an untrusted peer had a proxy's fields, which were ignored.
   case forwardingIgnored(SocketAddress)
+  /// The client of an HTTP/2 connection has broken the protocol, caused work for nothing, or was too slow.
+  case http2Misconduct(SocketAddress, HTTP2Misconduct)
   /// A trusted proxy sent `Forwarded` and `X-Forwarded-For` with different clients; both were ignored.
   case forwardingContradictory(SocketAddress)
 }

@@ -27,6 +27,8 @@ final class Transport {
   /// Bytes for the socket, which has accepted the first `sent` of them.
   private(set) var outgoing: [UInt8] = []
   private var sent = 0
+  /// The number of bytes that the socket has accepted since the connection began.
+  private(set) var accepted = 0
 
   /// Whether the socket has no more bytes at present.
   private(set) var readWouldBlock = false
@@ -223,6 +225,7 @@ extension Transport {
 
   private func noteSent(_ count: Int) {
     let ofOutgoing = min(count, outgoing.count - sent)
+    accepted += count
     sent += ofOutgoing
     if sent == outgoing.count {
       outgoing.removeAll(keepingCapacity: true)

@@ -19,8 +19,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   var limits: ServerLimits { sharedLimits.values }
   let observer: any ExchangeObserver
   let recordsExchanges: Bool
-  /// Whether connections may speak HTTP/2.
-  let speaksHTTP2: Bool
+  /// When a connection speaks HTTP/2.
+  let http2: Server.Configuration.HTTP2Use
 
   /// The present router, replaced as a whole on reload.
   var router: Router
@@ -75,7 +75,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     observer = configuration.observer.forOneLoop()
     recordsExchanges = observer.recordsExchanges
     memory = configuration.memory
-    self.speaksHTTP2 = configuration.speaksHTTP2
+    http2 = configuration.http2
     isTrusted = configuration.isTrustedProxy
     requiresProxyHeader = configuration.requiresProxyHeader
     self.tls = configuration.tls

@@ -175,7 +175,7 @@ struct FileLoader {
       do throws(TLSError) {
         context = try TLSContext(
           certificate: certificate, key: key, further: further, clientCA: trusted == nil ? nil : clientCA,
-          resumingTicketsOf: previous)
+          applicationProtocols: (files.http2 ? ["h2"] : []) + ["http/1.1", "http/1.0"], resumingTicketsOf: previous)
       } catch {
         note("server.tls", "\(error)")
       }

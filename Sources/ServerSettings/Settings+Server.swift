@@ -26,6 +26,8 @@ extension Settings {
       public var clientCAFile: String?
       /// The time during which browsers must use only HTTPS (RFC 6797). Nil to send no such field.
       public var hsts: Duration?
+      /// Whether clients may choose HTTP/2 by ALPN.
+      public var http2 = true
     }
 
     /// The PEM files of a further certificate.
@@ -116,6 +118,9 @@ extension Settings.Server {
     "server.tls.hsts", .duration(seconds: 0...63_072_000), example: #""1h""#,
     "Responses over TLS, errors included, have `Strict-Transport-Security: max-age=…`, and browsers then use "
       + "only HTTPS for that time. Begin with a short time: only browsers that return see a change. `0s` revokes it.")
+  static let http2 = Setting(
+    "server.http2", .bool, default: true,
+    "Whether clients may choose HTTP/2 by ALPN. It needs TLS: without, all requests are HTTP/1.1.")
   static let trustedProxies = Setting(
     "server.trustedProxies",
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [],
@@ -146,7 +151,8 @@ extension Settings.Server {
 
   static let known: [any SettingRow] =
     [
-      host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, hsts, trustedProxies,
+      host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, hsts, http2,
+      trustedProxies,
       proxyProtocol, hosts,
       drainDelay, drainTimeout, loops, poller, landlock,
     ] + ServerLimits.table.map(\.known)
@@ -234,6 +240,7 @@ extension Settings.Server {
     let certificates = reader.readObjects(certificates) { CertificateFiles(&$0) } ?? []
     let clientCA = reader.read(clientCAFile)
     let hsts = reader.read(hsts)
+    let http2 = reader.read(http2) ?? true
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
     where reader.isSet(present) && !reader.isSet(absent) {
       reader.missing(absent, remedy: "HTTPS needs it together with \(present): write a PEM file's path")
@@ -254,10 +261,15 @@ extension Settings.Server {
         Self.hsts.path, problem: "is set, and server.tls.certificateFile is not",
         remedy: "leave it out, or have the proxy that speaks HTTPS send Strict-Transport-Security")
     }
+    if http2, reader.isSet(Self.http2.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
+      reader.reject(
+        Self.http2.path, problem: "is true, and server.tls.certificateFile is not set",
+        remedy: "leave it out, or have the proxy that speaks HTTPS offer HTTP/2")
+    }
     guard let certificate, let key else { return nil }
     return TLSFiles(
       certificateFile: certificate, keyFile: key, certificates: certificates.compactMap { $0 }, clientCAFile: clientCA,
-      hsts: hsts)
+      hsts: hsts, http2: http2)
   }
 }
 

@@ -309,34 +309,32 @@ import Testing
 
   // MARK: HTTP/2
 
-  @Test("HTTP/2 has its own deadlines")
+  @Test("HTTP/2 has its own deadlines, see HTTP2DeadlinesTests")
   mutating func http2() {
     #expect(state.upgraded(at: at(0), grace: nil) == .nothing)
-    #expect(state.restOfHTTP2(at: at(0), isPending: false, isIdle: true) == at(75))
-    #expect(state.restOfHTTP2(at: at(0), isPending: false, isIdle: false) == at(120))
-    #expect(state.restOfHTTP2(at: at(0), isPending: true, isIdle: true) == at(31))
-    #expect(state.woke(.timedOut, at: at(31)) == .close)
+    #expect(state.restOfHTTP2(until: at(31)) == at(31))
+    #expect(state.woke(.timedOut, at: at(31)) == .checkHTTP2)
   }
 
   @Test("a drain announces GOAWAY once, and names the last stream after the grace period")
   mutating func goAway() {
     _ = state.upgraded(at: at(0), grace: nil)
-    _ = state.restOfHTTP2(at: at(0), isPending: false, isIdle: true)
+    _ = state.restOfHTTP2(until: at(75))
     #expect(state.drainBegan(at: at(1), grace: .seconds(1)) == .announceGoAway)
     #expect(state.drainBegan(at: at(1), grace: .seconds(1)) == .nothing)
-    #expect(state.restOfHTTP2(at: at(1), isPending: false, isIdle: true) == at(2))
+    #expect(state.restOfHTTP2(until: at(75)) == at(2))
     #expect(state.woke(.timedOut, at: at(2)) == .sendGoAway)
     let isFirst = state.goAwaySent()
     #expect(isFirst)
     let isAgain = state.goAwaySent()
     #expect(!isAgain)
     #expect(state.drainBegan(at: at(3), grace: .seconds(1)) == .nothing)
-    #expect(state.restOfHTTP2(at: at(3), isPending: false, isIdle: true) == at(78))
+    #expect(state.restOfHTTP2(until: at(78)) == at(78))
   }
 
   @Test("a closing server announces GOAWAY at the start of HTTP/2")
   mutating func goAwayAtOnce() {
     #expect(state.upgraded(at: at(0), grace: .seconds(1)) == .announceGoAway)
-    #expect(state.restOfHTTP2(at: at(0), isPending: false, isIdle: true) == at(1))
+    #expect(state.restOfHTTP2(until: at(75)) == at(1))
   }
 }

@@ -174,28 +174,10 @@ import Testing
     _ = server.workers { $0.closeIdleConnections() }
     let fields: [UInt8] = [0x82, 0x86, 0x04, 6] + Array("/hello".utf8) + [0x01, 1, 0x61]
     try client.send([0, 0, UInt8(fields.count), 1, 5, 0, 0, 0, 1] + fields)
-    let frames = Frame.all(in: try client.restUndecrypted())
+    let frames = WireFrame.all(in: try client.restUndecrypted())
     let goodbyes = frames.filter { $0.type == 7 }
     #expect(goodbyes.map { Array($0.content.prefix(4)) } == [[0x7f, 0xff, 0xff, 0xff], [0, 0, 0, 1]])
     #expect(frames.filter { $0.type == 0 }.flatMap(\.content) == Array("hello".utf8))
     #expect(server.recorder.statuses == [200])
-  }
-
-  /// A frame in its wire format (RFC 9113 §4.1).
-  private struct Frame {
-    let type: UInt8
-    let content: [UInt8]
-
-    static func all(in bytes: [UInt8]) -> [Frame] {
-      var frames: [Frame] = []
-      var rest = bytes[...]
-      while rest.count >= 9 {
-        let header = Array(rest.prefix(9))
-        let length = Int(header[0]) << 16 | Int(header[1]) << 8 | Int(header[2])
-        frames.append(Frame(type: header[3], content: Array(rest.dropFirst(9).prefix(length))))
-        rest = rest.dropFirst(9 + length)
-      }
-      return frames
-    }
   }
 }

@@ -65,6 +65,13 @@ final class Recorder: ExchangeObserver, Sendable {
     }
   }
 
+  /// What clients of HTTP/2 have done wrong so far.
+  var http2Misconduct: [HTTP2Misconduct] {
+    notices.withLock { notices in
+      notices.compactMap { if case .http2Misconduct(_, let misconduct) = $0 { misconduct } else { nil } }
+    }
+  }
+
   /// The errors of PROXY headers of trusted proxies so far.
   var refusedProxyHeaders: [ProxyHeaderError] {
     notices.withLock { notices in

@@ -28,7 +28,7 @@ final class TestServer: Sendable {
     configuration.limits = limits
     configuration.memory = memory
     configuration.roundTrip = roundTrip
-    configuration.speaksHTTP2 = speaksHTTP2
+    configuration.http2 = speaksHTTP2 ? .byPreface : .never
     configuration.isTrustedProxy = isTrusted
     configuration.requiresProxyHeader = requiresProxyHeader
     loops = try (0..<count).map { try IOLoop.start(label: "test.loop.\($0)", poller: variant.poller) }

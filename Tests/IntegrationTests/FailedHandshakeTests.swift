@@ -24,7 +24,7 @@ struct FailedHandshakeTests {
   func reasons() throws {
     for _ in 0..<3 { #expect(throws: TestFailure.self) { try server.request("/token") } }
     try openssl("-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
-    try openssl("-alpn", "h2")
+    try openssl("-alpn", "spdy/3")
     try openssl("-tls1_2", "-sigalgs", "ECDSA+SHA224")
     let plain = try server.connect()
     plain.send("GET / HTTP/1.1\r\n\r\n")

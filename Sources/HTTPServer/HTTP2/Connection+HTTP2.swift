@@ -1,6 +1,7 @@
 import EventLoop
 import HTTP1
 import HTTP2
+import HTTPTypes
 
 /// A connection that speaks HTTP/2: chosen by ALPN over TLS, or by its preface in plaintext (RFC 9113 §3.2, §3.3).
 ///
@@ -10,9 +11,10 @@ extension Connection {
   /// Processes the received bytes if the connection speaks HTTP/2. Returns false if it does not.
   func serveHTTP2() throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
-    guard http2 != nil || worker.speaksHTTP2 else { return false }
+    guard http2 != nil || hasNegotiatedHTTP2 || worker.http2 == .byPreface else { return false }
     if http2 == nil {
-      switch startsWithPreface() {
+      // Without the preface, the session ends with an error (RFC 9113 §3.4).
+      switch hasNegotiatedHTTP2 ? true : startsWithPreface() {
       case false?: return false
       case nil:
         state.prefaceBegan(at: now)
@@ -70,14 +72,37 @@ extension Connection {
       isFlushed = try transport.flushAtOnce()
       rounds += 1
     }
+    http2.noteFailure()
     let isDone = http2.session.isOver || !goesOn
     if transport.peerHasFinished || (isDone && isFlushed) { return close() }
     transport.releaseBuffers()
     guard account() else { return turnAway() }
     let isPending = !isFlushed || http2.session.wantsWrite
-    channel.watch(
-      for: isPending ? [.read, .write] : .read,
-      until: state.restOfHTTP2(at: now, isPending: isPending, isIdle: http2.isIdle), self)
+    let look = http2.deadlines.rest(waits(of: http2, isPending: isPending), at: now, worker.limits)
+    channel.watch(for: isPending ? [.read, .write] : .read, until: state.restOfHTTP2(until: look), self)
+  }
+
+  private func waits(of http2: HTTP2Connection, isPending: Bool) -> HTTP2Deadlines.Waits {
+    HTTP2Deadlines.Waits(
+      hasStreams: !http2.isIdle, frame: http2.session.incompleteFrame, accepted: isPending ? transport.accepted : nil)
+  }
+
+  /// Ends what has taken too long: streams, or the connection.
+  func checkHTTP2() {
+    channel.loop.assertCurrent()
+    guard let http2 else { return }
+    let isPending = transport.isPending || http2.session.wantsWrite
+    switch http2.deadlines.expiry(of: waits(of: http2, isPending: isPending), at: now, worker.limits) {
+    case .nothing: http2.lookAtStreams(at: now)
+    case .idle: http2.sendGoAway()
+    case .frame:
+      http2.note(.slowFrame)
+      http2.end(.enhanceYourCalm)
+    case .writing:
+      http2.note(.slowReader)
+      return close()
+    }
+    flushHTTP2()
   }
 
   /// The maximum number of writes that fill the socket before the loop's other connections have a turn.

@@ -17,11 +17,18 @@ final class HTTP2Connection {
   /// The bytes that its exchanges hold: received content, and short responses that are not sent.
   var contentBytes = 0
 
+  /// How long the client may take.
+  var deadlines: HTTP2Deadlines
+  private var hasNotedFailure = false
+
+  /// The name of HTTP/2 in ALPN (RFC 9113 §3.1).
+  static let name = "h2"
   /// The preface with which a client starts HTTP/2 without negotiation (RFC 9113 §3.4).
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
   init(_ connection: Connection) throws(HTTP2Error) {
     self.connection = connection
+    deadlines = HTTP2Deadlines(at: connection.now)
     session = try HTTP2Session(.server)
   }
 
@@ -33,6 +40,18 @@ final class HTTP2Connection {
   /// Notifies the observer that memory was refused.
   func noteRefusal() {
     connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
+  }
+
+  /// Notifies the observer of what the client has done wrong.
+  func note(_ misconduct: HTTP2Misconduct) {
+    connection.worker.observer.noticed(.http2Misconduct(connection.peer.address, misconduct))
+  }
+
+  /// Notifies the observer, once, of the error that has ended the session.
+  func noteFailure() {
+    guard !hasNotedFailure, let misconduct = HTTP2Misconduct(session.failure) else { return }
+    hasNotedFailure = true
+    note(misconduct)
   }
 
   /// Processes the received bytes. Returns false if they ended the session.
@@ -62,6 +81,17 @@ final class HTTP2Connection {
     if connection.state.goAwaySent() { session.goAway() }
   }
 
+  /// Ends the connection: no stream goes on, and the last bytes are a GOAWAY.
+  func end(_ code: HTTP2ErrorCode) {
+    _ = connection.state.goAwaySent()
+    session.terminate(code)
+  }
+
+  /// Ends the streams that have taken too long.
+  func lookAtStreams(at now: Deadline) {
+    for exchange in Array(exchanges.values) { exchange.look(at: now) }
+  }
+
   /// Ends all streams, because the connection is closed.
   func abandon() {
     session.connectionLost(delegate: self)
@@ -74,6 +104,7 @@ final class HTTP2Connection {
 
   func forget(_ exchange: HTTP2Exchange) {
     exchanges[exchange.stream] = nil
+    deadlines.streamEnded(at: connection.now)
   }
 }
 
@@ -87,6 +118,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   func receivedOversizedRequest(on stream: HTTP2StreamID) {
     let exchange = HTTP2Exchange(stream, of: self)
     exchanges[stream] = exchange
+    note(.headerSection)
     exchange.refuse(ErrorResponse(.headerFieldsTooLarge, "The header section is larger than the server's limit."))
   }
 

@@ -9,7 +9,12 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
   private let stream: HTTP2StreamID
   private let session: HTTP2Session
   private var received: [UInt8] = []
-  private var isFinished = false
+  /// Whether all content has arrived.
+  private(set) var isFinished = false
+  /// The number of bytes that have arrived.
+  private(set) var count = 0
+  /// Whether no content waits for its reader.
+  var isEmpty: Bool { received.isEmpty }
   private var failure: ContentError?
   private var wake: (() -> Void)?
   /// Receives the number of bytes that were read.
@@ -24,6 +29,7 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
 
   func append(_ bytes: Span<UInt8>) {
     received.append(copying: bytes)
+    count += bytes.count
     wake.take()?()
   }
 

@@ -13,7 +13,11 @@ final class HTTP2Exchange: @unchecked Sendable {
   private unowned let owner: HTTP2Connection
   private let request: Request
   private let router: Router
-  private var content: HTTP2Content
+  private let content: HTTP2Content
+  private var deadlines: StreamDeadlines
+  private var hasResponded = false
+  /// Whether a task copies the content of the response from its reader.
+  private var isCopying = false
   private var task: Task<Void, Never>?
   private var room: Waiter?
   /// Whether the stream has no room for more content.
@@ -47,6 +51,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     request.holder = connection.peer.holder
     request.clientCertificate = connection.peer.certificate
     request.received = connection.now
+    deadlines = StreamDeadlines(at: connection.now)
     content = HTTP2Content(stream, owner.session)
     content.wasRead = { [weak owner] count in owner?.contentBytes -= count }
     content.flush = { [weak owner] in owner?.flush() }
@@ -102,6 +107,43 @@ final class HTTP2Exchange: @unchecked Sendable {
     respond(refusal.response(id: request.id))
   }
 
+  // MARK: Deadlines
+
+  /// Ends what has taken too long: the client's content, its reading, or the handler's work.
+  func look(at now: Deadline) {
+    owner.connection.channel.loop.assertCurrent()
+    let sending = owner.session.sending(on: stream)
+    let waits = StreamDeadlines.Waits(
+      isReceiving: !content.isFinished, wantsContent: !content.isFinished && content.isEmpty, received: content.count,
+      isSending: sending.isWaiting, sent: sending.sent,
+      isWorking: !sending.isWaiting && (isCopying || task != nil && !hasResponded))
+    // The client need not send the rest of content that no handler reads (RFC 9113 §8.1).
+    if hasResponded, !isCopying, !sending.isWaiting, waits.isReceiving { owner.session.reset(stream, .noError) }
+    switch deadlines.look(at: waits, at: now, owner.connection.worker.limits) {
+    case .nothing: break
+    case .content:
+      owner.note(.slowContent)
+      giveUp(.bodyTimeout)
+    case .reader:
+      owner.note(.slowReader)
+      owner.session.reset(stream, .cancel)
+    case .work: giveUp(.workTimeout)
+    }
+  }
+
+  /// Responds with an error instead of the work, or resets the stream if the response has begun.
+  private func giveUp(_ error: ErrorResponse) {
+    guard !hasResponded else { return owner.session.reset(stream, .cancel) }
+    // The task ends without a response, because the stream has one.
+    task?.cancel()
+    content.fail(.timedOut)
+    var error = error
+    // The streams beside it go on.
+    error.closesConnection = false
+    hasBegun = true
+    finish(error.response(id: request.id))
+  }
+
   private func respond() {
     hasBegun = true
     let (connection, request) = (owner.connection, request)
@@ -134,6 +176,7 @@ final class HTTP2Exchange: @unchecked Sendable {
         case .deferred(let work):
           if let response = connection.responseInstead(of: work, for: request) { return finish(response) }
           guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id)) }
+          connection.hasWorked = true
           let context = context
           start { () async throws(ErrorResponse) in await connection.inTurn(work, for: request, context) }
         }
@@ -187,7 +230,7 @@ final class HTTP2Exchange: @unchecked Sendable {
       } catch {
         response = error.response(id: self.request.id)
       }
-      guard !self.isClosed else {
+      guard !self.isClosed, !self.hasResponded else {
         response.stream?.cancel()
         return
       }
@@ -210,6 +253,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private func respond(_ response: Response) {
     workHold = nil
+    hasResponded = true
     let isHead = request.method == .head
     let response = affordable(response, isHead: isHead)
     request.forgetHead(except: nil)
@@ -236,8 +280,10 @@ final class HTTP2Exchange: @unchecked Sendable {
       owner.session.send(response.body, on: stream, isLast: true)
       return owner.connection.record(request, response, bytes: response.body.count)
     }
+    isCopying = true
     task = Task(executorPreference: owner.connection.channel.loop) {
       await self.copy(reader, status: response.status.code)
+      self.isCopying = false
     }
   }
 

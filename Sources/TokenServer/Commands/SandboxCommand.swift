@@ -218,7 +218,7 @@ struct SandboxServer {
     loop = try IOLoop.start(label: "sandbox")
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
     configuration.tls = certificate?.context
-    configuration.speaksHTTP2 = true
+    configuration.http2 = .byPreface
     configuration.limits.connections = min(configuration.limits.connections, openFiles - Self.ownFiles)
     // All callers are on this machine, and may all be one process.
     configuration.limits.connectionsPerAddress = configuration.limits.connections

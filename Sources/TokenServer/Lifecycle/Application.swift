@@ -182,6 +182,8 @@ struct Application {
         spans: spans))
     configuration.reusesPort = settings.reusePort
     configuration.tls = initialSnapshot.tls
+    // The TLS context offers it, or does not (server.http2).
+    configuration.http2 = .byALPN
     configuration.strictTransportSecurity = settings.tls?.strictTransportSecurity
     configuration.limits = settings.limits
     if let timeouts = initialSnapshot.settings.catalog?.timeouts {

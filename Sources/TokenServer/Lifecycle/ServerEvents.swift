@@ -86,6 +86,11 @@ struct ServerEvents: ExchangeObserver {
         "proxyHeaderRefused",
         "The server closed a connection of a trusted proxy: server.proxyProtocol requires a PROXY header first.",
         ["client.address": "\(peer)", "error": "\(error)"])
+    case .http2Misconduct(let peer, let misconduct):
+      warn(
+        "http2Misconduct",
+        "A client of HTTP/2 broke the protocol or a limit, so the server ended a stream or the connection.",
+        ["client.address": "\(peer)", "reason": "\(misconduct.rawValue)"])
     case .forwardingIgnored(let peer):
       warnOnce(
         of: peer,

@@ -15,7 +15,7 @@ extension ServerMetrics {
     [build, readiness] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
     + reloads.map(\.metric)
-    + [unavailable] + loopReadings.map(\.metric)
+    + [unavailable, http2Misconduct] + loopReadings.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
     + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric)
     + [SigningKeys.states, SigningKeys.proofs, SigningKeys.expiries] + [certificate]

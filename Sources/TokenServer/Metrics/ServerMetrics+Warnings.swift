@@ -2,6 +2,7 @@ import DeveloperToken
 import EventLoop
 import Glibc
 import HTTPMessages
+import HTTPServer
 import TLS
 import Telemetry
 
@@ -163,7 +164,17 @@ extension ServerMetrics {
     for shortage in Shortage.allCases {
       text.sample(of: unavailable, Double(counts.shortages[shortage, default: 0]), [.word(shortage.name)])
     }
+    text.begin(http2Misconduct)
+    for misconduct in HTTP2Misconduct.allCases {
+      text.sample(
+        of: http2Misconduct, Double(counts.http2Misconduct[misconduct, default: 0]), [.configured(misconduct.rawValue)])
+    }
   }
+
+  static let http2Misconduct = Metric(
+    .counter, "musickit_http2_misconduct_total",
+    "Streams and connections of HTTP/2 that the server ended because their client broke the protocol or a limit.",
+    labels: ["reason"])
 }
 
 extension MintingRecord.Use {

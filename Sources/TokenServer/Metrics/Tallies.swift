@@ -122,6 +122,7 @@ final class ConnectionTally: Sendable {
     var forwardingIgnored = 0
     /// What the server lacked when it refused connections and requests.
     var shortages: [Shortage: Int] = [:]
+    var http2Misconduct: [HTTP2Misconduct: Int] = [:]
   }
 
   func count(_ notice: ServerNotice) {
@@ -139,6 +140,7 @@ final class ConnectionTally: Sendable {
       case .memoryRefused, .requestShed: break
       case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
       case .proxyHeaderRefused: total.proxyHeadersRefused += 1
+      case .http2Misconduct(_, let misconduct): total.http2Misconduct[misconduct, default: 0] += 1
       case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1
       }
     }

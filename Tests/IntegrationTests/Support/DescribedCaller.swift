@@ -69,16 +69,17 @@ struct DescribedCaller: CustomTestStringConvertible {
     let cors = explanation?["cors"]
     #expect((cors == nil) == (origin == nil), "\(testDescription)", sourceLocation: sourceLocation)
     for (name, real) in [("response", response), ("preflight", preflight)] where origin != nil {
-      let told = cors?[name]?.members.map { "\($0.name): \($0.value.string ?? "")" }.sorted()
+      let told = cors?[name]?.members.map { "\("\($0.name)".lowercased()): \($0.value.string ?? "")" }.sorted()
       #expect(told == real.crossOriginFields, "\(testDescription), \(name)", sourceLocation: sourceLocation)
     }
   }
 }
 
 extension ParsedResponse {
-  /// The CORS fields, sorted.
+  /// The CORS fields, sorted. HTTP/2 has names in lower case.
   fileprivate var crossOriginFields: [String] {
-    fields.filter { $0.name.lowercased().hasPrefix("access-control-") }.map { "\($0.name): \($0.value)" }.sorted()
+    fields.filter { $0.name.lowercased().hasPrefix("access-control-") }.map { "\($0.name.lowercased()): \($0.value)" }
+      .sorted()
   }
 }
 

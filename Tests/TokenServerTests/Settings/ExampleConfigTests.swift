@@ -18,8 +18,8 @@ struct ExampleConfigTests {
   static func everything() throws -> String {
     var isInObject = false
     let lines = try text("example.json5").split(separator: "\n").map { line in
-      let begins = line.contains(/^ *\/\/ [a-zA-Z]+: \{$/)
-      let isTaken = isInObject || begins || line.contains(/^ *\/\/ [a-zA-Z]+: .*,$/)
+      let begins = line.contains(/^ *\/\/ [a-zA-Z0-9]+: \{$/)
+      let isTaken = isInObject || begins || line.contains(/^ *\/\/ [a-zA-Z0-9]+: .*,$/)
       isInObject = begins || isInObject && !line.contains(/^ *\/\/ \},$/)
       return isTaken ? String(line).replacing(/\/\/ ?/, with: "", maxReplacements: 1) : String(line)
     }

@@ -78,6 +78,9 @@ struct SettingsErrorTests {
       "HSTS without a certificate", "server: { tls: { hsts: '1h' } }",
       error: "server.tls.hsts: is set, and server.tls.certificateFile is not; leave it out"),
     Case(
+      "HTTP/2 without a certificate", "server: { http2: true }",
+      error: "server.http2: is true, and server.tls.certificateFile is not set; leave it out"),
+    Case(
       "HSTS for too long", "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', hsts: '731d' } }",
       error: "server.tls.hsts: \"731d\" is out of range;"),
     Case(

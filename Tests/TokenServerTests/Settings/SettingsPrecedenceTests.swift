@@ -26,6 +26,7 @@ struct SettingsPrecedenceTests {
       "server.port": ["1", "2", "3"],
       "server.unixSocket": ["\"/a\"", "\"/b\"", "\"/c\""],
       "server.reusePort": ["true", "false", "true"],
+      "server.http2": ["true", "false", "true"],
       "server.tls.certificateFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.keyFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.certificates": [

@@ -1,0 +1,148 @@
+import EventLoop
+import HTTP2
+
+/// How long the client of an HTTP/2 connection may take: values without a clock, with the limits of HTTP/1.1.
+///
+/// While streams are open, or bytes are pending, the connection looks at all of them a few times within the shortest
+/// limit. So a frame or a part of content costs no timer, and a limit is exceeded by a quarter at most.
+struct HTTP2Deadlines {
+  /// When the last stream ended. Only a stream changes it: PING and SETTINGS do not keep a connection open.
+  private var idleSince: Deadline
+  private var frame: (number: Int, since: Deadline)?
+  private var writing: (accepted: Int, since: Deadline)?
+  private var nextLook: Deadline
+
+  init(at now: Deadline) { (idleSince, nextLook) = (now, now) }
+
+  /// What the connection waits for.
+  struct Waits {
+    var hasStreams = false
+    /// The frame that has begun and is incomplete.
+    var frame: IncompleteFrame?
+    /// The bytes that the socket has accepted so far, if it has not accepted all. Nil if nothing is pending.
+    var accepted: Int?
+  }
+
+  /// What has taken too long.
+  enum Expiry {
+    case nothing
+    /// No stream was open for the time of an idle connection.
+    case idle
+    /// A frame or a header block did not arrive in time.
+    case frame
+    /// The client has read nothing.
+    case writing
+  }
+
+  /// Notes that a stream has ended.
+  mutating func streamEnded(at now: Deadline) { idleSince = now }
+
+  /// Notes what the connection waits for, and returns the time of the next look at it.
+  mutating func rest(_ waits: Waits, at now: Deadline, _ limits: ServerLimits) -> Deadline {
+    if frame?.number != waits.frame?.number { frame = waits.frame.map { ($0.number, now) } }
+    if writing?.accepted != waits.accepted { writing = waits.accepted.map { ($0, now) } }
+    guard waits.hasStreams || frame != nil || writing != nil else { return idleSince.advanced(by: limits.idle) }
+    if nextLook <= now { nextLook = now.advanced(by: limits.http2Look) }
+    return min(nextLook, waits.hasStreams ? .never : idleSince.advanced(by: limits.idle))
+  }
+
+  /// Returns what has taken too long.
+  func expiry(of waits: Waits, at now: Deadline, _ limits: ServerLimits) -> Expiry {
+    if let writing, now >= writing.since.advanced(by: limits.writeProgress) { return .writing }
+    if let frame, let incomplete = waits.frame {
+      let limit = incomplete.isContent ? limits.bodyProgress : limits.headerSection
+      if now >= frame.since.advanced(by: limit) { return .frame }
+    }
+    return !waits.hasStreams && now >= idleSince.advanced(by: limits.idle) ? .idle : .nothing
+  }
+}
+
+/// How long a stream has made no progress.
+struct StreamDeadlines {
+  private let began: Deadline
+  private var received: (bytes: Int, since: Deadline)
+  private var sent: (bytes: Int, since: Deadline)
+  private var workSince: Deadline?
+
+  init(at now: Deadline) {
+    began = now
+    received = (0, now)
+    sent = (0, now)
+  }
+
+  /// What the stream waits for.
+  struct Waits {
+    /// Whether the client's content is incomplete.
+    var isReceiving = false
+    /// Whether the server could process more content at once. Otherwise the client may have to wait for its window.
+    var wantsContent = false
+    var received = 0
+    /// Whether content waits for the client's windows or its reading.
+    var isSending = false
+    var sent = 0
+    /// Whether a handler works, without a response or without the next part of it.
+    var isWorking = false
+  }
+
+  /// What has taken too long.
+  enum Expiry {
+    case nothing
+    /// The client's content.
+    case content
+    /// The client's reading.
+    case reader
+    /// The handler.
+    case work
+  }
+
+  /// Notes the progress since the last look, and returns what has taken too long.
+  mutating func look(at waits: Waits, at now: Deadline, _ limits: ServerLimits) -> Expiry {
+    if !waits.wantsContent || waits.received != received.bytes { received = (waits.received, now) }
+    if !waits.isWorking || waits.sent != sent.bytes { workSince = nil }
+    if waits.isWorking, workSince == nil { workSince = now }
+    if !waits.isSending || waits.sent != sent.bytes { sent = (waits.sent, now) }
+    if waits.isReceiving {
+      if now >= began.advanced(by: limits.body) { return .content }
+      if now >= received.since.advanced(by: limits.bodyProgress) { return .content }
+    }
+    if now >= sent.since.advanced(by: limits.writeProgress), waits.isSending { return .reader }
+    if let workSince, now >= workSince.advanced(by: limits.work) { return .work }
+    return .nothing
+  }
+}
+
+extension ServerLimits {
+  /// The time between two looks at what an HTTP/2 connection waits for: a quarter of the shortest limit.
+  fileprivate var http2Look: Duration {
+    min(headerSection, bodyProgress, body, min(writeProgress, work, idle)) / 4
+  }
+}
+
+/// What the client of an HTTP/2 connection has done wrong, for metrics and the log.
+public enum HTTP2Misconduct: String, Sendable, CaseIterable {
+  /// It has broken the protocol (RFC 9113 §5.4.1).
+  case protocolError = "protocol_error"
+  /// It has opened streams and cut them short, or made the server do so (CVE-2023-44487, CVE-2025-8671).
+  case resets
+  /// It has sent frames for nothing: SETTINGS, PING, empty DATA, and others.
+  case idleFrames = "idle_frames"
+  /// It has sent a header section that is larger than the server's limit, that HPACK expands beyond it, or that has too
+  /// many frames (CVE-2024-28182).
+  case headerSection = "header_section"
+  /// It has not completed a frame or a header block in time.
+  case slowFrame = "slow_frame"
+  /// It has not completed the content of a request in time.
+  case slowContent = "slow_content"
+  /// It has not read a response in time, or given no window for it.
+  case slowReader = "slow_reader"
+
+  init?(_ error: HTTP2Error?) {
+    switch error {
+    case .flood(.resets): self = .resets
+    case .flood(.idleFrames): self = .idleFrames
+    case .flood(.continuations): self = .headerSection
+    case .notHTTP2, .connectionError: self = .protocolError
+    default: return nil
+    }
+  }
+}
