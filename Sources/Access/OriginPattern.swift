@@ -101,6 +101,9 @@ public enum AllowedOrigins: Sendable, Equatable {
     }
   }
 
+  /// The number of listed patterns.
+  public var count: Int { patterns.count }
+
   /// The listed patterns; empty if there is no list.
   var patterns: [OriginPattern] {
     if case .only(let patterns) = self { patterns } else { [] }

@@ -64,6 +64,26 @@ struct TokenResponseTests {
     #expect(try server.request("/token?origin=https://app.example.com").token != first)
   }
 
+  @Test("is signed once for each origin in the settings, however many there are")
+  func manyOrigins() throws {
+    // More than the tokens that the server stores without listed origins.
+    let origins = (0..<1100).map { "https://\($0).example" }
+    let clients = ["a": origins.prefix(550), "b": origins.suffix(550)].map { id, origins in
+      "{ id: '\(id)', origins: ['\(origins.joined(separator: "', '"))'] }"
+    }
+    let settings = ["ACCESS_CLIENTS": "[\(clients.joined(separator: ", "))]", "CATALOG_ENABLED": "false"]
+    let server = try Ground().serve(settings)
+    func signatures() throws -> Double? { try MetricsPage(of: server)["musickit_token_signatures_total"] }
+    // The server tries its key at the start.
+    let before = try #require(try signatures())
+    let connection = try server.connect()
+    for origin in origins + origins {
+      connection.send("GET /token HTTP/1.1\r\nHost: a\r\nOrigin: \(origin)\r\n\r\n")
+      #expect(try connection.response().status == 200)
+    }
+    #expect(try signatures() == before + 1100)
+  }
+
   @Test(
     "is a bare token if Accept prefers this form",
     arguments: [

@@ -24,6 +24,8 @@ public final class TokenMinter: @unchecked Sendable {
   private let prefix: [UInt8]
   private let monitor = Monitor()
   private var cache: TokenCache
+  /// The number of tokens with different claims in the cache.
+  public let cacheCapacity: Int
   /// The idle signers, at most as many as threads that have signed at once.
   private var signers: [Signer]
   private var signatures = 0
@@ -40,6 +42,7 @@ public final class TokenMinter: @unchecked Sendable {
     self.key = key
     self.team = team
     self.policy = policy
+    self.cacheCapacity = cacheCapacity
     cache = TokenCache(capacity: cacheCapacity)
     signers = [try Self.signer(of: key)]
     var prefix: [UInt8] = []

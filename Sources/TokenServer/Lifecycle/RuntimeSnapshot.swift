@@ -105,15 +105,22 @@ struct RuntimeSnapshot: Sendable {
       hosts: settings.adminHosts)
   }
 
+  /// The number of stored tokens, beside one for each origin that the settings list, so that no origin makes the server
+  /// sign the tokens of another one again. A settings file of 1 MiB lists 60,000 origins at most: 60 MB of tokens.
+  private static let storedTokens = 1024
+
   private static func minter(
     _ key: SigningKey, _ settings: Settings, replacing previous: TokenMinter?
   ) throws -> TokenMinter {
     let team = settings.musickit.teamID
     let policy = try settings.token.policy()
-    if let previous, previous.team == team, previous.policy == policy, previous.key.isSame(as: key) {
+    let capacity = storedTokens + settings.access.clients.reduce(0) { $0 + $1.origins.count }
+    if let previous, previous.team == team, previous.policy == policy, previous.key.isSame(as: key),
+      previous.cacheCapacity >= capacity
+    {
       return previous
     }
-    return try TokenMinter(key: key, team: team, policy: policy)
+    return try TokenMinter(key: key, team: team, policy: policy, cacheCapacity: capacity)
   }
 }
 
