@@ -118,7 +118,9 @@ final class HTTP2Exchange: @unchecked Sendable {
       isSending: sending.isWaiting, sent: sending.sent,
       isWorking: !sending.isWaiting && (isCopying || task != nil && !hasResponded))
     // The client need not send the rest of content that no handler reads (RFC 9113 §8.1).
-    if hasResponded, !isCopying, !sending.isWaiting, waits.isReceiving { owner.session.reset(stream, .noError) }
+    guard !hasResponded || isCopying || sending.isWaiting || !waits.isReceiving else {
+      return owner.session.reset(stream, .noError)
+    }
     switch deadlines.look(at: waits, at: now, owner.connection.worker.limits) {
     case .nothing: break
     case .content:
