@@ -74,7 +74,7 @@ test-image: ## Build the image of a release (BINARY), and run it read-only as it
 	.ci/scratch Tests/image "$(BINARY)"
 
 bench: toolchain ## Measure against nginx, HAProxy, h2o and OpenSSL, side by side
-	@.ci/need nginx haproxy h2o wrk openssl
+	@.ci/need nginx haproxy h2o wrk nghttp2-client openssl
 	Benchmarks/run
 
 # Not in .ci/scratch: the logs of a failed run stay. A program from elsewhere (BINARY) needs no build.

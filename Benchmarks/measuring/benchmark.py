@@ -11,26 +11,33 @@ from . import hostile, instructions, load, overload, parts, quota, tools
 from .access import Access
 from .catalog import Catalog
 from .credentials import Credentials
+from .growth import Growth
 from .handshakes import Handshakes
+from .http2 import OverHTTP2
 from .report import table
 from .tokens import Tokens
 
-SUBJECTS = {"tokens": Tokens, "handshakes": Handshakes, "catalog": Catalog, "access": Access}
+SUBJECTS = {
+    "tokens": Tokens, "http2": OverHTTP2, "handshakes": Handshakes, "catalog": Catalog, "access": Access, "growth": Growth}
+# Growth takes as long as all of these.
+DEFAULT = ["tokens", "http2", "handshakes", "catalog", "access"]
 # These have no rounds and no ratios. Each prints its own table.
 TABLES = {"check": instructions.run, "parts": parts.run, "hostile": hostile.run, "quota": quota.run, "overload": overload.run}
 
 
 def main():
     parser = argparse.ArgumentParser(description="Measures the release binary beside other servers.")
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{', '.join([*SUBJECTS, *TABLES])}; the first {len(SUBJECTS)} by default")
-    subjects = parser.parse_args().subjects or list(SUBJECTS)
+    parser.add_argument(
+        "subjects", nargs="*", metavar="SUBJECT",
+        help=f"{', '.join([*SUBJECTS, *TABLES])}; the first {len(DEFAULT)} by default")
+    subjects = parser.parse_args().subjects or DEFAULT
     if unknown := set(subjects) - {*SUBJECTS, *TABLES}:
         parser.error(f"there is no {' or '.join(sorted(unknown))}")
     raise_limit()
     quick = os.environ.get("QUICK", "") not in ("", "0")
     started = time.perf_counter()
     peers = ("haproxy", "h2o") if {*subjects} & {*SUBJECTS} else ()
-    for program in ("nginx", "wrk", "openssl", *peers):
+    for program in ("nginx", "wrk", "openssl", *(["h2load"] if "http2" in subjects else []), *peers):
         tools.find(program)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         directory = Path(name)
@@ -49,10 +56,9 @@ def main():
     print(table(
         ["work", "ours ÷ theirs", "aim", "met", "ours", "the best other"],
         [row.cells for comparison in comparisons for row in comparison.rows]))
-    print()
-    print(table(
-        ["", "CPU µs each", "user", "system", "per second"],
-        [cost for comparison in comparisons for cost in comparison.costs]))
+    if costs := [cost for comparison in comparisons for cost in comparison.costs]:
+        print()
+        print(table(["", "CPU µs each", "user", "system", "per second"], costs))
     print(notes(comparisons, busy, time.perf_counter() - started))
     missed += [row for comparison in comparisons for row in comparison.rows if row.is_met is False]
     print(f"{len(missed)} aims are missed." if missed else "Every aim is met.")

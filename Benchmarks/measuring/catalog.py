@@ -37,7 +37,7 @@ class Catalog(Comparison):
         """catalog answer through the proxy"""
         for size, songs in SIZES.items():
             with upstreams.ready(self.directory, self.credentials, songs) as upstream:
-                ours = self._ours(f"http://127.0.0.1:{upstream.port}", _UNCACHED)
+                ours = self._ours(f"http://127.0.0.1:{upstream.port}", UNCACHED)
                 self._beside(
                     f"catalog answer of {size} through the proxy", self._pair(ours, upstream, ""), self._distinct)
 
@@ -61,7 +61,7 @@ class Catalog(Comparison):
         """catalog answer through the proxy, HTTP/2 over TLS upstream"""
         for size, songs in SIZES.items():
             with upstreams.ready(self.directory, self.credentials, songs, over_http2=True) as upstream:
-                ours = self._ours(f"https://localhost:{upstream.port}", _UNCACHED | {
+                ours = self._ours(f"https://localhost:{upstream.port}", UNCACHED | {
                     "CATALOG_CA_FILE": str(self.credentials.certificate)})
                 haproxy = proxies.haproxy(
                     self.directory, self.credentials, upstream.port, self._answer(ours), upstreams.FIELDS)
@@ -151,7 +151,7 @@ class Catalog(Comparison):
             "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": upstream} | settings)
 
 
-_UNCACHED = {"CATALOG_CACHE_MAX_BYTES": "0"}
+UNCACHED = {"CATALOG_CACHE_MAX_BYTES": "0"}
 
 
 def _album(number):

@@ -43,20 +43,45 @@ class Sample:
         return self.count / self.seconds
 
 
-def requests(server, seconds, tls=False, path=TOKEN, script=None, fields=()):
-    """Requests over kept connections with these header fields, as fast as the answers come."""
+def requests(
+        server, seconds, tls=False, path=TOKEN, script=None, arguments=(), fields=(), connections=CONNECTIONS):
+    """Requests over kept connections with these header fields, as fast as the answers come.
+
+    The arguments are the script's.
+    """
     warm_up(server, tls, path)
     options = ["-s", SCRIPTS / script] if script else []
     options += [option for field in fields for option in ("-H", field)]
     url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}{path}"
     before = server.cpu
-    printed = tools.output("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", *options, url)
+    printed = tools.output("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", *options, url, "--", *arguments)
     cpu = server.cpu - before
     if "Socket errors" in printed or "Non-2xx" in printed:
         raise RuntimeError(f"not every request was answered:\n{printed}")
     count = re.search(r"(\d+) requests in ", printed)
     rate = re.search(r"Requests/sec: *([\d.]+)", printed)
     return Sample(int(count[1]), int(count[1]) / float(rate[1]), cpu)
+
+
+def http2_requests(server, seconds, connections, streams):
+    """Requests over HTTP/2 with TLS, with so many streams at once on each connection."""
+    warm_up(server, tls=True)
+    url = f"https://127.0.0.1:{server.port}{TOKEN}"
+    before = server.cpu
+    printed = tools.output("h2load", "-t1", f"-c{connections}", f"-m{streams}", f"-D{seconds}", url)
+    cpu = server.cpu - before
+    count = int(re.search(r"(\d+) succeeded", printed)[1])
+    if "Application protocol: h2" not in printed or f"status codes: {count} 2xx, 0 3xx, 0 4xx, 0 5xx" not in printed:
+        raise RuntimeError(f"not every request was answered over HTTP/2:\n{printed}")
+    return Sample(count, seconds, cpu)
+
+
+def requests_of_many(server, seconds, connections):
+    """Requests without what it costs to open and close the connections: a long run less a short one."""
+    short = requests(server, 2, connections=connections)
+    time.sleep(0.5)
+    long = requests(server, 2 + 2 * seconds, connections=connections)
+    return Sample(long.count - short.count, long.seconds - short.seconds, long.cpu - short.cpu)
 
 
 def handshakes(server, seconds, version, resumes):

@@ -1,4 +1,4 @@
-"""HAProxy and h2o, each with one thread, as they are set up beside ours."""
+"""HAProxy and h2o, as they are set up beside ours, and nginx with the same answer."""
 
 from . import tools
 from .process import Process, free_port
@@ -17,7 +17,7 @@ def answering_alike(directory, credentials, ours):
 
 
 class HAProxy:
-    """HAProxy with one thread."""
+    """HAProxy, with one thread unless it is started with more."""
 
     name = "HAProxy"
 
@@ -33,9 +33,10 @@ class HAProxy:
         fields = " ".join(f"hdr {name} '{value}'" for name, value in answer.fields.items() if name not in _CREATED)
         return cls(
             directory, credentials,
-            f"  http-request return status 200 content-type {answer.fields['content-type']} string '{answer.body}' {fields}")
+            f"  http-request return status 200 content-type {answer.fields['content-type']}"
+            f" string '{answer.body}' {fields}")
 
-    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES):
+    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, loops=1):
         """Starts it: with HTTPS, with access lines, for so many connections."""
         port = free_port()
         file = self.directory / f"haproxy-{port}.cfg"
@@ -43,8 +44,10 @@ class HAProxy:
         log = "log stdout format raw daemon"
         file.write_text(f"""
 global
-  nbthread 1
+  nbthread {loops}
   maxconn {connections + 100}
+  # It asks for two descriptors for each connection, and needs one.
+  no strict-limits
   {log if logs else ""}
   ssl-default-bind-options ssl-min-ver TLSv1.2
 defaults
@@ -56,7 +59,7 @@ defaults
 {"  log global" if logs else ""}
 {"  option httplog" if logs else ""}
 frontend callers
-  bind 127.0.0.1:{port} backlog 4096 {f"ssl crt {self.credentials.bundle}" if tls else ""}
+  bind 127.0.0.1:{port} backlog 4096 {f"ssl crt {self.credentials.bundle} alpn h2,http/1.1" if tls else ""}
 {self.frontend}
 {self.backend}
 """)
@@ -64,7 +67,7 @@ frontend callers
 
 
 class H2O:
-    """h2o with one thread, which serves a file with the bytes of an answer."""
+    """h2o, with one thread unless it is started with more, which serves a file with the bytes of an answer."""
 
     name = "h2o"
 
@@ -76,7 +79,7 @@ class H2O:
         self.files.mkdir(exist_ok=True)
         (self.files / "token").write_text(answer.body)
 
-    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES):
+    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, loops=1):
         """Starts it: with HTTPS, with access lines, for so many connections."""
         port = free_port()
         file = self.directory / f"h2o-{port}.yaml"
@@ -87,7 +90,7 @@ class H2O:
             f'header.add: "{name}: {value}"' for name, value in self.answer.fields.items()
             if name not in {"content-type", "date"} | _CREATED)
         file.write_text(f"""
-num-threads: 1
+num-threads: {loops}
 user: root
 max-connections: {connections + 100}
 send-server-name: OFF

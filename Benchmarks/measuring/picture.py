@@ -5,19 +5,35 @@ WIDTH, HEIGHT, LEFT, TOP, GAP = 420, 150, 50, 60, 60
 PANELS = [("sent upstream, and refused by it", [((0, 1), "sent"), ((1,), "refused")]),
           ("served to each client", [((2,), "greedy"), ((3,), "modest")])]
 
-STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600; font-size: 15px }
-.axis { stroke: #57606a; stroke-width: 1 } .grid { stroke: #d0d7de; stroke-width: 1 }
-.quota { stroke: #57606a; stroke-width: 1; stroke-dasharray: 4 3 }
-polyline { fill: none; stroke-width: 1.8 }
-.sent { stroke: #0969da } .refused { stroke: #cf222e } .greedy { stroke: #8250df } .modest { stroke: #1a7f37 }
-text.sent { fill: #0969da; stroke: none } text.refused { fill: #cf222e; stroke: none }
-text.greedy { fill: #8250df; stroke: none } text.modest { fill: #1a7f37; stroke: none }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .axis, .quota { stroke: #9198a1 } .grid { stroke: #3d444d }
-.sent { stroke: #58a6ff } .refused { stroke: #ff7b72 } .greedy { stroke: #bc8cff } .modest { stroke: #56d364 }
-text.sent { fill: #58a6ff } text.refused { fill: #ff7b72 } text.greedy { fill: #bc8cff } text.modest { fill: #56d364 }
-}"""
+# For a light and for a dark page.
+COLOURS = {
+    "blue": ("#0969da", "#58a6ff"), "red": ("#cf222e", "#ff7b72"), "violet": ("#8250df", "#bc8cff"),
+    "green": ("#1a7f37", "#56d364")}
+
+
+def style(colours):
+    """The style of a picture whose lines have these classes, each with the name of its colour."""
+    light, dark = (
+        "\n".join(
+            f".{name} {{ stroke: {COLOURS[colour][page]} }} text.{name} {{ fill: {COLOURS[colour][page]}; stroke: none }}"
+            for name, colour in colours.items())
+        for page in (0, 1))
+    return f"""
+text {{ font: 13px system-ui, sans-serif; fill: #24292f }} .title {{ font-weight: 600; font-size: 15px }}
+.axis {{ stroke: #57606a; stroke-width: 1 }} .grid {{ stroke: #d0d7de; stroke-width: 1 }}
+.quota {{ stroke: #57606a; stroke-width: 1; stroke-dasharray: 4 3 }}
+polyline {{ fill: none; stroke-width: 1.8 }}
+{light}
+@media (prefers-color-scheme: dark) {{
+text {{ fill: #e6edf3 }} .axis, .quota {{ stroke: #9198a1 }} .grid {{ stroke: #3d444d }}
+{dark}
+}}"""
+
+
+def svg(title, width, height, colours, parts):
+    """A whole picture."""
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{title}">'
+            f"\n<title>{title}</title>\n<style>{style(colours)}\n</style>\n" + "\n".join(parts) + "\n</svg>\n")
 
 
 def draw(mine, theirs, connections):
@@ -36,8 +52,7 @@ def draw(mine, theirs, connections):
     width, height = LEFT + 2 * WIDTH + GAP + 20, TOP + 2 * (HEIGHT + GAP)
     title = (f"Requests a second over a minute: a greedy client with {connections} connections and a modest one, before "
              f"a {case.limiter} of {case.quota} requests a second with {case.milliseconds} ms of latency")
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{title}">'
-            f"\n<title>{title}</title>\n<style>{STYLE}\n</style>\n" + "\n".join(parts) + "\n</svg>\n")
+    return svg(title, width, height, {"sent": "blue", "refused": "red", "greedy": "violet", "modest": "green"}, parts)
 
 
 def value(second, columns):

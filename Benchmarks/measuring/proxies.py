@@ -13,9 +13,6 @@ _REQUEST_FIELDS = {
     "Via": "1.1 musickit-token-server",
 }
 
-# Two connections for a caller, plus a reserve: nginx closes idle connections when only a sixteenth of all is left.
-_ROOM = 3
-
 CACHE = """
       proxy_cache answers;
       proxy_cache_key $request_uri;
@@ -26,6 +23,10 @@ LOCK = """
       proxy_cache_lock on;
       proxy_cache_lock_age 1h;
       proxy_cache_lock_timeout 1h;"""
+
+# A body that the caller does not take soon enough is not written to a file.
+STREAM = """
+      proxy_max_temp_file_size 0;"""
 
 REVALIDATE = """
       proxy_cache_revalidate on;"""
@@ -40,10 +41,10 @@ def nginx(directory, credentials, port, answer=None, upstream_fields=(), directi
         changes = "\n".join([
             *(f"    proxy_hide_header {name};" for name in dropped),
             *(f"    add_header {name} '{value}';" for name, value in added)])
-    return Nginx(directory, credentials, Site(room=_ROOM, http=f"""
+    return Nginx(directory, credentials, Site(room=2, http=f"""
   sendfile on;
   tcp_nopush on;
-  proxy_cache_path {directory}/answers-{port} levels=1:2 keys_zone=answers:8m max_size=64m use_temp_path=off;
+  proxy_cache_path {directory}/answers-{port} levels=1:2 keys_zone=answers:64m max_size=2g use_temp_path=off;
   upstream apple {{
     server 127.0.0.1:{port};
     keepalive {load.CONNECTIONS};

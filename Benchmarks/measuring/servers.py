@@ -12,7 +12,7 @@ TOKEN = "/token"
 
 
 class Ours:
-    """The release binary with one loop, and with some settings."""
+    """The release binary, with one loop unless it is started with more, and with some settings."""
 
     name = "ours"
 
@@ -21,10 +21,10 @@ class Ours:
         self.credentials = credentials
         self.settings = settings or {}
 
-    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, settings=None):
+    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, loops=1, settings=None):
         """Starts it: with HTTPS, with access lines, for so many connections, with further settings."""
         port = free_port()
-        environment = self.environment(port, tls, logs, connections)
+        environment = self.environment(port, tls, logs, connections) | {"SERVER_LOOPS": str(loops)}
         return Process([self.binary, "serve"], port, cores, environment | (settings or {}))
 
     def environment(self, port, tls=False, logs=False, connections=1000):
@@ -59,7 +59,7 @@ class Site:
 
 
 class Nginx:
-    """nginx with one worker."""
+    """nginx, with one worker unless it is started with more."""
 
     name = "nginx"
 
@@ -68,15 +68,16 @@ class Nginx:
         self.credentials = credentials
         self.site = site
 
-    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES):
+    def start(self, tls=False, logs=False, connections=1000, cores=tools.SERVER_CORES, loops=1):
         """Starts it: with HTTPS, with access lines, for so many connections."""
         port = free_port()
         file = self.directory / f"nginx-{port}.conf"
-        file.write_text(self._configuration(port, tls, logs, connections))
+        file.write_text(self._configuration(port, tls, logs, connections, loops))
         with open(self.directory / "nginx.log", "ab") as errors:
             return Process([tools.find("nginx"), "-p", self.directory, "-c", file], port, cores, errors=errors)
 
-    def _configuration(self, port, tls, logs, connections):
+    def _configuration(self, port, tls, logs, connections, loops):
+        # nginx closes idle connections when only a sixteenth of all is left.
         temporary = "\n".join(
             f"  {kind}_temp_path {self.directory}/{kind};"
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
@@ -87,10 +88,10 @@ class Nginx:
         return f"""
 {"user root;" if os.geteuid() == 0 else ""}
 daemon off;
-worker_processes 1;
+worker_processes {loops};
 error_log stderr error;
 pid {self.directory}/nginx-{port}.pid;
-events {{ worker_connections {connections * self.site.room + 16}; }}
+events {{ worker_connections {connections * self.site.room * 16 // 15 + 16}; }}
 http {{
 {temporary}
   access_log {"/dev/null combined buffer=64k flush=1s" if logs else "off"};
@@ -98,7 +99,7 @@ http {{
   keepalive_requests 1000000000;
 {self.site.http}
   server {{
-    listen 127.0.0.1:{port} backlog=4096 {"ssl" if tls else ""} {self.site.listen};
+    listen 127.0.0.1:{port} backlog=4096 {"ssl http2" if tls else ""} {self.site.listen};
 {certificate}
 {self.site.server}
   }}
@@ -112,9 +113,9 @@ class Answer:
     # The fields that the other servers create themselves.
     _OWN = {"date", "content-type", "content-length", "connection", "server"}
 
-    def __init__(self, port, path=TOKEN):
+    def __init__(self, port, path=TOKEN, fields={}):
         with connect(port) as connection:
-            head, _, body = exchange(connection, path).partition(b"\r\n\r\n")
+            head, _, body = exchange(connection, message=request(path, fields)).partition(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
         assert lines[0] == "HTTP/1.1 200 OK", f"{lines[0]} {body.decode()}"
         pairs = [line.split(": ", 1) for line in lines[1:]]
@@ -138,9 +139,10 @@ def connect(port, tls=False, source=""):
     return _CLIENT.wrap_socket(connection) if tls else connection
 
 
-def request(path=TOKEN):
-    """A request as simple as can be."""
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+def request(path=TOKEN, fields={}):
+    """A request as simple as can be, with these fields."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode()
 
 
 def exchange(connection, path=TOKEN, message=None):

@@ -48,6 +48,20 @@ def ready(directory, credentials, songs, fields=FIELDS, over_http2=False):
     return Nginx(directory, credentials, site).start(tls=over_http2, cores=tools.LOAD_CORES)
 
 
+def of_size(directory, credentials, size):
+    """nginx that answers every path with a file of so many bytes. A context manager."""
+    file = directory / f"body-{size}"
+    file.write_bytes(b"x" * size)
+    fields = "\n".join(f"    add_header {name} '{value}';" for name, value in FIELDS.items())
+    site = Site(http="  sendfile on;\n  tcp_nopush on;", server=f"""
+{fields}
+    default_type application/json;
+    etag off;
+    root {directory};
+    location / {{ try_files /{file.name} =404; }}""")
+    return Nginx(directory, credentials, site).start(cores=tools.LOAD_CORES)
+
+
 class Waiting:
     """A process that answers every request after so many seconds; never, without any. A context manager."""
 
