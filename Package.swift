@@ -147,7 +147,7 @@ let package = Package(
       ], path: "Tests/ReferenceTables", swiftSettings: strict),
     tests("LocksTests", ["Locks"]),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
-    tests("HTTP1Tests", ["HTTP1", httpTypes]),
+    tests("HTTP1Tests", ["Bytes", "HTTP1", httpTypes]),
     tests("TLSTests", ["TLS", "COpenSSL", "Locks"]),
     tests(
       "HTTPServerTests",
@@ -156,7 +156,7 @@ let package = Package(
     tests(
       "HTTPClientTests",
       [
-        "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "Memory", "TLS",
+        "Bytes", "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "Memory", "TLS",
         "Telemetry", httpTypes,
       ]),
     tests("HTTPCacheTests", ["Bytes", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),

@@ -1,4 +1,4 @@
-import HTTP1
+public import HTTP1
 public import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
@@ -21,7 +21,7 @@ public final class CatalogCall: Sendable {
   /// The content coding that the caller prefers.
   public let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
-  public let fields: HTTPFields
+  public let fields: FieldLines
 
   /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of
   /// different traces share a response.
@@ -40,7 +40,7 @@ public final class CatalogCall: Sendable {
   ///   - span: The server's span of the request.
   public init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
-    preconditions: Preconditions, coding: ContentCoding, fields: HTTPFields, span: SpanContext? = nil
+    preconditions: Preconditions, coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil
   ) {
     self.method = method
     self.target = target
@@ -53,7 +53,7 @@ public final class CatalogCall: Sendable {
     key = CacheKey(target.cacheKey)
   }
 
-  private init(_ call: CatalogCall, caller: QuotaCaller, fields: HTTPFields) {
+  private init(_ call: CatalogCall, caller: QuotaCaller, fields: FieldLines) {
     (method, target, self.caller, directives) = (call.method, call.target, caller, call.directives)
     (preconditions, coding, self.fields, span) = (call.preconditions, call.coding, fields, call.span)
     key = call.key
@@ -168,7 +168,7 @@ final class CatalogExchange: @unchecked Sendable {
   init(fetching miss: CatalogMiss, validating stored: StoredResponse?) {
     (call, waited, end, route, content) = (miss.call, miss.waited, miss.end, miss.route, nil)
     var fields = call.fields
-    if let stored { for field in stored.validators { fields.append(field) } }
+    if let stored { fields.append(contentsOf: stored.validators) }
     request = UpstreamRequest(.get, call.target.target, fields: fields)
     subject = CircuitSubject(call)
   }

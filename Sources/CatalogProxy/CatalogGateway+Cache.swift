@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPMessages
 public import HTTPTypes
@@ -109,7 +110,7 @@ extension CatalogGateway {
 
   /// Returns the upstream's response, with content that still arrives.
   func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {
-    var fields = policy.responseFields(response.fields, version: response.version)
+    var fields = HTTPFields(policy.responseFields(response.fields, version: response.version))
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
     fields[.xContentTypeOptions] = "nosniff"

@@ -224,8 +224,8 @@ extension CatalogGateway {
     observer.noticed(.responded(after: now - attempt.start.elapsed))
     note(.status(response.status.code, response.version), of: exchange, attempt)
     var date: Int?
-    if response.fields.value(of: .age) ?? "0" == "0" {
-      date = response.fields.value(of: .date).flatMap { FieldDate.seconds($0, now: end.wall) }
+    if !response.fields.has("age") || response.fields.text(of: "age") == "0" {
+      date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: end.wall)
     }
     let noted = withState { state in
       if let date { state.clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: end.wall, now: now) }
@@ -281,7 +281,7 @@ extension CatalogGateway {
     _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit
   ) -> Step {
     let now = clock.elapsed
-    let asked = response.fields.value(of: .retryAfter).flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
     permit.release(.limited(retryAfter: asked))
     let rate = withState { state in
       state.counts.limited += 1
@@ -348,7 +348,7 @@ extension UpstreamResponse {
 
 extension UpstreamRequest {
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
-  fileprivate var isConditional: Bool { fields.has(.ifNoneMatch) || fields.has(.ifModifiedSince) }
+  fileprivate var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
 }
 
 extension Duration {

@@ -1,3 +1,4 @@
+import Bytes
 import HTTP1
 import HTTPCache
 import HTTPMessages
@@ -63,7 +64,7 @@ extension CatalogGateway {
 
   private func rejection(by response: UpstreamResponse) -> TokenRejection {
     let now = clock.now.wall
-    let date = response.fields.value(of: .date).flatMap { FieldDate.seconds($0, now: now) }
+    let date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: now)
     return TokenRejection(upstreamDate: date, now: now, key: .active)
   }
 
@@ -107,7 +108,7 @@ extension CatalogGateway {
   private func test(
     _ token: ProxyToken, by route: UpstreamRoute, end: Duration, of cause: SpanContext? = nil
   ) async -> TokenTest {
-    var fields: HTTPFields = [.accept: "application/json"]
+    var fields: FieldLines = [.accept: "application/json"]
     let start = clock.elapsed
     let spanID = withState { state in
       state.counts.attempts += 1
@@ -183,7 +184,7 @@ extension CatalogGateway {
   /// Records a 429 to a request without a turn, which counts against the same quota.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
-    let asked = response.fields.value(of: .retryAfter).flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
     let rate = withState { state in
       state.counts.limited += 1
       state.recentRefusals.record(now: end)

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPTypes
 
@@ -126,16 +127,16 @@ struct FlightID: Hashable, Sendable {
 /// get the response only if it may be shared, see ``StoredResponse/isShareable``.
 struct FlightKey: Hashable, Sendable {
   private let key: CacheKey
-  private var sent: HTTPFields
+  private var sent: FieldLines
 
   /// - Parameters:
   ///   - key: The target.
   ///   - sent: All end-to-end fields of the upstream request. `Authorization` does not count: the credential is the
   ///     gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
-  init(_ key: CacheKey, sent: HTTPFields) {
+  init(_ key: CacheKey, sent: FieldLines) {
     self.key = key
     self.sent = sent
-    if sent.contains(.authorization) { self.sent[.authorization] = nil }
+    if sent.has("authorization") { self.sent[.authorization] = nil }
   }
 
   /// Hashes only the target: the gateway creates the fields, at most two different sets for each target. Hashing

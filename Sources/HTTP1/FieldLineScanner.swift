@@ -150,6 +150,13 @@ public struct FieldLine: Sendable, Equatable {
     self.init(name: name, value: bytes.trimmingWhitespace(content))
   }
 
+  /// Returns the line with all offsets moved by `distance`.
+  func moved(by distance: Int) -> FieldLine {
+    FieldLine(
+      name: name.lowerBound + distance..<name.upperBound + distance,
+      value: value.lowerBound + distance..<value.upperBound + distance)
+  }
+
   /// The field name, a token.
   public var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
 

@@ -1,35 +1,5 @@
 import Bytes
-package import HTTPTypes
-
-/// Lookups that compare the lengths of names first, because most differ in it, and that join no values, because most
-/// fields have one line. The subscripts of `HTTPFields` cost a thousand instructions each.
-extension HTTPFields {
-  /// Returns the value of a field, as the subscript does: the values of several lines are joined by commas.
-  package func value(of name: HTTPField.Name) -> String? {
-    var value: String?
-    for field in self where field.name.isSame(as: name) {
-      guard value == nil else { return self[name] }
-      value = field.value
-    }
-    return value
-  }
-
-  /// Calls `body` with the value of each line of a field.
-  package func forEachValue(of name: HTTPField.Name, _ body: (String) -> Void) {
-    for field in self where field.name.isSame(as: name) { body(field.value) }
-  }
-
-  /// Returns whether there is a field.
-  package func has(_ name: HTTPField.Name) -> Bool {
-    contains { $0.name.isSame(as: name) }
-  }
-}
-
-extension HTTPField.Name {
-  fileprivate func isSame(as other: HTTPField.Name) -> Bool {
-    canonicalName.utf8.count == other.canonicalName.utf8.count && canonicalName == other.canonicalName
-  }
-}
+import HTTPTypes
 
 /// The names of fields that belong to a connection, and not to the message that it carries.
 enum ConnectionFields {
@@ -48,18 +18,29 @@ enum ConnectionFields {
   }
 
   /// Whether the serializer writes a field of a request itself, or never.
-  static func hasRequestField(_ name: HTTPField.Name) -> Bool {
-    let name = name.canonicalName
-    // The length first, because most names differ in it.
-    return switch name.utf8.count {
-    case 2: name == "te"
-    case 4: name == "host"
-    case 7: name == "upgrade" || name == "trailer"
-    case 10: name == "connection" || name == "keep-alive"
-    case 14: name == "content-length"
-    case 16: name == "proxy-connection"
-    case 17: name == "transfer-encoding"
-    case 19: name == "proxy-authorization"
+  static func hasRequestField(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    switch name.count {
+    case 2: bytes.equalsIgnoringCase(name, "te")
+    case 4: bytes.equalsIgnoringCase(name, "host")
+    case 7: bytes.equalsIgnoringCase(name, "upgrade") || bytes.equalsIgnoringCase(name, "trailer")
+    case 10: bytes.equalsIgnoringCase(name, "connection") || bytes.equalsIgnoringCase(name, "keep-alive")
+    case 14: bytes.equalsIgnoringCase(name, "content-length")
+    case 16: bytes.equalsIgnoringCase(name, "proxy-connection")
+    case 17: bytes.equalsIgnoringCase(name, "transfer-encoding")
+    case 19: bytes.equalsIgnoringCase(name, "proxy-authorization")
+    default: false
+    }
+  }
+
+  /// Whether the serializer writes a field of a response itself, for each response.
+  static func isWrittenByServer(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    switch name.count {
+    case 4: bytes.equalsIgnoringCase(name, "date")
+    case 7: bytes.equalsIgnoringCase(name, "upgrade")
+    case 10: bytes.equalsIgnoringCase(name, "connection") || bytes.equalsIgnoringCase(name, "keep-alive")
+    case 12: bytes.equalsIgnoringCase(name, "x-request-id")
+    case 14: bytes.equalsIgnoringCase(name, "content-length")
+    case 17: bytes.equalsIgnoringCase(name, "transfer-encoding")
     default: false
     }
   }

@@ -20,14 +20,12 @@ public enum RequestSerializer {
   /// - Throws: ``RequestError/malformedTarget`` if the target does not begin with a slash, or contains anything except
   ///   visible ASCII characters.
   public static func append(
-    _ method: HTTPRequest.Method, target: String, host: String, fields: HTTPFields, framing: MessageFraming,
+    _ method: HTTPRequest.Method, target: Span<UInt8>, host: String, fields: FieldLines, framing: MessageFraming,
     to output: inout [UInt8]
   ) throws(RequestError) {
-    guard target.utf8.first == .slash, target.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-      throw .malformedTarget
-    }
+    guard isOriginForm(target) else { throw .malformedTarget }
     appendLine(method, target, host, to: &output)
-    for field in fields where !ConnectionFields.hasRequestField(field.name) { output.appendFieldLine(field) }
+    output.appendLines(of: fields) { name, bytes in !ConnectionFields.hasRequestField(name, in: bytes) }
     switch framing {
     case .none where [.post, .put, .patch].contains(method): output.append("Content-Length: 0\r\n")
     case .none: break
@@ -40,6 +38,14 @@ public enum RequestSerializer {
     output.append("\r\n")
   }
 
+  /// Returns whether a request target is a slash and then visible ASCII characters only, so that it cannot end the request
+  /// line (RFC 9112 §3.2.1).
+  public static func isOriginForm(_ target: Span<UInt8>) -> Bool {
+    guard !target.isEmpty, target[0] == .slash else { return false }
+    for index in target.indices where target[index] &- 0x21 > 0x7e - 0x21 { return false }
+    return true
+  }
+
   /// Appends a request to a proxy to open a tunnel (RFC 9110 §9.3.6).
   ///
   /// - Parameters:
@@ -47,7 +53,7 @@ public enum RequestSerializer {
   ///   - authorization: The value of Proxy-Authorization, if there is one.
   ///   - output: The array to append to.
   public static func appendConnect(to authority: String, authorization: String?, _ output: inout [UInt8]) {
-    appendLine(.connect, authority, authority, to: &output)
+    appendLine(.connect, authority.utf8.span, authority, to: &output)
     if let authorization { output.appendFieldLine(HTTPField(name: .proxyAuthorization, value: authorization)) }
     output.append("\r\n")
   }
@@ -68,12 +74,12 @@ public enum RequestSerializer {
   }
 
   private static func appendLine(
-    _ method: HTTPRequest.Method, _ target: String, _ host: String, to output: inout [UInt8]
+    _ method: HTTPRequest.Method, _ target: Span<UInt8>, _ host: String, to output: inout [UInt8]
   ) {
     // The type guarantees that a method is a token.
     output.append(utf8: method.rawValue)
     output.append(.space)
-    output.append(utf8: target)
+    output.append(copying: target)
     output.append(" HTTP/1.1\r\nHost: ")
     output.appendSafely(host.utf8.span)
     output.append("\r\n")

@@ -134,35 +134,11 @@ extension ResponseHeadParser {
     phase = .complete
   }
 
-  private func endToEndFields(in bytes: Span<UInt8>) -> HTTPFields {
-    var fields = HTTPFields()
-    fields.reserveCapacity(lines.count)
-    for line in lines {
-      guard !facts.isForConnection(line.name, in: bytes) else { continue }
-      // Both are valid: the parser has checked that names are tokens, and that values have no control characters.
-      let common = CommonFieldName.find(line.name, in: bytes)
-      guard let name = common ?? HTTPField.Name(bytes.string(in: line.name)) else { continue }
-      let value = bytes.extracting(line.value)
-      if value.isASCII {
-        fields.append(HTTPField(name: name, value: bytes.string(in: line.value)))
-      } else {
-        // The field checks these bytes for valid UTF-8, which takes longer than all else here.
-        let field = unsafe value.withUnsafeBufferPointer { buffer in
-          // Safe: the field copies the bytes.
-          unsafe HTTPField(name: name, value: buffer)
-        }
-        fields.append(field)
-      }
-    }
-    return fields
-  }
-}
-
-extension Span<UInt8> {
-  fileprivate var isASCII: Bool {
-    var all: UInt8 = 0
-    for index in indices { all |= self[index] }
-    return all < 0x80
+  private mutating func endToEndFields(in bytes: Span<UInt8>) -> FieldLines {
+    guard let first = lines.first else { return FieldLines() }
+    let start = first.name.lowerBound
+    lines.removeAll { facts.isForConnection($0.name, in: bytes) }
+    return FieldLines(received: bytes.extracting(start..<position), from: start, lines)
   }
 }
 
@@ -174,7 +150,7 @@ public struct ResponseHead: Sendable, Equatable {
   public internal(set) var version = HTTPVersion.http11
   /// The valid end-to-end fields, in the order received. The connection's fields are removed: Connection and the fields
   /// that it names (RFC 9110 §7.6.1), and Content-Length, which is in ``contentLength``.
-  public internal(set) var fields = HTTPFields()
+  public internal(set) var fields = FieldLines()
   /// The value of Content-Length. In a response to HEAD or a 304, it is not the length of the content that follows.
   public internal(set) var contentLength: Int?
   /// The framing of the content.

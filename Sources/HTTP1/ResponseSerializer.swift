@@ -121,11 +121,18 @@ extension [UInt8] {
       // The array grows once for each line: to append its parts one by one takes twice the time.
       append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
         line.append(copying: name)
-        line.append(.colon)
-        line.append(.space)
-        line.append(copyingText: value)
-        line.append(.carriageReturn)
-        line.append(.lineFeed)
+        line.appendFieldValue(value)
+      }
+    }
+  }
+
+  /// Appends the field lines whose name `isIncluded`.
+  mutating func appendLines(of section: FieldLines, _ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) {
+    let span = section.bytes.span
+    for line in section.lines where isIncluded(line.name, span) {
+      append(addingCapacity: line.name.count + line.value.count + 4) { (output: inout OutputSpan<UInt8>) in
+        output.append(copying: span.extracting(line.name))
+        output.appendFieldValue(span.extracting(line.value))
       }
     }
   }
@@ -188,6 +195,16 @@ extension [UInt8] {
 }
 
 extension OutputSpan<UInt8> {
+  /// Appends the part of a field line after its name. Control characters in the value become spaces.
+  @inline(__always)
+  mutating func appendFieldValue(_ value: Span<UInt8>) {
+    append(.colon)
+    append(.space)
+    append(copyingText: value)
+    append(.carriageReturn)
+    append(.lineFeed)
+  }
+
   /// Appends a copy of `bytes` in which control characters are spaces. Traps without room for it.
   @inline(__always)
   fileprivate mutating func append(copyingText bytes: Span<UInt8>) {
@@ -231,11 +248,33 @@ public struct FieldSection: Sendable, Equatable {
     for field in fields { append(field) }
   }
 
-  /// Makes room for these fields and another section.
-  public mutating func reserveRoom(for fields: HTTPFields, and other: FieldSection) {
-    var count = other.bytes.count
-    for field in fields { count += field.name.rawName.utf8.count + field.value.utf8.count + 4 }
-    bytes.reserveCapacity(count)
+  /// Makes room for these lines and another section.
+  public mutating func reserveRoom(for lines: FieldLines, and other: FieldSection) {
+    bytes.reserveCapacity(lines.bytes.count + other.bytes.count)
+  }
+
+  /// Appends the lines whose name `isIncluded`, except those that the server writes for each response.
+  public mutating func append(_ lines: FieldLines, where isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool)
+  {
+    bytes.appendLines(of: lines) { name, bytes in
+      isIncluded(name, bytes) && !ConnectionFields.isWrittenByServer(name, in: bytes)
+    }
+  }
+
+  /// Appends a field line with a value of visible ASCII characters.
+  public mutating func append(_ name: StaticString, _ value: StaticString) {
+    bytes.append(name)
+    bytes.append(": ")
+    bytes.append(value)
+    bytes.append("\r\n")
+  }
+
+  /// Appends a field line. Control characters in the value become spaces.
+  public mutating func append(_ name: StaticString, _ value: Span<UInt8>) {
+    bytes.append(addingCapacity: name.utf8CodeUnitCount + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+      line.append(name)
+      line.appendFieldValue(value)
+    }
   }
 
   /// Appends a field line, unless it is one that the server writes for each response.

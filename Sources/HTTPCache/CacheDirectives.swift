@@ -143,8 +143,8 @@ struct ResponseDirectives: Equatable {
   var staleWhileRevalidate: Int?
   var staleIfError: Int?
 
-  init(_ fields: HTTPFields) {
-    fields.forEachValue(of: .cacheControl) { add(Array($0.utf8).span) }
+  init(_ fields: FieldLines) {
+    fields.forEachValue(of: "cache-control") { add($0) }
   }
 
   /// Whether a stale response needs successful validation before use, in every case. `s-maxage` implies

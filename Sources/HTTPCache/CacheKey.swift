@@ -1,3 +1,5 @@
+import Bytes
+import HTTP1
 import HTTPTypes
 
 /// The key of a stored response: the normalised target of its request, byte for byte.
@@ -58,10 +60,10 @@ struct VariantSelector: Sendable, Equatable {
   ///
   /// Two names do not count. `Accept-Encoding`: the store converts between both codings. `Authorization`: the
   /// credential is the proxy's own and always has the same meaning, while its value changes with every new token.
-  init?(_ fields: HTTPFields, sent: HTTPFields) {
+  init?(_ fields: FieldLines, sent: FieldLines) {
     var values: [Value] = []
-    for line in fields[values: .vary] {
-      let bytes = Array(line.utf8)
+    for line in fields.lines where fields.bytes.span.equalsIgnoringCase(line.name, "vary") {
+      let bytes = Array(fields.bytes[line.value])
       var scanner = FieldScanner()
       while let element = scanner.directive(in: bytes.span) {
         let text = String(decoding: bytes[element.name], as: UTF8.self)
@@ -75,7 +77,7 @@ struct VariantSelector: Sendable, Equatable {
   }
 
   /// Returns whether an upstream request with these fields matches the response.
-  func matches(_ sent: HTTPFields) -> Bool {
+  func matches(_ sent: FieldLines) -> Bool {
     values.allSatisfy { sent[$0.name] == $0.value }
   }
 

@@ -1,4 +1,5 @@
 import Bytes
+package import HTTP1
 
 /// A position in a field value during parsing from left to right (RFC 9110 §5.6). The caller passes the value to each
 /// call, so nothing is copied.
@@ -109,6 +110,12 @@ package enum FieldText {
 
 /// A parser of the three forms of HTTP-date that recipients must accept (RFC 9110 §5.6.7).
 package enum FieldDate {
+  /// Returns the date in a field that may occur at most once, whose name is in lower case. Nil without a valid one.
+  package static func seconds(ofOnly name: StaticString, in fields: FieldLines, now: Int) -> Int? {
+    guard case .single(let range) = fields.value(of: name) else { return nil }
+    return seconds(fields.bytes.span.extracting(range), now: now)
+  }
+
   /// Returns seconds since the epoch, or nil if the text is not a date. The day name is not checked against the date.
   ///
   /// - Parameter now: The present in seconds since the epoch, to interpret two-digit years.
@@ -120,8 +127,9 @@ package enum FieldDate {
     }
   }
 
-  /// Recognises the form by positions alone and allocates nothing, because every response has such a field.
-  private static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
+  /// Returns the same for the bytes of the text. It recognises the form by positions alone and allocates nothing, because
+  /// every response has such a field.
+  package static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
     if matches("???, 00 ??? 0000 00:00:00 GMT", bytes, from: 0) {
       return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)
     }

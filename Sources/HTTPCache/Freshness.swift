@@ -1,3 +1,4 @@
+import Bytes
 import HTTP1
 import HTTPTypes
 
@@ -22,7 +23,7 @@ struct Freshness: Equatable {
   ///   - status: The status code.
   ///   - date: When the response was created, in seconds since the epoch.
   init(
-    _ directives: ResponseDirectives, fields: HTTPFields, status: Int, date: Int, now: Int, settings: CacheSettings
+    _ directives: ResponseDirectives, fields: FieldLines, status: Int, date: Int, now: Int, settings: CacheSettings
   ) {
     let explicit =
       directives.sharedMaxAge ?? directives.maxAge ?? Self.lifetime(untilExpiry: fields, date: date, now: now)
@@ -38,15 +39,13 @@ struct Freshness: Equatable {
 
   /// Returns the lifetime that `Expires` states (RFC 9111 §5.3), or nil without the field. An invalid date, most often
   /// "0", counts as past, and so do two different values.
-  static func lifetime(untilExpiry fields: HTTPFields, date: Int, now: Int) -> Int? {
-    var expires: String?
-    var isConsistent = true
-    fields.forEachValue(of: .expires) { line in
-      if let expires, !line.utf8.elementsEqual(expires.utf8) { isConsistent = false }
-      expires = expires ?? line
+  static func lifetime(untilExpiry fields: FieldLines, date: Int, now: Int) -> Int? {
+    let lines = fields.lines.filter { fields.bytes.span.equalsIgnoringCase($0.name, "expires") }
+    guard let first = lines.first else { return nil }
+    let isConsistent = lines.allSatisfy { fields.bytes[$0.value] == fields.bytes[first.value] }
+    guard isConsistent, let expiry = FieldDate.seconds(fields.bytes.span.extracting(first.value), now: now) else {
+      return 0
     }
-    guard let expires else { return nil }
-    guard isConsistent, let expiry = FieldDate.seconds(expires, now: now) else { return 0 }
     return min(max(expiry - date, 0), FieldText.mostSeconds)
   }
 }
@@ -59,22 +58,22 @@ struct ResponseAge: Equatable {
   /// `corrected_initial_age`.
   let initial: Int
 
-  init(_ fields: HTTPFields, requestedAt: CacheTime, receivedAt: CacheTime) {
-    // The joined values of several lines are no date.
-    date = fields.value(of: .date).flatMap { FieldDate.seconds($0, now: receivedAt.wall) } ?? receivedAt.wall
+  init(_ fields: FieldLines, requestedAt: CacheTime, receivedAt: CacheTime) {
+    date = FieldDate.seconds(ofOnly: "date", in: fields, now: receivedAt.wall) ?? receivedAt.wall
     let apparent = max(receivedAt.wall - date, 0)
     let delay = receivedAt.seconds(since: requestedAt)
     initial = min(max(apparent, Self.age(fields) + delay), FieldText.mostSeconds)
   }
 
   /// Returns the value of `Age`. The first member of a list counts. An invalid number is ignored (RFC 9111 §5.1).
-  private static func age(_ fields: HTTPFields) -> Int {
-    guard let first = fields.value(of: .age) else { return 0 }
-    let bytes = Array(first.utf8)
+  private static func age(_ fields: FieldLines) -> Int {
+    let bytes = fields.bytes.span
+    guard let first = fields.lines.first(where: { bytes.equalsIgnoringCase($0.name, "age") }) else { return 0 }
+    let value = bytes.extracting(first.value)
     var scanner = FieldScanner()
-    scanner.skipWhitespace(in: bytes.span)
-    let number = scanner.token(in: bytes.span)
-    return FieldText.deltaSeconds(number, of: bytes.span) ?? 0
+    scanner.skipWhitespace(in: value)
+    let number = scanner.token(in: value)
+    return FieldText.deltaSeconds(number, of: value) ?? 0
   }
 }
 
@@ -129,17 +128,17 @@ public enum StorageVerdict: Sendable, Equatable {
     let fields = response.fields
     func refusal() -> Reason? {
       if !Self.mayStore(response.status) { return .status }
-      if fields.has(.contentRange) { return .partial }
+      if fields.has("content-range") { return .partial }
       if content.unknownCoding != nil { return .coding }
       if content.identity.count > settings.largestStored { return .tooLarge }
       // The cache understands all these statuses, so must-understand overrides no-store (RFC 9111 §5.2.2.3).
       if directives.noStore, !directives.mustUnderstand { return .noStore }
       if directives.isPrivate { return .isPrivate }
-      if fields.has(.setCookie) { return .setCookie }
+      if fields.has("set-cookie") { return .setCookie }
       if !isSelectable { return .vary }
       let isUsableUnvalidated =
         !freshness.noCache && (freshness.lifetime > 0 || freshness.staleWhileRevalidate + freshness.staleIfError > 0)
-      if !isUsableUnvalidated, !fields.has(.eTag), !fields.has(.lastModified) { return .useless }
+      if !isUsableUnvalidated, !fields.has("etag"), !fields.has("last-modified") { return .useless }
       return nil
     }
     self = refusal().map { .refuse($0) } ?? .store

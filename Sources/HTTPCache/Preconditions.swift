@@ -1,4 +1,5 @@
 import Bytes
+import HTTP1
 public import HTTPTypes
 
 /// The preconditions that a cache evaluates (RFC 9111 §4.3.2, RFC 9110 §13). The cache ignores other preconditions, and
@@ -37,7 +38,7 @@ public struct Preconditions: Sendable, Equatable {
   ///   - modified: Last-Modified, or otherwise Date, in seconds since the epoch (RFC 9111 §4.3.2).
   func isNotModified(byTag opaque: [UInt8]?, modified: Int, now: Int) -> Bool {
     if let tags { return Self.isListed(opaque, in: tags.span) }
-    guard let date, let since = FieldDate.seconds(String(decoding: date, as: UTF8.self), now: now) else { return false }
+    guard let date, let since = FieldDate.seconds(date.span, now: now) else { return false }
     return modified <= since
   }
 
@@ -81,13 +82,20 @@ struct EntityTag: Equatable, Sendable {
 
   /// Parses a field value. Returns nil if it is not an entity tag, or if it contains bytes other than ASCII, because
   /// some clients would change them.
-  init?(_ value: String) {
-    let bytes = Array(value.utf8)
+  init?(_ value: Span<UInt8>) {
     var scanner = FieldScanner()
-    guard let tag = scanner.entityTag(in: bytes.span), scanner.isAtEnd(in: bytes.span),
-      bytes.allSatisfy({ $0 < 0x80 })
+    guard let tag = scanner.entityTag(in: value), scanner.isAtEnd(in: value),
+      value.indices.allSatisfy({ value[$0] < 0x80 })
     else { return nil }
-    self.init(isWeak: tag.isWeak, opaque: Array(bytes[tag.opaque]))
+    var opaque: [UInt8] = []
+    opaque.append(copying: value.extracting(tag.opaque))
+    self.init(isWeak: tag.isWeak, opaque: opaque)
+  }
+
+  /// Parses the only `ETag` of a response. Returns nil without one.
+  init?(_ fields: FieldLines) {
+    guard case .single(let range) = fields.value(of: "etag") else { return nil }
+    self.init(fields.bytes.span.extracting(range))
   }
 
   /// Creates a strong tag from the content: its hash and its length.
@@ -103,8 +111,13 @@ struct EntityTag: Equatable, Sendable {
   var weakened: EntityTag { EntityTag(isWeak: true, opaque: opaque) }
 
   /// The tag in the syntax of the field.
-  var fieldValue: String {
-    (isWeak ? "W/\"" : "\"") + String(decoding: opaque, as: UTF8.self) + "\""
+  var fieldValue: [UInt8] {
+    var value: [UInt8] = []
+    value.reserveCapacity(opaque.count + 4)
+    value.append(isWeak ? "W/\"" : "\"")
+    value.append(contentsOf: opaque)
+    value.append("\"")
+    return value
   }
 }
 

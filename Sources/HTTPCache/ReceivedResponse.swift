@@ -1,4 +1,5 @@
-import HTTP1
+import Bytes
+public import HTTP1
 public import HTTPTypes
 
 /// A whole upstream response to a `GET`.
@@ -6,15 +7,15 @@ public struct ReceivedResponse: Sendable {
   /// The status.
   public var status: HTTPResponse.Status
   /// All end-to-end fields.
-  public var fields: HTTPFields
+  public var fields: FieldLines
   /// The fields that the header policy forwards to callers. The cache replaces Age, Cache-Control, Content-Encoding,
   /// Date, ETag, Expires and Vary with its own.
-  public var downstream: HTTPFields
+  public var downstream: FieldLines
   /// The whole content as received, with its content coding.
   public var body: [UInt8]
   /// The fields of the upstream request, by which `Vary` selects. The credential is removed, because it must not be
   /// stored.
-  public private(set) var sent: HTTPFields
+  public private(set) var sent: FieldLines
   /// When the request was sent.
   public var requestedAt: CacheTime
   /// When the head of the response arrived.
@@ -22,7 +23,7 @@ public struct ReceivedResponse: Sendable {
 
   /// Creates a response and removes the credential from `sent`.
   public init(
-    status: HTTPResponse.Status, fields: HTTPFields, downstream: HTTPFields, body: [UInt8], sent: HTTPFields = [:],
+    status: HTTPResponse.Status, fields: FieldLines, downstream: FieldLines, body: [UInt8], sent: FieldLines = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
   ) {
     self.status = status
@@ -30,7 +31,7 @@ public struct ReceivedResponse: Sendable {
     self.downstream = downstream
     self.body = body
     self.sent = sent
-    if sent.contains(.authorization) { self.sent[.authorization] = nil }
+    if sent.has("authorization") { self.sent[.authorization] = nil }
     self.requestedAt = requestedAt
     self.receivedAt = receivedAt
   }
@@ -39,21 +40,21 @@ public struct ReceivedResponse: Sendable {
   var metadata: ReceivedResponse {
     var response = self
     response.body = []
-    response.fields = HTTPFields()
-    for field in fields where Self.isJudged(field.name) { response.fields.append(field) }
+    response.fields = fields.filter(Self.isJudged)
     return response
   }
 
   /// Returns whether the field decides whether, how long and for which callers a response is stored.
-  private static func isJudged(_ name: HTTPField.Name) -> Bool {
-    switch name.canonicalName.utf8.count {
-    case 3: name == .age
-    case 4: name == .date || name == .eTag || name == .vary
-    case 7: name == .expires
-    case 10: name == .setCookie
-    case 12: name == .contentType
-    case 13: name == .cacheControl || name == .contentRange || name == .lastModified
-    case 16: name == .contentEncoding
+  private static func isJudged(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
+    return switch name.count {
+    case 3: isNamed("age")
+    case 4: isNamed("date") || isNamed("etag") || isNamed("vary")
+    case 7: isNamed("expires")
+    case 10: isNamed("set-cookie")
+    case 12: isNamed("content-type")
+    case 13: isNamed("cache-control") || isNamed("content-range") || isNamed("last-modified")
+    case 16: isNamed("content-encoding")
     default: false
     }
   }
@@ -72,15 +73,25 @@ public struct ReceivedResponse: Sendable {
   }
 }
 
-extension HTTPFields {
-  fileprivate mutating func update(from newer: HTTPFields) {
-    self[.age] = nil
-    self[.date] = nil
-    for name in Set(newer.map(\.name)) {
-      switch name {
-      case .contentEncoding, .contentLength, .contentRange, .contentType, .setCookie: continue
-      default: self[fields: name] = newer[fields: name]
-      }
+extension FieldLines {
+  fileprivate mutating func update(from newer: FieldLines) {
+    let bytes = newer.bytes.span
+    let replacing = newer.lines.filter { !Self.describesContent($0.name, in: bytes) }
+    self = filter { name, bytes in
+      !bytes.equalsIgnoringCase(name, "age") && !bytes.equalsIgnoringCase(name, "date")
+    }
+    for line in replacing { removeLines(named: line, of: newer) }
+    for line in replacing { append(line, of: newer) }
+  }
+
+  private static func describesContent(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    switch name.count {
+    case 10: bytes.equalsIgnoringCase(name, "set-cookie")
+    case 12: bytes.equalsIgnoringCase(name, "content-type")
+    case 13: bytes.equalsIgnoringCase(name, "content-range")
+    case 14: bytes.equalsIgnoringCase(name, "content-length")
+    case 16: bytes.equalsIgnoringCase(name, "content-encoding")
+    default: false
     }
   }
 }
@@ -100,35 +111,36 @@ struct StoredFields {
   /// Returns the content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
     var common = FieldSection.empty
-    common.append(HTTPField(name: .cacheControl, value: cacheControl))
-    common.append(Self.noSniff)
-    if let vary { common.append(HTTPField(name: .vary, value: vary)) }
+    common.append("Cache-Control", cacheControl.span)
+    common.append("X-Content-Type-Options", "nosniff")
+    if let vary { common.append("Vary", vary.utf8.span) }
     if let tag {
       let tag = isTagged(coding) ? tag : tag.weakened
-      common.append(HTTPField(name: .eTag, value: tag.fieldValue))
+      common.append("ETag", tag.fieldValue.span)
     }
     var fields = FieldSection.empty
     fields.reserveRoom(for: source.downstream, and: common)
-    for field in source.downstream where !Self.isReplaced(field.name) { fields.append(field) }
-    if let value = content.unknownCoding ?? (coding == .gzip ? "gzip" : nil) {
-      fields.append(HTTPField(name: .contentEncoding, value: value))
+    fields.append(source.downstream) { name, bytes in !Self.isReplaced(name, in: bytes) }
+    if let value = content.unknownCoding {
+      fields.append("Content-Encoding", value.utf8.span)
+    } else if coding == .gzip {
+      fields.append("Content-Encoding", "gzip")
     }
     fields.append(common)
     return Representation(
       body: body, fields: fields, common: common, downstream: source.downstream, isTagged: tag != nil)
   }
 
-  private static let noSniff = HTTPField(name: .xContentTypeOptions, value: "nosniff")
-
   /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
-  private static func isReplaced(_ name: HTTPField.Name) -> Bool {
-    switch name.canonicalName.utf8.count {
-    case 3: name == .age
-    case 4: name == .date || name == .eTag || name == .vary
-    case 7: name == .expires
-    case 13: name == .cacheControl
-    case 14: name == .contentLength
-    case 16: name == .contentEncoding
+  private static func isReplaced(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
+    return switch name.count {
+    case 3: isNamed("age")
+    case 4: isNamed("date") || isNamed("etag") || isNamed("vary")
+    case 7: isNamed("expires")
+    case 13: isNamed("cache-control")
+    case 14: isNamed("content-length")
+    case 16: isNamed("content-encoding")
     default: false
     }
   }
@@ -140,21 +152,24 @@ struct StoredFields {
   }
 
   /// `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic`.
-  private var cacheControl: String {
+  private var cacheControl: [UInt8] {
+    var value: [UInt8] = []
+    value.reserveCapacity(64)
     // The cache refused the response, and it states no lifetime: other caches must not store it either.
     guard isStored || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand else {
-      return "no-store"
+      value.append("no-store")
+      return value
     }
     let isPublic = settings.isPublic && !directives.isPrivate
-    var value = isPublic ? "public" : "private"
-    if freshness.noCache { value += ", no-cache" }
-    value += ", max-age=\(privateLifetime)"
-    if isPublic, let shared = directives.sharedMaxAge { value += ", s-maxage=\(shared)" }
-    if directives.mustRevalidate { value += ", must-revalidate" }
-    if isPublic, directives.proxyRevalidate { value += ", proxy-revalidate" }
-    if directives.noTransform { value += ", no-transform" }
-    if let seconds = directives.staleWhileRevalidate { value += ", stale-while-revalidate=\(seconds)" }
-    if let seconds = directives.staleIfError { value += ", stale-if-error=\(seconds)" }
+    value.append(isPublic ? "public" : "private")
+    if freshness.noCache { value.append(", no-cache") }
+    value.append(", max-age=", privateLifetime)
+    if isPublic, let shared = directives.sharedMaxAge { value.append(", s-maxage=", shared) }
+    if directives.mustRevalidate { value.append(", must-revalidate") }
+    if isPublic, directives.proxyRevalidate { value.append(", proxy-revalidate") }
+    if directives.noTransform { value.append(", no-transform") }
+    if let seconds = directives.staleWhileRevalidate { value.append(", stale-while-revalidate=", seconds) }
+    if let seconds = directives.staleIfError { value.append(", stale-if-error=", seconds) }
     return value
   }
 

@@ -1,4 +1,4 @@
-public import HTTPTypes
+public import HTTP1
 import Locks
 
 /// The one cache of the process (RFC 9111), shared by all event loops.
@@ -32,7 +32,7 @@ public final class ResponseCache: Sendable {
   ///   - now: The present.
   ///   - isRepeated: Whether this is a repeated lookup of the same request. Eviction counts one use for each request.
   public func lookup(
-    _ key: CacheKey, sending sent: HTTPFields, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
+    _ key: CacheKey, sending sent: FieldLines, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
   ) -> Lookup {
     let responses = state.withLock { isRepeated ? $0.store.peek(key) : $0.store.find(key) }
     guard !responses.isEmpty else {
@@ -114,7 +114,7 @@ public final class ResponseCache: Sendable {
 }
 
 extension StoredResponse {
-  fileprivate func isSelected(by sent: HTTPFields) -> Bool { selector?.matches(sent) ?? false }
+  fileprivate func isSelected(by sent: FieldLines) -> Bool { selector?.matches(sent) ?? false }
 
   fileprivate func varies(like other: StoredResponse) -> Bool {
     Set(selector?.names ?? []) == Set(other.selector?.names ?? [])

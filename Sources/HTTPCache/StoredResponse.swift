@@ -50,7 +50,7 @@ public final class StoredResponse: Sendable {
     let verdict = StorageVerdict(
       received, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
       settings: settings)
-    let given = received.fields.value(of: .eTag).flatMap { EntityTag($0) }
+    let given = EntityTag(received.fields)
     let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
     let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
@@ -62,7 +62,7 @@ public final class StoredResponse: Sendable {
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
     (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
-    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.has(.setCookie)
+    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.has("set-cookie")
     isShareable = verdict == .store || !isForOne
     (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
   }
@@ -82,7 +82,7 @@ public final class StoredResponse: Sendable {
   /// - Parameter now: The present.
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
     guard status == .ok, !preconditions.isEmpty else { return false }
-    let modified = source.fields.value(of: .lastModified).flatMap { FieldDate.seconds($0, now: now.wall) }
+    let modified = FieldDate.seconds(ofOnly: "last-modified", in: source.fields, now: now.wall)
     return preconditions.isNotModified(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
   }
 
@@ -90,20 +90,25 @@ public final class StoredResponse: Sendable {
 
   /// The fields that make a request conditional on this response (RFC 9111 §4.3.1). Empty without an origin's
   /// validator, because the origin does not know our own entity tag.
-  public var validators: HTTPFields {
-    var fields = HTTPFields()
-    if let tag = source.fields.value(of: .eTag), EntityTag(tag) != nil { fields[.ifNoneMatch] = tag }
-    if let modified = source.fields.value(of: .lastModified) { fields[.ifModifiedSince] = modified }
-    return fields
+  public var validators: FieldLines {
+    var validators = FieldLines()
+    let fields = source.fields
+    if case .single(let tag) = fields.value(of: "etag"), EntityTag(fields) != nil {
+      validators.append("If-None-Match", fields.bytes.span.extracting(tag))
+    }
+    if case .single(let modified) = fields.value(of: "last-modified") {
+      validators.append("If-Modified-Since", fields.bytes.span.extracting(modified))
+    }
+    return validators
   }
 
   /// Returns this response renewed by a 304, or nil if the 304 describes another version (RFC 9111 §4.3.4).
   func freshened(by notModified: ReceivedResponse, settings: CacheSettings) -> StoredResponse? {
-    if let theirs = notModified.fields.value(of: .eTag) {
-      guard let ours = source.fields.value(of: .eTag), EntityTag(ours)?.opaque == EntityTag(theirs)?.opaque
+    if notModified.fields.has("etag") {
+      guard source.fields.has("etag"), EntityTag(source.fields)?.opaque == EntityTag(notModified.fields)?.opaque
       else { return nil }
-    } else if let theirs = notModified.fields.value(of: .lastModified) {
-      guard source.fields[.lastModified] == theirs else { return nil }
+    } else if let theirs = notModified.fields.text(of: "last-modified") {
+      guard source.fields.text(of: "last-modified") == theirs else { return nil }
     }
     let updated = source.updated(by: notModified)
     return StoredResponse(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
@@ -119,12 +124,8 @@ public final class StoredResponse: Sendable {
 
   /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
-    let fields = Self.cost(of: source.fields) + Self.cost(of: source.downstream) + Self.cost(of: source.sent)
+    let fields = source.fields.cost + 2 * source.downstream.cost + source.sent.cost
     return content.count + fields + (selector?.cost ?? 0) + Self.overhead
-  }
-
-  private static func cost(of fields: HTTPFields) -> Int {
-    fields.reduce(0) { sum, field in sum + 80 + 2 * (field.name.rawName.utf8.count + field.value.utf8.count) }
   }
 
   /// The size of the objects. Measured: the total is about a tenth more than the growth of the process.
@@ -154,7 +155,7 @@ struct StoredContent: Sendable {
   private static let leastCompressed = 1024
 
   init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
-    let coding = received.fields.value(of: .contentEncoding).map { ByteString($0).lowercasedASCII }
+    let coding = received.fields.text(of: "content-encoding").map { ByteString($0).lowercasedASCII }
     switch coding {
     case "gzip" where !received.body.isEmpty, "x-gzip" where !received.body.isEmpty:
       identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
@@ -168,11 +169,11 @@ struct StoredContent: Sendable {
     default:
       identity = received.body.withoutSpareCapacity
       self.received = .identity
-      unknownCoding = received.fields.value(of: .contentEncoding)
+      unknownCoding = received.fields.text(of: "content-encoding")
     }
     // A coding is a transformation (RFC 9110 §7.7). Decoding a coding that the proxy itself requested is not.
     let mayCompress = unknownCoding == nil && gzip == nil && !directives.noTransform
-    let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields.value(of: .contentType))
+    let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields)
     compression = mayCompress && isWorthIt ? .possible : .settled
   }
 
@@ -191,13 +192,16 @@ struct StoredContent: Sendable {
   /// The number of bytes in all codings.
   var count: Int { identity.count + (gzip?.count ?? 0) }
 
-  private static func isText(_ contentType: String?) -> Bool {
-    guard let contentType else { return false }
-    let name = ByteString(contentType).lowercasedASCII.bytes.prefix {
-      $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ")
+  private static func isText(_ fields: FieldLines) -> Bool {
+    let bytes = fields.bytes.span
+    guard let line = fields.lines.first(where: { bytes.equalsIgnoringCase($0.name, "content-type") }) else {
+      return false
     }
-    return name.elementsEqual("application/json".utf8) || name.suffix(5).elementsEqual("+json".utf8)
-      || name.starts(with: "text/".utf8)
+    let (start, end) = (line.value.lowerBound, line.value.upperBound)
+    let parameters = line.value.first { bytes[$0] == UInt8(ascii: ";") || bytes[$0] == UInt8(ascii: " ") } ?? end
+    return bytes.equalsIgnoringCase(start..<parameters, "application/json")
+      || bytes.equalsIgnoringCase(max(parameters - 5, start)..<parameters, "+json")
+      || bytes.equalsIgnoringCase(start..<min(start + 5, end), "text/")
   }
 }
 
@@ -222,16 +226,16 @@ public struct Representation: Sendable {
   /// The fields of a 304 that are also those of a 200 in this coding.
   let common: FieldSection
   /// The fields of the upstream that the caller gets.
-  let downstream: HTTPFields
+  let downstream: FieldLines
   /// Whether the response has an entity tag. Then a 304 needs no other validator.
   let isTagged: Bool
 
   /// The fields of a 304 (RFC 9110 §15.4.5).
   public var notModified: FieldSection {
     var section = FieldSection.empty
-    for field in downstream
-    where field.name == .contentLocation || !isTagged && field.name == .lastModified {
-      section.append(field)
+    section.append(downstream) { name, bytes in
+      bytes.equalsIgnoringCase(name, "content-location")
+        || !isTagged && bytes.equalsIgnoringCase(name, "last-modified")
     }
     section.append(common)
     return section

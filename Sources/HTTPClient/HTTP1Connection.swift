@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 import HTTP1
 import HTTPMessages
@@ -73,7 +74,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     do {
       try link.append { (output) throws(RequestError) in
         try RequestSerializer.append(
-          request.method, target: request.target, host: authority, fields: request.fields,
+          request.method, target: request.target.bytes.span, host: authority, fields: request.fields,
           framing: framing, to: &output)
       }
     } catch {

@@ -1,5 +1,6 @@
 import Bytes
 import EventLoop
+import HTTP1
 import HTTP2
 import HTTPMessages
 import HTTPTypes
@@ -95,13 +96,13 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
-    var fields = request.fields
+    var fields = HTTPFields(request.fields)
     // The session removes the other connection-specific fields.
     for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields[name] = nil }
     if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
     return HTTP2RequestHead(
       method: request.method.rawValue, scheme: configuration.scheme.rawValue, authority: authority,
-      path: request.target, fields: fields)
+      path: request.target.text, fields: fields)
   }
 
   // MARK: Exchanges
@@ -227,7 +228,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     }
     var fields = head.fields
     fields[.contentLength] = nil
-    exchange.answered(head.status, fields, contentLength: head.contentLength)
+    exchange.answered(head.status, FieldLines(fields), contentLength: head.contentLength)
     hasAnswered = true
     pool?.connectionProved(self)
   }

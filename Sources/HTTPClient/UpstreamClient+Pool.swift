@@ -1,4 +1,6 @@
+import Bytes
 public import EventLoop
+import HTTP1
 import HTTPMessages
 import Memory
 import TLS
@@ -256,9 +258,7 @@ extension UpstreamClient: ChannelDelegate {
 
 extension UpstreamRequest {
   /// Whether the target is unambiguous: a slash and then visible ASCII characters only.
-  fileprivate var hasSoundTarget: Bool {
-    target.utf8.first == UInt8(ascii: "/") && target.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-  }
+  fileprivate var hasSoundTarget: Bool { RequestSerializer.isOriginForm(target.bytes.span) }
 }
 
 /// The owner of connections, as connections see it.

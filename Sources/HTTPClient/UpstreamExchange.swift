@@ -1,4 +1,5 @@
 import EventLoop
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Memory
@@ -129,7 +130,7 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Resumes the caller with the head of the response.
-  func answered(_ status: Int, _ fields: HTTPFields, contentLength: Int?) {
+  func answered(_ status: Int, _ fields: FieldLines, contentLength: Int?) {
     loop.assertCurrent()
     guard case .sent(let carrier) = phase else { return }
     phase = .answered(carrier)

@@ -1,3 +1,5 @@
+public import Bytes
+public import HTTP1
 public import HTTPTypes
 
 /// A server that receives this server's requests, for one event loop. Only tasks of that loop call it.
@@ -35,9 +37,9 @@ public struct UpstreamRequest: Sendable {
   /// The method.
   public var method: HTTPRequest.Method
   /// The path with its query, in origin form (RFC 9112 §3.2.1), sent unchanged.
-  public var target: String
+  public var target: ByteString
   /// The end-to-end header fields. The HTTP client adds Host, connection and framing fields.
-  public var fields: HTTPFields
+  public var fields: FieldLines
   /// The content, or nil for a request without content.
   public var content: (any ContentReader)?
   /// The length of the content in bytes, or nil if it is not known beforehand.
@@ -45,7 +47,7 @@ public struct UpstreamRequest: Sendable {
 
   /// Creates a request, by default without content.
   public init(
-    _ method: HTTPRequest.Method, _ target: String, fields: HTTPFields = [:], content: (any ContentReader)? = nil,
+    _ method: HTTPRequest.Method, _ target: ByteString, fields: FieldLines = [:], content: (any ContentReader)? = nil,
     contentLength: Int? = nil
   ) {
     self.method = method
@@ -62,7 +64,7 @@ public final class UpstreamResponse: Sendable {
   /// The status.
   public let status: HTTPResponse.Status
   /// The end-to-end header fields, valid (RFC 9110 §5.5), without the fields of the connection.
-  public let fields: HTTPFields
+  public let fields: FieldLines
   /// The HTTP version of the response, in the form for `Via`: `2` or `1.1`.
   public let version: StaticString
   /// The content. If the response has no content, the first read returns nil.
@@ -72,7 +74,7 @@ public final class UpstreamResponse: Sendable {
 
   /// Creates a response.
   public init(
-    status: HTTPResponse.Status, fields: HTTPFields, version: StaticString = "1.1", content: any ContentReader,
+    status: HTTPResponse.Status, fields: FieldLines, version: StaticString = "1.1", content: any ContentReader,
     contentLength: Int? = nil
   ) {
     self.status = status

@@ -36,7 +36,7 @@ public struct SpanContext: Sendable, Equatable {
   /// The value of `traceparent` for requests that this span sends.
   ///
   /// Of the flags it has only `sampled`: the others that version 00 of the specification defines are zero (§3.2.2.5).
-  public var traceparent: String {
+  public var traceparent: [UInt8] {
     var value: [UInt8] = []
     value.reserveCapacity(Self.length)
     value.append("00-")
@@ -44,7 +44,7 @@ public struct SpanContext: Sendable, Equatable {
     value.append("-")
     value.append(spanID)
     value.append(isSampled ? "-01" : "-00")
-    return String(decoding: value, as: UTF8.self)
+    return value
   }
 
   /// Returns the context of a span that this span causes.

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPTypes
 import TestSupport

@@ -5,17 +5,17 @@ import Testing
 @Suite("The request serializer")
 struct RequestSerializerTests {
   private func text(
-    _ method: HTTPRequest.Method, _ target: String = "/", fields: HTTPFields = [:], framing: MessageFraming = .none
+    _ method: HTTPRequest.Method, _ target: String = "/", fields: FieldLines = [:], framing: MessageFraming = .none
   ) throws(RequestError) -> String {
     var output: [UInt8] = []
     try RequestSerializer.append(
-      method, target: target, host: "a.example:81", fields: fields, framing: framing, to: &output)
+      method, target: target.utf8.span, host: "a.example:81", fields: fields, framing: framing, to: &output)
     return String(decoding: output, as: UTF8.self)
   }
 
   @Test("writes the target unchanged, and all fields except those of the connection")
   func whole() throws {
-    var fields: HTTPFields = [
+    var fields: FieldLines = [
       .accept: "*/*", .connection: "close", .contentLength: "7", .transferEncoding: "chunked", .te: "trailers",
       .upgrade: "h2c", .trailer: "Digest", .proxyAuthorization: "Basic eDp5",
     ]

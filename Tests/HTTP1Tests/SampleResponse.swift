@@ -7,7 +7,7 @@ struct SampleResponse: CustomTestStringConvertible, Sendable {
   let input: LabelledBytes
   var method = HTTPRequest.Method.get
   var status = 200
-  var fields: HTTPFields = [:]
+  var fields: FieldLines = [:]
   var framing = ResponseFraming.fixed(0)
   var contentLength: Int? = 0
   var keepAlive = true
@@ -112,7 +112,7 @@ struct SampleResponse: CustomTestStringConvertible, Sendable {
       $0.fields = [.vary: long]
     },
     .init("repeated fields stay apart", "HTTP/1.1 200 OK\r\nVary: a\r\nVary: b\r\nContent-Length: 0\r\n\r\n") {
-      $0.fields = HTTPFields([HTTPField(name: .vary, value: "a"), HTTPField(name: .vary, value: "b")])
+      $0.fields = FieldLines(HTTPFields([HTTPField(name: .vary, value: "a"), HTTPField(name: .vary, value: "b")]))
     },
   ]
 }

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPTypes
 import TestSupport
 import Testing
@@ -9,11 +10,11 @@ struct FreshnessTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let label: String
     let status: HTTPResponse.Status
-    let fields: HTTPFields
+    let fields: FieldLines
     let lifetime: Int
     var testDescription: String { label }
 
-    init(_ label: String, _ fields: HTTPFields, _ lifetime: Int, status: HTTPResponse.Status = .ok) {
+    init(_ label: String, _ fields: FieldLines, _ lifetime: Int, status: HTTPResponse.Status = .ok) {
       (self.label, self.status, self.fields, self.lifetime) = (label, status, fields, lifetime)
     }
   }
@@ -45,14 +46,14 @@ struct FreshnessTests {
 
   @Test("the freshness lifetime is 0 if two Expires fields differ")
   func twoExpires() throws {
-    var fields: HTTPFields = [.expires: Sample.date(50)]
+    var fields: FieldLines = [.expires: Sample.date(50)]
     fields.append(HTTPField(name: .expires, value: Sample.date(50)))
     #expect(try Sample.response(.ok, fields).freshness.lifetime == 50)
     fields.append(HTTPField(name: .expires, value: Sample.date(60)))
     #expect(try Sample.response(.ok, fields).freshness.lifetime == 0)
   }
 
-  static let ages: [(label: String, fields: HTTPFields, delay: Int, age: Int)] = [
+  static let ages: [(label: String, fields: FieldLines, delay: Int, age: Int)] = [
     ("nothing said", [:], 0, 0),
     ("Age", [.age: "30"], 0, 30),
     ("Age and the time it took", [.age: "30"], 4, 34),
@@ -68,7 +69,7 @@ struct FreshnessTests {
   ]
 
   @Test("the age of a response starts with the age at receipt", arguments: ages)
-  func initialAge(label: String, fields: HTTPFields, delay: Int, age: Int) throws {
+  func initialAge(label: String, fields: FieldLines, delay: Int, age: Int) throws {
     let response = try Sample.response(.ok, fields, delay: delay)
     #expect(response.age.initial == age, "\(label)")
     #expect(Selection(response, now: Sample.time(10)).age == min(age + 10, 1 << 31), "\(label)")
@@ -118,7 +119,7 @@ struct FreshnessTests {
       let (date, age) = (maybe(-30..<10), maybe(0..<30))
       let (delay, elapsed) = (Int.random(in: 0..<10, using: &random), Int.random(in: 0..<60, using: &random))
       let directives = [maxAge.map { "max-age=\($0)" }, shared.map { "s-maxage=\($0)" }].compactMap { $0 }
-      var fields = HTTPFields()
+      var fields = FieldLines()
       if !directives.isEmpty { fields[.cacheControl] = directives.shuffled(using: &random).joined(separator: ",") }
       fields[.expires] = expires.map(Sample.date)
       fields[.date] = date.map(Sample.date)

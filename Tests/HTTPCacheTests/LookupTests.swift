@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPTypes
 import Testing
 
@@ -88,7 +89,7 @@ struct LookupTests {
   func outcome(_ test: Case) throws {
     let cache = ResponseCache(settings: CacheSettings())
     let key = CacheKey("/v1/catalog/us/albums/1")
-    var fields: HTTPFields = [.eTag: "\"1\""]
+    var fields: FieldLines = [.eTag: "\"1\""]
     if !test.stored.isEmpty { fields[.cacheControl] = test.stored }
     #expect(cache.store(try Sample.response(.ok, fields), for: key))
     let lookup = cache.lookup(
@@ -130,7 +131,7 @@ struct LookupTests {
 
   @Test("a stored response replaces a failed upstream response within the allowed staleness", arguments: failures)
   func onError(stored: String, age: Int, request: String, serves: Bool) throws {
-    let fields: HTTPFields = stored.isEmpty ? [:] : [.cacheControl: stored]
+    let fields: FieldLines = stored.isEmpty ? [:] : [.cacheControl: stored]
     let selection = Selection(try Sample.response(.ok, fields), now: Sample.time(age))
     #expect(selection.mayServeOnError(Sample.request(request)) == serves)
   }

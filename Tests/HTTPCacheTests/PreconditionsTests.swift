@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPTypes
 import Testing
 
@@ -41,7 +42,7 @@ struct PreconditionsTests {
     }
   }
 
-  static let dates: [(label: String, fields: HTTPFields, since: [String], holds: Bool)] = [
+  static let dates: [(label: String, fields: FieldLines, since: [String], holds: Bool)] = [
     ("the same", [.lastModified: Sample.date(-100)], [Sample.date(-100)], true),
     ("later", [.lastModified: Sample.date(-100)], [Sample.date(-99)], true),
     ("earlier", [.lastModified: Sample.date(-100)], [Sample.date(-101)], false),
@@ -54,7 +55,7 @@ struct PreconditionsTests {
   ]
 
   @Test("If-Modified-Since compares dates", arguments: dates)
-  func ifModifiedSince(label: String, fields: HTTPFields, since: [String], holds: Bool) throws {
+  func ifModifiedSince(label: String, fields: FieldLines, since: [String], holds: Bool) throws {
     #expect(isNotModified(try Sample.response(.ok, fields), since: since) == holds, "\(label)")
   }
 

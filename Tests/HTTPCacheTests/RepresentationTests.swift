@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Testing
@@ -6,7 +7,7 @@ import Testing
 
 @Suite("A response to callers")
 struct RepresentationTests {
-  private func value(_ name: String, _ fields: HTTPFields, isPublic: Bool = false) throws -> String? {
+  private func value(_ name: String, _ fields: FieldLines, isPublic: Bool = false) throws -> String? {
     var settings = CacheSettings()
     settings.isPublic = isPublic
     return try Sample.response(.ok, fields, settings: settings).representation(.identity).fields.value(name)
@@ -34,7 +35,7 @@ struct RepresentationTests {
 
   @Test("is private unless the cache is public", arguments: controls)
   func cacheControl(received: String?, sent: String, toAnybody: String) throws {
-    var fields: HTTPFields = [.eTag: "\"1\""]
+    var fields: FieldLines = [.eTag: "\"1\""]
     fields[.cacheControl] = received
     #expect(try value("Cache-Control", fields) == sent)
     #expect(try value("Cache-Control", fields, isPublic: true) == toAnybody)
@@ -73,7 +74,7 @@ struct RepresentationTests {
 
   @Test("as a 304 has only the fields of RFC 9110 §15.4.5 and nosniff")
   func notModified() throws {
-    let fields: HTTPFields = [.eTag: "\"1\"", .contentType: "a/b", .contentLocation: "/x", .lastModified: "y"]
+    let fields: FieldLines = [.eTag: "\"1\"", .contentType: "a/b", .contentLocation: "/x", .lastModified: "y"]
     #expect(
       try Sample.response(.ok, fields).representation(.identity).notModified.lines == [
         "Content-Location: /x", "Cache-Control: private, max-age=300", "X-Content-Type-Options: nosniff",
@@ -104,7 +105,7 @@ struct RepresentationTests {
   @Test("has a strong entity tag in one content coding only", arguments: tags)
   func strongOnce(label: String, theirs: String?, cameGzipped: Bool, identity: String, gzip: String) throws {
     let json = Sample.json(2000)
-    var fields: HTTPFields = [.contentType: "application/json"]
+    var fields: FieldLines = [.contentType: "application/json"]
     fields[.eTag] = theirs
     if cameGzipped { fields[.contentEncoding] = "gzip" }
     let body = cameGzipped ? try #require(Gzip.deflate(json)) : json
@@ -152,7 +153,7 @@ struct RepresentationTests {
 
   @Test("is compressed only if its type, size and Cache-Control allow", arguments: contents)
   func awaitsCompression(type: String?, control: String, count: Int, is expected: Bool) throws {
-    var fields: HTTPFields = [.cacheControl: control]
+    var fields: FieldLines = [.cacheControl: control]
     fields[.contentType] = type
     #expect(try Sample.response(.ok, fields, body: Sample.json(count)).awaitsCompression == expected)
   }

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPTypes
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 @Suite("Cache-Control of a response")
 struct ResponseDirectivesTests {
   private static func parse(_ lines: [String]) -> ResponseDirectives {
-    var fields = HTTPFields()
+    var fields = FieldLines()
     for line in lines { fields.append(HTTPField(name: .cacheControl, value: line)) }
     return ResponseDirectives(fields)
   }

@@ -1,4 +1,5 @@
 import Dispatch
+import HTTP1
 import HTTPTypes
 import TestSupport
 import Testing
@@ -126,7 +127,7 @@ struct ResponseStoreTests {
     "holds no spare capacity for content that grew in parts or was decoded",
     arguments: [false, true])
   func spareCapacity(cameGzipped: Bool) throws {
-    var fields: HTTPFields = [.contentType: "application/json"]
+    var fields: FieldLines = [.contentType: "application/json"]
     var body = cameGzipped ? try #require(Gzip.deflate(Sample.json(50_000))) : Sample.json(50_000)
     if cameGzipped { fields[.contentEncoding] = "gzip" }
     body.reserveCapacity(200_000)
@@ -140,7 +141,7 @@ struct ResponseStoreTests {
   @Test("keeps a newer response when the compression of an older response ends")
   func lateCompression() throws {
     let cache = ResponseCache(settings: CacheSettings())
-    let fields: HTTPFields = [.contentType: "application/json"]
+    let fields: FieldLines = [.contentType: "application/json"]
     let old = try Sample.response(.ok, fields, body: Sample.json(5000))
     let new = try Sample.response(.ok, fields, body: Sample.json(6000))
     cache.store(new, for: Self.key(1))

@@ -20,8 +20,8 @@ enum Sample {
   }
 
   static func received(
-    _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], body: [UInt8] = Array("{}".utf8),
-    sent: HTTPFields = [:], at seconds: Int = 0, delay: Int = 0
+    _ status: HTTPResponse.Status = .ok, _ fields: FieldLines = [:], body: [UInt8] = Array("{}".utf8),
+    sent: FieldLines = [:], at seconds: Int = 0, delay: Int = 0
   ) -> ReceivedResponse {
     ReceivedResponse(
       status: status, fields: fields, downstream: fields, body: body, sent: sent, requestedAt: time(seconds - delay),
@@ -29,8 +29,8 @@ enum Sample {
   }
 
   static func response(
-    _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], body: [UInt8] = Array("{}".utf8),
-    sent: HTTPFields = [:], at seconds: Int = 0, delay: Int = 0, settings: CacheSettings = CacheSettings()
+    _ status: HTTPResponse.Status = .ok, _ fields: FieldLines = [:], body: [UInt8] = Array("{}".utf8),
+    sent: FieldLines = [:], at seconds: Int = 0, delay: Int = 0, settings: CacheSettings = CacheSettings()
   ) throws -> StoredResponse {
     try StoredResponse(
       received(status, fields, body: body, sent: sent, at: seconds, delay: delay), settings: settings)

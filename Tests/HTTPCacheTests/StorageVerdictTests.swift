@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Testing
@@ -9,12 +10,12 @@ struct StorageVerdictTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let label: String
     let status: HTTPResponse.Status
-    let fields: HTTPFields
+    let fields: FieldLines
     let verdict: StorageVerdict
     var testDescription: String { label }
 
     init(
-      _ label: String, _ verdict: StorageVerdict, _ fields: HTTPFields = [:], status: HTTPResponse.Status = .ok
+      _ label: String, _ verdict: StorageVerdict, _ fields: FieldLines = [:], status: HTTPResponse.Status = .ok
     ) {
       (self.label, self.status, self.fields, self.verdict) = (label, status, fields, verdict)
     }

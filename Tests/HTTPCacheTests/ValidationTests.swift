@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPTypes
 import Testing
 
@@ -7,11 +8,11 @@ import Testing
 struct ValidationTests {
   private let cache = ResponseCache(settings: CacheSettings())
   private let key = CacheKey("/v1/catalog/us/albums/1")
-  private let stored: HTTPFields = [
+  private let stored: FieldLines = [
     .cacheControl: "max-age=60", .eTag: "\"1\"", .date: Sample.date(0), .age: "10", .contentType: "text/plain",
   ]
 
-  private func keep(_ fields: HTTPFields) throws -> StoredResponse {
+  private func keep(_ fields: FieldLines) throws -> StoredResponse {
     let response = try Sample.response(.ok, fields, body: Sample.json(2000))
     #expect(cache.store(response, for: key))
     return response
@@ -20,7 +21,7 @@ struct ValidationTests {
   @Test("uses the validators of the origin")
   func validators() throws {
     let modified = Sample.date(-100)
-    let cases: [(fields: HTTPFields, validators: HTTPFields)] = [
+    let cases: [(fields: FieldLines, validators: FieldLines)] = [
       ([.eTag: "\"1\""], [.ifNoneMatch: "\"1\""]),
       ([.eTag: "W/\"1\""], [.ifNoneMatch: "W/\"1\""]),
       ([.lastModified: modified], [.ifModifiedSince: modified]),
@@ -69,7 +70,7 @@ struct ValidationTests {
     #expect(renewed.verdict == .store)
   }
 
-  static let mismatches: [(stored: HTTPFields, notModified: HTTPFields, isNewer: Bool)] = [
+  static let mismatches: [(stored: FieldLines, notModified: FieldLines, isNewer: Bool)] = [
     ([.eTag: "\"1\""], [.eTag: "\"2\""], true),
     ([.eTag: "\"1\""], [.eTag: "W/\"1\""], false),
     ([.eTag: "\"1\""], [:], false),
@@ -79,7 +80,7 @@ struct ValidationTests {
   ]
 
   @Test("ignores a 304 for another version, and removes the stored response", arguments: mismatches)
-  func mismatch(stored: HTTPFields, notModified: HTTPFields, isNewer: Bool) throws {
+  func mismatch(stored: FieldLines, notModified: FieldLines, isNewer: Bool) throws {
     let received = Sample.received(.notModified, notModified, body: [], at: 9)
     let renewed = cache.freshen(try keep(stored), for: key, by: received)
     #expect((renewed == nil) == isNewer)

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Testing
@@ -9,7 +10,7 @@ struct VariantTests {
   private let cache = ResponseCache(settings: CacheSettings())
   private let key = CacheKey("/v1/catalog/us/genres")
 
-  private func find(_ sent: HTTPFields) -> String {
+  private func find(_ sent: FieldLines) -> String {
     switch cache.lookup(key, sending: sent, request: RequestDirectives(), now: Sample.time(0)) {
     case .hit(let selection): String(decoding: selection.response.representation(.identity).body, as: UTF8.self)
     case .miss(let reason): reason.rawValue
@@ -17,8 +18,8 @@ struct VariantTests {
     }
   }
 
-  private func store(_ body: String, vary: String?, sent: HTTPFields) throws {
-    let fields: HTTPFields = vary.map { [.vary: $0] } ?? [:]
+  private func store(_ body: String, vary: String?, sent: FieldLines) throws {
+    let fields: FieldLines = vary.map { [.vary: $0] } ?? [:]
     #expect(cache.store(try Sample.response(.ok, fields, body: Array(body.utf8), sent: sent), for: key))
   }
 

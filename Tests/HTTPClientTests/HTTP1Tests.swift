@@ -1,5 +1,7 @@
+import Bytes
 import Dispatch
 import EventLoop
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Memory
@@ -39,7 +41,7 @@ struct HTTP1Tests {
     let calls = (0..<3).map { number in "/\(number)" }
     var connection: PeerConnection?
     for target in calls {
-      let call = client.send(.get, target)
+      let call = client.send(.get, ByteString(target))
       let present = try connection ?? peer.accept()
       connection = present
       #expect(try present.request().head.hasPrefix("GET \(target) "))
@@ -401,7 +403,7 @@ struct HTTP1Tests {
 
   @Test("a malformed target is refused", arguments: ["", "a", "/a b", "/a\r\nX: y", "/é"])
   func targets(target: String) throws {
-    let error = try #require(try client.send(.get, target).failure())
+    let error = try #require(try client.send(.get, ByteString(target)).failure())
     #expect(error.cause == .proxyInternalError)
     #expect(error.progress == .unprocessed)
   }

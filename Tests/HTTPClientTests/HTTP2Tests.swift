@@ -1,4 +1,6 @@
+import Bytes
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import TestSupport
@@ -100,7 +102,7 @@ struct HTTP2Tests {
     ])
   func failures(_ failure: Failure) throws {
     let client = try H2Upstream().client()
-    let error = try #require(try client.send(.get, failure.path).failure())
+    let error = try #require(try client.send(.get, ByteString(failure.path)).failure())
     #expect(error.cause == failure.cause, "\(error.description)")
     #expect(error.progress == failure.progress)
     #expect(try client.get().text == "hello")
@@ -109,7 +111,7 @@ struct HTTP2Tests {
   @Test("truncated content is an error", arguments: ["/half", "/half?reset=1", "/half?end=1"])
   func broken(path: String) throws {
     let client = try H2Upstream().client()
-    let received = try client.get(path)
+    let received = try client.get(ByteString(path))
     #expect(received.text == "half")
     guard case .broken = received.error else {
       Issue.record("\(String(describing: received.error))")

@@ -1,3 +1,4 @@
+import Bytes
 import HTTPMessages
 import HTTPTypes
 import TLS

@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 
 #if DEBUG
@@ -74,13 +75,15 @@ import HTTPCache
     }
 
     private static func response(_ name: HTTPField.Name, _ value: [UInt8]) {
-      let fields: HTTPFields = [name: String(decoding: value, as: UTF8.self)]
-      _ = respond(headerPolicy.responseFields(fields) + fields)
+      let fields: FieldLines = [name: String(decoding: value, as: UTF8.self)]
+      var all = headerPolicy.responseFields(fields)
+      all.append(contentsOf: fields)
+      _ = respond(all)
     }
 
     private static let now = CacheTime(monotonic: 0, wall: 1_795_000_000)
 
-    private static func respond(_ fields: HTTPFields) -> StoredResponse? {
+    private static func respond(_ fields: FieldLines) -> StoredResponse? {
       try? StoredResponse(
         ReceivedResponse(
           status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: now, receivedAt: now),

@@ -1,4 +1,5 @@
 import CatalogProxy
+import HTTP1
 import HTTPCache
 import HTTPTypes
 
@@ -8,7 +9,7 @@ import HTTPTypes
 public func fuzzCacheFields(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
   var request = RequestDirectives()
-  var fields = HTTPFields()
+  var fields = FieldLines()
   for line in bytes.split(separator: 0x0a) {
     let value = Array(line.dropFirst())
     switch line.first {
@@ -64,7 +65,7 @@ func checkTags(_ value: [UInt8]) {
 }
 
 /// Checks that ages and lifetimes stay within bounds, that a hit is fresh, and that prohibitions always have effect.
-func check(_ fields: HTTPFields, _ request: RequestDirectives) {
+func check(_ fields: FieldLines, _ request: RequestDirectives) {
   let response = makeResponse(fields)
   for seconds in [0, 1, 59, 86_400, 1 << 40] {
     let selection = Selection(response, now: moment(seconds))
@@ -78,14 +79,14 @@ func check(_ fields: HTTPFields, _ request: RequestDirectives) {
     _ = cache.lookup(key, sending: [.acceptLanguage: "de"], request: request, now: moment(seconds))
   }
   let mustUnderstand = fields[.cacheControl]?.lowercased().contains("must-understand") ?? false
-  precondition(mustUnderstand || makeResponse(fields + [.cacheControl: "no-store"]).verdict != .store)
-  precondition(makeResponse(fields + [.cacheControl: "private"]).verdict != .store)
-  precondition(makeResponse(fields + [.vary: "*"]).verdict != .store)
-  let uncached = Selection(makeResponse(fields + [.cacheControl: "no-cache"]), now: moment(0))
+  precondition(mustUnderstand || makeResponse(fields.adding([.cacheControl: "no-store"])).verdict != .store)
+  precondition(makeResponse(fields.adding([.cacheControl: "private"])).verdict != .store)
+  precondition(makeResponse(fields.adding([.vary: "*"])).verdict != .store)
+  let uncached = Selection(makeResponse(fields.adding([.cacheControl: "no-cache"])), now: moment(0))
   precondition(!uncached.isFresh && !uncached.mayServeOnError(request))
 }
 
-func addField(_ letter: UInt8, _ value: [UInt8], to fields: inout HTTPFields) {
+func addField(_ letter: UInt8, _ value: [UInt8], to fields: inout FieldLines) {
   let names: [UInt8: HTTPField.Name] = [
     UInt8(ascii: "C"): .cacheControl, UInt8(ascii: "E"): .expires, UInt8(ascii: "A"): .age, UInt8(ascii: "D"): .date,
     UInt8(ascii: "V"): .vary, UInt8(ascii: "T"): .eTag, UInt8(ascii: "L"): .lastModified,
@@ -95,6 +96,14 @@ func addField(_ letter: UInt8, _ value: [UInt8], to fields: inout HTTPFields) {
   fields.append(HTTPField(name: name, value: String(decoding: value, as: UTF8.self)))
 }
 
+extension FieldLines {
+  func adding(_ other: FieldLines) -> FieldLines {
+    var all = self
+    all.append(contentsOf: other)
+    return all
+  }
+}
+
 /// A small cache, because its creation is faster.
 let settings = {
   var settings = CacheSettings()
@@ -102,7 +111,7 @@ let settings = {
   return settings
 }()
 
-func makeResponse(_ fields: HTTPFields) -> StoredResponse {
+func makeResponse(_ fields: FieldLines) -> StoredResponse {
   let received = ReceivedResponse(
     status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: moment(0),
     receivedAt: moment(0))

@@ -1,4 +1,4 @@
-import Bytes
+public import Bytes
 public import HTTPMessages
 public import HTTPTypes
 
@@ -62,8 +62,8 @@ public struct CatalogTarget: Sendable, Equatable {
     forwardsUserToken = wantsUserToken && path.allowsMe
   }
 
-  /// The target as text, for an `UpstreamRequest`.
-  public var target: String { String(decoding: bytes, as: UTF8.self) }
+  /// The target, for an `UpstreamRequest`.
+  public var target: ByteString { ByteString(bytes) }
 
   /// Whether the cache may store the response, and serve it to other callers with the same request.
   public var isStorable: Bool {

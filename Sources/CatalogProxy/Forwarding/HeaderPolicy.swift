@@ -1,8 +1,8 @@
 import Bytes
-import HTTP1
+public import HTTP1
 import HTTPCache
 public import HTTPMessages
-public import HTTPTypes
+import HTTPTypes
 import Tracing
 
 /// The policy for header fields that pass through the proxy: an allow-list in each direction.
@@ -26,9 +26,12 @@ public struct HeaderPolicy: Sendable {
   let origin: UpstreamOrigin
   /// The name of the product in `Via` and `User-Agent`.
   let product: String
+  /// The value of `Via` in responses that came over HTTP/1.1 and HTTP/2. Created once.
+  private let viaHTTP1: [UInt8]
+  private let viaHTTP2: [UInt8]
   /// The fields of every request to Apple, for callers with and without support for gzip. Created once.
-  private let gzipFields: HTTPFields
-  private let identityFields: HTTPFields
+  private let gzipFields: FieldLines
+  private let identityFields: FieldLines
 
   /// Creates a policy.
   ///
@@ -38,6 +41,7 @@ public struct HeaderPolicy: Sendable {
   public init(upstream: String, product: String = "musickit-token-server") {
     origin = UpstreamOrigin(upstream)
     self.product = product
+    (viaHTTP1, viaHTTP2) = (Array("1.1 \(product)".utf8), Array("2 \(product)".utf8))
     gzipFields = Self.ownFields(accepting: "gzip", product)
     identityFields = Self.ownFields(accepting: "identity", product)
   }
@@ -52,7 +56,7 @@ public struct HeaderPolicy: Sendable {
   /// - Throws: A refusal if the caller's fields do not allow the request to be forwarded.
   public func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true
-  ) throws(FieldRefusal) -> HTTPFields {
+  ) throws(FieldRefusal) -> FieldLines {
     var fields = acceptsGzip ? gzipFields : identityFields
     guard target.wantsUserToken else { return fields }
     let copier = FieldCopier(caller)
@@ -65,7 +69,7 @@ public struct HeaderPolicy: Sendable {
     return fields
   }
 
-  private static func ownFields(accepting coding: String, _ product: String) -> HTTPFields {
+  private static func ownFields(accepting coding: String, _ product: String) -> FieldLines {
     [
       .accept: "application/json", .acceptEncoding: coding, .userAgent: product,
       // RFC 9110 §7.6.3: a gateway identifies itself to the upstream. The version is the same for all callers.
@@ -73,35 +77,23 @@ public struct HeaderPolicy: Sendable {
     ]
   }
 
-  /// Returns the field with the credential for a developer token in compact form.
-  static func credential(_ developerToken: String) -> HTTPField {
-    var credential = HTTPField(name: .authorization, value: "Bearer \(developerToken)")
-    // RFC 7541 §7.1.3: a compression table must not help an attacker to guess it.
-    credential.indexingStrategy = .disallow
-    return credential
-  }
-
-  /// Sets the credential, as the last step before the request is sent.
-  static func authorize(_ fields: inout HTTPFields, with credential: HTTPField) {
-    guard fields.has(.authorization) else { return fields.append(credential) }
-    fields[fields: .authorization] = [credential]
+  /// Sets the credential, as the last step before the request is sent. A compression table must not help an attacker to
+  /// guess it (RFC 7541 §7.1.3).
+  static func authorize(_ fields: inout FieldLines, with credential: [UInt8]) {
+    if fields.has("authorization") { fields.remove(.authorization) }
+    fields.append("Authorization", credential.span, isUnindexed: true)
   }
 
   /// Sets the trace context (W3C Trace Context) of one attempt. It is different in each attempt, so HPACK must not index
   /// it.
-  static func trace(_ fields: inout HTTPFields, as span: SpanContext) {
-    var parent = HTTPField(name: .traceparent, value: span.traceparent)
-    parent.indexingStrategy = .avoid
-    fields.append(parent)
-    guard let state = span.state else { return }
-    var field = HTTPField(name: .tracestate, value: state.description)
-    field.indexingStrategy = .avoid
-    fields.append(field)
+  static func trace(_ fields: inout FieldLines, as span: SpanContext) {
+    fields.append("traceparent", span.traceparent.span, isUnindexed: true)
+    if let state = span.state { fields.append("tracestate", state.description.utf8.span, isUnindexed: true) }
   }
 
   /// Copies the fields that describe the content. Throws for a part of a representation (RFC 9110 §14.5).
   private func copyContentFields(
-    _ copier: FieldCopier<some RequestFields>, to fields: inout HTTPFields
+    _ copier: FieldCopier<some RequestFields>, to fields: inout FieldLines
   ) throws(FieldRefusal) {
     guard copier.isAbsent("content-range") else { throw .unsupported("content-range") }
     for name in Self.contentFields { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
@@ -121,51 +113,56 @@ extension HeaderPolicy {
   /// - Parameters:
   ///   - upstream: The end-to-end fields as received.
   ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
-  public func responseFields(_ upstream: HTTPFields, version: StaticString = "2") -> HTTPFields {
-    let options = upstream.value(of: .connection).map { ConnectionOptions($0.utf8) }
-    var fields = HTTPFields()
-    fields.reserveCapacity(upstream.count + 1)
-    for field in upstream {
-      let name = field.name.canonicalName
-      guard Self.passes(name), options?.names(name) != true else { continue }
-      fields.append(field)
+  public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
+    let options = upstream.text(of: "connection").map { ConnectionOptions($0.utf8) }
+    var fields = FieldLines()
+    fields.reserveCapacity(upstream.count + 1, bytes: upstream.bytes.count + 64)
+    let bytes = upstream.bytes.span
+    for line in upstream.lines {
+      guard Self.passes(line.name, in: bytes), options?.names(bytes.string(in: line.name).lowercased()) != true else {
+        continue
+      }
+      fields.append(line, of: upstream)
     }
-    // A URI consists of visible ASCII (RFC 3986 §2). Two recipients could parse other characters in two ways.
-    if let location = fields.value(of: .location) {
-      let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
-      fields[.location] = isURI ? origin.localized(location) : nil
-    }
-    fields.append(HTTPField(name: .via, value: "\(version) \(product)"))
+    if let location = fields.text(of: "location") { localize(location, in: &fields) }
+    fields.append("Via", (version.isHTTP2 ? viaHTTP2 : viaHTTP1).span)
     return fields
   }
 
-  /// Returns whether a field of this lower-case name passes to the caller. Examples of names that do not pass:
+  /// Replaces `Location`. A URI consists of visible ASCII (RFC 3986 §2); two recipients could parse other characters in
+  /// two ways.
+  private func localize(_ location: String, in fields: inout FieldLines) {
+    let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    fields[.location] = isURI ? origin.localized(location) : nil
+  }
+
+  /// Returns whether a field of this name passes to the caller. Examples of names that do not pass:
   /// `Set-Cookie` and `Access-Control-*`, which would apply to this origin; `Strict-Transport-Security`, `Alt-Svc` and
   /// `Server`, which describe Apple's hosts; `Link`, which makes browsers fetch; `Accept-Ranges`, because the proxy
   /// forwards no range.
   ///
   /// The length comes first, because it excludes most other names without a comparison.
-  private static func passes(_ name: String) -> Bool {
-    switch name.utf8.count {
-    case 3: name == "via"
-    case 4: name == "etag"
-    case 5: name == "allow"
-    case 8: name == "location"
-    case 11: name == "retry-after"
-    case 12: name == "content-type"
-    case 13: name == "last-modified"
-    case 16: name == "content-encoding" || name == "content-language" || name == "www-authenticate"
+  private static func passes(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
+    return switch name.count {
+    case 3: isNamed("via")
+    case 4: isNamed("etag")
+    case 5: isNamed("allow")
+    case 8: isNamed("location")
+    case 11: isNamed("retry-after")
+    case 12: isNamed("content-type")
+    case 13: isNamed("last-modified")
+    case 16: isNamed("content-encoding") || isNamed("content-language") || isNamed("www-authenticate")
     // Fields that Apple's support needs.
-    case 20: name == "x-apple-request-uuid"
-    case 30: name == "x-apple-jingle-correlation-key"
+    case 20: isNamed("x-apple-request-uuid")
+    case 30: isNamed("x-apple-jingle-correlation-key")
     default: false
     }
   }
 }
 
-extension HTTPField.Name {
-  fileprivate static let traceparent = HTTPField.Name.literal("traceparent")
-  fileprivate static let tracestate = HTTPField.Name.literal("tracestate")
+extension StaticString {
+  fileprivate var isHTTP2: Bool { utf8CodeUnitCount == 1 }
 }
 
 /// A copier of fields by name from a caller's request, except for fields that the request's `Connection` names.
@@ -194,7 +191,7 @@ struct FieldCopier<Fields: RequestFields> {
   /// - Parameter isSecret: Whether the value must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
   /// - Throws: A refusal if there are several such fields, or the value is malformed.
   func copy(
-    _ name: StaticString, upTo limit: Int, isSecret: Bool = false, to fields: inout HTTPFields
+    _ name: StaticString, upTo limit: Int, isSecret: Bool = false, to fields: inout FieldLines
   ) throws(FieldRefusal) {
     switch caller.value(of: name) {
     case .absent: return
@@ -207,10 +204,8 @@ struct FieldCopier<Fields: RequestFields> {
       guard !value.isEmpty, value.count <= limit, value.allSatisfy({ $0 >= lowest && $0 < 0x7F }) else {
         throw .malformed(name)
       }
-      guard !options.names(name.description), let fieldName = HTTPField.Name(name.description) else { return }
-      var field = HTTPField(name: fieldName, value: String(decoding: value, as: UTF8.self))
-      if isSecret { field.indexingStrategy = .disallow }
-      fields.append(field)
+      guard !options.names(name.description) else { return }
+      fields.append(name, value.span, isUnindexed: isSecret)
     }
   }
 }

@@ -1,4 +1,6 @@
+import Bytes
 import EventLoop
+import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
@@ -45,7 +47,7 @@ public struct HealthCheckCommand: Sendable {
     defer { client.close() }
     let timeouts = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
     let request = UpstreamRequest(
-      .get, url.target, fields: [.userAgent: "musickit-token-server/\(Release.version)"])
+      .get, ByteString(url.target), fields: [.userAgent: "musickit-token-server/\(Release.version)"])
     switch client.reply(to: request, limits: timeouts, contentLimit: 0) {
     case .success(let reply): return reply.status
     case .failure(let error): throw NoResponse(description: "\(url.text) did not respond. \(error)")

@@ -1,5 +1,6 @@
 import Bytes
 import EventLoop
+import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
@@ -111,7 +112,7 @@ struct ServerDiagnosis {
     ])
     let content = Array(description.utf8)
     let request = UpstreamRequest(
-      .post, ExplainEndpoint.path.description, fields: [.contentType: "application/json"],
+      .post, ByteString(ExplainEndpoint.path.description), fields: [.contentType: "application/json"],
       content: WrittenContent(content), contentLength: content.count)
     switch send(request, client) {
     case .failure(let error): diagnosis.fail(.access, Self.shown(error.description), fix: nil)

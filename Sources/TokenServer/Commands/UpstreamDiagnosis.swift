@@ -2,6 +2,7 @@ import Bytes
 import DeveloperToken
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPCache
 import HTTPClient
 import HTTPMessages
@@ -74,8 +75,8 @@ struct UpstreamDiagnosis {
 
   private typealias Outcome = Result<UpstreamReply, UpstreamError>
 
-  private static func fields(_ token: Token) -> HTTPFields {
-    var fields: HTTPFields = [.accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)"]
+  private static func fields(_ token: Token) -> FieldLines {
+    var fields: FieldLines = [.accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)"]
     fields.append(secret(.authorization, "Bearer \(token.text)"))
     return fields
   }
@@ -87,7 +88,7 @@ struct UpstreamDiagnosis {
     return field
   }
 
-  private func send(_ target: String, _ fields: HTTPFields, _ client: UpstreamClient) -> Outcome {
+  private func send(_ target: ByteString, _ fields: FieldLines, _ client: UpstreamClient) -> Outcome {
     let left = max(end.duration(since: .now), .milliseconds(1))
     let limits = UpstreamTimeouts(
       // The attempt ends before, so that its error has the stage.

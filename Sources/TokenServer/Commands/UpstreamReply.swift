@@ -1,6 +1,8 @@
+import Bytes
 import Dispatch
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes

@@ -2,6 +2,7 @@ import Access
 import Bytes
 import Dispatch
 import EventLoop
+import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
@@ -207,8 +208,9 @@ struct KeySetFetch {
   /// Sends the request and reads the response, on the client's loop.
   func run(with client: UpstreamClient) async throws(Failure) -> Fetched {
     let response: UpstreamResponse
-    do { response = try await client.send(UpstreamRequest(.get, target, fields: Self.fields), limits: timeouts) } catch
-    {
+    do {
+      response = try await client.send(UpstreamRequest(.get, ByteString(target), fields: Self.fields), limits: timeouts)
+    } catch {
       throw Failure(description: error.description)
     }
     guard response.status == .ok else {
@@ -223,7 +225,7 @@ struct KeySetFetch {
     }
   }
 
-  private static let fields: HTTPFields = [
+  private static let fields: FieldLines = [
     .accept: "application/jwk-set+json, application/json", .acceptEncoding: "identity",
     .userAgent: "musickit-token-server/\(Release.version)",
   ]
@@ -258,7 +260,7 @@ struct KeySetFetch {
 
   /// Returns Cache-Control's `max-age` less the `Age` of the response in caches (RFC 9111 §5.1, §5.2.2.1); nil without
   /// it.
-  static func maxAge(_ fields: HTTPFields) -> Int? {
+  static func maxAge(_ fields: FieldLines) -> Int? {
     let directives = fields[.cacheControl]?.utf8.split(separator: UInt8(ascii: ",")) ?? []
     for directive in directives {
       let parts = directive.split(separator: UInt8(ascii: "="), maxSplits: 1).map { part in

@@ -1,4 +1,5 @@
 import Bytes
+import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
@@ -35,7 +36,7 @@ struct SpanBatch {
     do throws(UpstreamError) {
       response = try await client.send(
         UpstreamRequest(
-          .post, settings.endpoint.target, fields: fields, content: WholeContent(document),
+          .post, ByteString(settings.endpoint.target), fields: fields, content: WholeContent(document),
           contentLength: document.count), limits: timeouts)
     } catch {
       return .failedForNow(error.description, retryAfter: nil)
@@ -53,8 +54,8 @@ struct SpanBatch {
     }
   }
 
-  private var fields: HTTPFields {
-    var fields: HTTPFields = [
+  private var fields: FieldLines {
+    var fields: FieldLines = [
       .contentType: "application/json", .accept: "application/json", .acceptEncoding: "identity",
       .userAgent: "musickit-token-server/\(Release.version)",
     ]

@@ -1,3 +1,5 @@
+import Bytes
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Locks
@@ -26,7 +28,7 @@ final class ScriptedUpstream: Upstream {
   var requests: [UpstreamRequest] { state.withLock { $0.seen } }
 
   /// The targets of the requests that have reached the upstream.
-  var targets: [String] { requests.map(\.target) }
+  var targets: [String] { requests.map(\.target.text) }
 
   /// Replaces the script.
   func respond(_ script: @escaping Script) {
@@ -49,7 +51,7 @@ final class ScriptedUpstream: Upstream {
 extension UpstreamResponse {
   /// A complete response.
   static func scripted(
-    _ status: HTTPResponse.Status = .ok, _ fields: HTTPFields = [:], _ text: String = "{}"
+    _ status: HTTPResponse.Status = .ok, _ fields: FieldLines = [:], _ text: String = "{}"
   ) -> UpstreamResponse {
     UpstreamResponse(
       status: status, fields: fields, content: ScriptedContent(text), contentLength: text.utf8.count)

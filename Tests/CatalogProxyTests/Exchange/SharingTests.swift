@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Testing
@@ -9,9 +10,9 @@ import Testing
 struct SharingTests {
   private static let song = "/v1/catalog/us/songs/1"
 
-  private static func fields(_ line: String) -> HTTPFields {
+  private static func fields(_ line: String) -> FieldLines {
     let parts = line.split(separator: ": ").map(String.init)
-    return HTTPFields([HTTPField(name: HTTPField.Name(parts[0]) ?? .via, value: parts[1])])
+    return [HTTPField.Name(parts[0]) ?? .via: parts[1]]
   }
 
   /// Sends `count` equal requests, and waits until all of them wait for one upstream request.

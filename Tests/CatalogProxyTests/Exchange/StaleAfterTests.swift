@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Testing
@@ -135,7 +136,7 @@ struct StaleAfterTests {
     _ = try await ground.ask(Self.song)
     ground.time.advance(by: .seconds(60))
     for status in [206, 304] {
-      for fields in [[:], [.contentRange: "bytes 0-1/9", .cacheControl: "max-age=99"]] as [HTTPFields] {
+      for fields in [[:], [.contentRange: "bytes 0-1/9", .cacheControl: "max-age=99"]] as [FieldLines] {
         ground.upstream.respond { _ in .scripted(.init(code: status), fields, "{}") }
         let stale = try await ground.ask(Self.song)
         #expect(stale.status == 200 && stale.cacheStatus?.contains("stale-if-error") == true)

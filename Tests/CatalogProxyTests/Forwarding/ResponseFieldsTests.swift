@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Testing
@@ -8,12 +9,13 @@ import Testing
   private let policy = HeaderPolicy(upstream: "https://api.music.apple.com", product: "proxy")
 
   private func passed(_ lines: KeyValuePairs<String, String>) throws -> [String: String] {
-    var upstream = HTTPFields()
+    var upstream = FieldLines()
     for (name, value) in lines {
       upstream.append(HTTPField(name: try #require(HTTPField.Name(name)), value: value))
     }
     let fields = policy.responseFields(upstream)
-    return Dictionary(fields.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { "\($0), \($1)" })
+    return Dictionary(
+      HTTPFields(fields).map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { "\($0), \($1)" })
   }
 
   @Test("only fields that describe the representation or that Apple's support needs are forwarded")
@@ -85,11 +87,11 @@ import Testing
       "/\t/evil.example",
     ])
   func redirectNowhere(location: String) throws {
-    var upstream = HTTPFields()
+    var upstream = FieldLines()
     upstream.append(HTTPField(name: .location, value: location))
     #expect(policy.responseFields(upstream)[.location] == nil)
-    upstream = HTTPFields()
-    upstream[fields: .location] = ["/a", "/b"].map { HTTPField(name: .location, value: $0) }
+    upstream = FieldLines()
+    for path in ["/a", "/b"] { upstream.append(HTTPField(name: .location, value: path)) }
     #expect(policy.responseFields(upstream)[.location] == nil, "two are none")
   }
 

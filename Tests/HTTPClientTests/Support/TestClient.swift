@@ -1,4 +1,6 @@
+import Bytes
 import EventLoop
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import TLS
@@ -50,7 +52,7 @@ final class TestClient: Sendable {
 
   /// Starts to send a request.
   func send(
-    _ method: HTTPRequest.Method = .get, _ target: String = "/", fields: HTTPFields = [:],
+    _ method: HTTPRequest.Method = .get, _ target: ByteString = "/", fields: FieldLines = [:],
     content: (any ContentReader)? = nil, contentLength: Int? = nil, limits: UpstreamTimeouts = patient
   ) -> Call {
     let request = UpstreamRequest(method, target, fields: fields, content: content, contentLength: contentLength)
@@ -67,7 +69,7 @@ final class TestClient: Sendable {
   }
 
   /// Sends a request and reads its whole response.
-  func get(_ target: String = "/", limits: UpstreamTimeouts = patient) throws -> Received {
+  func get(_ target: ByteString = "/", limits: UpstreamTimeouts = patient) throws -> Received {
     try send(.get, target, limits: limits).received()
   }
 

@@ -1,3 +1,4 @@
+import HTTP1
 import Access
 import Glibc
 import HTTPMessages
@@ -277,7 +278,7 @@ struct KeySetsTests {
       ("max-age=", nil, nil), ("max-age=-1", nil, nil), ("max-age=99999999999999999999", nil, nil),
       ("s-maxage=600", nil, nil), ("no-store", nil, nil), (nil, nil, nil),
     ] as [(String?, String?, Int?)] {
-      var fields: HTTPFields = [:]
+      var fields: FieldLines = [:]
       fields[.cacheControl] = cacheControl
       fields[.age] = age
       #expect(KeySetFetch.maxAge(fields) == expected, "\(cacheControl ?? "-")")

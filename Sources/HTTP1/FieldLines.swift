@@ -1,0 +1,280 @@
+import Bytes
+public import HTTPTypes
+
+/// Field lines of a message (RFC 9110 §5.2) as bytes: one array with all names and values, and the place of each in it.
+///
+/// The proxy receives, filters, stores and sends fields in this form, so that no line becomes a string on the way.
+/// `HTTPFields` is for code that makes a few fields for one response. Names are tokens, and values contain no control
+/// characters except HTAB: every initializer and every `append` ensures it.
+public struct FieldLines: Sendable {
+  /// The place of a field line in ``FieldLines/bytes``.
+  public struct Line: Sendable, Equatable {
+    private let place: FieldLine
+    /// Whether a compression table must not contain the value, because it is secret or different in each request (RFC
+    /// 7541 §7.1.3).
+    public let isUnindexed: Bool
+
+    init(_ place: FieldLine, isUnindexed: Bool) {
+      (self.place, self.isUnindexed) = (place, isUnindexed)
+    }
+
+    /// The name, in the case in which it was written.
+    public var name: Range<Int> { place.name }
+
+    /// The value without surrounding white space. It may be empty.
+    public var value: Range<Int> { place.value }
+  }
+
+  /// All names and values, and the bytes between them.
+  public private(set) var bytes: [UInt8] = []
+  /// The lines in their order.
+  public private(set) var lines: [Line] = []
+
+  /// Creates a section without lines.
+  public init() {}
+
+  /// Creates a section from received field lines, which the parser has checked.
+  ///
+  /// - Parameters:
+  ///   - section: The bytes of the lines.
+  ///   - lines: The lines as ranges in a longer array, in which `section` begins at `start`.
+  init(received section: Span<UInt8>, from start: Int, _ lines: some Collection<FieldLine>) {
+    bytes.reserveCapacity(section.count)
+    bytes.append(copying: section)
+    self.lines.reserveCapacity(lines.count)
+    for line in lines { self.lines.append(Line(line.moved(by: -start), isUnindexed: false)) }
+  }
+
+  /// The number of lines.
+  public var count: Int { lines.count }
+
+  /// Whether there are no lines.
+  public var isEmpty: Bool { lines.isEmpty }
+
+  /// The approximate size in memory, in bytes.
+  public var cost: Int { bytes.count + lines.count * MemoryLayout<Line>.stride + 64 }
+}
+
+// MARK: Look up
+
+extension FieldLines {
+  /// The value of a field that may occur at most once.
+  public enum Occurrence: Sendable, Equatable {
+    /// There is no such field.
+    case absent
+    /// There is one line, with its value at this place in ``FieldLines/bytes``.
+    case single(Range<Int>)
+    /// There are several lines.
+    case repeated
+  }
+
+  /// Returns the value of a field. `name` is in lower case.
+  public func value(of name: StaticString) -> Occurrence {
+    var value = Occurrence.absent
+    let span = bytes.span
+    for line in lines where span.equalsIgnoringCase(line.name, name) {
+      guard value == .absent else { return .repeated }
+      value = .single(line.value)
+    }
+    return value
+  }
+
+  /// Returns whether there is a field. `name` is in lower case.
+  public func has(_ name: StaticString) -> Bool {
+    let span = bytes.span
+    return lines.contains { span.equalsIgnoringCase($0.name, name) }
+  }
+
+  /// Calls `body` with the value of each line of a field. `name` is in lower case.
+  public func forEachValue(of name: StaticString, _ body: (Span<UInt8>) -> Void) {
+    let span = bytes.span
+    for line in lines where span.equalsIgnoringCase(line.name, name) { body(span.extracting(line.value)) }
+  }
+
+  /// Returns the value of a field as text, several lines joined by commas (RFC 9110 §5.3), or nil without the field.
+  /// `name` is in lower case.
+  public func text(of name: StaticString) -> String? {
+    var text: String?
+    forEachValue(of: name) { value in
+      let line = value.string(in: value.indices)
+      text = text.map { "\($0), \(line)" } ?? line
+    }
+    return text
+  }
+
+  /// The value of a field as text, several lines joined by commas. Set, it replaces all lines of the field; nil removes
+  /// them.
+  public subscript(name: HTTPField.Name) -> String? {
+    get {
+      let values = self[values: name]
+      return values.isEmpty ? nil : values.joined(separator: ", ")
+    }
+    set {
+      remove(name)
+      if let newValue { append(HTTPField(name: name, value: newValue)) }
+    }
+  }
+
+  /// The values of a field as text, one for each line.
+  public subscript(values name: HTTPField.Name) -> [String] {
+    let span = bytes.span
+    return lines.filter { isNamed($0, name) }.map { span.string(in: $0.value) }
+  }
+
+  private func isNamed(_ line: Line, _ name: HTTPField.Name) -> Bool {
+    bytes.span.equalsIgnoringCase(line.name, text: name.canonicalName)
+  }
+}
+
+// MARK: Change
+
+extension FieldLines {
+  /// Appends a line.
+  ///
+  /// - Parameters:
+  ///   - name: A token.
+  ///   - value: The value. Control characters in it become spaces, so that none can end the line.
+  public mutating func append(_ name: StaticString, _ value: Span<UInt8>, isUnindexed: Bool = false) {
+    let start = bytes.count
+    bytes.append(addingCapacity: name.utf8CodeUnitCount + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+      line.append(name)
+      line.appendFieldValue(value)
+    }
+    note(name.utf8CodeUnitCount, value.count, from: start, isUnindexed)
+  }
+
+  /// Appends a line with a value of visible ASCII characters.
+  public mutating func append(_ name: StaticString, _ value: StaticString) {
+    let start = bytes.count
+    bytes.append(addingCapacity: name.utf8CodeUnitCount + value.utf8CodeUnitCount + 4) {
+      (line: inout OutputSpan<UInt8>) in
+      line.append(name)
+      line.append(": ")
+      line.append(value)
+      line.append("\r\n")
+    }
+    note(name.utf8CodeUnitCount, value.utf8CodeUnitCount, from: start, false)
+  }
+
+  /// Appends a field.
+  public mutating func append(_ field: HTTPField) {
+    let isUnindexed = field.indexingStrategy == .disallow || field.indexingStrategy == .avoid
+    let start = bytes.count
+    let name = field.name.rawName.utf8.span
+    let count = unsafe field.withUnsafeBytesOfValue { value in
+      // Safe: the span does not leave the closure that has the bytes.
+      append(name, unsafe Span(_unsafeElements: value))
+      return value.count
+    }
+    note(name.count, count, from: start, isUnindexed)
+  }
+
+  /// Appends a line of another section.
+  public mutating func append(_ line: Line, of other: FieldLines) {
+    let start = bytes.count
+    let span = other.bytes.span
+    append(span.extracting(line.name), span.extracting(line.value))
+    note(line.name.count, line.value.count, from: start, line.isUnindexed)
+  }
+
+  /// Appends all lines of another section.
+  public mutating func append(contentsOf other: FieldLines) {
+    for line in other.lines { append(line, of: other) }
+  }
+
+  private mutating func append(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+    bytes.append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+      line.append(copying: name)
+      line.appendFieldValue(value)
+    }
+  }
+
+  /// Notes the place of a line that was just appended.
+  private mutating func note(_ name: Int, _ value: Int, from start: Int, _ isUnindexed: Bool) {
+    let place = FieldLine(name: start..<start + name, value: start + name + 2..<start + name + 2 + value)
+    lines.append(Line(place, isUnindexed: isUnindexed))
+  }
+
+  /// Makes room for lines with this many bytes in all.
+  public mutating func reserveCapacity(_ count: Int, bytes size: Int) {
+    lines.reserveCapacity(count)
+    bytes.reserveCapacity(size)
+  }
+
+  /// Removes all lines of a field. Their bytes stay until the section is copied.
+  public mutating func remove(_ name: HTTPField.Name) {
+    let own = bytes
+    lines.removeAll { own.span.equalsIgnoringCase($0.name, text: name.canonicalName) }
+  }
+
+  /// Removes all lines that have the name of this line of another section.
+  public mutating func removeLines(named line: Line, of other: FieldLines) {
+    let name = other.bytes.span.extracting(line.name)
+    let own = bytes
+    lines.removeAll { own.span.equalsIgnoringCase($0.name, bytes: name) }
+  }
+
+  /// Returns a section with copies of the lines whose name `isIncluded`. It has no other bytes.
+  public func filter(_ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) -> FieldLines {
+    let span = bytes.span
+    var copy = FieldLines()
+    copy.reserveCapacity(lines.count, bytes: bytes.count)
+    for line in lines where isIncluded(line.name, span) { copy.append(line, of: self) }
+    return copy
+  }
+}
+
+extension Span<UInt8> {
+  /// Returns whether the bytes in `range` are those of `other`, ignoring the case of ASCII letters.
+  fileprivate func equalsIgnoringCase(_ range: Range<Int>, bytes other: Span<UInt8>) -> Bool {
+    guard range.count == other.count else { return false }
+    for (index, offset) in zip(range, other.indices) where self[index].lowercased != other[offset].lowercased {
+      return false
+    }
+    return true
+  }
+}
+
+// MARK: Conversions
+
+extension FieldLines: Equatable {
+  /// Returns whether both have the same lines in the same order, with names in the same case.
+  public static func == (left: FieldLines, right: FieldLines) -> Bool {
+    guard left.lines.count == right.lines.count else { return false }
+    if left.lines == right.lines, left.bytes == right.bytes { return true }
+    return zip(left.lines, right.lines).allSatisfy { mine, theirs in
+      left.bytes[mine.name] == right.bytes[theirs.name] && left.bytes[mine.value] == right.bytes[theirs.value]
+    }
+  }
+}
+
+extension FieldLines: ExpressibleByDictionaryLiteral {
+  /// Creates a section from fields, in this order.
+  public init(dictionaryLiteral elements: (HTTPField.Name, String)...) {
+    for (name, value) in elements { append(HTTPField(name: name, value: value)) }
+  }
+
+  /// Creates a section from fields.
+  public init(_ fields: HTTPFields) {
+    for field in fields { append(field) }
+  }
+}
+
+extension HTTPFields {
+  /// Creates fields from lines.
+  public init(_ section: FieldLines) {
+    self.init()
+    reserveCapacity(section.count)
+    let span = section.bytes.span
+    for line in section.lines {
+      let known = CommonFieldName.find(line.name, in: span)
+      guard let name = known ?? HTTPField.Name(span.string(in: line.name)) else { continue }
+      var field = unsafe span.extracting(line.value).withUnsafeBufferPointer { value in
+        // Safe: the field copies the bytes.
+        unsafe HTTPField(name: name, value: value)
+      }
+      if line.isUnindexed { field.indexingStrategy = .disallow }
+      append(field)
+    }
+  }
+}
