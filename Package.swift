@@ -12,6 +12,8 @@ let strict: [SwiftSetting] =
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .strictMemorySafety(),
+    // Lets a release specialize and inline functions of other modules: 4 % fewer instructions for a cached token.
+    .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release)),
   ] + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
 
 // The commit that --version prints. `make release` sets it; everyday builds have none, so no commit recompiles anything.
@@ -35,12 +37,6 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = [], _ more: [S
 // have them everywhere.
 let confined: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
-]
-
-// Lets a release specialize this module's generic types in the modules that use them. Otherwise each use of the queues
-// finds its types at run time.
-let specialized: [SwiftSetting] = [
-  .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))
 ]
 
 func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
@@ -96,7 +92,7 @@ let package = Package(
       "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
       confined),
     module("HTTPCache", ["Bytes", "CZlib", "HTTP1", "Locks", httpTypes]),
-    module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes], specialized),
+    module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),
     module(
       "CatalogProxy",
       ["Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "Locks", "Memory", "Tracing", "UpstreamAdmission", httpTypes]),

@@ -192,6 +192,7 @@ extension [UInt8] {
 
 extension UInt8 {
   /// Whether the byte is `unreserved` (RFC 3986 §2.3): it means the same percent-encoded and plain.
+  @inlinable
   public var isUnreservedInURI: Bool {
     switch self {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

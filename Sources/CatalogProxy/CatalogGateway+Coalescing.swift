@@ -1,7 +1,6 @@
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
-import Memory
 import UpstreamAdmission
 
 /// Phases 4 and 9: concurrent requests for the same resource share one upstream request, which no single caller owns.
@@ -25,7 +24,7 @@ extension CatalogGateway {
     } onCancel: {
       leave(place.ticket)
     }
-    return (outcome, !place.isFirst)
+    return (outcome, place.run == nil)
   }
 
   /// The result of joining a flight.
@@ -40,8 +39,8 @@ extension CatalogGateway {
   /// A place in a flight.
   private struct Place {
     let ticket: FlightTicket
-    /// Whether the caller has started the flight.
-    let isFirst: Bool
+    /// The upstream request, if this caller has started the flight.
+    var run: FlightRun?
     /// The task that ends the wait after `staleAfter`; nil if the wait lasts to the end.
     var timer: Task<Void, Never>?
   }
@@ -59,17 +58,16 @@ extension CatalogGateway {
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.coalescer.isKept(key) { return .late }
       let (ticket, isNew) = state.coalescer.join(key, waiting)
-      if isNew {
-        // Started within the lock, so that no caller can leave the flight before its task is set. The task runs later.
-        let task = Task(executorPreference: miss.route.executor) {
-          await self.runCoalesced(ticket.flight, miss, leader: waiting)
-        }
-        state.coalescer.began(ticket.flight, task)
-      } else {
+      guard isNew else {
         state.counts.collapsed += 1
+        return .joined(Place(ticket: ticket))
       }
-      return .joined(Place(ticket: ticket, isFirst: isNew))
+      // Set within the lock, so that no caller can leave the flight before.
+      let run = FlightRun(of: miss, as: ticket.flight, leader: waiting, on: self)
+      state.coalescer.began(ticket.flight, run)
+      return .joined(Place(ticket: ticket, run: run))
     }
+    if case .joined(let place) = joining { place.run?.begin() }
     guard hasStale, case .joined(var place) = joining else { return joining }
     place.timer = endWait(of: place.ticket, by: miss.route)
     return .joined(place)
@@ -90,13 +88,9 @@ extension CatalogGateway {
     waiter.resume(.cancelled)
   }
 
-  /// Fetches the response and resumes all waiting callers with it.
-  private func runCoalesced(_ flight: FlightID, _ miss: CatalogMiss, leader: OneShot<Outcome>) async {
-    complete(flight, await fetch(miss), leader: leader)
-  }
-
+  /// Resumes all waiting callers of a flight.
   @inline(never)
-  private func complete(_ flight: FlightID, _ outcome: Outcome, leader: OneShot<Outcome>) {
+  func complete(_ flight: FlightID, _ outcome: Outcome, leader: OneShot<Outcome>) {
     let waiters = withState { $0.coalescer.complete(flight) }
     guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
     // The content can be read only on this event loop, which is the leader's.
@@ -113,28 +107,86 @@ extension CatalogGateway {
   }
 
   /// Sends the upstream request for a storable resource, and stores the response.
-  @inline(never)
   func fetch(_ miss: CatalogMiss) async -> Outcome {
-    var stored = miss.stored?.response
+    let fetching = Fetching(miss, validating: miss.stored?.response, at: clock.now)
+    return await fetch(fetching, from: enter(fetching.exchange))
+  }
+
+  /// Continues with a fetch, after every step that needs no wait.
+  @inline(never)
+  func fetch(_ first: Fetching, from step: Step) async -> Outcome {
+    var (fetching, step) = (first, step)
     while true {
-      let requestedAt = clock.now
-      switch await exchange(CatalogExchange(fetching: miss, validating: stored)) {
-      case .failure(let failure): return .failure(failure)
-      case .cancelled: return .cancelled
-      case .response(let response, let permit) where response.status == .notModified:
-        response.content.cancel()
-        permit.release(.answered)
-        if let outcome = freshen(stored, by: response, miss, requestedAt) { return outcome }
-        // The response is about another version than the stored one. Without validators, Apple sends it whole.
-        stored = nil
-      case .response(let response, let permit):
-        return await store(response, permit, miss, Times(requestedAt: requestedAt, receivedAt: clock.now))
+      let result = await exchange(fetching.exchange, from: step)
+      switch evaluate(result, of: fetching) {
+      case .outcome(let outcome): return outcome
+      case .content(let arriving): return await store(arriving, of: fetching)
+      case .again(let whole):
+        fetching = whole
+        step = enter(whole.exchange)
       }
     }
   }
 
+  /// One exchange of a fetch.
+  struct Fetching: Sendable {
+    let miss: CatalogMiss
+    /// The stored response that the request validates; nil to fetch the whole response.
+    let stored: StoredResponse?
+    let requestedAt: CacheTime
+    let exchange: CatalogExchange
+
+    init(_ miss: CatalogMiss, validating stored: StoredResponse?, at time: CacheTime) {
+      (self.miss, self.stored, requestedAt) = (miss, stored, time)
+      exchange = CatalogExchange(fetching: miss, validating: stored)
+    }
+  }
+
+  /// The result of an exchange, for a fetch.
+  enum Fetched {
+    case outcome(Outcome)
+    /// A response whose content is to be read and stored.
+    case content(ArrivingResponse)
+    /// Another request must fetch the whole response.
+    case again(Fetching)
+  }
+
+  @inline(never)
+  func evaluate(_ result: CatalogExchange.Result, of fetching: Fetching) -> Fetched {
+    switch result {
+    case .failure(let failure): return .outcome(.failure(failure))
+    case .cancelled: return .outcome(.cancelled)
+    case .response(let response, let permit) where response.status == .notModified:
+      response.content.cancel()
+      permit.release(.answered)
+      if let outcome = freshen(fetching.stored, by: response, fetching.miss, fetching.requestedAt) {
+        return .outcome(outcome)
+      }
+      // The response is about another version than the stored one. Without validators, Apple sends it whole.
+      return .again(Fetching(fetching.miss, validating: nil, at: clock.now))
+    case .response(let response, let permit):
+      let limit = configuration.cache.largestContent
+      guard response.contentLength ?? 0 <= limit else {
+        return .outcome(.stream(held(response, permit, until: fetching.miss.end, fetching.miss.route)))
+      }
+      return .content(
+        ArrivingResponse(
+          response: response, permit: permit,
+          content: PartialContent(response.content, length: response.contentLength, upTo: limit, configuration.memory),
+          times: Times(requestedAt: fetching.requestedAt, receivedAt: clock.now)))
+    }
+  }
+
+  /// A response that is read to its end, so that it can be stored.
+  struct ArrivingResponse: Sendable {
+    let response: UpstreamResponse
+    let permit: HeldPermit
+    var content: PartialContent
+    let times: Times
+  }
+
   /// When a request was sent, and when the head of its response arrived.
-  private struct Times {
+  struct Times {
     let requestedAt: CacheTime
     let receivedAt: CacheTime
   }
@@ -154,28 +206,46 @@ extension CatalogGateway {
 
   /// Reads a response to its end and stores it, unless it is too long for the cache.
   @inline(never)
-  private func store(
-    _ response: UpstreamResponse, _ permit: HeldPermit, _ miss: CatalogMiss, _ times: Times
-  ) async -> Outcome {
-    let limit = configuration.cache.largestContent
-    guard response.contentLength ?? 0 <= limit else {
-      return .stream(held(response, permit, until: miss.end, miss.route))
-    }
-    var parts = PartialContent(response.content, memory: configuration.memory)
+  func store(_ arriving: ArrivingResponse, of fetching: Fetching) async -> Outcome {
+    var arriving = arriving
     do throws(ContentError) {
-      switch try await parts.read(upTo: limit, length: response.contentLength) {
-      case .whole: permit.release(.answered)
-      case .tooLong: return .stream(held(parts.response(response), permit, until: miss.end, miss.route))
-      case .refused:
-        response.content.cancel()
-        permit.release(.inconclusive)
-        return .failure(.overMemory)
-      }
+      return outcome(of: try await arriving.content.read(), arriving, fetching.miss)
     } catch {
-      permit.release(.inconclusive)
-      return broken(error)
+      return broken(error, arriving.permit)
     }
-    return store(response, parts, miss, times)
+  }
+
+  /// Does the same with what has arrived. Returns nil if more has to arrive.
+  @inline(never)
+  func storeAtOnce(_ arriving: inout ArrivingResponse, of miss: CatalogMiss) -> Outcome? {
+    do throws(ContentError) {
+      return try arriving.content.readAtOnce().map { outcome(of: $0, arriving, miss) }
+    } catch {
+      return broken(error, arriving.permit)
+    }
+  }
+
+  @inline(never)
+  private func outcome(
+    of reading: PartialContent.Reading, _ arriving: ArrivingResponse, _ miss: CatalogMiss
+  ) -> Outcome {
+    switch reading {
+    case .whole:
+      arriving.permit.release(.answered)
+      return store(arriving.response, arriving.content, miss, arriving.times)
+    case .tooLong:
+      return .stream(
+        held(arriving.content.response(arriving.response), arriving.permit, until: miss.end, miss.route))
+    case .refused:
+      arriving.response.content.cancel()
+      arriving.permit.release(.inconclusive)
+      return .failure(.overMemory)
+    }
+  }
+
+  private func broken(_ error: ContentError, _ permit: HeldPermit) -> Outcome {
+    permit.release(.inconclusive)
+    return broken(error)
   }
 
   /// Stores a whole response.
@@ -228,92 +298,5 @@ extension Outcome {
   /// Whether only one of the waiting callers may have the outcome.
   fileprivate var isForOne: Bool {
     if case .response(let response, _, _) = self { !response.isShareable } else { false }
-  }
-}
-
-/// Content that is read until it is complete or too long to keep.
-struct PartialContent {
-  /// The result of a read.
-  enum Reading {
-    /// The content is complete.
-    case whole
-    /// The content is longer than the limit. The bytes read so far are kept, and the rest still has to be read.
-    case tooLong
-    /// The memory budget does not allow more.
-    case refused
-  }
-
-  private let reader: any ContentReader
-  private let hold: MemoryHold
-  /// The bytes read so far, in one array. Separate parts would leave as much free memory again in the heap between used
-  /// blocks, where no budget counts it.
-  private(set) var bytes: [UInt8] = []
-  private var isWhole = false
-
-  /// Creates content of zero bytes. The bytes that are read are charged to `memory`.
-  init(_ reader: any ContentReader, memory: MemoryBudget) {
-    self.reader = reader
-    hold = MemoryHold(memory, for: nil)
-  }
-
-  /// Reads to the end, or until there are more than `limit` bytes.
-  ///
-  /// - Parameter length: The length in bytes, if the upstream has stated it.
-  mutating func read(upTo limit: Int, length: Int?) async throws(ContentError) -> Reading {
-    while let part = try await reader.read() {
-      if bytes.isEmpty {
-        // Short content arrives in one part, and is not copied.
-        bytes = part
-        if let length, length > part.count { bytes.reserveCapacity(min(length, limit)) }
-      } else {
-        bytes.append(contentsOf: part)
-      }
-      guard hold.resize(to: bytes.capacity, for: .upstream) else { return .refused }
-      guard bytes.count <= limit else { return .tooLong }
-    }
-    isWhole = true
-    return .whole
-  }
-
-  /// Returns `response` with the bytes already read in front of the rest.
-  func response(_ response: UpstreamResponse) -> UpstreamResponse {
-    response.read(by: Continuation(bytes, hold, then: isWhole ? nil : reader))
-  }
-
-  /// Content that returns bytes read before, and then the rest.
-  private final class Continuation: ContentReader, @unchecked Sendable {
-    // Sendable by confinement: only one task at a time uses it, on the loop of `rest`.
-    private var bytes: [UInt8]
-    private var sent = 0
-    private let hold: MemoryHold
-    private let rest: (any ContentReader)?
-
-    /// The maximum number of these bytes that one read returns.
-    private static let partSize = 65_536
-
-    init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
-      self.bytes = bytes
-      self.hold = hold
-      self.rest = rest
-    }
-
-    func read() async throws(ContentError) -> [UInt8]? {
-      guard sent < bytes.count else { return try await rest?.read() }
-      let end = min(sent + Self.partSize, bytes.count)
-      let part = Array(bytes[sent..<end])
-      sent = end
-      if sent == bytes.count { forget() }
-      return part
-    }
-
-    func cancel() {
-      forget()
-      rest?.cancel()
-    }
-
-    private func forget() {
-      (bytes, sent) = ([], 0)
-      hold.force(to: 0)
-    }
   }
 }

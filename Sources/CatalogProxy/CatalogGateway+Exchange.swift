@@ -12,22 +12,20 @@ import UpstreamAdmission
 /// that each waiting caller had memory for them.
 extension CatalogGateway {
   /// Sends a request until there is a final response, or no further attempt is allowed.
-  @inline(never)
   func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
+    await self.exchange(exchange, from: enter(exchange))
+  }
+
+  /// Continues with a request, after every step that needs no wait.
+  @inline(never)
+  func exchange(_ exchange: CatalogExchange, from first: Step) async -> CatalogExchange.Result {
+    var step = first
     while true {
-      let entry =
-        switch enter(exchange) {
-        case .queued(let place): await enter(exchange, from: place)
-        case let entry: entry
-        }
-      let step: Step
-      switch entry {
-      case .ready(let attempt): step = await send(exchange, attempt)
-      case .done(let result): return result
-      // A turn that was waited for is granted or lost.
-      case .queued: return givenUp(exchange)
-      }
       switch step {
+      case .ready(let attempt): step = await send(exchange, attempt)
+      case .queued(let place): step = await enter(exchange, from: place)
+      case .unauthorized(let response, let attempt):
+        step = await evaluateUnauthorized(response, exchange, attempt)
       case .done(let result): return result
       case .again(let delay):
         exchange.number += 1
@@ -35,26 +33,25 @@ extension CatalogGateway {
         if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil {
           return givenUp(exchange)
         }
+        step = enter(exchange)
       }
     }
   }
 
-  /// The result of an attempt.
+  /// What an exchange does next.
   enum Step: Sendable {
-    case done(CatalogExchange.Result)
-    case again(after: Duration)
-  }
-
-  // MARK: 5 Admit, 6 Authorize
-
-  /// The next step of an exchange on the way to its upstream request.
-  fileprivate enum Entry: Sendable {
     /// The request may be sent.
     case ready(CatalogAttempt)
     /// The request waits for its turn.
     case queued(QueuePlace)
+    /// Apple has responded with 401.
+    case unauthorized(UpstreamResponse, CatalogAttempt)
+    /// Another attempt may follow.
+    case again(after: Duration)
     case done(CatalogExchange.Result)
   }
+
+  // MARK: 5 Admit, 6 Authorize
 
   /// A place in the queue of requests that wait for a turn.
   struct QueuePlace: Sendable {
@@ -72,8 +69,9 @@ extension CatalogGateway {
     case circuitOpen(UpstreamCircuit.Refusal)
   }
 
+  /// Takes a turn at the upstream for a request, or a place in the queue.
   @inline(never)
-  private func enter(_ exchange: CatalogExchange) -> Entry {
+  func enter(_ exchange: CatalogExchange) -> Step {
     let time = clock.now
     let now = time.elapsed
     guard exchange.end - now >= leastTime else {
@@ -106,7 +104,7 @@ extension CatalogGateway {
   }
 
   /// Waits for a turn until shortly before the deadline of the exchange.
-  private func enter(_ exchange: CatalogExchange, from place: QueuePlace) async -> Entry {
+  private func enter(_ exchange: CatalogExchange, from place: QueuePlace) async -> Step {
     let admission = await withTaskCancellationHandler {
       await place.waiting.get()
     } onCancel: {
@@ -116,7 +114,7 @@ extension CatalogGateway {
   }
 
   @inline(never)
-  private func entry(of exchange: CatalogExchange, after admission: Admission) -> Entry {
+  private func entry(of exchange: CatalogExchange, after admission: Admission) -> Step {
     switch admission {
     case .granted(let permit):
       let permit = HeldPermit(permit, of: self)
@@ -139,7 +137,7 @@ extension CatalogGateway {
 
   private func entry(
     of exchange: CatalogExchange, _ permit: HeldPermit, _ launch: State.Launch, at time: CacheTime
-  ) -> Entry {
+  ) -> Step {
     exchange.isLimited = false
     switch launch {
     case .ready(let pass, let token, let spanID):
@@ -161,25 +159,45 @@ extension CatalogGateway {
   // MARK: 7 Send
 
   private func send(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) async -> Step {
-    let response: UpstreamResponse
     do throws(UpstreamError) {
-      response = try await exchange.route.upstream.send(
+      let response = try await exchange.route.upstream.send(
         request(of: exchange, attempt), limits: timeouts(of: exchange, attempt))
+      return step(after: .success(response), to: exchange, attempt)
     } catch {
-      return failed(exchange, attempt, error)
+      return step(after: .failure(error), to: exchange, attempt)
     }
-    noteHead(of: response, to: exchange, attempt)
-    return response.status == .unauthorized
-      ? await evaluateUnauthorized(response, exchange, attempt) : evaluate(response, to: exchange, attempt)
+  }
+
+  /// Prepares the request of an attempt.
+  func call(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) -> any UpstreamCall {
+    exchange.route.upstream.call(request(of: exchange, attempt), limits: timeouts(of: exchange, attempt))
+  }
+
+  /// Returns the step after an attempt.
+  func step(
+    after result: Result<UpstreamResponse, UpstreamError>, to exchange: CatalogExchange, _ attempt: CatalogAttempt
+  ) -> Step {
+    switch result {
+    case .failure(let error): return failed(exchange, attempt, error)
+    case .success(let response):
+      noteHead(of: response, to: exchange, attempt)
+      return response.status == .unauthorized
+        ? .unauthorized(response, attempt) : evaluate(response, to: exchange, attempt)
+    }
   }
 
   @inline(never)
   private func request(of exchange: CatalogExchange, _ attempt: CatalogAttempt) -> UpstreamRequest {
     var request = exchange.request
+    request.fields.reserveCapacity(
+      request.fields.count + 3, bytes: request.fields.bytes.count + attempt.token.credential.count + Self.roomForTrace)
     if let span = attempt.span { HeaderPolicy.trace(&request.fields, as: span) }
     HeaderPolicy.authorize(&request.fields, with: attempt.token.credential)
     return request
   }
+
+  /// The bytes of `traceparent`, and of the names of the fields that are added.
+  private static let roomForTrace = 128
 
   private func timeouts(of exchange: CatalogExchange, _ attempt: CatalogAttempt) -> UpstreamTimeouts {
     var timeouts = configuration.timeouts

@@ -13,8 +13,8 @@ import HTTPTypes
 struct RequestCoalescer<Waiter> {
   fileprivate struct Flight {
     let serial: UInt64
-    /// The task that sends the upstream request.
-    var task: Task<Void, Never>?
+    /// The work that sends the upstream request.
+    var work: (any CancellableWork)?
     /// The first waiter, which most flights have alone.
     var first: Waiter?
     /// The other waiters, by their serial numbers.
@@ -37,8 +37,8 @@ struct RequestCoalescer<Waiter> {
 
   /// The result when a waiter leaves.
   enum Departure {
-    /// The removed waiter. If it was the last one, the task that the caller must cancel.
-    case left(Waiter, abandoned: Task<Void, Never>?)
+    /// The removed waiter. If it was the last one, the work that the caller must cancel.
+    case left(Waiter, abandoned: (any CancellableWork)?)
     /// The waiter was already removed, and receives its response.
     case tooLate
   }
@@ -68,9 +68,9 @@ struct RequestCoalescer<Waiter> {
     return (FlightTicket(flight: FlightID(key: key, serial: serial), serial: serial), true)
   }
 
-  /// Sets the task that sends the upstream request of a new flight.
-  mutating func began(_ id: FlightID, _ task: Task<Void, Never>) {
-    flights[id.key]?.task = task
+  /// Sets the work that sends the upstream request of a new flight.
+  mutating func began(_ id: FlightID, _ work: any CancellableWork) {
+    flights[id.key]?.work = work
   }
 
   /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join
@@ -81,7 +81,7 @@ struct RequestCoalescer<Waiter> {
       return .left(waiter, abandoned: nil)
     }
     flights[ticket.flight.key] = nil
-    return .left(waiter, abandoned: flight.task)
+    return .left(waiter, abandoned: flight.work)
   }
 
   /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests.
@@ -114,6 +114,13 @@ struct RequestCoalescer<Waiter> {
 extension RequestCoalescer.Flight: Sendable where Waiter: Sendable {}
 extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
+
+/// Work that any thread may cancel.
+protocol CancellableWork: Sendable {
+  func cancel()
+}
+
+extension Task: CancellableWork {}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {

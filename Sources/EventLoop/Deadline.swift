@@ -23,12 +23,9 @@ public struct Deadline: Sendable, Hashable, Comparable {
 
   /// Returns this moment plus `duration`, or `never` if the sum overflows.
   public func advanced(by duration: Duration) -> Deadline {
-    let (seconds, attoseconds) = duration.components
-    guard seconds >= 0, attoseconds >= 0 else { return self }
-    let (whole, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
-    let (length, carried) = whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000))
-    let (sum, past) = nanoseconds.addingReportingOverflow(length)
-    return overflow || carried || past ? .never : Deadline(nanoseconds: sum)
+    guard duration >= .zero else { return self }
+    let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
+    return overflow ? .never : Deadline(nanoseconds: sum)
   }
 
   /// Returns the duration from `earlier` to this moment, or zero if `earlier` is later.
@@ -40,6 +37,18 @@ public struct Deadline: Sendable, Hashable, Comparable {
   /// Returns whether `left` is earlier.
   public static func < (left: Deadline, right: Deadline) -> Bool {
     left.nanoseconds < right.nanoseconds
+  }
+}
+
+extension Duration {
+  /// The nanoseconds of a duration that is not negative, rounded down; the maximum if they do not fit.
+  ///
+  /// A nanosecond has 10⁹ = 2⁹ · 5⁹ attoseconds. Without the factor 2⁹, durations of up to two hours fit into 64 bits,
+  /// where a division is one instruction; with 128 bits it takes a hundred, and each wait needs one.
+  fileprivate var wholeNanoseconds: UInt64 {
+    let reduced = attoseconds >> 9
+    if let short = UInt64(exactly: reduced) { return short / 1_953_125 }
+    return UInt64(clamping: reduced / 1_953_125)
   }
 }
 

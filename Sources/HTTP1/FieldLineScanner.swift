@@ -93,21 +93,23 @@ struct FieldLineScanner: Sendable {
   }
 
   private mutating func scanName(in bytes: Span<UInt8>, from position: inout Int) throws(RequestError) {
-    while position < bytes.count {
-      guard position < contentLimit else { throw tooLarge }
-      let byte = bytes[position]
-      if byte == .colon {
-        guard position > lineStart else { throw .emptyFieldName }
-        colon = position
-        position &+= 1
-        phase = .value
-        return
-      }
-      guard ByteSet.token.contains(byte) else {
-        throw byte.isWhitespace ? .whitespaceInFieldName : RequestError(forbidden: byte) ?? .malformedFieldName
-      }
-      position &+= 1
+    // The scan is in a local variable: the property would be read and written for each byte.
+    var index = position
+    let end = min(bytes.count, contentLimit)
+    while index < end, ByteSet.token.contains(bytes[index]) { index &+= 1 }
+    position = index
+    guard index < end else {
+      if index < bytes.count { throw tooLarge }
+      return
     }
+    let byte = bytes[index]
+    guard byte == .colon else {
+      throw byte.isWhitespace ? .whitespaceInFieldName : RequestError(forbidden: byte) ?? .malformedFieldName
+    }
+    guard index > lineStart else { throw .emptyFieldName }
+    colon = index
+    position = index &+ 1
+    phase = .value
   }
 
   private mutating func scanValue(in bytes: Span<UInt8>, from position: inout Int) throws(RequestError) {

@@ -172,8 +172,7 @@ extension FieldLines {
   /// Appends a line of another section.
   public mutating func append(_ line: Line, of other: FieldLines) {
     let start = bytes.count
-    let span = other.bytes.span
-    append(span.extracting(line.name), span.extracting(line.value))
+    bytes.append(line, of: other)
     note(line.name.count, line.value.count, from: start, line.isUnindexed)
   }
 
@@ -232,6 +231,25 @@ extension Span<UInt8> {
       return false
     }
     return true
+  }
+}
+
+extension [UInt8] {
+  /// Appends a field line. Nearly all lines are in their section as they are sent, and are copied whole.
+  @inline(__always)
+  mutating func append(_ line: FieldLines.Line, of section: FieldLines) {
+    let span = section.bytes.span
+    let (name, value) = (line.name, line.value)
+    if value.lowerBound == name.upperBound &+ 2, value.upperBound &+ 2 <= span.count,
+      span[name.upperBound] == .colon, span[name.upperBound &+ 1] == .space,
+      span[value.upperBound] == .carriageReturn, span[value.upperBound &+ 1] == .lineFeed
+    {
+      return append(copying: span.extracting(name.lowerBound..<value.upperBound &+ 2))
+    }
+    append(copying: span.extracting(name))
+    append(": ")
+    append(copying: span.extracting(value))
+    append("\r\n")
   }
 }
 

@@ -129,12 +129,7 @@ extension [UInt8] {
   /// Appends the field lines whose name `isIncluded`.
   mutating func appendLines(of section: FieldLines, _ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) {
     let span = section.bytes.span
-    for line in section.lines where isIncluded(line.name, span) {
-      append(addingCapacity: line.name.count + line.value.count + 4) { (output: inout OutputSpan<UInt8>) in
-        output.append(copying: span.extracting(line.name))
-        output.appendFieldValue(span.extracting(line.value))
-      }
-    }
+    for line in section.lines where isIncluded(line.name, span) { append(line, of: section) }
   }
 
   /// Appends the Connection field if the version does not already mean the same (RFC 9112 §9.3, §9.6).

@@ -42,12 +42,18 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     return try result.get()
   }
 
+  func readAtOnce() throws(ContentError) -> AvailableContent {
+    loop.assertCurrent()
+    guard let result = next() else { return .nothing }
+    return try result.get().map { .part($0) } ?? .end
+  }
+
   func cancel() {
     guard ending == nil || !parts.isEmpty else { return }
     (parts, buffered) = ([], 0)
     ending = .failure(.cancelled)
     reader.resume(returning: .failure(.cancelled))
-    exchange?.cancel()
+    exchange?.contentWasCancelled()
   }
 
   /// Returns the result that a reader can have at once, or nil if it must wait.

@@ -11,6 +11,9 @@ extension UpstreamClient {
 
   func submit(_ exchange: UpstreamExchange) {
     loop.assertCurrent()
+    guard !isClosed else {
+      return exchange.failed(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
+    }
     guard exchange.request.hasSoundTarget else {
       let words = "The request's target is not a path of visible ASCII characters."
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))

@@ -87,26 +87,12 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
 
   // MARK: Upstream
 
-  /// Sends one request, once, and returns when the head of the final response has arrived. On the loop.
+  /// Prepares a request. On the loop.
   ///
   /// `limits.connect` applies while there is no connection. If all connections are busy, a request waits until
   /// `limits.whole`. `limits.firstByte` counts from the end of the request.
-  /// - Throws: `UpstreamError`, also when the task is cancelled.
-  public func send(
-    _ request: UpstreamRequest, limits: UpstreamTimeouts
-  ) async throws(UpstreamError) -> UpstreamResponse {
-    guard !isClosed else { throw UpstreamError(.cancelled, .unprocessed, "The client was closed.") }
-    let exchange = UpstreamExchange(request, limits, memory: configuration.memory, loop: loop)
-    let result = await withTaskCancellationHandler {
-      await unsafe withUnsafeContinuation { waiter in
-        unsafe exchange.start(waiter)
-        submit(exchange)
-      }
-    } onCancel: {
-      // On any thread, perhaps before the exchange has started. The loop runs this after the task has suspended.
-      loop.post { exchange.cancel() }
-    }
-    return try result.get()
+  public func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall {
+    UpstreamExchange(request, limits, by: self)
   }
 
   /// Suspends the task for `duration`. On the loop.

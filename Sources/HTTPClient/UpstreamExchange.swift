@@ -50,8 +50,8 @@ protocol ExchangeQueue: AnyObject {
 /// One request and its response, from the wait for a connection to the last byte.
 ///
 /// A waiting exchange has no task and no buffer, only this object and a timer without descriptor. Confined to its loop.
-final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
-  // Sendable by confinement: a cancellation handler may run on any thread, but only posts to the loop.
+final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable {
+  // Sendable by confinement: `cancel` may run on any thread, but only posts to the loop.
 
   let request: UpstreamRequest
   /// The stream of the exchange, for HTTP/2.
@@ -61,13 +61,14 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
   private(set) var content: ReceivedContent?
 
   private let limits: UpstreamTimeouts
-  private let memory: MemoryBudget
+  private let client: UpstreamClient
   private let loop: IOLoop
   private let timer: Channel
   /// The deadline of the whole exchange.
   let wholeDeadline: Deadline
   private var phase = Phase.new
-  private var waiter = Waiter<Outcome>()
+  /// The receiver of the outcome, until it has it.
+  private var receiver: (any UpstreamReceiver)?
 
   /// The response once its head has arrived, or the error.
   typealias Outcome = Result<UpstreamResponse, UpstreamError>
@@ -80,11 +81,11 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
     case over
   }
 
-  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, memory: MemoryBudget, loop: IOLoop) {
+  init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, by client: UpstreamClient) {
     self.request = request
     self.limits = limits
-    self.memory = memory
-    self.loop = loop
+    self.client = client
+    loop = client.loop
     timer = loop.openTimer()
     wholeDeadline = loop.now.advanced(by: limits.whole)
   }
@@ -96,10 +97,17 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
 
   // MARK: Its life
 
-  /// Stores the continuation to resume with the outcome. Must be called first.
-  func start(_ continuation: UnsafeContinuation<Outcome, Never>) {
+  func start(_ receiver: any UpstreamReceiver) {
     loop.assertCurrent()
-    unsafe waiter.take(continuation)
+    self.receiver = receiver
+    client.submit(self)
+  }
+
+  /// Passes the outcome to the receiver at the end of the turn. It may send another request, which must not happen within
+  /// the code of a connection, and most content has arrived by then.
+  private func deliver(_ outcome: Outcome) {
+    guard let receiver = receiver.take() else { return }
+    loop.atEndOfTurn { receiver.received(outcome) }
   }
 
   /// Starts to wait for a connection.
@@ -129,18 +137,18 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
     if case .sent = phase { sleep(limits.firstByte) }
   }
 
-  /// Resumes the caller with the head of the response.
+  /// Passes the head of the response to the receiver.
   func answered(_ status: Int, _ fields: FieldLines, contentLength: Int?) {
     loop.assertCurrent()
     guard case .sent(let carrier) = phase else { return }
     phase = .answered(carrier)
     sleep(nil)
-    let content = ReceivedContent(self, memory: memory, loop: loop)
+    let content = ReceivedContent(self, memory: client.configuration.memory, loop: loop)
     self.content = content
     let response = UpstreamResponse(
       status: HTTPResponse.Status(code: status), fields: fields, version: carrier is HTTP2Connection ? "2" : "1.1",
       content: content, contentLength: contentLength)
-    waiter.resume(returning: .success(response))
+    deliver(.success(response))
   }
 
   /// Completes the response.
@@ -157,11 +165,17 @@ final class UpstreamExchange: ChannelDelegate, @unchecked Sendable {
     guard !isOver else { return }
     end()
     content?.end(.failure(error.contentError))
-    waiter.resume(returning: .failure(error))
+    deliver(.failure(error))
   }
 
-  /// Ends the exchange, because the caller no longer waits for it.
+  /// Ends the exchange, because the receiver no longer waits for it. Perhaps before it has started; the loop does it
+  /// afterwards.
   func cancel() {
+    loop.post { self.abandon(UpstreamError(.cancelled, self.progress, "The request was cancelled.")) }
+  }
+
+  /// Ends the exchange, because its content is not read any more.
+  func contentWasCancelled() {
     loop.assertCurrent()
     abandon(UpstreamError(.cancelled, progress, "The request was cancelled."))
   }

@@ -9,8 +9,26 @@ public protocol ContentReader: AnyObject, Sendable {
   /// complete.
   func read() async throws(ContentError) -> [UInt8]?
 
+  /// Returns what can be read without a wait. Throws like ``read()``.
+  func readAtOnce() throws(ContentError) -> AvailableContent
+
   /// Stops reading, and releases the stream or connection below. Does nothing after the end, or when called again.
   func cancel()
+}
+
+/// What a reader has without a wait.
+public enum AvailableContent: Sendable {
+  /// The next part.
+  case part([UInt8])
+  /// The content is complete.
+  case end
+  /// More has to arrive.
+  case nothing
+}
+
+extension ContentReader {
+  /// A reader that cannot know has nothing.
+  public func readAtOnce() throws(ContentError) -> AvailableContent { .nothing }
 }
 
 /// The reason why content ended before it was complete.

@@ -4,15 +4,63 @@ public import HTTPTypes
 
 /// A server that receives this server's requests, for one event loop. Only tasks of that loop call it.
 public protocol Upstream: Sendable {
-  /// Sends one request, once, and returns when the header section of the final response has arrived.
-  ///
-  /// Cancelling the task ends the exchange: an HTTP/2 stream is reset, and an HTTP/1.1 connection is closed.
+  /// Prepares a request. It is sent once, by ``UpstreamCall/start(_:)``.
   ///
   /// - Parameter limits: The maximum durations.
-  func send(_ request: UpstreamRequest, limits: UpstreamTimeouts) async throws(UpstreamError) -> UpstreamResponse
+  func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall
 
   /// Waits for a duration. Throws if the task is cancelled first.
   func pause(for duration: Duration) async throws(CancellationError)
+}
+
+/// A request to an upstream, from its start to the header section of the final response.
+public protocol UpstreamCall: AnyObject, Sendable {
+  /// Sends the request. `receiver` gets the result once: later, not within this call.
+  func start(_ receiver: any UpstreamReceiver)
+
+  /// Ends the exchange: an HTTP/2 stream is reset, and an HTTP/1.1 connection is closed. On any thread, and also before
+  /// ``start(_:)``.
+  func cancel()
+}
+
+/// The receiver of the result of an ``UpstreamCall``.
+public protocol UpstreamReceiver: AnyObject, Sendable {
+  /// Takes the response, whose content may still have to arrive, or the error.
+  func received(_ result: Result<UpstreamResponse, UpstreamError>)
+}
+
+extension Upstream {
+  /// Sends one request, once, and returns when the header section of the final response has arrived. Cancelling the task
+  /// cancels the call.
+  ///
+  /// - Parameter limits: The maximum durations.
+  public func send(
+    _ request: UpstreamRequest, limits: UpstreamTimeouts
+  ) async throws(UpstreamError) -> UpstreamResponse {
+    let call = call(request, limits: limits)
+    let result = await withTaskCancellationHandler {
+      await unsafe withUnsafeContinuation { task in
+        call.start(unsafe WaitingTask(task))
+      }
+    } onCancel: {
+      call.cancel()
+    }
+    return try result.get()
+  }
+}
+
+/// A task that waits for a response.
+// Safe: a call passes one result.
+@safe private final class WaitingTask: UpstreamReceiver, Sendable {
+  private let continuation: UnsafeContinuation<Result<UpstreamResponse, UpstreamError>, Never>
+
+  init(_ continuation: UnsafeContinuation<Result<UpstreamResponse, UpstreamError>, Never>) {
+    unsafe self.continuation = unsafe continuation
+  }
+
+  func received(_ result: Result<UpstreamResponse, UpstreamError>) {
+    unsafe continuation.resume(returning: result)
+  }
 }
 
 /// The maximum durations of one exchange with an upstream.
@@ -21,7 +69,7 @@ public struct UpstreamTimeouts: Sendable, Equatable {
   public var connect: Duration
   /// From the sent request to the header section of the response.
   public var firstByte: Duration
-  /// From `send` to the last byte of the response.
+  /// From the start of the call to the last byte of the response.
   public var whole: Duration
 
   /// Creates the bounds for one exchange.

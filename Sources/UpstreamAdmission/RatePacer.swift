@@ -168,8 +168,10 @@ struct RatePacer: Sendable {
 extension Duration {
   /// The duration in seconds, as a 64-bit floating-point number.
   var inSeconds: Double {
-    let (seconds, attoseconds) = components
-    return Double(seconds) + Double(attoseconds) * 1e-18
+    // In two halves, because the conversion or division of 128 bits takes hundreds of instructions.
+    let high = Double(Int64(truncatingIfNeeded: attoseconds >> 64))
+    let low = Double(UInt64(truncatingIfNeeded: attoseconds))
+    return (high * 0x1p64 + low) / 1e18
   }
 
   /// Creates a duration from seconds.

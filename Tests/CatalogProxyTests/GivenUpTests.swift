@@ -12,10 +12,10 @@ import Testing
 struct GivenUpTests {
   /// Fails every request as cancelled, as an upstream does after its client was closed.
   private struct ClosedUpstream: Upstream {
-    func send(
-      _ request: UpstreamRequest, limits: UpstreamTimeouts
-    ) async throws(UpstreamError) -> UpstreamResponse {
-      throw UpstreamError(.cancelled, .unanswered, "The client was closed.")
+    func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall {
+      ScriptedCall { () throws(UpstreamError) in
+        throw UpstreamError(.cancelled, .unanswered, "The client was closed.")
+      }
     }
 
     func pause(for duration: Duration) async throws(CancellationError) {}

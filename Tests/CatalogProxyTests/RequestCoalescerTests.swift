@@ -43,7 +43,9 @@ struct RequestCoalescerTests {
     flights.began(one.flight, task)
     let (two, _) = flights.join(key, "two")
     guard case .left("one", abandoned: nil) = flights.leave(one) else { return #expect(Bool(false)) }
-    guard case .left("two", abandoned: task) = flights.leave(two) else { return #expect(Bool(false)) }
+    guard case .left("two", abandoned: let work?) = flights.leave(two) else { return #expect(Bool(false)) }
+    work.cancel()
+    #expect(task.isCancelled)
     let (three, isNew) = flights.join(key, "three")
     #expect(isNew && three.flight != one.flight)
     #expect(flights.complete(one.flight) == [])

@@ -129,7 +129,7 @@ struct HTTP1Tests {
       case .end: connection.end()
       }
       client.submit(
-        UpstreamExchange(UpstreamRequest(.get, "/next"), TestClient.patient, memory: .unlimited(), loop: client.loop))
+        UpstreamExchange(UpstreamRequest(.get, "/next"), TestClient.patient, by: client))
       return client.counters
     }
     #expect(counters.requestsOpen == 0)

@@ -137,7 +137,11 @@ struct PathSegments {
         start = path.count
         index += 1
       } else {
-        path.append(try Self.character(at: &index, in: raw))
+        // Most paths have no escapes. A run without them is copied whole.
+        let run = index
+        while index < raw.count, raw[index].isUnreservedInURI { index += 1 }
+        path.append(copying: raw.extracting(run..<index))
+        if index == run { path.append(try Self.character(at: &index, in: raw)) }
       }
     }
     try endSegment(from: start)

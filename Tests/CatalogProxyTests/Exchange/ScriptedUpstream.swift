@@ -35,16 +35,56 @@ final class ScriptedUpstream: Upstream {
     state.withLock { $0.script = script }
   }
 
-  func send(_ request: UpstreamRequest, limits: UpstreamTimeouts) async throws(UpstreamError) -> UpstreamResponse {
-    let script = state.withLock { state in
-      state.seen.append(request)
-      return state.script
+  func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall {
+    ScriptedCall { () throws(UpstreamError) in
+      let script = self.state.withLock { state in
+        state.seen.append(request)
+        return state.script
+      }
+      return try await script(request)
     }
-    return try await script(request)
   }
 
   func pause(for duration: Duration) async throws(CancellationError) {
     try await time.pause(for: duration)
+  }
+}
+
+/// A call whose result comes from a task.
+final class ScriptedCall: UpstreamCall {
+  private struct State {
+    var isCancelled = false
+    var task: Task<Void, Never>?
+  }
+
+  private let script: @Sendable () async throws(UpstreamError) -> UpstreamResponse
+  private let state = Locked(State())
+
+  init(_ script: @escaping @Sendable () async throws(UpstreamError) -> UpstreamResponse) {
+    self.script = script
+  }
+
+  func start(_ receiver: any UpstreamReceiver) {
+    let task = Task { [script] in
+      do throws(UpstreamError) {
+        receiver.received(.success(try await script()))
+      } catch {
+        receiver.received(.failure(error))
+      }
+    }
+    let isCancelled = state.withLock { state in
+      state.task = task
+      return state.isCancelled
+    }
+    if isCancelled { task.cancel() }
+  }
+
+  func cancel() {
+    let task = state.withLock { state in
+      state.isCancelled = true
+      return state.task
+    }
+    task?.cancel()
   }
 }
 

@@ -1,0 +1,115 @@
+import HTTPMessages
+import Memory
+
+/// Content that is read until it is complete or too long to keep.
+///
+/// Confined to the event loop of its reader.
+struct PartialContent: @unchecked Sendable {
+  // Sendable by confinement: one task at a time uses it.
+
+  /// The result of a read.
+  enum Reading {
+    /// The content is complete.
+    case whole
+    /// The content is longer than the limit. The bytes read so far are kept, and the rest still has to be read.
+    case tooLong
+    /// The memory budget does not allow more.
+    case refused
+  }
+
+  private let reader: any ContentReader
+  private let hold: MemoryHold
+  /// The length in bytes, if the upstream has stated it.
+  private let length: Int?
+  private let limit: Int
+  /// The bytes read so far, in one array. Separate parts would leave as much free memory again in the heap between used
+  /// blocks, where no budget counts it.
+  private(set) var bytes: [UInt8] = []
+  private var isWhole = false
+
+  /// Creates content of zero bytes, which is read to its end or until it has more than `limit` bytes. The bytes are
+  /// charged to `memory`.
+  ///
+  /// - Parameter length: The length in bytes, if the upstream has stated it.
+  init(_ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget) {
+    (self.reader, self.length, self.limit) = (reader, length, limit)
+    hold = MemoryHold(memory, for: nil)
+  }
+
+  /// Reads to the end, or beyond the limit.
+  mutating func read() async throws(ContentError) -> Reading {
+    while true {
+      if let reading = take(try await reader.read()) { return reading }
+    }
+  }
+
+  /// Reads what has arrived. Returns nil if more has to arrive.
+  mutating func readAtOnce() throws(ContentError) -> Reading? {
+    while true {
+      switch try reader.readAtOnce() {
+      case .nothing: return nil
+      case .part(let part): if let reading = take(part) { return reading }
+      case .end: return take(nil)
+      }
+    }
+  }
+
+  /// Adds the next part, nil for the end. Returns nil to read on.
+  private mutating func take(_ part: [UInt8]?) -> Reading? {
+    guard let part else {
+      isWhole = true
+      return .whole
+    }
+    if bytes.isEmpty {
+      // Short content arrives in one part, and is not copied.
+      bytes = part
+      if let length, length > part.count { bytes.reserveCapacity(min(length, limit)) }
+    } else {
+      bytes.append(contentsOf: part)
+    }
+    guard hold.resize(to: bytes.capacity, for: .upstream) else { return .refused }
+    return bytes.count <= limit ? nil : .tooLong
+  }
+
+  /// Returns `response` with the bytes already read in front of the rest.
+  func response(_ response: UpstreamResponse) -> UpstreamResponse {
+    response.read(by: Continuation(bytes, hold, then: isWhole ? nil : reader))
+  }
+
+  /// Content that returns bytes read before, and then the rest.
+  private final class Continuation: ContentReader, @unchecked Sendable {
+    // Sendable by confinement: only one task at a time uses it, on the loop of `rest`.
+    private var bytes: [UInt8]
+    private var sent = 0
+    private let hold: MemoryHold
+    private let rest: (any ContentReader)?
+
+    /// The maximum number of these bytes that one read returns.
+    private static let partSize = 65_536
+
+    init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
+      self.bytes = bytes
+      self.hold = hold
+      self.rest = rest
+    }
+
+    func read() async throws(ContentError) -> [UInt8]? {
+      guard sent < bytes.count else { return try await rest?.read() }
+      let end = min(sent + Self.partSize, bytes.count)
+      let part = Array(bytes[sent..<end])
+      sent = end
+      if sent == bytes.count { forget() }
+      return part
+    }
+
+    func cancel() {
+      forget()
+      rest?.cancel()
+    }
+
+    private func forget() {
+      (bytes, sent) = ([], 0)
+      hold.force(to: 0)
+    }
+  }
+}
