@@ -14,7 +14,8 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   private let hold: MemoryHold
   private let loop: IOLoop
-  private weak var exchange: UpstreamExchange?
+  /// The exchange, until the content has ended. It ends in every case, so the two do not keep each other for ever.
+  private var exchange: UpstreamExchange?
   private var parts: [[UInt8]] = []
   /// The end of the content, once it is known.
   private var ending: Result<Void, ContentError>?
@@ -53,7 +54,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     (parts, buffered) = ([], 0)
     ending = .failure(.cancelled)
     reader.resume(returning: .failure(.cancelled))
-    exchange?.contentWasCancelled()
+    exchange.take()?.contentWasCancelled()
   }
 
   /// Returns the result that a reader can have at once, or nil if it must wait.
@@ -87,6 +88,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     loop.assertCurrent()
     guard self.ending == nil else { return }
     self.ending = ending
+    exchange = nil
     if reader.isWaiting, let result = next() { reader.resume(returning: result) }
   }
 }
