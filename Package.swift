@@ -80,7 +80,7 @@ let package = Package(
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["Bytes", "COpenSSL", "Locks"]),
     module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
-    module("HTTP2", ["CNghttp2", "Bytes", httpTypes]),
+    module("HTTP2", ["CNghttp2", "Bytes", httpTypes], confined),
     module(
       "HTTPServer",
       [

@@ -25,6 +25,8 @@ public struct RequestHeadParser: Sendable {
   private var scanner: FieldLineScanner
   private var facts = FieldFacts()
   private var refusal: RequestError?
+  /// The size of the header section so far, if its fields come by ``take(name:value:in:)``.
+  private var takenBytes = 0
 
   /// Creates a parser for the first byte of a request.
   public init(limits: HTTP1Limits = .init()) {
@@ -41,6 +43,7 @@ public struct RequestHeadParser: Sendable {
     lineStart = 0
     facts = FieldFacts()
     refusal = nil
+    takenBytes = 0
   }
 
   /// Clears all ranges of ``head`` except the lines of one field. Returns the bytes of these lines. After the call, the
@@ -160,5 +163,62 @@ extension RequestHeadParser {
       phase = .complete
     }
     return true
+  }
+}
+
+// MARK: A head of HTTP/2
+
+extension RequestHeadParser {
+  /// Takes the control data of a request in HTTP/2, in place of a request line. The rules of ``parse(_:)`` apply to them
+  /// and to the fields, which follow by ``take(name:value:in:)``. ``takeEnd()`` completes the head.
+  ///
+  /// - Parameters:
+  ///   - control: The control data.
+  ///   - bytes: The buffer with all parts of the head.
+  /// - Throws: ``RequestError``. The parser must not be used after that until ``reset()``.
+  public mutating func take(_ control: RequestControlData, in bytes: Span<UInt8>) throws(RequestError) {
+    guard !control.method.isEmpty, control.method.allSatisfy({ ByteSet.token.contains(bytes[$0]) }) else {
+      throw .malformedMethod
+    }
+    guard control.method.count <= limits.method else { throw .methodTooLong }
+    // The length of the request line with two spaces and the version.
+    guard control.method.count &+ control.target.count &+ 10 <= limits.requestLine else { throw .requestLineTooLong }
+    try head.interpret(control, in: bytes)
+    phase = .fieldLines
+  }
+
+  /// Takes the next field of a request in HTTP/2. The authority comes as Host (RFC 9113 §8.3.1).
+  public mutating func take(name: Range<Int>, value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
+    guard head.fields.count < limits.fieldLines else { throw .tooManyFieldLines }
+    // The length of the line with its colon, space and end.
+    takenBytes &+= name.count &+ value.count &+ 4
+    guard takenBytes <= limits.headerSection else { throw .headerSectionTooLarge }
+    guard !name.isEmpty else { throw .emptyFieldName }
+    for index in name where !ByteSet.token.contains(bytes[index]) { throw .malformedFieldName }
+    guard bytes.extracting(value).endOfText(from: 0) == value.count else { throw .controlCharacter }
+    let line = FieldLine(name: name, content: value, in: bytes)
+    head.fields.append(line)
+    try facts.note(line, version: .http11, in: bytes)
+  }
+
+  /// Completes the head of a request in HTTP/2.
+  public mutating func takeEnd() throws(RequestError) {
+    try facts.complete(&head)
+    phase = .complete
+  }
+}
+
+/// The control data of a request in HTTP/2 (RFC 9113 §8.3.1), as ranges of the buffer with the head.
+public struct RequestControlData: Sendable {
+  /// `:method`.
+  public var method: Range<Int>
+  /// `:scheme`. Empty for CONNECT.
+  public var scheme: Range<Int>
+  /// `:path`, or `:authority` for CONNECT.
+  public var target: Range<Int>
+
+  /// Creates the control data of one request.
+  public init(method: Range<Int>, scheme: Range<Int>, target: Range<Int>) {
+    (self.method, self.scheme, self.target) = (method, scheme, target)
   }
 }

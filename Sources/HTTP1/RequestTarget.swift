@@ -20,6 +20,19 @@ extension RequestHead {
     try interpretTarget(in: bytes)
   }
 
+  /// Interprets control data that another protocol has separated (RFC 9113 §8.3.1): the same rules, but no
+  /// absolute-form.
+  mutating func interpret(_ control: RequestControlData, in bytes: Span<UInt8>) throws(RequestError) {
+    methodRange = control.method
+    method = Method(control.method, in: bytes)
+    target = control.target
+    statedVersion = .http11
+    guard !target.isEmpty else { throw .malformedRequestLine }
+    try interpretTarget(in: bytes)
+    guard targetForm != .absolute else { throw .malformedTarget }
+    guard method == .connect || bytes.isSchemeOfHTTP(control.scheme) else { throw .unsupportedScheme }
+  }
+
   /// Parses `"HTTP/" DIGIT "." DIGIT`, which is case-sensitive (RFC 9112 §2.3). The server supports only major version
   /// 1. Its minor versions above 1 count as 1 (RFC 9110 §2.5).
   private static func version(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) -> HTTPVersion {
@@ -68,9 +81,7 @@ extension RequestHead {
       bytes.equals(colon..<colon &+ 3, "://")
     else { throw .malformedTarget }
     let scheme = target.lowerBound..<colon
-    guard bytes.equalsIgnoringCase(scheme, "http") || bytes.equalsIgnoringCase(scheme, "https") else {
-      throw .unsupportedScheme
-    }
+    guard bytes.isSchemeOfHTTP(scheme) else { throw .unsupportedScheme }
     let start = colon &+ 3
     var end = start
     while end < target.upperBound, !Self.endsAuthority(bytes[end]) { end &+= 1 }
@@ -220,6 +231,10 @@ enum IPv6Address {
 }
 
 extension Span<UInt8> {
+  fileprivate func isSchemeOfHTTP(_ range: Range<Int>) -> Bool {
+    equalsIgnoringCase(range, "http") || equalsIgnoringCase(range, "https")
+  }
+
   fileprivate func hasColon(at index: Int, before end: Int) -> Bool {
     index < end && self[index] == .colon
   }

@@ -1,5 +1,6 @@
 import Bytes
 import CNghttp2
+import Glibc
 import HTTPTypes
 
 /// A header section to be sent, in the layout of nghttp2. A session reuses one block to keep its storage.
@@ -13,9 +14,9 @@ import HTTPTypes
   private var pairs: [nghttp2_nv] = unsafe []
 
   private struct Line {
-    var name: Int
-    var value: Int
-    var flags: UInt8
+    let name: Range<Int>
+    let value: Range<Int>
+    let isIndexed: Bool
   }
 
   /// Starts a request. CONNECT has neither scheme nor path (RFC 9113 §8.5).
@@ -28,24 +29,31 @@ import HTTPTypes
     append(head.fields)
   }
 
-  /// Starts a response.
-  mutating func begin(_ head: HTTP2ResponseHead) {
+  /// Starts a response with the head that it has in HTTP/1.1.
+  mutating func begin(status: Int, _ writeHead: (inout [UInt8]) -> Void) {
     reset()
-    append(":status", "\(head.status)")
-    append(head.fields)
+    let name = bytes.count
+    bytes.append(":status")
+    let value = bytes.count
+    bytes.append(decimal: status, width: 3)
+    note(name..<value, value..<bytes.count)
+    let start = bytes.count
+    writeHead(&bytes)
+    splitLines(from: start)
   }
 
   /// Calls `body` with the fields. The library copies them.
   mutating func withPairs<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
     unsafe pairs.removeAll(keepingCapacity: true)
     return unsafe bytes.withUnsafeMutableBufferPointer { buffer in
-      guard var next = buffer.baseAddress else { return body(nil, 0) }
+      guard let start = buffer.baseAddress else { return body(nil, 0) }
       for line in lines {
-        // Safe: the lines cover the bytes in order.
-        let value = unsafe next + line.name
+        let flags = line.isIndexed ? NGHTTP2_NV_FLAG_NONE : NGHTTP2_NV_FLAG_NO_INDEX
+        // Safe: the ranges of a line are within the bytes.
         unsafe pairs.append(
-          nghttp2_nv(name: next, value: value, namelen: line.name, valuelen: line.value, flags: line.flags))
-        unsafe next = value + line.value
+          nghttp2_nv(
+            name: start + line.name.lowerBound, value: start + line.value.lowerBound, namelen: line.name.count,
+            valuelen: line.value.count, flags: UInt8(truncatingIfNeeded: flags.rawValue)))
       }
       return unsafe pairs.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }
     }
@@ -58,37 +66,75 @@ import HTTPTypes
   }
 
   private mutating func append(_ name: StaticString, _ value: String) {
+    let start = bytes.count
     bytes.append(name)
+    let middle = bytes.count
     bytes.append(utf8: value)
-    note(Line(name: name.utf8CodeUnitCount, value: value.utf8.count, flags: 0))
+    note(start..<middle, middle..<bytes.count)
   }
 
   private mutating func append(_ fields: HTTPFields) {
     for field in fields {
-      let name = field.name.canonicalName
-      guard !Self.isOfConnection(name) else { continue }
-      bytes.append(utf8: name)
-      let valueCount = unsafe field.withUnsafeBytesOfValue { value in
-        unsafe bytes.append(contentsOf: value)
-        return value.count
-      }
+      let start = bytes.count
+      bytes.append(utf8: field.name.canonicalName)
+      let middle = bytes.count
+      unsafe field.withUnsafeBytesOfValue { unsafe bytes.append(contentsOf: $0) }
       let isSecret = field.indexingStrategy == .disallow || field.indexingStrategy == .avoid
-      let flags = isSecret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE
-      note(Line(name: name.utf8.count, value: valueCount, flags: UInt8(truncatingIfNeeded: flags.rawValue)))
+      note(start..<middle, middle..<bytes.count, isIndexed: !isSecret)
     }
   }
 
-  private mutating func note(_ line: Line) {
-    size += line.name + line.value + 32
-    lines.append(line)
+  /// Finds the names and values of the field lines behind a status line, and makes the names lower-case (RFC 9113
+  /// §8.2.1).
+  private mutating func splitLines(from start: Int) {
+    guard let statusEnd = index(of: "\n", from: start) else { return }
+    var next = statusEnd + 1
+    while let colon = index(of: ":", from: next), let lineEnd = index(of: "\r", from: colon) {
+      bytes.makeLowercase(next..<colon)
+      note(next..<colon, min(colon + 2, lineEnd)..<lineEnd)
+      next = lineEnd + 2
+    }
+  }
+
+  /// Returns the index of the next such byte, or nil if no such byte follows.
+  private func index(of character: Unicode.Scalar, from start: Int) -> Int? {
+    unsafe bytes.withUnsafeBytes { buffer in
+      guard let base = buffer.baseAddress, start < buffer.count else { return nil }
+      // Safe: the search ends with the bytes.
+      let found = unsafe memchr(base + start, Int32(character.value), buffer.count - start)
+      return unsafe found.map { unsafe UnsafeRawPointer($0) - base }
+    }
+  }
+
+  private mutating func note(_ name: Range<Int>, _ value: Range<Int>, isIndexed: Bool = true) {
+    guard !isOfConnection(name) else { return }
+    size += name.count + value.count + 32
+    lines.append(Line(name: name, value: value, isIndexed: isIndexed && !isUnique(name)))
   }
 
   /// Returns whether HTTP/2 forbids the field (RFC 9113 §8.2.2), or it is Host, which `:authority` replaces (§8.3.1).
-  private static func isOfConnection(_ name: String) -> Bool {
-    switch name {
-    case "connection", "host", "http2-settings", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade": true
+  private func isOfConnection(_ name: Range<Int>) -> Bool {
+    switch name.count {
+    case 4: isNamed(name, "host")
+    case 7: isNamed(name, "upgrade")
+    case 10: isNamed(name, "connection") || isNamed(name, "keep-alive")
+    case 14: isNamed(name, "http2-settings")
+    case 16: isNamed(name, "proxy-connection")
+    case 17: isNamed(name, "transfer-encoding")
     default: false
     }
+  }
+
+  /// Returns whether the value differs in each response, so that it would only displace others in the HPACK table.
+  private func isUnique(_ name: Range<Int>) -> Bool { name.count == 12 && isNamed(name, "x-request-id") }
+
+  private func isNamed(_ name: Range<Int>, _ text: StaticString) -> Bool { bytes.span.equals(name, text) }
+}
+
+extension [UInt8] {
+  fileprivate mutating func makeLowercase(_ range: Range<Int>) {
+    var bytes = mutableSpan
+    for index in range { bytes[index] = bytes[index].lowercased }
   }
 }
 

@@ -10,35 +10,47 @@ extension HTTP2Session {
     guard unsafe frame.hd.type == UInt8(truncatingIfNeeded: NGHTTP2_HEADERS.rawValue) else {
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
     }
-    builder.reset()
+    if role == .server { heads.begin() } else { builder.reset() }
     if unsafe frame.headers.cat == NGHTTP2_HCAT_REQUEST {
-      let id = unsafe frame.hd.stream_id
-      streams[id] = Stream(id)
-      openStreams += 1
+      open(unsafe frame.hd.stream_id)
       conduct.noteUse()
     }
     return 0
   }
 
   /// Adds a field line that the library has checked.
-  /// - Returns: 0, or the library's code to reset the stream.
+  /// - Returns: 0, or the library's code to reset the stream, or to pause.
   func receive(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, on id: HTTP2StreamID
   ) -> CInt {
-    guard let stream = streams[id] else { return 0 }
-    unsafe builder.add(name, value, limits: limits)
-    // The owner may still respond to a request. Its other fields are decoded only to keep the HPACK table valid.
-    guard builder.isOversized, role == .client || stream.hasHead else { return 0 }
+    guard let stream = stream(id) else { return 0 }
+    if role == .server {
+      unsafe heads.add(name, value, limits: limits)
+    } else {
+      unsafe builder.add(name, value, limits: limits)
+    }
+    guard heads.isOversized || builder.isOversized, role == .client || stream.hasHead else {
+      // The owner may still respond to an oversized request. Its other fields are decoded only to keep the HPACK table
+      // valid.
+      return pauseIfFull()
+    }
     stream.cause = .fieldSectionTooLarge
     unsafe nghttp2_submit_rst_stream(session, 0, id, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+  }
+
+  /// Pauses the library if many heads wait for their delivery: small frames can expand to large heads.
+  private func pauseIfFull() -> CInt {
+    guard heads.isFull else { return 0 }
+    isPaused = true
+    return NGHTTP2_ERR_PAUSE.rawValue
   }
 
   /// Queues content as a range of the input.
   func receive(content: UnsafeBufferPointer<UInt8>, on id: HTTP2StreamID) {
     guard !content.isEmpty else { return }
     conduct.noteUse()
-    guard let stream = streams[id], let input = unsafe input, let start = content.baseAddress else { return }
+    guard let stream = stream(id), let input = unsafe input, let start = content.baseAddress else { return }
     let offset = unsafe start - input
     events.append(.content(stream, offset..<offset + content.count))
   }
@@ -60,7 +72,7 @@ extension HTTP2Session {
 
   /// Handles the library's close of a stream.
   func libraryClosed(_ id: HTTP2StreamID, code: UInt32) {
-    guard let stream = streams[id] else { return }
+    guard let stream = stream(id) else { return }
     close(stream, HTTP2ErrorCode(rawValue: code))
   }
 
@@ -74,7 +86,7 @@ extension HTTP2Session {
   }
 
   private func receiveHeaders(_ header: nghttp2_frame_hd) {
-    guard let stream = streams[header.stream_id] else { return }
+    guard let stream = stream(header.stream_id) else { return }
     if !stream.hasHead {
       // 1xx: another header section follows (RFC 9113 §8.1).
       if role == .client, builder.status < 200 { return }
@@ -88,9 +100,9 @@ extension HTTP2Session {
     stream.hasHead = true
     if role == .client {
       events.append(.response(stream, builder.response()))
-    } else if builder.isOversized {
+    } else if heads.isOversized {
       events.append(.oversizedRequest(stream))
-    } else if let head = builder.request() {
+    } else if let head = heads.complete() {
       events.append(.request(stream, head))
     } else {
       stream.hasHead = false
@@ -100,14 +112,14 @@ extension HTTP2Session {
   }
 
   private func receiveEnd(_ header: nghttp2_frame_hd) {
-    guard header.has(NGHTTP2_FLAG_END_STREAM), let stream = streams[header.stream_id] else { return }
+    guard header.has(NGHTTP2_FLAG_END_STREAM), let stream = stream(header.stream_id) else { return }
     conduct.noteUse()
     stream.hasEnd = true
     if stream.hasHead { events.append(.end(stream)) }
   }
 
   private func receiveReset(_ frame: nghttp2_rst_stream) {
-    guard let stream = streams[frame.hd.stream_id], stream.cause == nil else { return }
+    guard let stream = stream(frame.hd.stream_id), stream.cause == nil else { return }
     let code = HTTP2ErrorCode(rawValue: frame.error_code)
     // After a complete response, a server may reset the stream this way if it needs no more content (RFC 9113 §8.1).
     if code == .noError, stream.hasEnd { return }
@@ -222,13 +234,17 @@ extension HTTP2Session {
       tell(events[next], to: delegate, bytes)
       next += 1
     }
-    events.removeAll(keepingCapacity: true)
+    // A connection that waits keeps no more than its usual events need.
+    events.capacity > Self.keptEvents ? events = [] : events.removeAll(keepingCapacity: true)
+    heads.dropComplete()
   }
+
+  private static let keptEvents = 128
 
   private func tell(_ event: SessionEvent, to delegate: some HTTP2SessionDelegate, _ bytes: Span<UInt8>) {
     switch event {
     case .request(let stream, let head):
-      if !stream.isAbandoned { delegate.receivedRequest(head, on: stream.id) }
+      if !stream.isAbandoned { delegate.receivedRequest(HTTP2ReceivedRequest(head, in: heads), on: stream.id) }
     case .oversizedRequest(let stream):
       if !stream.isAbandoned { delegate.receivedOversizedRequest(on: stream.id) }
     case .response(let stream, let head):
@@ -242,7 +258,7 @@ extension HTTP2Session {
     case .room(let stream):
       if !stream.isAbandoned, !stream.isClosed { delegate.hasRoom(on: stream.id) }
     case .closed(let stream, let closure):
-      streams[stream.id] = nil
+      forget(stream)
       // The session refused the request before it delivered the head, so the delegate does not know it.
       if role == .client || stream.hasHead { delegate.streamClosed(stream.id, closure) }
     case .goAway(let goAway): delegate.receivedGoAway(goAway)
@@ -256,7 +272,7 @@ extension HTTP2Session {
 ///
 /// The event holds the stream itself, so that it can still be delivered if the stream closes later in the same bytes.
 enum SessionEvent {
-  case request(Stream, HTTP2RequestHead)
+  case request(Stream, ReceivedHead)
   case oversizedRequest(Stream)
   case response(Stream, HTTP2ResponseHead)
   /// The range of the content in the received bytes. The event is delivered while those bytes are valid.

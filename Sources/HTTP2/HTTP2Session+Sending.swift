@@ -21,20 +21,23 @@ extension HTTP2Session {
       return unsafe nghttp2_submit_request(session, nil, pairs, count, &provider, nil)
     }
     guard id > 0 else { throw .noStreamAvailable }
-    streams[id] = Stream(id)
-    openStreams += 1
+    open(id)
     return id
   }
 
   /// Responds to a request. Only for a server, once for each stream.
-  /// - Parameter hasContent: Whether `send` will follow.
+  /// - Parameters:
+  ///   - status: The status, 200…999.
+  ///   - hasContent: Whether `send` will follow.
+  ///   - writeHead: Appends the well-formed head that the response has in HTTP/1.1 (RFC 9112 §4), so that both versions
+  ///     have the same fields. The session omits the fields that HTTP/2 forbids.
   /// - Throws: `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` without memory.
   public func submitResponse(
-    _ head: HTTP2ResponseHead, on id: HTTP2StreamID, hasContent: Bool = false
+    status: Int, on id: HTTP2StreamID, hasContent: Bool = false, writeHead: (inout [UInt8]) -> Void
   ) throws(HTTP2Error) {
-    guard let stream = streams[id], !stream.isClosed, !stream.isAbandoned else { return }
-    guard 200...999 ~= head.status else { throw .malformedMessage }
-    block.begin(head)
+    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return }
+    guard 200...999 ~= status else { throw .malformedMessage }
+    block.begin(status: status, writeHead)
     try checkBlock()
     let code = unsafe block.withPairs { pairs, count in
       var provider = unsafe Self.provider
@@ -49,7 +52,7 @@ extension HTTP2Session {
   /// - Returns: Whether there is room for more. If not, wait for the delegate's `hasRoom`.
   @discardableResult
   public func send(_ content: [UInt8], on id: HTTP2StreamID, isLast: Bool = false) -> Bool {
-    guard let stream = streams[id], !stream.isClosed, !stream.isAbandoned else { return false }
+    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return false }
     stream.queue.append(content, isLast: isLast)
     if stream.isDeferred, stream.queue.count > 0 || stream.queue.isComplete {
       stream.isDeferred = false
@@ -61,20 +64,20 @@ extension HTTP2Session {
 
   /// Returns the bytes of content that were sent on a stream, and whether others wait for the windows of the peer.
   public func sending(on id: HTTP2StreamID) -> (sent: Int, isWaiting: Bool) {
-    guard let stream = streams[id], !stream.isClosed, !stream.isAbandoned else { return (0, false) }
+    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return (0, false) }
     return (stream.sentContent, stream.queue.count > 0)
   }
 
   /// Reports that the reader has consumed `count` bytes of content of a stream. The peer may then send as many more.
   public func consume(_ count: Int, on id: HTTP2StreamID) {
     // No more content arrives on a stream that has ended. The connection's window was credited on delivery.
-    guard count > 0, let stream = streams[id], !stream.isClosed, !stream.isAbandoned, !stream.hasEnd else { return }
+    guard count > 0, let stream = stream(id), !stream.isClosed, !stream.isAbandoned, !stream.hasEnd else { return }
     unsafe nghttp2_session_consume_stream(session, id, count)
   }
 
   /// Resets a stream early and drops its content in both directions. The delegate receives only `streamClosed`.
   public func reset(_ id: HTTP2StreamID, _ code: HTTP2ErrorCode) {
-    guard let stream = streams[id], !stream.isAbandoned else { return }
+    guard let stream = stream(id), !stream.isAbandoned else { return }
     stream.isAbandoned = true
     guard !stream.isClosed else { return }
     stream.queue = ContentQueue()
@@ -134,7 +137,7 @@ extension HTTP2Session {
   private func moveContent(
     of id: HTTP2StreamID, to buffer: UnsafeMutableRawBufferPointer, flags: inout UInt32
   ) -> Int {
-    guard let stream = streams[id] else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
+    guard let stream = stream(id) else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
     let count = unsafe stream.queue.move(to: buffer)
     stream.sentContent += count
     if stream.awaitsRoom, stream.queue.count <= limits.sendQueue / 2 {
@@ -154,7 +157,7 @@ extension HTTP2Session {
   func sent(_ frame: nghttp2_frame) {
     switch unsafe nghttp2_frame_type(rawValue: UInt32(frame.hd.type)) {
     case NGHTTP2_HEADERS:
-      unsafe streams[frame.hd.stream_id]?.isSent = true
+      unsafe stream(frame.hd.stream_id)?.isSent = true
       conduct.noteSent()
     case NGHTTP2_DATA: conduct.noteSent()
     case NGHTTP2_GOAWAY: unsafe noteGoAway(frame.goaway)

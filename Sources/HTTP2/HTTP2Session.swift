@@ -26,10 +26,17 @@ import HTTPTypes
 
   let session: OpaquePointer
   /// All streams until the owner receives their `streamClosed`.
-  var streams: [HTTP2StreamID: Stream] = [:]
+  private(set) var streams: [HTTP2StreamID: Stream] = [:]
+  /// The stream that was used last, because several calls in a row concern one stream.
+  private var recent: Stream?
   var events: [SessionEvent] = []
   var isDelivering = false
-  var builder = HeadBuilder()
+  /// The heads of requests, if this session is a server's.
+  var heads = ReceivedHeads()
+  /// The present header section, if this session is a client's.
+  var builder = ResponseBuilder()
+  /// Whether the library has to be called again, even without more input.
+  var isPaused = false
   var block = FieldBlock()
   var conduct: PeerConduct
   private var scanner: FrameScanner
@@ -73,6 +80,9 @@ import HTTPTypes
   /// The frame or header block of the peer that has begun and is incomplete.
   public var incompleteFrame: IncompleteFrame? { scanner.incomplete }
 
+  /// The memory that the session holds for what it has received, in addition to the library's.
+  public var heldBytes: Int { heads.heldBytes }
+
   /// The number of streams that the peer lets us open (RFC 9113 §5.1.2): 100 until its settings arrive.
   public var peerMaxConcurrentStreams: Int {
     Int(unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
@@ -96,9 +106,7 @@ import HTTPTypes
     repeat {
       if let failure { throw failure }
       let end = min(start + Self.sliceLength, bytes.count)
-      let slice = bytes.extracting(start..<end)
-      process(slice)
-      deliver(to: delegate, slice)
+      try process(bytes.extracting(start..<end), delegate: delegate)
       start = end
     } while start < bytes.count
     if let failure { throw failure }
@@ -147,10 +155,22 @@ import HTTPTypes
     }
   }
 
-  /// Lets the library process `slice`, and then checks the conduct of the peer.
-  private func process(_ slice: Span<UInt8>) {
+  /// Lets the library process `slice`, checks the conduct of the peer, and delivers the events.
+  private func process(_ slice: Span<UInt8>, delegate: some HTTP2SessionDelegate) throws(HTTP2Error) {
     conduct.noteFrames(scanner.count(slice))
-    let result = unsafe slice.withUnsafeBufferPointer { buffer in
+    var start = 0
+    repeat {
+      if let failure { throw failure }
+      let rest = slice.extracting(start...)
+      isPaused = false
+      start += process(rest)
+      deliver(to: delegate, rest)
+    } while isPaused
+  }
+
+  /// Lets the library process `bytes`, up to a pause. Returns the number of processed bytes.
+  private func process(_ bytes: Span<UInt8>) -> Int {
+    let result = unsafe bytes.withUnsafeBufferPointer { buffer in
       unsafe input = buffer.baseAddress
       defer { unsafe input = nil }
       return unsafe nghttp2_session_mem_recv(session, buffer.baseAddress, buffer.count)
@@ -161,6 +181,7 @@ import HTTPTypes
       failure = .flood(flood)
       unsafe nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
     }
+    return max(result, 0)
   }
 
   /// Records an error after which the library must not be used. Only negative results of the library are such errors.
@@ -180,6 +201,29 @@ import HTTPTypes
 
   /// The most bytes per call of the library. The peer is checked after each slice: at most 1820 frames go unchecked.
   private static let sliceLength = 16_384
+}
+
+extension HTTP2Session {
+  /// Returns the stream with this number until the owner receives its `streamClosed`; nil for any other.
+  func stream(_ id: HTTP2StreamID) -> Stream? {
+    if let recent, recent.id == id { return recent }
+    guard let stream = streams[id] else { return nil }
+    recent = stream
+    return stream
+  }
+
+  /// Adds an open stream.
+  func open(_ id: HTTP2StreamID) {
+    let stream = Stream(id)
+    streams[id] = stream
+    recent = stream
+    openStreams += 1
+  }
+
+  func forget(_ stream: Stream) {
+    streams[stream.id] = nil
+    if recent === stream { recent = nil }
+  }
 }
 
 extension HTTP2Session {

@@ -8,8 +8,8 @@ public import HTTPTypes
 /// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream. After
 /// `reset` only `streamClosed` follows. If the stream was already closed before `reset`, the cause is the earlier one.
 public protocol HTTP2SessionDelegate: AnyObject {
-  /// Receives a client's request. Content and end follow.
-  func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID)
+  /// Receives a client's request. Content and end follow. The delegate copies what it needs.
+  func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
 
   /// Receives a request. Its header section exceeds the limits and is dropped: respond 431 (RFC 6585 §5) or `reset`.
   func receivedOversizedRequest(on stream: HTTP2StreamID)
@@ -41,7 +41,7 @@ public protocol HTTP2SessionDelegate: AnyObject {
 
 extension HTTP2SessionDelegate {
   /// Does nothing: a client receives no requests.
-  public func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) {}
+  public func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
 
   /// Does nothing: a client receives no requests.
   public func receivedOversizedRequest(on stream: HTTP2StreamID) {}

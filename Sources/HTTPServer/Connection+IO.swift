@@ -58,7 +58,11 @@ extension Connection {
   func secured(_ response: Response) -> Response {
     guard transport.tls != nil, let value = worker.strictTransportSecurity else { return response }
     var response = response
-    response.fields[.strictTransportSecurity] = value
+    if response.fields.isEmpty {
+      response.fields = worker.strictTransportSecurityOnly
+    } else {
+      response.fields[.strictTransportSecurity] = value
+    }
     return response
   }
 

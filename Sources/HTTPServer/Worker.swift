@@ -27,7 +27,11 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The TLS context for new connections, or nil for plain HTTP.
   var tls: TLSContext?
   /// The value of Strict-Transport-Security in responses over TLS, or nil to omit it.
-  var strictTransportSecurity: String?
+  var strictTransportSecurity: String? {
+    didSet { strictTransportSecurityOnly = Self.only(strictTransportSecurity) }
+  }
+  /// The same as the fields of a response that has no others.
+  private(set) var strictTransportSecurityOnly: HTTPFields
   /// The stage of the server's shutdown.
   private(set) var stage = Stage.serving
 
@@ -80,9 +84,14 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     requiresProxyHeader = configuration.requiresProxyHeader
     self.tls = configuration.tls
     strictTransportSecurity = configuration.strictTransportSecurity
+    strictTransportSecurityOnly = Self.only(configuration.strictTransportSecurity)
     self.router = router
     self.count = count
     spares = SpareDescriptors(configuration.spareDescriptors)
+  }
+
+  private static func only(_ strictTransportSecurity: String?) -> HTTPFields {
+    strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
   }
 
   // MARK: Connections
@@ -286,23 +295,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     return response.body.count
   }
 
-  /// Returns the header fields of a response, for HTTP/2.
-  func fields(of response: Response, contentLength: Int?, id: RequestID) -> HTTPFields {
-    loop.assertCurrent()
-    self.date.update()
-    var fields = response.prepared.fields + response.fields
-    if fields[.date] == nil { fields[.date] = String(decoding: date.value, as: UTF8.self) }
-    fields[.contentLength] = [204, 304].contains(response.status.code) ? nil : contentLength.map { "\($0)" }
-    if let name = Self.requestID { fields[name] = "\(id)" }
-    for name in Self.connectionFields { fields[name] = nil }
-    return fields
-  }
-
-  private static let requestID = HTTPField.Name("X-Request-ID")
-
-  /// The fields that HTTP/2 forbids (RFC 9113 §8.2.2).
-  private static let connectionFields: [HTTPField.Name] = [.connection, .transferEncoding, .upgrade]
-
   /// Appends the head of a response with content that comes in parts.
   func append(
     _ response: Response, framing: StreamFraming, id: RequestID, version: HTTPVersion, keepAlive: Bool,
@@ -314,7 +306,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       keepAlive: keepAlive, to: &output)
   }
 
-  private func appendHead(
+  func appendHead(
     _ response: Response, contentLength: Int?, isChunked: Bool, id: RequestID, version: HTTPVersion, keepAlive: Bool,
     to output: inout [UInt8]
   ) {

@@ -88,7 +88,7 @@
     }
 
     private final class Peer: HTTP2SessionDelegate {
-      func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) {}
+      func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
       func receivedOversizedRequest(on stream: HTTP2StreamID) {}
       func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {}
       func receivedEnd(on stream: HTTP2StreamID) {}

@@ -1,5 +1,4 @@
 import HTTP2
-import HTTPTypes
 
 /// Entry point of libFuzzer: feeds the input, after a client's preface, to a server that responds to every request, at
 /// once and in two parts. Traps unless both deliver the same events, and every stream ends once.
@@ -42,15 +41,18 @@ final class Owner: HTTP2SessionDelegate {
     session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
   }
 
-  func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) {
+  func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
     precondition(open.updateValue(0, forKey: stream) == nil && stream % 2 == 1)
     precondition(open.count <= 100)
-    precondition(!head.method.isEmpty && (head.method == "CONNECT" || !head.path.isEmpty))
-    for text in [head.method, head.scheme, head.authority, head.path] {
-      precondition(text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7f }, "control data")
+    let bytes = Array(request.bytes)
+    let isConnect = bytes[request.method].elementsEqual("CONNECT".utf8)
+    precondition(!request.method.isEmpty && (isConnect || !request.path.isEmpty))
+    for part in [request.method, request.scheme, request.path, request.authority ?? 0..<0] {
+      precondition(bytes[part].allSatisfy { $0 > 0x20 && $0 != 0x7f }, "control data")
     }
-    check(head.fields)
-    news.append("\(stream) \(head)")
+    precondition(request.fields.count <= 101)
+    for line in request.fields { check(bytes[line.name], bytes[line.value]) }
+    news.append("\(stream) \(bytes) \(request.fields)")
   }
 
   func receivedOversizedRequest(on stream: HTTP2StreamID) {
@@ -67,7 +69,9 @@ final class Owner: HTTP2SessionDelegate {
   func receivedEnd(on stream: HTTP2StreamID) {
     guard let count = open[stream] else { preconditionFailure("the end of nothing") }
     news.append("\(stream) ends after \(count)")
-    try? session?.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: true)
+    try? session?.submitResponse(status: 200, on: stream, hasContent: true) {
+      $0 += Array("HTTP/1.1 200 OK\r\n\r\n".utf8)
+    }
     session?.send(Array(repeating: 1, count: count), on: stream, isLast: true)
   }
 
@@ -78,12 +82,9 @@ final class Owner: HTTP2SessionDelegate {
   }
 }
 
-/// Checks the fields: names in lower case, no connection-specific fields, values without control characters.
-func check(_ fields: HTTPFields) {
-  precondition(fields.count <= 100)
-  for field in fields {
-    precondition(field.name.rawName == field.name.canonicalName)
-    precondition(!["connection", "host", "transfer-encoding", "upgrade"].contains(field.name.canonicalName))
-    precondition(field.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
-  }
+/// Checks a field: a name in lower case that is not connection-specific, a value without control characters.
+func check(_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) {
+  precondition(!name.isEmpty && name.allSatisfy { $0 > 0x20 && $0 < 0x7f && !(0x41...0x5a ~= $0) })
+  precondition(!["connection", "transfer-encoding", "upgrade"].contains(String(decoding: name, as: UTF8.self)))
+  precondition(value.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
 }

@@ -6,11 +6,12 @@ import HTTPTypes
 
 /// The HTTP/2 part of a connection (RFC 9113): its session, and the exchanges on its streams.
 ///
-/// A request is rewritten as an HTTP/1.1 head and parsed by the same parser, so that both versions refuse the same
-/// requests, and handlers see the same data.
+/// The parser of HTTP/1.1 applies its rules to each request, and its serializer writes the head of each response. So both
+/// versions refuse the same requests, and handlers see the same data.
 final class HTTP2Connection {
   let session: HTTP2Session
-  unowned let connection: Connection
+  /// The connection, which releases this object when it closes.
+  let connection: Connection
   private(set) var exchanges: [HTTP2StreamID: HTTP2Exchange] = [:]
   /// Whether the session is processing. Its output is sent at the end of that.
   var isServing = false
@@ -29,13 +30,13 @@ final class HTTP2Connection {
   init(_ connection: Connection) throws(HTTP2Error) {
     self.connection = connection
     deadlines = HTTP2Deadlines(at: connection.now)
-    session = try HTTP2Session(.server)
+    session = try HTTP2Session(.server, limits: HTTP2Limits(connection.worker.limits.http1))
   }
 
   var isIdle: Bool { exchanges.isEmpty }
 
-  /// The memory that is held in addition to the session.
-  var heldBytes: Int { contentBytes + exchanges.count * Connection.Cost.stream }
+  /// The memory that is held in addition to the library's.
+  var heldBytes: Int { session.heldBytes + contentBytes + exchanges.count * Connection.Cost.stream }
 
   /// Notifies the observer that memory was refused.
   func noteRefusal() {
@@ -109,17 +110,17 @@ final class HTTP2Connection {
 }
 
 extension HTTP2Connection: HTTP2SessionDelegate {
-  func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) {
+  func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
     let exchange = HTTP2Exchange(stream, of: self)
     exchanges[stream] = exchange
-    exchange.begin(head)
+    exchange.begin(request)
   }
 
   func receivedOversizedRequest(on stream: HTTP2StreamID) {
     let exchange = HTTP2Exchange(stream, of: self)
     exchanges[stream] = exchange
     note(.headerSection)
-    exchange.refuse(ErrorResponse(.headerFieldsTooLarge, "The header section is larger than the server's limit."))
+    exchange.refuseHead(.headerSectionTooLarge)
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {

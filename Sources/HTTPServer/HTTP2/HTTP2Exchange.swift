@@ -1,4 +1,3 @@
-import Bytes
 import EventLoop
 import HTTP1
 import HTTP2
@@ -10,10 +9,15 @@ import Memory
 final class HTTP2Exchange: @unchecked Sendable {
   // Sendable by confinement, like the connection.
   let stream: HTTP2StreamID
-  private unowned let owner: HTTP2Connection
-  private let request: Request
+  /// The connection, which forgets this exchange at the end of the stream.
+  private let owner: HTTP2Connection
+  /// The request, until its response is complete.
+  private var request: Request?
   private let router: Router
-  private let content: HTTP2Content
+  /// The request's content, if there is any, or if a handler may read it.
+  private var content: HTTP2Content?
+  /// Whether the request is complete.
+  private var isReceived = false
   private var deadlines: StreamDeadlines
   private var hasResponded = false
   /// Whether a task copies the content of the response from its reader.
@@ -28,7 +32,7 @@ final class HTTP2Exchange: @unchecked Sendable {
   private var workHold: MemoryHold?
   /// The response body that is charged as a shared array.
   private var sharedBody: [UInt8] = []
-  /// The size of a response that is short enough for nghttp2 to hold a copy.
+  /// The size of a response that is short enough for the session to hold it for a slow reader.
   private var responseBytes = 0
   /// The part of `owner.contentBytes` for this exchange, without its content.
   private var heldBytes = 0
@@ -44,43 +48,36 @@ final class HTTP2Exchange: @unchecked Sendable {
     self.owner = owner
     let connection = owner.connection
     router = connection.worker.router
-    request = connection.worker.lendRequest()
+    let request = connection.worker.lendRequest()
     request.isHTTP2 = true
     request.clientAddress = connection.peer.name
     request.rateLimitPrefix = connection.peer.rateLimitPrefix
     request.holder = connection.peer.holder
     request.clientCertificate = connection.peer.certificate
     request.received = connection.now
+    self.request = request
     deadlines = StreamDeadlines(at: connection.now)
-    content = HTTP2Content(stream, owner.session)
-    content.wasRead = { [weak owner] count in owner?.contentBytes -= count }
-    content.flush = { [weak owner] in owner?.flush() }
-    connection.identify(request)
   }
 
   // MARK: The request
 
   /// Handles the head. The following frames show whether there is content; a declared length already shows it.
-  func begin(_ head: HTTP2RequestHead) {
+  func begin(_ received: HTTP2ReceivedRequest) {
     owner.connection.channel.loop.assertCurrent()
-    declaredLength = head.contentLength
-    var bytes: [UInt8] = []
-    bytes.append(head)
+    guard let request else { return }
     do {
-      guard let length = try request.parser.parse(bytes.span), length == bytes.count else {
-        return refuse(ErrorResponse(.malformedRequest, "The header section is not a complete HTTP request head."))
-      }
-      request.keep(bytes.span)
-      owner.connection.identify(request)
+      try request.take(received)
     } catch {
-      return refuse(ErrorResponse(error))
+      return refuseHead(error)
     }
+    owner.connection.identify(request)
+    if case .fixed(let length) = request.head.framing { declaredLength = length }
     if declaredLength ?? 0 > 0 { respond() } else { noteHeld() }
   }
 
   /// Updates the connection's count of the memory that the exchange holds while it waits.
   private func noteHeld() {
-    let bytes = isClosed ? 0 : request.heldBytes + responseBytes
+    let bytes = isClosed ? 0 : (request?.heldBytes ?? 0) + responseBytes
     owner.contentBytes += bytes - heldBytes
     heldBytes = bytes
   }
@@ -88,23 +85,40 @@ final class HTTP2Exchange: @unchecked Sendable {
   func received(_ bytes: Span<UInt8>) {
     owner.connection.channel.loop.assertCurrent()
     owner.contentBytes += bytes.count
-    content.append(bytes)
+    openContent().append(bytes)
     if !hasBegun { respond() }
   }
 
   func receivedEnd() {
     owner.connection.channel.loop.assertCurrent()
-    content.finish()
+    isReceived = true
+    content?.finish()
     if !hasBegun {
       declaredLength = 0
       respond()
     }
   }
 
-  func refuse(_ refusal: ErrorResponse) {
-    owner.connection.channel.loop.assertCurrent()
+  /// Returns the request's content. Most requests have none, and their responses do not need it.
+  private func openContent() -> HTTP2Content {
+    if let content { return content }
+    let content = HTTP2Content(stream, owner.session)
+    content.wasRead = { [weak owner] count in owner?.contentBytes -= count }
+    content.flush = { [weak owner] in owner?.flush() }
+    if isReceived { content.finish() }
+    self.content = content
+    return content
+  }
+
+  /// Responds to a head that the codec refused. Other streams of the connection go on.
+  func refuseHead(_ error: RequestError) {
+    guard let request else { return }
+    owner.connection.identify(request)
+    var refusal = ErrorResponse(error)
+    refusal.closesConnection = false
+    if refusal.code == .headerFieldsTooLarge { owner.note(.headerSection) }
     hasBegun = true
-    respond(refusal.response(id: request.id))
+    respond(refusal.response(id: request.id), to: request)
   }
 
   // MARK: Deadlines
@@ -114,7 +128,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     owner.connection.channel.loop.assertCurrent()
     let sending = owner.session.sending(on: stream)
     let waits = StreamDeadlines.Waits(
-      isReceiving: !content.isFinished, wantsContent: !content.isFinished && content.isEmpty, received: content.count,
+      isReceiving: !isReceived, wantsContent: !isReceived && content?.isEmpty ?? true, received: content?.count ?? 0,
       isSending: sending.isWaiting, sent: sending.sent,
       isWorking: !sending.isWaiting && (isCopying || task != nil && !hasResponded))
     // The client need not send the rest of content that no handler reads (RFC 9113 §8.1).
@@ -135,32 +149,33 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   /// Responds with an error instead of the work, or resets the stream if the response has begun.
   private func giveUp(_ error: ErrorResponse) {
-    guard !hasResponded else { return owner.session.reset(stream, .cancel) }
-    // The task ends without a response, because the stream has one.
+    guard !hasResponded, let request else { return owner.session.reset(stream, .cancel) }
+    // The task ends without a response, because the stream has one. Its handler may still use the request.
     task?.cancel()
-    content.fail(.timedOut)
+    content?.fail(.timedOut)
     var error = error
     // The streams beside it go on.
     error.closesConnection = false
     hasBegun = true
-    finish(error.response(id: request.id))
+    finish(error.response(id: request.id), to: request)
   }
 
   private func respond() {
+    guard let request else { return }
     hasBegun = true
-    let (connection, request) = (owner.connection, request)
+    let connection = owner.connection
     do {
       let operation = try router.operation(for: request)
       switch operation.action {
-      case .respond(let respond): finish(respond(request))
+      case .respond(let respond): finish(respond(request), to: request)
       case .read(let limit, let judge):
         let reply: @Sendable ([UInt8]) -> Reply
         switch judge(request) {
-        case .immediate(let response): return finish(response)
+        case .immediate(let response): return finish(response, to: request)
         case .read(let next): reply = next
         }
         let context = context
-        start { () async throws(ErrorResponse) in
+        start(request) { () async throws(ErrorResponse) in
           let content = try await self.read(limit)
           // The stream may have closed while its content was read. Then the client waits for no response.
           guard !self.isClosed else { throw .draining }
@@ -172,29 +187,31 @@ final class HTTP2Exchange: @unchecked Sendable {
           }
         }
       case .reply(let reply):
-        if operation.isRefusedEarly, let early = connection.earlyRefusal(of: request) { return finish(early) }
+        if operation.isRefusedEarly, let early = connection.earlyRefusal(of: request) {
+          return finish(early, to: request)
+        }
         switch reply(request) {
-        case .immediate(let response): finish(response)
+        case .immediate(let response): finish(response, to: request)
         case .deferred(let work):
-          if let response = connection.responseInstead(of: work, for: request) { return finish(response) }
-          guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id)) }
+          if let response = connection.responseInstead(of: work, for: request) { return finish(response, to: request) }
+          guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id), to: request) }
           connection.hasWorked = true
           let context = context
-          start { () async throws(ErrorResponse) in await connection.inTurn(work, for: request, context) }
+          start(request) { () async throws(ErrorResponse) in await connection.inTurn(work, for: request, context) }
         }
       }
     } catch {
-      finish(error.response(id: request.id))
+      finish(error.response(id: request.id), to: request)
     }
   }
 
   private var context: RequestContext {
-    RequestContext(loop: owner.connection.channel.loop, content: content, contentLength: declaredLength)
+    RequestContext(loop: owner.connection.channel.loop, content: openContent(), contentLength: declaredLength)
   }
 
   /// Charges the work of the request. Returns false if there is not enough memory.
   private func mayWait() -> Bool {
-    let hold = MemoryHold(owner.connection.worker.memory, for: request.holder)
+    let hold = MemoryHold(owner.connection.worker.memory, for: request?.holder)
     let isGranted = hold.resize(to: Connection.Cost.work, for: .waiting)
     if isGranted { workHold = hold } else { owner.noteRefusal() }
     return isGranted
@@ -202,10 +219,9 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private func read(_ limit: Int) async throws(ErrorResponse) -> [UInt8] {
     var received: [UInt8] = []
-    // The connection may close during the read, and nothing else would then keep its object.
-    let owner = owner
     // Content that was read from the stream's window is held here until the end.
     defer { owner.contentBytes -= received.count }
+    let content = openContent()
     do throws(ContentError) {
       while let part = try await content.read() {
         guard received.count + part.count <= limit else { throw .tooLarge(limit: limit) }
@@ -220,77 +236,86 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   /// Runs work that has to wait in a task of the loop.
-  private func start(_ work: @escaping () async throws(ErrorResponse) -> Response) {
+  private func start(_ request: Request, _ work: @escaping () async throws(ErrorResponse) -> Response) {
     // The handler has copied what it needs.
     request.forgetHead(except: router.lastingField)
     noteHeld()
-    let work = Work(body: work)
+    let work = Work(request: request, body: work)
     task = Task(executorPreference: owner.connection.channel.loop) {
       let response: Response
       do throws(ErrorResponse) {
         response = try await work.body()
       } catch {
-        response = error.response(id: self.request.id)
+        response = error.response(id: work.request.id)
       }
       guard !self.isClosed, !self.hasResponded else {
         response.stream?.cancel()
         return
       }
-      self.finish(response)
+      self.task = nil
+      self.finish(response, to: work.request)
       self.owner.flush()
     }
   }
 
   private struct Work: @unchecked Sendable {
     // Sendable: run by the one task that receives it, on the loop that made it.
+    let request: Request
     let body: () async throws(ErrorResponse) -> Response
   }
 
   // MARK: The response
 
-  private func finish(_ response: Response) {
+  private func finish(_ response: Response, to request: Request) {
     owner.connection.channel.loop.assertCurrent()
-    respond(router.finished(response, for: request))
+    respond(router.finished(response, for: request), to: request)
   }
 
-  private func respond(_ response: Response) {
+  private func respond(_ response: Response, to request: Request) {
     workHold = nil
     hasResponded = true
     let isHead = request.method == .head
-    let response = affordable(response, isHead: isHead)
-    request.forgetHead(except: nil)
-    noteHeld()
+    let response = affordable(response, to: request, isHead: isHead)
     let length = response.stream == nil ? response.body.count : response.streamLength
-    let isBodiless = isHead || response.status.code == 204 || response.status.code == 304
-    let hasContent = !isBodiless && (response.stream != nil || !response.body.isEmpty)
-    let head = HTTP2ResponseHead(
-      status: response.status.code,
-      fields: owner.connection.worker.fields(
-        of: owner.connection.secured(response), contentLength: length, id: request.id))
+    let hasContent = !isHead && response.hasContent && (response.stream != nil || !response.body.isEmpty)
+    let connection = owner.connection
     do throws(HTTP2Error) {
-      try owner.session.submitResponse(head, on: stream, hasContent: hasContent)
+      try owner.session.submitResponse(status: response.status.code, on: stream, hasContent: hasContent) { output in
+        connection.worker.appendHead(
+          connection.secured(response), contentLength: length, isChunked: false, id: request.id, version: .http11,
+          keepAlive: true, to: &output)
+      }
     } catch {
       response.stream?.cancel()
       return owner.session.reset(stream, .internalError)
     }
     if response.closesConnection { owner.sendGoAway() }
-    guard hasContent else {
-      response.stream?.cancel()
-      return owner.connection.record(request, response, bytes: 0)
-    }
-    guard let reader = response.stream else {
-      owner.session.send(response.body, on: stream, isLast: true)
-      return owner.connection.record(request, response, bytes: response.body.count)
-    }
+    if hasContent, let reader = response.stream { return start(copying: reader, status: response.status.code) }
+    response.stream?.cancel()
+    if hasContent { owner.session.send(response.body, on: stream, isLast: true) }
+    connection.record(request, response, bytes: hasContent ? response.body.count : 0)
+    giveBack(request)
+  }
+
+  /// Returns the request, unless a handler that was given up may still use it.
+  private func giveBack(_ request: Request) {
+    self.request = nil
+    noteHeld()
+    if task == nil { owner.connection.worker.takeBack(request) }
+  }
+
+  private func start(copying reader: any ContentReader, status: Int) {
+    request?.forgetHead(except: nil)
+    noteHeld()
     isCopying = true
     task = Task(executorPreference: owner.connection.channel.loop) {
-      await self.copy(reader, status: response.status.code)
+      await self.copy(reader, status: status)
       self.isCopying = false
     }
   }
 
   /// Returns the response, or a refusal if there is not enough memory to hold it for a slow reader.
-  private func affordable(_ response: Response, isHead: Bool) -> Response {
+  private func affordable(_ response: Response, to request: Request, isHead: Bool) -> Response {
     let memory = owner.connection.worker.memory
     guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return response }
     guard response.body.count >= Connection.leastShared else {
@@ -331,7 +356,11 @@ final class HTTP2Exchange: @unchecked Sendable {
       guard !isClosed else { return }
       owner.session.reset(stream, .internalError)
     }
-    owner.connection.record(request, status: status, bytes: count)
+    if let request {
+      owner.connection.record(request, status: status, bytes: count)
+      task = nil
+      giveBack(request)
+    }
     owner.flush()
   }
 
@@ -353,22 +382,12 @@ final class HTTP2Exchange: @unchecked Sendable {
     owner.connection.channel.loop.assertCurrent()
     isClosed = true
     releaseBody()
-    owner.contentBytes -= content.discardHeld()
-    content.fail(.broken("The client closed the connection."))
+    if let content {
+      owner.contentBytes -= content.discardHeld()
+      content.fail(.broken("The client closed the connection."))
+    }
     task?.cancel()
     room.take()?.resume()
     owner.forget(self)
-  }
-}
-
-extension [UInt8] {
-  /// Appends an HTTP/2 head in HTTP/1.1 syntax (RFC 9112 §3). No part of the head contains a line break, because the
-  /// HTTP/2 session has checked this.
-  fileprivate mutating func append(_ head: HTTP2RequestHead) {
-    append(utf8: "\(head.method) \(head.path) HTTP/1.1\r\nHost: \(head.authority)\r\n")
-    for field in head.fields {
-      append(utf8: "\(field.name.rawName): \(field.value)\r\n")
-    }
-    append("\r\n")
   }
 }

@@ -52,7 +52,9 @@ final class Recorder: HTTP2SessionDelegate {
     events.compactMap { if case .request(let stream, _) = $0 { stream } else { nil } }
   }
 
-  func receivedRequest(_ head: HTTP2RequestHead, on stream: HTTP2StreamID) { note(.request(stream, head)) }
+  func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
+    note(.request(stream, HTTP2RequestHead(request)))
+  }
   func receivedOversizedRequest(on stream: HTTP2StreamID) { note(.oversizedRequest(stream)) }
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) { note(.response(stream, head)) }
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
