@@ -28,8 +28,10 @@ let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
-func module(_ name: String, _ dependencies: [Target.Dependency] = [], _ more: [SwiftSetting] = []) -> Target {
-  .target(name: name, dependencies: dependencies, swiftSettings: strict + more)
+func module(
+  _ name: String, _ dependencies: [Target.Dependency] = [], _ more: [SwiftSetting] = [], resources: [Resource] = []
+) -> Target {
+  .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: strict + more)
 }
 
 // Where a release leaves out the run-time checks for overlapping accesses (docs/decisions.md, 17): in the modules with
@@ -104,6 +106,8 @@ let package = Package(
       ]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
+    // The program has its files for browsers in itself, so that it stays one file.
+    module("WebFiles", resources: [.embedInCode("Resources")]),
     module("Telemetry", ["Bytes", "Locks", "Tracing", logging], confined),
     module(
       "ServerSettings",
@@ -118,7 +122,7 @@ let package = Package(
         "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox",
         "ServerSettings", "TLS",
         "Telemetry", "Tracing",
-        "UpstreamAdmission", httpTypes, logging,
+        "UpstreamAdmission", "WebFiles", httpTypes, logging,
       ], confined),
     .executableTarget(
       name: "musickit-token-server",

@@ -71,11 +71,13 @@ enum Gzip {
   private static let chunk = 65_536
 
   /// Returns the compressed bytes, or nil if they would not be fewer or zlib has no memory.
-  static func deflate(_ bytes: [UInt8]) -> [UInt8]? {
+  ///
+  /// - Parameter level: The level of zlib, from 1 to 9. On catalog responses, level 6 results in about a tenth more bytes
+  ///   than level 9, in a fraction of the time.
+  static func deflate(_ bytes: [UInt8], level: Int32 = 6) -> [UInt8]? {
     guard let available = UInt32(exactly: bytes.count), available > 0 else { return nil }
     var stream = unsafe z_stream()
-    // On catalog responses, level 6 results in about a tenth more bytes than level 9, in a fraction of the time.
-    guard unsafe czlib_deflate_init_gzip(&stream, 6) == Z_OK else { return nil }
+    guard unsafe czlib_deflate_init_gzip(&stream, level) == Z_OK else { return nil }
     defer { unsafe deflateEnd(&stream) }
     var input = bytes
     // Safe: both buffers outlive the one call that uses them, and zlib knows their sizes.

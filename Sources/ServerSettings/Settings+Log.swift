@@ -67,6 +67,8 @@ extension Settings {
     public var port: UInt16
     /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/adminHosts``.
     public var hosts: [String] = []
+    /// Whether the listener serves the page for operators.
+    public var page = false
     /// Sockets that the service manager has opened, instead of the address in the settings.
     public var passed: [PassedSocket] = []
   }
@@ -84,10 +86,14 @@ extension Settings.Admin {
     "0 picks a free port.")
   static let hosts = Setting<[String]>(
     "admin.hosts", .hostNames, example: #"["metrics.internal"]"#,
-    "As `server.hosts`. Default: none on loopback, else any.")
+    "As `server.hosts`. Default: none on loopback or with `admin.page`, else any.")
+  static let page = Setting(
+    "admin.page", .bool, default: false,
+    "Whether the admin listener serves [the page](page.md) for operators: access decisions, live metrics and the last "
+      + "audit records.")
 
   static let known: [any SettingRow] =
-    [enabled, host, port, hosts]
+    [enabled, host, port, hosts, page]
 
   /// Reads the settings. Returns nil if the listener is disabled, or if they are invalid.
   init?(_ reader: inout SettingsReader, passed: [PassedSocket] = []) {
@@ -99,7 +105,8 @@ extension Settings.Admin {
     }
     let port = reader.read(Self.port)
     let hosts = reader.read(Self.hosts) ?? []
+    let page = reader.read(Self.page) ?? false
     guard let host = reader.read(Self.host), let port, enabled == true else { return nil }
-    self.init(host: host, port: UInt16(clamping: port), hosts: hosts, passed: passed)
+    self.init(host: host, port: UInt16(clamping: port), hosts: hosts, page: page, passed: passed)
   }
 }

@@ -61,6 +61,8 @@ extension Settings {
     public var proxyProtocol: Bool
     /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/publicHosts``.
     public var hosts: [String] = []
+    /// Whether the listener serves the page.
+    public var page = false
     /// The limits on what a client can make the server store and wait for.
     public var limits: ServerLimits
     /// The time during which readiness fails before the listeners close.
@@ -135,6 +137,9 @@ extension Settings.Server {
     "The host names that requests may name, beside IP addresses and `localhost`; others get 421. Default: any "
       + "name, and none on a loopback listener that serves callers without credentials; see [host "
       + "names](operations.md#host-names).")
+  static let page = Setting(
+    "server.page", .bool, default: false,
+    "Whether the public listener serves [the page](page.md). Its callers need the same credentials there as elsewhere.")
   static let drainDelay = Setting(
     "server.drain.delay", .duration(seconds: 0...3600), default: .zero,
     "How long after `SIGTERM` the server still serves everything while `/readyz` has 503, for load balancers to "
@@ -153,7 +158,7 @@ extension Settings.Server {
     [
       host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, hsts, http2,
       trustedProxies,
-      proxyProtocol, hosts,
+      proxyProtocol, hosts, page,
       drainDelay, drainTimeout, loops, poller, landlock,
     ] + ServerLimits.table.map(\.known)
 
@@ -172,13 +177,14 @@ extension Settings.Server {
     let trustedProxies = reader.read(Self.trustedProxies)
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
     let hosts = reader.read(Self.hosts) ?? []
+    let page = reader.read(Self.page) ?? false
     guard let trustedProxies, let proxyProtocol, let address, let reusePort, let drainDelay, let drainTimeout,
       let loops, let poller, let landlock
     else { return nil }
     self.init(
       address: address, reusePort: reusePort, landlock: landlock, tls: tls, trustedProxies: trustedProxies,
       proxyProtocol: proxyProtocol,
-      hosts: hosts,
+      hosts: hosts, page: page,
       limits: limits,
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
   }

@@ -136,9 +136,12 @@ extension Settings {
     return allowed(server.hosts, isGuarded: isGuarded, setting: Server.hosts.path)
   }
 
-  /// The allowed host names of the admin listener. Nil if all are allowed.
+  /// The allowed host names of the admin listener. Nil if all are allowed. With the page, the listener checks the name in
+  /// any case: else a page with a rebound name could read audit records through an operator's browser.
   package var adminHosts: AllowedHosts? {
-    allowed(admin?.hosts ?? [], isGuarded: admin?.isLoopback ?? false, setting: Admin.hosts.path)
+    guard let admin else { return nil }
+    if admin.page { return AllowedHosts(names: admin.hosts, setting: Admin.hosts.path) }
+    return allowed(admin.hosts, isGuarded: admin.isLoopback, setting: Admin.hosts.path)
   }
 
   private func allowed(_ hosts: [String], isGuarded: Bool, setting: String) -> AllowedHosts? {

@@ -194,13 +194,17 @@ extension Settings {
       ("server.limits", server.limits != other.server.limits),
       ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),
       ("server.proxyProtocol", server.proxyProtocol != other.server.proxyProtocol),
+      ("server.page", server.page != other.server.page),
       ("server.loops", server.loops != other.server.loops),
       ("server.poller", server.poller != other.server.poller),
       ("server.landlock", server.landlock != other.server.landlock),
       (
         "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
       ),
-      ("admin", admin?.host != other.admin?.host || admin?.port != other.admin?.port),
+      (
+        "admin",
+        admin?.host != other.admin?.host || admin?.port != other.admin?.port || admin?.page != other.admin?.page
+      ),
       ("catalog", catalog != other.catalog),
       ("audit", audit != other.audit),
       ("log", log != other.log),

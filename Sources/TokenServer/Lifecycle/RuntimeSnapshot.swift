@@ -4,6 +4,7 @@ import DeveloperToken
 import HTTPServer
 import ServerSettings
 import TLS
+import WebFiles
 
 /// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and a request uses
 /// the same generation from beginning to end. Only the token for Apple is the current one when the request is sent.
@@ -91,8 +92,10 @@ struct RuntimeSnapshot: Sendable {
     let routes =
       [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
     openAPI = OpenAPI(routes.flatMap(\.patterns), of: settings)
+    let files = (WebFile.partsOfPage + [.page]).map { WebFileEndpoint($0).route }
     publicRouter = Router(
-      routes + [openAPI.route], hosts: settings.publicHosts, lastingField: CrossOrigin.field,
+      routes + [openAPI.route] + (settings.server.page ? files : []), hosts: settings.publicHosts,
+      lastingField: CrossOrigin.field,
       finish: { crossOrigin.finish(&$0, $1) })
     let explain = ExplainEndpoint(
       gate: gate, publicRouter: publicRouter, token: token, catalog: catalog, limits: settings.server.limits.http1,
@@ -101,7 +104,7 @@ struct RuntimeSnapshot: Sendable {
       [
         health.livenessOfLoops, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
         explain.route,
-      ],
+      ] + (settings.admin?.page ?? false ? files : []),
       hosts: settings.adminHosts)
   }
 

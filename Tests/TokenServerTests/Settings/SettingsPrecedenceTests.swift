@@ -27,6 +27,7 @@ struct SettingsPrecedenceTests {
       "server.unixSocket": ["\"/a\"", "\"/b\"", "\"/c\""],
       "server.reusePort": ["true", "false", "true"],
       "server.http2": ["true", "false", "true"],
+      "server.page": ["true", "false", "true"],
       "server.tls.certificateFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.keyFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.certificates": [
@@ -45,6 +46,7 @@ struct SettingsPrecedenceTests {
       "admin.host": ["\"*\"", "\"::1\"", "\"localhost\""],
       "admin.hosts": ["[\"a\"]", "[\"b.example\"]", "[\"c.example\", \"d\"]"],
       "admin.port": ["1", "2", "3"],
+      "admin.page": ["true", "false", "true"],
       "catalog.enabled": ["true", "false", "true"],
       "catalog.upstream": ["\"https://a.example\"", "\"http://localhost:1\"", "\"https://c.example\""],
       "server.tls.hsts": ["\"1h\"", "\"2h\"", "\"3h\""],

@@ -1,0 +1,24 @@
+/// A file for browsers that the program has in itself.
+public struct WebFile: Sendable {
+  /// The path at which a listener serves the file.
+  public let path: StaticString
+  /// The value of `Content-Type`.
+  public let mediaType: String
+  /// The content.
+  public let content: [UInt8]
+
+  init(_ path: StaticString, _ mediaType: String, _ content: [UInt8]) {
+    (self.path, self.mediaType, self.content) = (path, mediaType, content)
+  }
+}
+
+/// The files of the page. Each is a file in `Resources/`, which the build embeds.
+extension WebFile {
+  /// The document.
+  public static let page = WebFile("/", "text/html; charset=utf-8", PackageResources.page_html)
+
+  /// What the document loads.
+  public static let partsOfPage = [
+    WebFile("/page/page.css", "text/css; charset=utf-8", PackageResources.page_css)
+  ]
+}
