@@ -9,7 +9,9 @@ included.
 
 Whatever host a URL names is on loopback. On the ports 80 and 443 there are empty pages, by a server of ours (so
 https://app.example.com is one); on any other port is what listens there. Certificates are not judged: who may read what
-is what this is for. A script has a function `ask(url, options)`: it calls fetch() and says what the page sees of it.
+is what this is for. A script has functions: `ask(url, options)` calls fetch() and says what the page sees of it; `click`,
+`type` and `press` use mouse and keys as a person does; `until` waits for a condition; `tree` has the roles and names that a
+screen reader gets; `browser(method, parameters)` calls any method of the DevTools protocol.
 """
 
 import contextlib
@@ -29,6 +31,44 @@ import threading
 PATIENCE = 60
 
 PRELUDE = """
+const browser = (method, parameters = {}) => new Promise((resolve, reject) => {
+  const waiting = window.__waiting ??= [];
+  waiting.push({ resolve, reject });
+  __browser(JSON.stringify({ number: waiting.length - 1, method, parameters }));
+});
+const until = async (condition, sentence = String(condition)) => {
+  for (let turn = 0; turn < 600; turn += 1) {
+    const value = await condition();
+    if (value) return value;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error("It does not happen: " + sentence);
+};
+const find = (target) => typeof target === "string" ? document.querySelector(target) : target;
+const click = async (target) => {
+  const element = await until(() => find(target), "there is " + target);
+  element.scrollIntoView({ block: "center", behavior: "instant" });
+  const box = element.getBoundingClientRect();
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  if (!element.contains(document.elementFromPoint(x, y))) throw new Error("Something covers " + target);
+  for (const type of ["mousePressed", "mouseReleased"]) {
+    await browser("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
+  }
+};
+const type = async (target, text) => {
+  await click(target);
+  find(target).select?.();
+  await browser("Input.insertText", { text });
+};
+const codes = { Enter: 13, Tab: 9, Home: 36, End: 35, ArrowLeft: 37, ArrowRight: 39, " ": 32 };
+const press = async (key) => {
+  const text = key === "Enter" ? "\\r" : undefined;
+  for (const type of ["keyDown", "keyUp"]) {
+    await browser("Input.dispatchKeyEvent", { type, key, windowsVirtualKeyCode: codes[key], text });
+  }
+};
+const tree = async () => (await browser("Accessibility.getFullAXTree")).nodes.filter((node) => !node.ignored)
+  .map((node) => ({ role: node.role?.value, name: node.name?.value, properties: Object.fromEntries((node.properties ?? []).map((p) => [p.name, p.value.value])) }));
 const ask = async (url, options) => {
   try {
     const answer = await fetch(url, options);
@@ -143,8 +183,29 @@ class Browser:
             self.messages.append(message)
         return message
 
+    def evaluate(self, session, expression):
+        """Runs a script to its end. Meanwhile it calls what the script asks of the browser."""
+        wanted = self.post("Runtime.evaluate", session, expression=expression, awaitPromise=True, returnByValue=True)
+        while True:
+            message = self.wait(lambda message: message.get("id") == wanted
+                                or message.get("method") == "Runtime.bindingCalled")
+            if message.get("id") == wanted:
+                return self.result("Runtime.evaluate", message)
+            asked = json.loads(message["params"]["payload"])
+            try:
+                name, value = "resolve", self.call(asked["method"], session, **asked["parameters"])
+            except RuntimeError as failure:
+                name, value = "reject", str(failure)
+            self.call("Runtime.evaluate", session,
+                      expression=f"window.__waiting[{asked['number']}].{name}({json.dumps(value)}); 0")
+
     def call(self, method, session=None, **parameters):
         """Calls a method and returns its result."""
+        serial = self.post(method, session, **parameters)
+        return self.result(method, self.wait(lambda message: message.get("id") == serial))
+
+    def post(self, method, session=None, **parameters):
+        """Calls a method and returns the number of its answer."""
         self.serial += 1
         serial = self.serial
         message = {"id": serial, "method": method, "params": parameters}
@@ -153,7 +214,10 @@ class Browser:
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self.output, data):]
-        answer = self.wait(lambda message: message.get("id") == serial)
+        return serial
+
+    @staticmethod
+    def result(method, answer):
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
         return answer["result"]
@@ -174,9 +238,9 @@ class Browser:
             opened = self.call("Runtime.evaluate", session, expression="origin")["result"]["value"]
             if opened != "/".join(page.split("/", 3)[:3]):
                 raise RuntimeError(f"The page of {page} is of {opened}.")
-            answer = self.call(
-                "Runtime.evaluate", session, expression=f"(async () => {{{PRELUDE}{script}\n}})()",
-                awaitPromise=True, returnByValue=True)
+            self.call("Runtime.enable", session)
+            self.call("Runtime.addBinding", session, name="__browser")
+            answer = self.evaluate(session, f"(async () => {{{PRELUDE}{script}\n}})()")
         finally:
             self.call("Target.disposeBrowserContext", browserContextId=context)
         if "exceptionDetails" in answer:
