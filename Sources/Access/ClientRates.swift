@@ -76,6 +76,9 @@ public enum RateLimits {
   /// The rate of explanations for operators, in all. An operator needs a few, and a guesser of credentials many.
   public static let explanations = Rate(perSecond: 5, burst: 50)
 
+  /// The rate at which an address may have tokens judged. A person needs a few, and each costs a signature's check.
+  public static let inspections = Rate(perSecond: 5, burst: 50)
+
   /// The maximum number of remembered callers, 16 bytes each: 2 MiB. It bounds the addresses that send requests within
   /// the time in which a burst refills, which is mostly seconds.
   static let callers = 131_072

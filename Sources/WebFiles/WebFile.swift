@@ -19,6 +19,20 @@ extension WebFile {
 
   /// What the document loads.
   public static let partsOfPage = [
-    WebFile("/page/page.css", "text/css; charset=utf-8", PackageResources.page_css)
+    WebFile("/page/page.css", "text/css; charset=utf-8", PackageResources.page_css),
+    WebFile("/page/icon.svg", "image/svg+xml", PackageResources.icon_svg),
+    script("/page/page.js", PackageResources.page_js),
+    script("/page/dom.js", PackageResources.dom_js),
+    script("/page/api.js", PackageResources.api_js),
+    script("/page/token.js", PackageResources.token_js),
+    script("/page/access.js", PackageResources.access_js),
+    script("/page/snippets.js", PackageResources.snippets_js),
+    script("/page/catalog.js", PackageResources.catalog_js),
+    script("/page/user.js", PackageResources.user_js),
+    script("/page/live.js", PackageResources.live_js),
   ]
+
+  private static func script(_ path: StaticString, _ content: [UInt8]) -> WebFile {
+    WebFile(path, "text/javascript; charset=utf-8", content)
+  }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A file of the page", .timeLimit(.minutes(10)))
 struct WebFileTests {
-  private static let paths = ["/", "/page/page.css"]
+  private static let paths = ["/", "/page/page.css", "/page/page.js"]
 
   @Test("exists on the public listener only with server.page, on the admin listener only with admin.page")
   func settings() throws {

@@ -146,7 +146,7 @@ struct AccessGate: Sendable {
   /// Records that a preflight request was refused, because its page then never sends the request itself. The counts
   /// leave it out, because the page may not have wanted anything that needs a decision.
   func refusePreflight(of origin: String, _ auditContext: AuditContext) {
-    service.audit?.write(
+    service.record(
       AuditRecord(
         requestID: auditContext.id, trace: auditContext.trace, client: "-", address: auditContext.address,
         route: auditContext.route,
@@ -169,7 +169,7 @@ struct AccessGate: Sendable {
   /// Records that an operator asked for the decision about a request, which grants nothing. The record shows who uses
   /// the admin listener to find valid credentials. The counts leave it out, because no caller sent the request.
   func recordExplanation(client: String?, _ denial: Denial?, _ auditContext: AuditContext) {
-    service.audit?.write(
+    service.record(
       AuditRecord(
         requestID: auditContext.id, trace: auditContext.trace, client: client ?? "-", address: auditContext.address,
         route: auditContext.route, outcome: .explained, reason: denial?.reason, origin: denial?.origin))
@@ -192,8 +192,7 @@ struct AccessGate: Sendable {
     origin: String? = nil, token: () -> AuditRecord.Token? = { nil }
   ) {
     service.tally.count(client: client, outcome, reason: reason)
-    guard let audit = service.audit else { return }
-    audit.write(
+    service.record(
       AuditRecord(
         requestID: auditContext.id, trace: auditContext.trace, client: client, address: auditContext.address,
         route: auditContext.route,
@@ -236,18 +235,25 @@ struct AuditContext: Sendable {
 /// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter = RateLimiter()
-  /// The limit of explanations, apart from those of callers.
+  /// The limits of explanations and of inspected tokens, apart from those of callers.
   let explanations = RateLimiter()
   let tally = AccessTally()
   let keySets: KeySets
   /// The audit log; nil if it has no file, and the log's level excludes its lines.
   let audit: AuditLog?
+  /// The last records, for the page; nil if the admin listener serves no page.
+  let recent: RecentAuditRecords?
   private let logger: Logger
   private let throttle = Throttle()
 
   /// Opens the audit log. Throws a sentence if the server cannot write its file.
-  init(_ settings: Settings.Audit, loops: [IOLoop], sink: LogSink, logger: Logger) throws {
+  ///
+  /// - Parameter keepsRecent: Whether the last records stay in memory, for the page.
+  init(
+    _ settings: Settings.Audit, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink, logger: Logger
+  ) throws {
     self.logger = logger
+    recent = keepsRecent ? RecentAuditRecords() : nil
     keySets = KeySets(loops: loops, logger: logger)
     audit =
       if let file = settings.file {
@@ -257,6 +263,20 @@ final class AccessService: Sendable {
       } else {
         nil
       }
+  }
+
+  /// Writes a record to the audit log, and keeps it for the page.
+  func record(_ record: @autoclosure () -> AuditRecord) {
+    guard audit != nil || recent != nil else { return }
+    let record = record()
+    audit?.write(record)
+    recent?.keep(record)
+  }
+
+  /// Writes a record of a change of the signing key to the audit log, and keeps it for the page.
+  func record(_ record: KeyAuditRecord) {
+    audit?.write(record)
+    recent?.keep(record)
   }
 
   /// Uses the key sets and the clients of a generation from now on.

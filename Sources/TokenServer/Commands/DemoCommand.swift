@@ -33,10 +33,11 @@ public struct DemoCommand: Sendable {
         SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0, openFiles: share,
         observer: SilentObserver())
       defer { sandbox.stop() }
-      let source = try RuntimeSnapshot.Source(
+      var source = try RuntimeSnapshot.Source(
         settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
+      source.isDemo = true
       // The demo has only one setting, its flag.
       let application = try Application(source, addressHint: "The flag --port N chooses the port.")
       try application.run(reload: nil) { addresses in
@@ -54,7 +55,9 @@ public struct DemoCommand: Sendable {
     var host = host
     host.openFiles = openFiles
     let flags = [
-      ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("musickit.teamID", Self.team),
+      ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("server.page", "true"),
+      ("admin.page", "true"),
+      ("musickit.teamID", Self.team),
       ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),
       ("catalog.upstream", upstream), ("catalog.me", "true"),
     ]
@@ -90,6 +93,7 @@ public struct DemoCommand: Sendable {
       "",
       "The public key, to verify a signature with:",
       key.publicKeyPEM,
+      "Open http://localhost:\(first.port ?? 0)",
     ]
   }
 }

@@ -21,8 +21,6 @@ struct ExplainEndpoint: Sendable {
   let catalog: CatalogEndpoint?
   /// The limits of requests to the public listener.
   let limits: HTTP1Limits
-  /// Whether the admin listener checks host names.
-  let checksHosts: Bool
 
   /// The path of the route.
   static let path: StaticString = "/access/explain"
@@ -31,12 +29,16 @@ struct ExplainEndpoint: Sendable {
   /// The rate of explanations.
   private static let rates = ClientRates(client: "explanations", perCaller: nil, total: RateLimits.explanations)
 
-  var route: Route {
-    Route(Self.path, [.post(bodyLimit: Self.bodyLimit, judge: { judge($0) })])
+  /// Returns the route of a listener.
+  ///
+  /// - Parameter checksHosts: Whether the listener checks host names.
+  func route(checksHosts: Bool) -> Route {
+    let rule = OwnPageRule(checksHosts: checksHosts)
+    return Route(Self.path, [.post(bodyLimit: Self.bodyLimit, judge: { judge($0, rule) })])
   }
 
-  private func judge(_ request: Request) -> HeadReply {
-    if let refusal = refusal(of: request) { return .immediate(refusal.response(id: request.id)) }
+  private func judge(_ request: Request, _ rule: OwnPageRule) -> HeadReply {
+    if let refusal = refusal(of: request, rule) { return .immediate(refusal.response(id: request.id)) }
     let auditContext = AuditContext(request)
     return .read { content in
       let work = DeferredWork { context in
@@ -52,16 +54,10 @@ struct ExplainEndpoint: Sendable {
 
   // MARK: The requests of pages
 
-  /// Returns the error for a request that is not the operator's own. A page of another site, which a browser on this
-  /// network shows, could otherwise learn whether a credential is valid. No such page can send this content type without
-  /// a preflight (the Fetch standard, §3.3.2), which gets no CORS fields here.
-  private func refusal(of request: Request) -> ErrorResponse? {
-    guard case .single(let type) = request.field("content-type"), Self.isJSON(type) else {
-      return ErrorResponse(.malformedRequest, "Send a JSON object with Content-Type: application/json.")
-    }
-    guard isOwnOrigin(request), isOwnSite(request) else {
-      return ErrorResponse(.originNotAllowed, "No page of another origin can use the admin listener.")
-    }
+  /// Returns the error for a request that is not the operator's own, or one too many. A page of another site, which a
+  /// browser on this network shows, could otherwise learn whether a credential is valid.
+  private func refusal(of request: Request, _ rule: OwnPageRule) -> ErrorResponse? {
+    if let refusal = OwnPageRule.refusalWithoutJSON(request) ?? rule.refusal(of: request) { return refusal }
     guard
       case .limited(let limit) = gate.service.explanations.take(
         Self.rates, for: .address(""), now: Deadline.now.nanoseconds)
@@ -69,32 +65,6 @@ struct ExplainEndpoint: Sendable {
     return ErrorResponse(
       .rateLimited, "The server explains only a few decisions a second. Send the request again in \(limit.seconds) s.",
       retryAfter: limit.seconds)
-  }
-
-  /// Whether the media type is JSON, with any parameters, which have no meaning for JSON (RFC 8259 §11).
-  private static func isJSON(_ type: ArraySlice<UInt8>) -> Bool {
-    let type = type.prefix { $0 != UInt8(ascii: ";") }
-    let essence = type.span
-    return essence.equalsIgnoringCase(essence.trimmingWhitespace(essence.indices), "application/json")
-  }
-
-  /// Whether the request has no `Origin`, or that of the admin listener. A listener that accepts any host name cannot
-  /// tell its own origin from that of a page whose name resolves to it.
-  private func isOwnOrigin(_ request: Request) -> Bool {
-    switch request.field("origin") {
-    case .absent: true
-    case .single(let origin): checksHosts && origin.elementsEqual("http://".utf8 + Array(request.authority))
-    case .repeated: false
-    }
-  }
-
-  /// Whether the request comes from no page of another origin (Fetch Metadata, §2.3).
-  private func isOwnSite(_ request: Request) -> Bool {
-    switch request.field("sec-fetch-site") {
-    case .absent: true
-    case .single(let site): site.elementsEqual("same-origin".utf8) || site.elementsEqual("none".utf8)
-    case .repeated: false
-    }
   }
 
   // MARK: The explanation

@@ -82,6 +82,14 @@ extension OpenAPI {
         isForEverybody: true)
     case ("get", "/openapi.json"):
       Operation(summary: "This document", responses: ["200": "Resource"], isForEverybody: true)
+    case ("get", "/"):
+      Operation(summary: "A page for browsers", responses: ["200": "Page"], isForEverybody: true)
+    case ("post", "/page/inspect"):
+      Operation(
+        summary: "What is right and wrong with a developer token", content: "Inspection",
+        refusals: ["400", "401", "403", "413", "429"])
+    case ("get", "/page/facts"):
+      Operation(summary: "What the page can offer", isForEverybody: true)
     case ("get", "/metrics"):
       Operation(summary: "Metrics in the text format of Prometheus", isForEverybody: true)
     case ("post", "/access/explain"):
@@ -248,6 +256,10 @@ extension OpenAPI {
         }
       },
       "Document": { "type": "object" },
+      "Inspection": {
+        "type": "object", "additionalProperties": false, "required": ["token"],
+        "properties": { "token": { "type": "string" }, "origin": { "$ref": "#/components/schemas/Origin" } }
+      },
       "Errors": {
         "type": "object", "required": ["errors"],
         "properties": { "errors": { "type": "array", "minItems": 1, "items": {
@@ -273,6 +285,7 @@ extension OpenAPI {
         "description": "The document: a new response of Apple, or one from the cache",
         "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Document" } } }
       },
+      "Page": { "description": "The page", "content": { "text/html": { "schema": { "type": "string" } } } },
       "Accepted": { "description": "Apple accepts the token; the response has no more information" },
       "Status": {
         "description": "A verdict",

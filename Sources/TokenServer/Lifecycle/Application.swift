@@ -53,7 +53,8 @@ struct Application {
           connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, burst: settings.server.limits.burst,
           loops: loops.public, memory: memory, logger: logger, spans: spans)
       }
-      access = try AccessService(settings.audit, loops: loops.public, sink: sink, logger: logger)
+      access = try AccessService(
+        settings.audit, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink, logger: logger)
       self.loops = loops
     } catch {
       throw StartError("\(error)")
@@ -105,6 +106,7 @@ struct Application {
     reloader?.watch()
     let addresses = Addresses(
       public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil)
+    initialSnapshot.listeners.use(addresses)
     announce(addresses)
     if let manager { tell(manager, addresses) }
     // SIGTERM and SIGINT leave the loop. If there is nothing to reload, so does SIGHUP: the terminal has hung up.

@@ -39,7 +39,7 @@ extension Reloader {
     guard !key.isSame(as: before) else { return }
     let expiry = tokenExpiries[before.keyID] ?? now
     logger.notice("Signing key replaced", metadata: keyMetadata(before: before, expiry: expiry))
-    access.audit?.write(
+    access.record(
       KeyAuditRecord(
         event: "key_replaced", keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
         tokensExpire: expiry))
@@ -100,7 +100,7 @@ extension Reloader {
       logger.error(
         "Next signing key refused: Apple Music does not accept a token of it.",
         metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
-      access.audit?.write(KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
+      access.record(KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
     case .fellBack:
       sign(withNextKey: false, "Signing key fell back: Apple Music refuses tokens of the next key.", "key_fell_back")
     }
@@ -128,7 +128,7 @@ extension Reloader {
     logger.log(
       level: withNextKey ? .notice : .error, message,
       metadata: keyMetadata(before: before, expiry: expiry))
-    access.audit?.write(
+    access.record(
       KeyAuditRecord(
         event: event, keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
         tokensExpire: expiry))

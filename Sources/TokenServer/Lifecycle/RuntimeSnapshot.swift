@@ -4,7 +4,6 @@ import DeveloperToken
 import HTTPServer
 import ServerSettings
 import TLS
-import WebFiles
 
 /// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and a request uses
 /// the same generation from beginning to end. Only the token for Apple is the current one when the request is sent.
@@ -21,6 +20,8 @@ struct RuntimeSnapshot: Sendable {
   let tls: TLSContext?
   let publicRouter: Router
   let adminRouter: Router
+  /// The addresses of the listeners, for the page.
+  let listeners: BoundListeners
   /// The description of the public listener for callers.
   let openAPI: OpenAPI
   /// The findings for the operator, each a sentence.
@@ -32,6 +33,8 @@ struct RuntimeSnapshot: Sendable {
     let files: LoadedFiles
     var warnings: [String]
     let proxies: ProxyEnvironment
+    /// Whether the emulator takes Apple's place, and every caller may have everything.
+    var isDemo = false
 
     /// Creates a source from settings that name no files.
     init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
@@ -91,20 +94,29 @@ struct RuntimeSnapshot: Sendable {
       keySets: named.areFetched ? access.keySets : nil)
     let routes =
       [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
-    openAPI = OpenAPI(routes.flatMap(\.patterns), of: settings)
-    let files = (WebFile.partsOfPage + [.page]).map { WebFileEndpoint($0).route }
-    publicRouter = Router(
-      routes + [openAPI.route] + (settings.server.page ? files : []), hosts: settings.publicHosts,
-      lastingField: CrossOrigin.field,
-      finish: { crossOrigin.finish(&$0, $1) })
+    listeners = previous?.listeners ?? BoundListeners()
+    let page = Page(
+      settings: settings, isDemo: source.isDemo, gate: gate,
+      keys: [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, listeners: listeners)
+    let offersPage = settings.server.page
+    openAPI = OpenAPI((routes + (offersPage ? page.describedRoutes : [])).flatMap(\.patterns), of: settings)
+    let decided = Router(
+      routes + [openAPI.route] + (offersPage ? page.publicRoutes : []), hosts: settings.publicHosts,
+      lastingField: CrossOrigin.field, finish: { crossOrigin.finish(&$0, $1) })
     let explain = ExplainEndpoint(
-      gate: gate, publicRouter: publicRouter, token: token, catalog: catalog, limits: settings.server.limits.http1,
-      checksHosts: settings.adminHosts != nil)
+      gate: gate, publicRouter: decided, token: token, catalog: catalog, limits: settings.server.limits.http1)
+    // The demo serves this machine only, so its public page explains decisions as well.
+    publicRouter =
+      source.isDemo
+      ? Router(
+        routes + [openAPI.route] + page.publicRoutes + [explain.route(checksHosts: settings.publicHosts != nil)],
+        hosts: settings.publicHosts, lastingField: CrossOrigin.field, finish: { crossOrigin.finish(&$0, $1) })
+      : decided
     adminRouter = Router(
       [
         health.livenessOfLoops, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
-        explain.route,
-      ] + (settings.admin?.page ?? false ? files : []),
+        explain.route(checksHosts: settings.adminHosts != nil),
+      ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
   }
 

@@ -1,0 +1,110 @@
+import Access
+import Bytes
+import DeveloperToken
+import EventLoop
+import Glibc
+import HTTPMessages
+import HTTPServer
+import JSON
+
+/// The endpoint `POST /page/inspect`: the verdicts of `inspect` on a developer token, which comes in the content so that
+/// no log has it.
+///
+/// On the public listener, a caller needs the same credential as for a token, and its rates count. The verdict on the
+/// signature says no more than the token's own `kid`, and than Apple says to everybody who holds the token.
+struct InspectionEndpoint: Sendable {
+  /// The server's signing keys.
+  let keys: [SigningKey]
+  let gate: AccessGate
+  /// Whether only callers that the gate admits may use the endpoint.
+  let asksGate: Bool
+  /// The rule for requests of pages; nil if CORS and credentials decide, as for other paths of the public listener.
+  let rule: OwnPageRule?
+
+  /// The maximum length of the content in bytes: room for the longest token, and for an origin.
+  private static let bodyLimit = 20_480
+  /// The maximum number of JSON values in the content.
+  private static let mostValues = 4
+  /// The rate of inspections.
+  private static let rates = ClientRates(client: "inspections", perCaller: RateLimits.inspections, total: nil)
+
+  var route: Route {
+    Route("/page/inspect", [.post(bodyLimit: Self.bodyLimit, judge: { judge($0) })])
+  }
+
+  private func judge(_ request: Request) -> HeadReply {
+    if let refusal = OwnPageRule.refusalWithoutJSON(request) ?? rule?.refusal(of: request) {
+      return .immediate(refusal.response(id: request.id))
+    }
+    let context = AuditContext(request)
+    guard asksGate else { return read(context) { $0 } }
+    switch gate.admit(request, context) {
+    case .immediate(.refused(let response)): return .immediate(response)
+    case .immediate(.admitted(let admitted)): return read(context) { finished($0, admitted) }
+    case .deferred(let sources, let presented):
+      return .read { content in
+        .deferred(
+          DeferredWork { _ in
+            switch await gate.admit(presented, context, afterKeysOf: sources) {
+            case .refused(let response): response
+            case .admitted(let admitted): finished(limited(context) ?? response(to: content, context), admitted)
+            }
+          })
+      }
+    }
+  }
+
+  private func read(_ context: AuditContext, _ finish: @escaping @Sendable (Response) -> Response) -> HeadReply {
+    if let response = limited(context) { return .immediate(finish(response)) }
+    return .read { .immediate(finish(response(to: $0, context))) }
+  }
+
+  private func finished(_ response: Response, _ admitted: AccessGate.AuthorizedCaller) -> Response {
+    gate.grant(admitted)
+    var response = response
+    admitted.mark(&response)
+    return response
+  }
+
+  /// Counts the request. Returns the response if the address has sent too many.
+  private func limited(_ context: AuditContext) -> Response? {
+    guard
+      case .limited(let limit) = gate.service.explanations.take(
+        Self.rates, for: .address(context.rateLimitPrefix), now: Deadline.now.nanoseconds)
+    else { return nil }
+    return ErrorResponse(
+      .rateLimited, "The server judges only a few tokens a second. Send the request again in \(limit.seconds) s.",
+      retryAfter: limit.seconds
+    ).response(id: context.id)
+  }
+
+  // MARK: The verdict
+
+  private func response(to content: [UInt8], _ context: AuditContext) -> Response {
+    do throws(ErrorResponse) {
+      return Page.response(try report(on: content))
+    } catch { return error.response(id: context.id) }
+  }
+
+  private func report(on content: [UInt8]) throws(ErrorResponse) -> String {
+    guard let object = JSONReader.read(content, values: Self.mostValues), object.isObject,
+      case .string(let token)? = object["token"]
+    else { throw ErrorResponse(.malformedRequest, "The content is not a JSON object with token and origin.") }
+    let origin = try Self.origin(object["origin"])
+    let now = Glibc.time(nil)
+    let plain = Inspector(origin: origin, now: now).inspect(token.bytes.span)
+    guard let key = keys.first(where: { key in plain.keyID.map { $0 == "\(key.keyID)" } ?? false }) else {
+      return InspectionReport(plain, now: now).json
+    }
+    let inspector = Inspector(key: key.verificationKey, origin: origin, now: now)
+    return InspectionReport(inspector.inspect(token.bytes.span), now: now).json
+  }
+
+  private static func origin(_ value: JSONValue?) throws(ErrorResponse) -> Origin? {
+    guard let value else { return nil }
+    guard case .string(let text) = value else {
+      throw ErrorResponse(.invalidParameter, "origin must be a string.")
+    }
+    do { return try Origin(text.text) } catch { throw ErrorResponse(.invalidParameter, "\(error)") }
+  }
+}

@@ -1,0 +1,71 @@
+import Access
+import DeveloperToken
+import HTTPMessages
+import HTTPServer
+import HTTPTypes
+import ServerSettings
+import Telemetry
+import WebFiles
+
+/// The page for browsers: its files, and the few routes that only it uses.
+///
+/// The page has no right of its own. On the public listener it sends what any caller can send, with the credential that
+/// the person enters. Explanations, audit records and metrics are on the admin listener only. The demo's public listener
+/// has explanations too, because it serves this machine only.
+struct Page: Sendable {
+  let settings: Settings
+  let isDemo: Bool
+  let gate: AccessGate
+  /// The server's signing keys.
+  let keys: [SigningKey]
+  let listeners: BoundListeners
+
+  /// The routes of the public listener.
+  var publicRoutes: [Route] {
+    files(PageSecurity(publicPageOf: settings, isDemo: isDemo)) + describedRoutes.dropFirst()
+  }
+
+  /// The routes of the public listener that are of use without the page.
+  var describedRoutes: [Route] {
+    let security = PageSecurity(publicPageOf: settings, isDemo: isDemo)
+    let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: true, rule: nil)
+    return [WebFileEndpoint(.page, fields: security.fields).route, facts(isAdmin: false), inspection.route]
+  }
+
+  /// The routes of the admin listener.
+  var adminRoutes: [Route] {
+    let rule = OwnPageRule(checksHosts: settings.adminHosts != nil)
+    let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: false, rule: rule)
+    return files(PageSecurity()) + [facts(isAdmin: true), inspection.route, audit(rule)]
+  }
+
+  private func files(_ security: PageSecurity) -> [Route] {
+    let parts = WebFile.partsOfPage.map { WebFileEndpoint($0, fields: PageSecurity.ofParts).route }
+    return [WebFileEndpoint(.page, fields: security.fields).route] + parts
+  }
+
+  private func facts(isAdmin: Bool) -> Route {
+    let facts = PageFacts(settings, isDemo: isDemo, isAdmin: isAdmin)
+    return Route("/page/facts", [.get { _ in Self.response(facts.json(listeners)) }])
+  }
+
+  private func audit(_ rule: OwnPageRule) -> Route {
+    Route(
+      "/page/audit",
+      [
+        .get { request in
+          if let refusal = rule.refusal(of: request) { return refusal.response(id: request.id) }
+          let records = gate.service.recent?.json ?? Array("[]".utf8)
+          return Response(.ok, fields: Self.fields, body: "{\"records\":".utf8 + records + "}\n".utf8)
+        }
+      ])
+  }
+
+  static func response(_ json: String) -> Response {
+    Response(.ok, fields: fields, body: Array((json + "\n").utf8))
+  }
+
+  private static let fields: HTTPFields = [
+    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+  ]
+}

@@ -1,0 +1,144 @@
+// The panel of access: what the policy decides, and code for a client.
+import { $, copy, h, tick } from "./dom.js";
+import { hasCredential, problem, send } from "./api.js";
+import { caution, languages } from "./snippets.js";
+
+/** @type {import("./page.js").Facts} */
+let facts;
+let language = "JavaScript";
+
+const credentials = {
+  anonymous: "no credential", origin: "its origin", apiKey: "an API key", jwt: "a JSON Web Token",
+  certificate: "a client certificate",
+};
+
+/** @param {import("./page.js").Facts} given */
+export function start(given) {
+  facts = given;
+  offerRoutes();
+  offerClients();
+  for (const name of Object.keys(languages)) {
+    $("languages").append(h("button", { type: "button", "aria-pressed": String(name === language), onclick: () => {
+      language = name;
+      for (const button of $("languages").children) button.setAttribute("aria-pressed", String(button.textContent === name));
+      showSnippet();
+    } }, name));
+  }
+  $("copy-snippet").addEventListener("click", () => copy($("copy-snippet"), $("snippet").textContent));
+  $("access-form").addEventListener("submit", (event) => { event.preventDefault(); decide(); });
+  $("access-form").addEventListener("change", changed);
+  showSnippet();
+  if (facts.explains) decide();
+}
+
+function offerRoutes() {
+  const routes = [["/token", "A developer token"]];
+  if (facts.catalog) routes.push(["/v1/catalog/us/search?term=khalid&types=albums", "A search of the catalog"]);
+  if (facts.me) routes.push(["/v1/me/library/playlists", "The user’s playlists"]);
+  for (const [path, name] of routes) $("route").append(h("option", { value: path }, name));
+  $("route").append(h("option", { value: "" }, "Another path"));
+}
+
+/** With explanations, each client of the settings; else the kinds of credentials that the server accepts. */
+function offerClients() {
+  if (facts.explains) {
+    $("client").append(h("option", { value: "" }, "No credential"));
+    for (const { id, kind } of facts.clients) {
+      if (kind !== "anonymous") $("client").append(h("option", { value: id }, `${id}: ${credentials[kind]}`));
+    }
+    $("ask").hidden = true;
+  } else {
+    $("client-label").firstChild.textContent = "Credential ";
+    const kinds = [...(facts.anonymous ? ["anonymous"] : []), ...facts.credentials];
+    for (const kind of kinds) {
+      const name = credentials[kind];
+      $("client").append(h("option", { value: kind }, name[0].toUpperCase() + name.slice(1)));
+    }
+    $("access-origin-label").hidden = true;
+    document.querySelector("#access h1").textContent = "Your access";
+  }
+}
+
+function changed() {
+  $("path-label").hidden = $("route").value !== "";
+  const client = chosen();
+  const first = client?.origins?.[0];
+  // A client that is known by its origin has no other credential.
+  if (client?.kind === "origin" && !$("access-origin").value && first && !first.includes("*")) $("access-origin").value = first;
+  showSnippet();
+  if (facts.explains) decide();
+}
+
+const chosen = () => facts.clients?.find(({ id }) => id === $("client").value);
+const path = () => $("route").value || $("path").value.trim();
+
+let latest = 0;
+
+async function decide() {
+  const turn = ++latest;
+  const result = facts.explains ? await explain() : await trial();
+  if (turn === latest) $("decision").replaceChildren(...result);
+}
+
+/** Asks for the policy's decision, by the code that decides about callers. */
+async function explain() {
+  const origin = $("access-origin").value.trim();
+  const described = { path: path() };
+  if (origin) described.origin = origin;
+  // An origin is a credential by itself, so the server finds this client by it.
+  if (chosen() && chosen().kind !== "origin") described.client = chosen().id;
+  const result = await send("/access/explain", { json: described, isOwn: true });
+  if (!result.ok) return [problem(result)];
+  return explained(result.json, origin);
+}
+
+function explained({ allowed, client, status, code, reason, detail, evidence, fix, cors }, origin) {
+  const title = allowed ? "Allowed" : `Refused with ${status}`;
+  const nodes = [
+    headline(allowed, title, allowed ? (client ? `As client ${client}.` : "") : detail ?? ""),
+    h("dl", { class: "facts" }, ...rows([["Client", client], ["Code", code], ["Reason", reason === code ? "" : reason]])),
+  ];
+  if (evidence.length > 0) nodes.push(group("What the server knows", h("ul", { class: "sentences" }, ...evidence.map((text) => h("li", {}, text)))));
+  if (fix) nodes.push(group("What you can do", h("p", {}, fix)));
+  if (cors) {
+    nodes.push(h("div", { class: "here" }, tick(cors.allowed ? "good" : "bad", cors.allowed ? "Readable" : "Not readable"), h("span", {}, cors.detail)));
+    nodes.push(fields("CORS fields of the preflight response", cors.preflight), fields("CORS fields of the response", cors.response));
+  } else if (!origin) {
+    nodes.push(h("p", { class: "soft" }, "Without an origin, the response has no CORS fields."));
+  }
+  return nodes;
+}
+
+/** Sends the request itself, with the credential that the caller has entered. */
+async function trial() {
+  const result = await send(path(), path() === "/token" ? { json: {} } : {});
+  const as = hasCredential() ? "With your credential." : "Without a credential.";
+  if (!result.ok) return [headline(false, `Refused with ${result.status || "no response"}`, as), problem(result)];
+  const names = ["Cache-Status", "RateLimit", "RateLimit-Policy", "Access-Control-Allow-Origin", "X-Request-ID"];
+  const seen = names.filter((name) => result.fields.has(name)).map((name) => [name, result.fields.get(name)]);
+  return [headline(true, "Allowed", as), fields("Fields of the response", Object.fromEntries(seen))];
+}
+
+function headline(isGood, title, detail) {
+  return h("div", { class: "headline" }, tick(isGood ? "good" : "bad", isGood ? "Allowed" : "Refused"),
+    h("div", {}, h("h2", {}, title), detail && h("p", {}, detail)));
+}
+
+const rows = (list) => list.flatMap(([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : []);
+
+const group = (title, ...nodes) => h("div", { class: "group" }, h("h3", {}, title), ...nodes);
+
+function fields(title, object) {
+  const lines = Object.entries(object);
+  if (lines.length === 0) return group(title, h("p", { class: "soft" }, "None"));
+  return group(title, h("dl", { class: "fields" }, ...lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
+}
+
+function showSnippet() {
+  const kind = facts.explains ? chosen()?.kind ?? "anonymous" : $("client").value;
+  const given = { kind, base: facts.publicURL ?? location.origin, path: path(), origin: $("access-origin").value.trim() };
+  const warning = caution(language, given);
+  $("snippet").textContent = languages[language](given);
+  document.getElementById("caution")?.remove();
+  if (warning) $("snippet").before(h("p", { id: "caution", class: "notice" }, warning));
+}

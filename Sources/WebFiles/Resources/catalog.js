@@ -1,0 +1,160 @@
+// The panel of the catalog: search, albums, and what each request cost.
+import { $, announce, h, size, span } from "./dom.js";
+import { problem, raw, send } from "./api.js";
+
+/** The requests that the list keeps. */
+const mostCosts = 12;
+const page = 12;
+
+/** The search to return to from an album. @type {Node[]} */
+let previous = [];
+
+/** @param {import("./page.js").Facts} facts */
+export function start() {
+  $("search").addEventListener("submit", (event) => { event.preventDefault(); search(); });
+}
+
+const storefront = () => $("storefront").value.trim().toLowerCase();
+
+/** Sends a request, and lists what it cost. */
+async function get(path) {
+  $("results").setAttribute("aria-busy", "true");
+  const result = await send(path);
+  $("results").removeAttribute("aria-busy");
+  addCost(path, result);
+  return result;
+}
+
+async function search() {
+  const query = new URLSearchParams({ term: $("term").value.trim(), types: "albums,songs", limit: String(page) });
+  const result = await get(`/v1/catalog/${storefront()}/search?${query}`);
+  if (!result.ok) return show(problem(result));
+  const { albums, songs } = result.json?.results ?? {};
+  if (!albums && !songs) {
+    announce("Nothing found.");
+    return show(h("p", { class: "empty" }, `Nothing matches “${$("term").value.trim()}”.`));
+  }
+  announce(`${albums?.data.length ?? 0} albums, ${songs?.data.length ?? 0} songs.`);
+  show(section("Albums", albums, "albums", h("ul", { class: "grid" }), albumItem),
+    section("Songs", songs, "songs", h("ol", { class: "songs" }), songItem));
+}
+
+function show(...nodes) {
+  $("results").replaceChildren(...nodes.filter(Boolean));
+}
+
+/** A list with a button for its next page, if Apple says that there is one. */
+function section(title, found, type, list, item) {
+  if (!found || found.data.length === 0) return null;
+  const more = h("button", { type: "button" }, `More ${title.toLowerCase()}`);
+  let next;
+  const add = (part) => {
+    list.append(...part.data.map(item));
+    next = part.next;
+    more.hidden = !next;
+  };
+  more.addEventListener("click", async () => {
+    more.disabled = true;
+    const result = await get(next);
+    more.disabled = false;
+    if (!result.ok) return more.before(problem(result));
+    const first = list.children.length;
+    add(result.json.results?.[type] ?? result.json);
+    (list.children[first]?.querySelector("button") ?? list).focus?.();
+  });
+  add(found);
+  return h("section", { class: "stack", "aria-label": title }, h("h2", {}, title), list, h("div", {}, more));
+}
+
+function albumItem({ attributes: a, href }) {
+  const open = h("button", { type: "button", onclick: () => openAlbum(href) }, artwork(a, 300),
+    h("span", { class: "name" }, a.name), h("span", { class: "by" }, a.artistName));
+  return h("li", {}, open);
+}
+
+function songItem({ attributes: a }) {
+  return h("li", {}, artwork(a, 96, "small"),
+    h("span", { class: "grow" }, h("span", { class: "name" }, a.name), h("span", { class: "by" }, `${a.artistName} · ${a.albumName}`)),
+    h("span", { class: "time" }, minutes(a.durationInMillis)));
+}
+
+/** A picture in the colour that Apple names for it, also while it loads or if it cannot. */
+function artwork({ artwork, name }, width, kind = "") {
+  const frame = h("span", { class: `art ${kind}` });
+  if (!artwork?.url) return frame;
+  if (/^[0-9a-f]{6}$/i.test(artwork.bgColor ?? "")) frame.style.background = `#${artwork.bgColor}`;
+  const url = artwork.url.replace("{w}", width).replace("{h}", width).replace("{f}", "jpg").replace("{c}", "bb");
+  frame.append(h("img", { src: url, alt: "", loading: "lazy", onerror: (event) => event.target.remove() }));
+  return frame;
+}
+
+function minutes(ms) {
+  if (!Number.isFinite(ms)) return "";
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+async function openAlbum(href) {
+  const opener = document.activeElement;
+  const result = await get(href);
+  if (!result.ok) return $("results").prepend(problem(result));
+  previous = [...$("results").childNodes];
+  const album = result.json.data[0];
+  const a = album.attributes;
+  const back = h("button", { type: "button", onclick: () => { show(...previous); opener?.focus(); } }, "← Back to the results");
+  const tracks = album.relationships?.tracks?.data ?? [];
+  const facts = [a.releaseDate?.slice(0, 4), a.genreNames?.[0], `${a.trackCount} tracks`].filter(Boolean).join(" · ");
+  show(h("div", {}, back),
+    h("div", { class: "album" }, artwork(a, 400), h("div", {}, h("h2", {}, a.name), h("p", {}, a.artistName),
+      h("p", { class: "soft" }, facts))),
+    h("ol", { class: "songs" }, ...tracks.map(({ attributes: t }) => h("li", {},
+      h("span", { class: "number" }, t.trackNumber), h("span", { class: "grow name" }, t.name), h("span", { class: "time" }, minutes(t.durationInMillis))))));
+  back.focus();
+  announce(`${a.name}, ${tracks.length} tracks.`);
+}
+
+function readable(path) {
+  try { return decodeURIComponent(path); } catch { return path; }
+}
+
+function addCost(path, result) {
+  const list = $("costs");
+  list.querySelector(".empty")?.remove();
+  const { word, kind, sentence } = cacheWords(result);
+  const status = result.fields.get("Cache-Status");
+  list.prepend(h("details", {}, h("summary", {}, h("span", { class: `pill ${kind}` }, word), h("span", { class: "cost" }, `${Math.max(1, Math.round(result.ms))} ms · ${size(result.text.length)}`),
+      h("span", { class: "what" }, readable(path)), h("span", { class: "words" }, sentence)),
+    h("div", { class: "body" },
+      h("dl", { class: "fields" }, ...[["Status", result.status || "none"], ["Cache-Status", status], ["Proxy-Status", result.fields.get("Proxy-Status")],
+        ["X-Request-ID", result.fields.get("X-Request-ID")]].flatMap(([n, v]) => v ? [h("div", {}, h("dt", {}, n), h("dd", {}, v))] : [])),
+      h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)))));
+  while (list.children.length > mostCosts) list.lastChild.remove();
+}
+
+/**
+ * `Cache-Status` (RFC 9211) in words.
+ * @param {import("./api.js").Result} result
+ * @returns {{ word: string, kind: string, sentence: string }}
+ */
+export function cacheWords(result) {
+  const field = result.fields.get("Cache-Status") ?? "";
+  if (!field) return { word: result.ok ? "Direct" : "Failed", kind: result.ok ? "" : "bad", sentence: result.ok ? "The cache did not handle this request." : failure(result) };
+  const ttl = Number(/ttl=(-?\d+)/.exec(field)?.[1] ?? NaN);
+  const life = ttl > 0 ? ` It stays fresh for ${span(ttl)}.` : "";
+  const detail = /detail="([^"]*)"/.exec(field)?.[1] ?? "";
+  if (detail === "stale-if-error") return { word: "Stale", kind: "warn", sentence: `Apple failed, so the server sent a response that is ${span(ttl)} too old.` };
+  if (detail === "stale-after") return { word: "Stale", kind: "warn", sentence: `Apple was slow, so the server sent a response that is ${span(ttl)} too old.` };
+  if (field.includes("; collapsed")) return { word: "Collapsed", kind: "good", sentence: "It shared the response to another caller’s request." };
+  if (field.includes("; hit")) {
+    return ttl < 0 ? { word: "Stale", kind: "warn", sentence: "From memory, while the server fetches a new response." }
+      : { word: "Hit", kind: "good", sentence: `From memory, without a request to Apple.${life}` };
+  }
+  const stored = field.includes("; stored") ? " The server keeps it." : "";
+  if (field.includes("fwd-status=304")) return { word: "Valid", kind: "good", sentence: `Apple says that the response in memory is still right.${life}` };
+  if (!result.ok) return { word: "Failed", kind: "bad", sentence: failure(result) };
+  return { word: "Miss", kind: "", sentence: `From Apple, at the cost of one request.${stored}${life}` };
+}
+
+function failure(result) {
+  return result.status ? `The response is ${result.status}.` : "There was no response.";
+}

@@ -1,0 +1,97 @@
+// Begins the page: asks the listener what it offers, and shows those panels.
+import { $, h } from "./dom.js";
+import { problem, send, useCredential } from "./api.js";
+import * as token from "./token.js";
+import * as access from "./access.js";
+import * as catalog from "./catalog.js";
+import * as user from "./user.js";
+import * as live from "./live.js";
+
+/**
+ * What the listener offers.
+ * @typedef {object} Facts
+ * @property {"public" | "admin"} listener
+ * @property {boolean} demo
+ * @property {boolean} catalog
+ * @property {boolean} me
+ * @property {boolean} explains
+ * @property {boolean} anonymous whether some callers need no credential
+ * @property {string[]} credentials
+ * @property {{ default: number, maximum: number }} lifetime
+ * @property {{ id: string, kind: string, origins: string[] }[]} [clients]
+ * @property {string} [publicURL] of the public listener, for pages of the admin listener
+ * @property {string} [liveURL] of the live panel, for the demo's public page
+ */
+
+async function begin() {
+  const result = await send("/page/facts", { isOwn: true });
+  if (!result.ok) return $("failure").replaceChildren(problem(result));
+  /** @type {Facts} */
+  const facts = result.json;
+  const isPublic = facts.listener === "public";
+  $("address").textContent = location.host;
+  $("badge").textContent = facts.demo ? "Demo" : isPublic ? "" : "Admin";
+  $("badge").hidden = $("badge").textContent === "";
+  offer("catalog", isPublic && facts.catalog);
+  offer("user", isPublic && facts.me);
+  offer("live", !isPublic);
+  if (facts.liveURL) {
+    $("live-link").href = facts.liveURL;
+    $("live-link").hidden = false;
+  }
+  if (isPublic && facts.credentials.some((kind) => kind === "apiKey" || kind === "jwt")) {
+    $("credential-bar").hidden = false;
+    $("credential").addEventListener("input", () => useCredential($("credential").value));
+    $("credential-form").addEventListener("submit", (event) => event.preventDefault());
+  }
+  offerOrigins(facts);
+  for (const part of [token, access, catalog, user]) part.start(facts);
+  if (!isPublic) live.start();
+  const wanted = location.hash.slice(1);
+  select(tabs().some((tab) => tab.id === `tab-${wanted}`) ? wanted : isPublic ? "token" : "live", false);
+  document.body.dataset.ready = "true";
+}
+
+const offer = (name, isOffered) => { $(`tab-${name}`).hidden = !isOffered; };
+
+function offerOrigins({ clients = [] }) {
+  const known = clients.flatMap(({ origins }) => origins ?? []).filter((origin) => origin.includes("://") && !origin.includes("*"));
+  for (const origin of new Set([location.origin, ...known])) $("origins").append(h("option", { value: origin }));
+}
+
+/** @returns {HTMLElement[]} */
+const tabs = () => [...document.querySelectorAll("[role=tab]:not([hidden])")];
+
+/** Shows a panel (the pattern "tabs" of ARIA). */
+function select(name, movesFocus) {
+  for (const tab of tabs()) {
+    const isChosen = tab.id === `tab-${name}`;
+    tab.setAttribute("aria-selected", String(isChosen));
+    tab.tabIndex = isChosen ? 0 : -1;
+    $(tab.getAttribute("aria-controls")).hidden = !isChosen;
+    if (isChosen && movesFocus) tab.focus();
+  }
+  $("credential-bar").classList.toggle("away", name === "live");
+  live.watch(name === "live");
+  history.replaceState(null, "", `#${name}`);
+}
+
+function move(event) {
+  const all = tabs();
+  const now = all.findIndex((tab) => tab.getAttribute("aria-selected") === "true");
+  const target = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (target === undefined) return;
+  event.preventDefault();
+  select(all[(target + all.length) % all.length].id.slice(4), true);
+}
+
+document.querySelector("[role=tablist]").addEventListener("click", (event) => {
+  const tab = event.target.closest("[role=tab]");
+  if (tab) select(tab.id.slice(4), false);
+});
+document.querySelector("[role=tablist]").addEventListener("keydown", move);
+addEventListener("hashchange", () => {
+  const name = location.hash.slice(1);
+  if (tabs().some((tab) => tab.id === `tab-${name}`)) select(name, false);
+});
+begin();

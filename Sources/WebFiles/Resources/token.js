@@ -1,0 +1,119 @@
+// The panel of tokens: request one, or paste any, and see what Apple would say.
+import { $, announce, copy, h, moment, span, tick } from "./dom.js";
+import { problem, send } from "./api.js";
+
+const lifetimes = [300, 3600, 43200, 86400, 604800, 2592000];
+
+/** @param {import("./page.js").Facts} facts */
+export function start(facts) {
+  if (facts.listener === "public") {
+    offerLifetimes(facts.lifetime);
+    $("token-form").addEventListener("submit", request);
+  } else {
+    // The admin listener makes no tokens.
+    $("token-form").remove();
+    $("pasted").placeholder = "Paste any developer token to check it.";
+    document.querySelector("#token h1").textContent = "Check a developer token";
+  }
+  $("pasted").addEventListener("input", judge);
+  $("copy-token").addEventListener("click", () => copy($("copy-token"), $("pasted").value.trim()));
+  $("clear-token").addEventListener("click", () => {
+    $("pasted").value = "";
+    judge();
+    $("pasted").focus();
+  });
+}
+
+function offerLifetimes({ default: usual, maximum }) {
+  const choices = lifetimes.filter((seconds) => seconds < maximum && seconds !== usual).concat(maximum);
+  $("ttl").append(h("option", { value: "" }, `Default: ${span(usual)}`));
+  for (const seconds of new Set(choices)) {
+    if (seconds === usual) continue;
+    $("ttl").append(h("option", { value: seconds }, span(seconds) + (seconds === maximum ? " (the most)" : "")));
+  }
+}
+
+async function request(event) {
+  event.preventDefault();
+  const wish = {};
+  if ($("ttl").value) wish.ttl = Number($("ttl").value);
+  if ($("token-origin").value.trim()) wish.origin = $("token-origin").value.trim();
+  const result = await send("/token", { json: wish });
+  if (!result.ok) {
+    $("token-problem").replaceChildren(problem(result));
+    return;
+  }
+  $("token-problem").replaceChildren();
+  $("pasted").value = result.json.token;
+  announce("The server has made a token.");
+  judge();
+}
+
+let latest = 0;
+
+/** Asks the server for its verdict on the token in the field. */
+async function judge() {
+  const token = $("pasted").value.trim();
+  const turn = ++latest;
+  for (const id of ["copy-token", "clear-token"]) $(id).disabled = token === "";
+  if (token === "") return show(h("p", { class: "empty" }, "No token yet."));
+  const result = await send("/page/inspect", { json: { token, origin: location.origin } });
+  if (turn !== latest) return;
+  if (!result.ok) return show(problem(result));
+  const { checks, origin = [] } = result.json;
+  const here = checks.find(({ rule }) => rule === "claims.origin.match");
+  const rules = checks.filter((check) => check !== here);
+  show(headline(result.json, rules), life(result.json), content(result.json), place(here, origin), list(rules));
+}
+
+function show(...nodes) {
+  $("verdict").replaceChildren(...nodes.filter(Boolean));
+}
+
+function headline({ kid }, rules) {
+  const failures = rules.filter(({ verdict }) => verdict === "fail").length;
+  const signature = rules.find(({ rule }) => rule === "signature")?.verdict;
+  const [kind, title, detail] =
+    failures > 0 ? ["bad", "Apple would refuse this token", failures === 1 ? "It breaks one rule." : `It breaks ${failures} rules.`]
+    : signature === "pass" ? ["good", "A valid token of this server", "Only Apple knows whether it accepts this key and team."]
+    : ["warn", "Well-formed, signature not checked", kid ? `Key ${kid} is not a key of this server.` : ""];
+  return h("div", { class: "headline" }, tick(kind, { good: "Valid", bad: "Invalid", warn: "Not sure" }[kind]),
+    h("div", {}, h("h2", {}, title), h("p", {}, detail)));
+}
+
+function life({ iat, exp }) {
+  if (iat === undefined || exp === undefined || exp <= iat) return null;
+  const now = Date.now() / 1000;
+  const share = Math.min(1, Math.max(0, (now - iat) / (exp - iat)));
+  const left = exp - now;
+  const words = left > 0 ? `${span(left)} left of ${span(exp - iat)}` : `Expired ${span(left)} ago`;
+  const used = h("div", { class: "used" });
+  used.style.width = `${share * 100}%`;
+  return h("div", { class: `life ${left > 0 ? "" : "over"}` }, h("h3", {}, "Life"),
+    h("div", { class: "track", role: "img", "aria-label": words }, used),
+    h("div", { class: "ends" }, h("span", {}, moment(iat)), h("span", {}, words), h("span", {}, moment(exp))));
+}
+
+function content({ alg, kid, iss, origin }) {
+  const rows = [["Algorithm", alg], ["Key", kid], ["Team", iss], ["Origins", origin?.join(", ") ?? "any"]];
+  return h("dl", { class: "facts" },
+    ...rows.flatMap(([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : []));
+}
+
+function place(check, origins) {
+  const page = h("strong", {}, location.origin);
+  if (!check) return h("div", { class: "here" }, tick("good", "Works here"), h("span", {}, "It works on every web page, ", page, " included."));
+  const isHere = check.verdict === "pass";
+  return h("div", { class: "here" }, tick(isHere ? "good" : "warn", isHere ? "Works here" : "Does not work here"),
+    isHere ? h("span", {}, "It works on this page’s origin, ", page, ".")
+    : h("span", {}, "This page has the origin ", page, ", so the token does not work here. It works on ", origins.join(", ") || "no page", "."));
+}
+
+const kinds = { pass: ["good", "Kept"], fail: ["bad", "Broken"], warning: ["warn", "Unusual"], unknown: ["", "Unknown"] };
+
+function list(rules) {
+  const order = { fail: 0, warning: 1, unknown: 2, pass: 3 };
+  const sorted = rules.toSorted((a, b) => order[a.verdict] - order[b.verdict]);
+  return h("div", { class: "stack" }, h("h3", {}, "Apple’s rules"), h("ul", { class: "rules" }, ...sorted.map(({ verdict, explanation }) =>
+    h("li", {}, tick(...kinds[verdict]), h("span", {}, explanation.replace(/([Tt])he given key/g, "$1his server’s key"))))));
+}
