@@ -91,13 +91,24 @@ os.execvp(sys.argv[3], sys.argv[3:])
 """
 
 
+# What stands in for Apple's script: no test reaches Apple.
+MUSICKIT = b"""
+globalThis.MusicKit = { configure: async ({ developerToken }) => ({
+  authorize: async () => "user-of-" + JSON.parse(atob(developerToken.split(".")[1])).iss,
+  unauthorize: async () => {},
+}) };
+document.dispatchEvent(new Event("musickitloaded"));
+"""
+
+
 class Page(http.server.BaseHTTPRequestHandler):
-    """An empty page at every path."""
+    """An empty page at every path, except where Apple has MusicKit JS."""
 
     def do_GET(self):
-        content = b"<!doctype html><title>A page</title>"
+        is_script = self.path == "/musickit/v3/musickit.js"
+        content = MUSICKIT if is_script else b"<!doctype html><title>A page</title>"
         self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Type", f"text/{'javascript' if is_script else 'html'}; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

@@ -50,8 +50,16 @@ struct AccessGate: Sendable {
   }
 
   /// Identifies the caller and counts the request, if that needs no fetch of keys.
-  func admit(_ request: Request, _ auditContext: AuditContext) -> Admission {
-    let presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
+  ///
+  /// - Parameter ignoresOwnOrigin: Whether the listener's own origin counts only if a client has it. A browser sends it
+  ///   with every `POST` of the listener's own page, and never with a `GET`.
+  func admit(_ request: Request, _ auditContext: AuditContext, ignoresOwnOrigin: Bool = false) -> Admission {
+    var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
+    if ignoresOwnOrigin, case .present(let origin) = presented.origin, !policy.mayRead(origin),
+      OwnPageRule.isOwn(origin.description, request)
+    {
+      presented.origin = .absent
+    }
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
     case .known(let caller): return .immediate(count(caller, auditContext))
     case .denied(let denial): return .immediate(.refused(refuse(denial, auditContext)))

@@ -42,6 +42,11 @@ struct OwnPageRule: Sendable {
     }
   }
 
+  /// Whether an origin is that of the listener, with or without a proxy that speaks HTTPS.
+  static func isOwn(_ origin: String, _ request: Request) -> Bool {
+    ["http://", "https://"].contains { origin.utf8.elementsEqual(Array($0.utf8) + request.authority) }
+  }
+
   /// Whether the request comes from no page of another origin (Fetch Metadata, §2.3).
   private func isOwnSite(_ request: Request) -> Bool {
     switch request.field("sec-fetch-site") {

@@ -38,7 +38,7 @@ struct InspectionEndpoint: Sendable {
     }
     let context = AuditContext(request)
     guard asksGate else { return read(context) { $0 } }
-    switch gate.admit(request, context) {
+    switch gate.admit(request, context, ignoresOwnOrigin: true) {
     case .immediate(.refused(let response)): return .immediate(response)
     case .immediate(.admitted(let admitted)): return read(context) { finished($0, admitted) }
     case .deferred(let sources, let presented):

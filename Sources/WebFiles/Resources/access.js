@@ -1,6 +1,6 @@
 // The panel of access: what the policy decides, and code for a client.
 import { $, copy, h, tick } from "./dom.js";
-import { hasCredential, problem, send } from "./api.js";
+import { hasCredential, problem, requestToken, send } from "./api.js";
 import { caution, languages } from "./snippets.js";
 
 /** @type {import("./page.js").Facts} */
@@ -28,7 +28,19 @@ export function start(given) {
   $("access-form").addEventListener("submit", (event) => { event.preventDefault(); decide(); });
   $("access-form").addEventListener("change", changed);
   showSnippet();
-  if (facts.explains) decide();
+  $("server-label").hidden = facts.publicURL === undefined;
+  $("server").value = facts.publicURL ?? location.origin;
+  $("server").addEventListener("input", showSnippet);
+  $("credential").addEventListener("input", () => {
+    const kind = facts.credentials.find((kind) => kind !== "certificate");
+    if (hasCredential() && $("client").value === "anonymous" && kind) $("client").value = kind;
+    showSnippet();
+  });
+}
+
+/** Shows the first decision when the panel is first visible, because each explanation is an audit record. */
+export function shown() {
+  if (facts.explains && latest === 0) decide();
 }
 
 function offerRoutes() {
@@ -111,7 +123,7 @@ function explained({ allowed, client, status, code, reason, detail, evidence, fi
 
 /** Sends the request itself, with the credential that the caller has entered. */
 async function trial() {
-  const result = await send(path(), path() === "/token" ? { json: {} } : {});
+  const result = path() === "/token" ? await requestToken({}) : await send(path());
   const as = hasCredential() ? "With your credential." : "Without a credential.";
   if (!result.ok) return [headline(false, `Refused with ${result.status || "no response"}`, as), problem(result)];
   const names = ["Cache-Status", "RateLimit", "RateLimit-Policy", "Access-Control-Allow-Origin", "X-Request-ID"];
@@ -136,7 +148,7 @@ function fields(title, object) {
 
 function showSnippet() {
   const kind = facts.explains ? chosen()?.kind ?? "anonymous" : $("client").value;
-  const given = { kind, base: facts.publicURL ?? location.origin, path: path(), origin: $("access-origin").value.trim() };
+  const given = { kind, base: $("server").value.trim().replace(/\/+$/, ""), path: path(), origin: $("access-origin").value.trim() };
   const warning = caution(language, given);
   $("snippet").textContent = languages[language](given);
   document.getElementById("caution")?.remove();

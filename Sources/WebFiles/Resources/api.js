@@ -12,6 +12,10 @@ import { h } from "./dom.js";
  */
 
 let credential = "";
+let takesCredentials = false;
+
+/** The page has a field for a credential. */
+export function offerCredential() { takesCredentials = true; }
 
 /** Sends this API key or JSON Web Token from now on; none if it is empty. @param {string} text */
 export function useCredential(text) { credential = text.trim(); }
@@ -33,6 +37,8 @@ export async function send(path, { method, json, fields = {}, isOwn = false } = 
   if (credential && !isOwn) headers.Authorization = `Bearer ${credential}`;
   const start = performance.now();
   try {
+    // Links in responses come from outside. None may take the credential to another server.
+    if (new URL(path, location.origin).origin !== location.origin) throw new TypeError("Another server");
     const response = await fetch(path, {
       method: method ?? (json === undefined ? "GET" : "POST"), headers, credentials: "omit", cache: "no-store",
       body: json === undefined ? undefined : JSON.stringify(json), signal: AbortSignal.timeout(60000),
@@ -43,6 +49,20 @@ export async function send(path, { method, json, fields = {}, isOwn = false } = 
   } catch {
     return { ok: false, status: 0, fields: new Headers(), text: "", json: undefined, ms: performance.now() - start };
   }
+}
+
+/**
+ * Requests a token. A browser sends no `Origin` with a `GET` to the page's own server, so the caller is then known by its
+ * credential, as a program is. A page that is known by its origin needs `POST`.
+ * @param {{ ttl?: number, origin?: string }} wish
+ * @returns {Promise<Result>}
+ */
+export async function requestToken(wish) {
+  const query = String(new URLSearchParams(Object.entries(wish).map(([name, value]) => [name, String(value)])));
+  const result = await send(query ? `/token?${query}` : "/token");
+  if (result.status !== 401 || credential) return result;
+  const asPage = await send("/token", { json: wish });
+  return asPage.ok ? asPage : result;
 }
 
 function parsed(text) {
@@ -61,8 +81,10 @@ export function problem(result) {
     result.fields.get("Proxy-Status") ? "Proxy-Status: " + result.fields.get("Proxy-Status") : "",
     "request " + (result.fields.get("X-Request-ID") ?? "unknown"),
   ];
+  const isUnknown = ["missing_credentials", "origin_not_allowed"].includes(error.code) && !credential && takesCredentials;
   const title = titles[error.code] ?? error.title ?? `The server responded with ${result.status}`;
-  return notice(title, error.detail ?? "", facts.filter(Boolean).join(" · "), [429, 503].includes(result.status));
+  const detail = isUnknown ? `${error.detail} Enter your API key or JSON Web Token above.` : error.detail ?? "";
+  return notice(title, detail, facts.filter(Boolean).join(" · "), [429, 503].includes(result.status));
 }
 
 const titles = {

@@ -94,7 +94,7 @@ const charts = [
   { title: "Cache hits", unit: "%", lines: () => [ratios()], value: () => ratio(), top: 100, also: () => `${hits(latest())} of ${hits(latest()) + misses(latest())} requests` },
   { title: "Requests to Apple", unit: "a second", lines: () => [rates(attempts), looks.slice(1).map(({ metrics }) => sum(metrics, "musickit_upstream_requests_waiting"))],
     also: () => { const pace = sum(latest(), "musickit_upstream_rate"); return `${sum(latest(), "musickit_upstream_requests_waiting")} wait · ${pace ? `pace ${number(pace)} a second` : "no limit known"}`; } },
-  { title: "Responses with 429", unit: "a second", lines: () => [rates(refusals), rates((m) => sum(m, "musickit_upstream_rate_limited_total"))],
+  { title: "429 responses", unit: "a second", lines: () => [rates(refusals), rates((m) => sum(m, "musickit_upstream_rate_limited_total"))],
     also: () => `${refusals(latest())} to callers, ${sum(latest(), "musickit_upstream_rate_limited_total")} by Apple` },
   { title: "Decisions", unit: "granted a second", lines: () => ["granted", "refused", "limited"].map((word) => rates(decisions(word))),
     also: () => `${decisions("granted")(latest())} granted, ${decisions("refused")(latest())} refused, ${decisions("limited")(latest())} limited` },

@@ -1,6 +1,6 @@
 // Begins the page: asks the listener what it offers, and shows those panels.
 import { $, h } from "./dom.js";
-import { problem, send, useCredential } from "./api.js";
+import { offerCredential, problem, send, useCredential } from "./api.js";
 import * as token from "./token.js";
 import * as access from "./access.js";
 import * as catalog from "./catalog.js";
@@ -41,6 +41,7 @@ async function begin() {
   }
   if (isPublic && facts.credentials.some((kind) => kind === "apiKey" || kind === "jwt")) {
     $("credential-bar").hidden = false;
+    offerCredential();
     $("credential").addEventListener("input", () => useCredential($("credential").value));
     $("credential-form").addEventListener("submit", (event) => event.preventDefault());
   }
@@ -71,8 +72,8 @@ function select(name, movesFocus) {
     $(tab.getAttribute("aria-controls")).hidden = !isChosen;
     if (isChosen && movesFocus) tab.focus();
   }
-  $("credential-bar").classList.toggle("away", name === "live");
   live.watch(name === "live");
+  if (name === "access") access.shown();
   history.replaceState(null, "", `#${name}`);
 }
 

@@ -1,6 +1,6 @@
 // The panel of tokens: request one, or paste any, and see what Apple would say.
 import { $, announce, copy, h, moment, span, tick } from "./dom.js";
-import { problem, send } from "./api.js";
+import { problem, requestToken, send } from "./api.js";
 
 const lifetimes = [300, 3600, 43200, 86400, 604800, 2592000];
 
@@ -38,7 +38,7 @@ async function request(event) {
   const wish = {};
   if ($("ttl").value) wish.ttl = Number($("ttl").value);
   if ($("token-origin").value.trim()) wish.origin = $("token-origin").value.trim();
-  const result = await send("/token", { json: wish });
+  const result = await requestToken(wish);
   if (!result.ok) {
     $("token-problem").replaceChildren(problem(result));
     return;

@@ -1,10 +1,13 @@
 // The panel of the user: a music user token, and requests with it.
 import { $, announce, copy, h } from "./dom.js";
-import { notice, problem, raw, send } from "./api.js";
+import { notice, problem, raw, requestToken, send } from "./api.js";
 
 /** The user that the demo's emulator knows. */
 const emulated = "sandbox-user-token";
 const musicKit = "https://js-cdn.music.apple.com/musickit/v3/musickit.js";
+
+/** How long the script may take after its load, in ms. */
+const patience = 5000;
 
 /** It stays here and nowhere else. */
 let userToken = "";
@@ -38,7 +41,9 @@ async function load(event) {
   event.target.disabled = true;
   $("sign-in-problem").replaceChildren();
   try {
-    const result = await send("/token", { json: { origin: location.origin } });
+    const bound = await requestToken({ origin: location.origin });
+    // A client without origins gets only tokens that work everywhere.
+    const result = bound.ok ? bound : await requestToken({});
     if (!result.ok) return $("sign-in-problem").replaceChildren(problem(result));
     await script();
     const music = await globalThis.MusicKit.configure({ developerToken: result.json.token, app: { name: "MusicKit token server", build: "1" } });
@@ -53,8 +58,11 @@ async function load(event) {
 function script() {
   if (globalThis.MusicKit) return Promise.resolve();
   return new Promise((resolve, reject) => {
+    const refuse = () => reject(new Error("The browser could not load it from Apple."));
+    // Apple's script says that it is ready by an event, which may come after its load.
+    const loaded = () => globalThis.MusicKit ? resolve(undefined) : setTimeout(refuse, patience);
     document.addEventListener("musickitloaded", () => resolve(undefined), { once: true });
-    document.head.append(h("script", { src: musicKit, onerror: () => reject(new Error("The browser could not load it from Apple.")) }));
+    document.head.append(h("script", { src: musicKit, onload: loaded, onerror: refuse }));
   });
 }
 
@@ -64,7 +72,7 @@ function offerAuthorization(music) {
     catch (error) { failed("Apple has not signed you in", String(error?.message ?? error)); }
   };
   $("sign-in").replaceChildren(h("h2", {}, "MusicKit JS is ready"),
-    h("p", { class: "soft" }, `It has a token for ${location.origin}. Apple opens a window of its own.`),
+    h("p", { class: "soft" }, "Apple opens a window of its own."),
     h("div", {}, h("button", { type: "button", class: "primary", onclick: authorize }, "Sign in at Apple")), h("div", { id: "sign-in-problem", role: "alert" }));
   announce("MusicKit JS is ready.");
 }

@@ -1,0 +1,297 @@
+import JSON
+import TestSupport
+import Testing
+
+/// Every panel of the page, in a browser, as a person uses it.
+@Suite("The demo's page", .timeLimit(.minutes(10)))
+struct DemoPageTests {
+  private let demo: RunningServer
+
+  init() throws {
+    demo = try RunningServer(["demo", "--port", "0"], environment: [:])
+  }
+
+  private var url: String { "http://localhost:\(demo.port)/" }
+  private var admin: String { demo.adminURL.map { "\($0)/" } ?? "" }
+
+  @Test("makes a token, decodes it, and compares its origin with its own")
+  func token() throws {
+    let view = try PageVisit.run(
+      url,
+      """
+      await choose("#ttl", "3600");
+      await type("#token-origin", "http://localhost:3000");
+      await click("#token-form button");
+      await shows("#verdict", "A valid token of this server");
+      const first = text("#verdict");
+      await type("#token-origin", location.origin);
+      await press("Enter");
+      await shows("#verdict", "It works on this page");
+      return [first, find("#pasted").value, text("#verdict"), find(".life .track").getAttribute("aria-label")];
+      """)
+    guard case .array(let parts) = view, parts.count == 4 else {
+      Issue.record("\(view)")
+      return
+    }
+    let (first, second) = (parts[0].string ?? "", parts[2].string ?? "")
+    #expect(first.contains("It works on http://localhost:3000.") && first.contains("does not work here"))
+    #expect(first.contains("DEMOKEY001") && first.contains("DEMOTEAM01") && first.contains("This server’s key made"))
+    let claims = try CompactToken(try #require(parts[1].string)).claims
+    #expect(claims["origin"]?.strings == ["http://localhost:\(demo.port)"])
+    #expect(second.contains("http://localhost:\(demo.port)"))
+    #expect(parts[3].string?.contains("left of") == true)
+  }
+
+  @Test("judges any pasted token, and names each broken rule")
+  func judge() throws {
+    let token = Self.foreignToken
+    let view = try PageVisit.text(
+      url,
+      """
+      await type("#pasted", "\(token)");
+      await shows("#verdict", "Apple would refuse this token");
+      const foreign = text("#verdict");
+      await type("#pasted", "no token");
+      await until(() => !text("#verdict").includes("Team"));
+      const garbage = text("#verdict");
+      await click("#clear-token");
+      await shows("#verdict", "No token yet.");
+      return foreign + "\\n---\\n" + garbage;
+      """)
+    let parts = (view ?? "").split(separator: "---")
+    #expect(parts.first?.contains("The token expired") == true)
+    #expect(parts.first?.contains("which is only for Apple") == true, "\(parts)")
+    #expect(parts.last?.contains("It breaks one rule.") == true, "\(parts)")
+  }
+
+  /// A token of another key, long expired, with a claim that only Apple's own player has.
+  private static let foreignToken =
+    [
+      #"{"alg":"ES256","kid":"OTHERKEY01"}"#,
+      #"{"iss":"OTHERTEAM1","iat":1000000000,"exp":1000003600,"root_https_origin":"apple.com"}"#,
+      String(repeating: "s", count: 64),
+    ].map { Base64URL.encode(Array($0.utf8)) }.joined(separator: ".")
+
+  @Test("explains the decision about an origin, with the exact CORS fields")
+  func access() throws {
+    let view = try PageVisit.text(
+      "\(url)#access",
+      """
+      await shows("#decision", "Allowed");
+      await type("#access-origin", "https://evil.example");
+      await press("Tab");
+      await shows("#decision", "Refused with 403");
+      const refused = text("#decision");
+      await type("#access-origin", "http://localhost:3000");
+      await press("Tab");
+      await shows("#decision", "Access-Control-Allow-Origin");
+      return refused + "\\n---\\n" + text("#decision");
+      """)
+    let parts = (view ?? "").split(separator: "---")
+    #expect(parts.first?.contains("No client has the origin https://evil.example") == true)
+    #expect(parts.first?.contains("Add the origin to the origins of the client") == true)
+    #expect(parts.last?.contains("http://localhost:3000") == true && parts.last?.contains("GET, POST") == true)
+  }
+
+  @Test("has code that works, in each language")
+  func snippets() throws {
+    let view = try PageVisit.run(
+      "\(url)#access",
+      """
+      const snippets = {};
+      for (const button of document.querySelectorAll("#languages button")) {
+        await click(button);
+        snippets[button.innerText] = text("#snippet");
+      }
+      return snippets;
+      """)
+    for name in ["JavaScript", "Swift", "Kotlin", "Python", "curl"] {
+      #expect(view[name]?.string?.contains("http://localhost:\(demo.port)/token") == true, "\(name)")
+    }
+    let curl = try run("sh", ["-c", try #require(view["curl"]?.string) + " --noproxy '*'"])
+    #expect(curl.status == 0 && curl.stdout.contains(#""token""#), "\(curl.stderr)")
+    let python = try #require(view["Python"]?.string) + "\nprint(token)"
+    let result = try run("python3", ["-c", python])
+    #expect(result.status == 0 && result.stdout.hasPrefix("eyJ"), "\(result.stderr)")
+  }
+
+  @Test("searches the catalog, shows artwork and costs, pages, and opens an album with its tracks")
+  func catalog() throws {
+    let view = try PageVisit.run(
+      "\(url)#catalog",
+      """
+      await type("#term", "khalid");
+      await press("Enter");
+      await shows("#results", "American Teen");
+      await shows("#costs", "Miss");
+      await until(() => find(".grid img").naturalWidth > 0, "the artwork is there");
+      const songs = document.querySelectorAll("#results .songs li").length;
+      await click("section[aria-label=Songs] div button");
+      await until(() => document.querySelectorAll("#results .songs li").length > songs);
+      await click("#search button");
+      await shows("#costs", "Hit");
+      await click("#costs summary");
+      await shows("#costs pre", '"results"');
+      const costs = text("#costs");
+      await click(".grid button");
+      await shows("#results", "Back to the results");
+      const album = text("#results");
+      await click("#results button");
+      await shows("#results", "Albums");
+      return [costs, album, violations.join()];
+      """)
+    let parts = view.strings ?? []
+    #expect(parts.first?.contains("From memory, without a request to Apple.") == true, "\(parts)")
+    #expect(parts.first?.contains("musickit-token-server; hit") == true)
+    #expect(parts.count == 3 && parts[1].contains("15 tracks") && parts[1].contains("4:10"))
+    #expect(parts.last == "", "\(parts)")
+  }
+
+  @Test("says that nothing matches, and refuses an invalid storefront")
+  func nothing() throws {
+    let view = try PageVisit.text(
+      "\(url)#catalog",
+      """
+      await type("#term", "xyzzyplugh");
+      await press("Enter");
+      await shows("#results", "Nothing matches");
+      await type("#storefront", "zz");
+      await press("Enter");
+      await until(() => find("#results .problem"));
+      return text("#results");
+      """)
+    #expect(view?.contains("request ") == true)
+  }
+
+  @Test("takes the emulator's user in place of Apple's sign-in")
+  func user() throws {
+    let view = try PageVisit.text(
+      "\(url)#user",
+      """
+      const before = find("#me-send").disabled;
+      await click("#sign-in button");
+      await choose("#me-path", "/v1/me/library/playlists");
+      await click("#me-send");
+      await shows("#me-result", "Mine");
+      const shown = text("#user");
+      await click("#sign-in div > button:not(.secret button)");
+      await shows("#me-result", "Sign in first.");
+      return before + shown + document.scripts.length;
+      """)
+    #expect(view?.hasPrefix("true") == true && view?.hasSuffix("1") == true, "\(view ?? "")")
+    #expect(view?.contains("sandbox-user-token") == false)
+  }
+
+  @Test("shows live figures, clients, keys and audit records on the admin listener")
+  func live() throws {
+    #expect(try demo.request("/token").status == 200)
+    #expect(try demo.request("/token", "-H", "Origin: https://evil.example").status == 403)
+    let link = try PageVisit.text(url, "return find('#live-link').href")
+    #expect(link == "\(demo.adminURL ?? "")/#live")
+    let view = try PageVisit.text(
+      "\(admin)#live",
+      """
+      await shows("#audit", "https://evil.example");
+      await shows("#clients", "anonymous");
+      await shows("#keys", "DEMOKEY001");
+      await until(() => find(".chart path"), "the charts have lines");
+      await type("#audit-filter", "refused");
+      await until(() => !text("#audit").includes("granted"));
+      const filtered = text("#audit");
+      await type("#audit-filter", "xyzzy");
+      await shows("#audit", "No record matches the filter.");
+      await click("#pause");
+      return filtered + find("#pause").getAttribute("aria-pressed") + text("#charts");
+      """)
+    #expect(view?.contains("origin_not_allowed") == true && view?.contains("true") == true)
+    #expect(view?.contains("1 granted, 1 refused") == true, "\(view ?? "")")
+    let tabs = try PageVisit.text(
+      admin, "return [...document.querySelectorAll('[role=tab]:not([hidden])')].map((t) => t.innerText).join()")
+    #expect(tabs == "Token,Access,Live")
+  }
+
+  @Test("works with keys only")
+  func keyboard() throws {
+    let view = try PageVisit.text(
+      url,
+      """
+      const seen = [];
+      find("#tab-token").focus();
+      for (const key of ["ArrowRight", "ArrowRight", "End", "ArrowRight", "ArrowLeft", "Home"]) {
+        await press(key);
+        seen.push(document.activeElement.innerText);
+      }
+      for (let turn = 0; turn < 6 && document.activeElement.id !== "ttl"; turn += 1) await press("Tab");
+      await press("Tab");
+      await browser("Input.insertText", { text: location.origin });
+      await press("Tab");
+      await press("Enter");
+      await shows("#verdict", "It works on this page");
+      return seen.join();
+      """)
+    #expect(view == "Access,Catalog,User,Token,User,Token", "\(view ?? "")")
+  }
+
+  @Test(
+    "gives each control a role and a name, and each panel its tab", arguments: ["token", "access", "catalog", "user"])
+  func accessibility(panel: String) throws {
+    let nodes = try PageVisit.run("\(url)#\(panel)", "return await tree();")
+    guard case .array(let nodes) = nodes else { return }
+    let controls: Set = ["button", "textbox", "combobox", "searchbox", "tab", "tabpanel", "link", "img", "region"]
+    for node in nodes where controls.contains(node["role"]?.string ?? "") {
+      #expect(node["name"]?.string?.isEmpty == false, "\(node)")
+    }
+    let selected = nodes.filter {
+      $0["role"]?.string == "tab" && $0["properties"]?["selected"] == .bool(true)
+    }
+    #expect(selected.map { $0["name"]?.string?.lowercased() } == [panel])
+    let panels = nodes.filter { $0["role"]?.string == "tabpanel" }
+    #expect(panels.map { $0["name"]?.string?.lowercased() } == [panel])
+    #expect(nodes.filter { $0["role"]?.string == "heading" && $0["properties"]?["level"]?.integer == 1 }.count == 1)
+  }
+
+  @Test("keeps no token in its address, in the browser's storage or in the log")
+  func secrecy() throws {
+    let view = try PageVisit.text(
+      url,
+      """
+      await click("#token-form button");
+      await shows("#verdict", "A valid token");
+      const places = [location.href, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie,
+        JSON.stringify(history.state), performance.getEntriesByType("resource").map(({ name }) => name).join()];
+      if (places.join().includes("eyJ")) throw new Error(places.join());
+      return find("#pasted").value;
+      """)
+    let token = try #require(view)
+    #expect(demo.stop() == 0)
+    #expect(!demo.log.contains(token) && !demo.log.contains(token.suffix(40)))
+    #expect(demo.log.contains("/page/inspect"))
+  }
+
+  @Test("is small, loads nothing from elsewhere, and breaks no policy in light and dark, on a phone and on a desktop")
+  func size() throws {
+    let files = try PageVisit.run(
+      url,
+      "return performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => !name.endsWith('facts'))"
+    )
+    let paths = (files.strings ?? []).map { "/" + $0.split(separator: "/").dropFirst(2).joined(separator: "/") } + ["/"]
+    #expect(paths.count > 10)
+    #expect((files.strings ?? []).allSatisfy { $0.hasPrefix(url) })
+    let bytes = try paths.map { try demo.request($0, "-H", "Accept-Encoding: gzip").body.count }.reduce(0, +)
+    #expect(bytes < 60_000, "\(bytes) bytes")
+    let view = try PageVisit.text(
+      url,
+      """
+      for (const [width, mobile] of [[360, true], [1280, false]]) {
+        await browser("Emulation.setDeviceMetricsOverride", { width, height: 800, deviceScaleFactor: 1, mobile });
+        for (const tab of document.querySelectorAll("[role=tab]:not([hidden])")) {
+          await click(tab);
+          const wide = document.documentElement.scrollWidth;
+          if (wide > width) throw new Error(tab.innerText + " is " + wide + " wide on " + width);
+        }
+      }
+      return violations.join();
+      """)
+    #expect(view?.isEmpty == true, "\(view ?? "")")
+  }
+}
