@@ -50,7 +50,7 @@ help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Debug, because a first build takes half as long as release's and the tests then need not build it again.
-run: toolchain ## Build and run the demo: tokens on http://localhost:8080/token (PORT=9000 for another port)
+run: toolchain ## Build and run the demo: a page on http://localhost:8080 (PORT=9000 for another port)
 	@swift build --product $(PRODUCT)
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 

@@ -114,6 +114,12 @@ const kinds = { pass: ["good", "Kept"], fail: ["bad", "Broken"], warning: ["warn
 function list(rules) {
   const order = { fail: 0, warning: 1, unknown: 2, pass: 3 };
   const sorted = rules.toSorted((a, b) => order[a.verdict] - order[b.verdict]);
-  return h("div", { class: "stack" }, h("h3", {}, "Apple’s rules"), h("ul", { class: "rules" }, ...sorted.map(({ verdict, explanation }) =>
-    h("li", {}, tick(...kinds[verdict]), h("span", {}, explanation.replace(/([Tt])he given key/g, "$1his server’s key"))))));
+  return h("div", { class: "stack" }, h("h3", {}, "Apple’s rules"), h("ul", { class: "rules" }, ...sorted.map(({ rule, verdict, explanation }) =>
+    h("li", {}, tick(...kinds[verdict]), h("span", {}, inWords(rule, explanation))))));
+}
+
+/** The sentence of `inspect`, with times and names as people say them. */
+function inWords(rule, explanation) {
+  return explanation.replace(/([Tt])he given key/g, "$1his server’s key").replace(/\b(\d{3,}) s\b/g, (_, seconds) => span(Number(seconds)))
+    .replace("No member is", `No member of the ${rule.split(".")[0]} is`);
 }
