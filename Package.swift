@@ -82,7 +82,7 @@ let package = Package(
     module("HTTP1", ["Bytes", httpTypes]),
     module("TLS", ["Bytes", "COpenSSL", "Locks"]),
     module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
-    module("HTTP2", ["CNghttp2", "Bytes", httpTypes], confined),
+    module("HTTP2", ["CNghttp2", "Bytes", "HTTP1", httpTypes], confined),
     module(
       "HTTPServer",
       [
@@ -152,7 +152,7 @@ let package = Package(
     tests(
       "HTTPServerTests",
       ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),
-    tests("HTTP2Tests", ["HTTP2", "CNghttp2", httpTypes]),
+    tests("HTTP2Tests", ["Bytes", "HTTP1", "HTTP2", "CNghttp2", httpTypes]),
     tests(
       "HTTPClientTests",
       [

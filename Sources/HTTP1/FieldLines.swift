@@ -163,7 +163,7 @@ extension FieldLines {
     let name = field.name.rawName.utf8.span
     let count = unsafe field.withUnsafeBytesOfValue { value in
       // Safe: the span does not leave the closure that has the bytes.
-      append(name, unsafe Span(_unsafeElements: value))
+      copy(name, unsafe Span(_unsafeElements: value))
       return value.count
     }
     note(name.count, count, from: start, isUnindexed)
@@ -181,7 +181,16 @@ extension FieldLines {
     for line in other.lines { append(line, of: other) }
   }
 
-  private mutating func append(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+  /// Appends a line. Control characters in the value become spaces.
+  ///
+  /// - Parameter name: A token.
+  package mutating func append(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+    let start = bytes.count
+    copy(name, value)
+    note(name.count, value.count, from: start, false)
+  }
+
+  private mutating func copy(_ name: Span<UInt8>, _ value: Span<UInt8>) {
     bytes.append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
       line.append(copying: name)
       line.appendFieldValue(value)
@@ -256,12 +265,14 @@ extension [UInt8] {
 // MARK: Conversions
 
 extension FieldLines: Equatable {
-  /// Returns whether both have the same lines in the same order, with names in the same case.
+  /// Returns whether both have the same lines in the same order. The case of names does not count (RFC 9110 §5.1).
   public static func == (left: FieldLines, right: FieldLines) -> Bool {
     guard left.lines.count == right.lines.count else { return false }
     if left.lines == right.lines, left.bytes == right.bytes { return true }
-    return zip(left.lines, right.lines).allSatisfy { mine, theirs in
-      left.bytes[mine.name] == right.bytes[theirs.name] && left.bytes[mine.value] == right.bytes[theirs.value]
+    let (mine, theirs) = (left.bytes.span, right.bytes.span)
+    return zip(left.lines, right.lines).allSatisfy { line, other in
+      mine.equalsIgnoringCase(line.name, bytes: theirs.extracting(other.name))
+        && left.bytes[line.value] == right.bytes[other.value]
     }
   }
 }

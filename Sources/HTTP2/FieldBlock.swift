@@ -1,7 +1,7 @@
 import Bytes
 import CNghttp2
 import Glibc
-import HTTPTypes
+import HTTP1
 
 /// A header section to be sent, in the layout of nghttp2. A session reuses one block to keep its storage.
 ///
@@ -25,7 +25,7 @@ import HTTPTypes
     append(":method", head.method)
     if !head.scheme.isEmpty { append(":scheme", head.scheme) }
     append(":authority", head.authority)
-    if !head.path.isEmpty { append(":path", head.path) }
+    if head.path.count > 0 { append(":path", head.path.bytes.span) }
     append(head.fields)
   }
 
@@ -66,21 +66,24 @@ import HTTPTypes
   }
 
   private mutating func append(_ name: StaticString, _ value: String) {
+    append(name, value.utf8.span)
+  }
+
+  private mutating func append(_ name: StaticString, _ value: Span<UInt8>) {
     let start = bytes.count
     bytes.append(name)
     let middle = bytes.count
-    bytes.append(utf8: value)
+    bytes.append(copying: value)
     note(start..<middle, middle..<bytes.count)
   }
 
-  private mutating func append(_ fields: HTTPFields) {
-    for field in fields {
-      let start = bytes.count
-      bytes.append(utf8: field.name.canonicalName)
-      let middle = bytes.count
-      unsafe field.withUnsafeBytesOfValue { unsafe bytes.append(contentsOf: $0) }
-      let isSecret = field.indexingStrategy == .disallow || field.indexingStrategy == .avoid
-      note(start..<middle, middle..<bytes.count, isIndexed: !isSecret)
+  private mutating func append(_ fields: FieldLines) {
+    let offset = bytes.count
+    bytes.append(copying: fields.bytes.span)
+    for line in fields.lines {
+      let name = line.name.lowerBound + offset..<line.name.upperBound + offset
+      bytes.makeLowercase(name)
+      note(name, line.value.lowerBound + offset..<line.value.upperBound + offset, isIndexed: !line.isUnindexed)
     }
   }
 
@@ -136,49 +139,4 @@ extension [UInt8] {
     var bytes = mutableSpan
     for index in range { bytes[index] = bytes[index].lowercased }
   }
-}
-
-/// The field names that are common in HTTP/2, created once: a new name of more than 15 bytes costs an allocation.
-enum FieldNames {
-  /// Returns the name with these bytes. Returns nil if the bytes are not a lower-case token (RFC 9113 §8.2.1).
-  static func name(_ bytes: UnsafeBufferPointer<UInt8>) -> HTTPField.Name? {
-    for name in unsafe table[bucket(of: bytes.count, bytes.first, bytes.last)]
-    where unsafe name.canonicalName.utf8.elementsEqual(bytes) {
-      return name
-    }
-    return HTTPField.Name(parsed: unsafe String(decoding: bytes, as: UTF8.self))
-  }
-
-  /// Hash table of names by length, first and last byte. Most buckets have one name.
-  private static let table: [[HTTPField.Name]] = {
-    var table = Array(repeating: [HTTPField.Name](), count: 256)
-    for text in common {
-      guard let name = HTTPField.Name(parsed: text) else { continue }
-      table[bucket(of: text.utf8.count, text.utf8.first, text.utf8.last)].append(name)
-    }
-    return table
-  }()
-
-  private static func bucket(of count: Int, _ first: UInt8?, _ last: UInt8?) -> Int {
-    (count &* 11 &+ Int(first ?? 0) &* 3 &+ Int(last ?? 0)) & 0xff
-  }
-
-  /// The common fields of requests and responses on this server. A missing name costs only time.
-  private static let common = [
-    "accept", "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "access-control-allow-headers",
-    "access-control-allow-methods", "access-control-allow-origin", "access-control-expose-headers",
-    "access-control-max-age", "access-control-request-headers", "access-control-request-method", "age", "allow",
-    "alt-svc", "authorization", "cache-control", "cdnuuid", "content-disposition", "content-encoding",
-    "content-language", "content-length", "content-location", "content-range", "content-security-policy",
-    "content-type", "cookie", "date", "etag", "expect", "expires", "forwarded", "from", "host", "if-match",
-    "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "last-modified", "link", "location",
-    "max-forwards", "media-user-token", "music-user-token", "origin", "pragma", "priority", "proxy-authenticate",
-    "proxy-authorization", "range", "referer", "retry-after", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform",
-    "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user", "server", "server-timing", "set-cookie",
-    "strict-transport-security", "te", "trailer", "traceparent", "tracestate", "upgrade-insecure-requests",
-    "user-agent", "vary", "via", "www-authenticate", "x-api-key", "x-apple-application-instance",
-    "x-apple-application-site", "x-apple-jingle-correlation-key", "x-apple-orig-url", "x-apple-request-uuid",
-    "x-cache", "x-cache-remote", "x-content-type-options", "x-forwarded-for", "x-forwarded-proto", "x-frame-options",
-    "x-limit-policy", "x-rate-limit-policy", "x-request-id", "x-responding-instance", "x-xss-protection",
-  ]
 }

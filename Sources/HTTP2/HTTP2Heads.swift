@@ -1,5 +1,5 @@
-import Bytes
-public import HTTPTypes
+public import Bytes
+public import HTTP1
 
 /// The control data and header section of a request that a client sends (RFC 9113 §8.3.1).
 public struct HTTP2RequestHead: Sendable, Equatable {
@@ -10,12 +10,12 @@ public struct HTTP2RequestHead: Sendable, Equatable {
   /// `:authority`.
   public var authority: String
   /// `:path` with its query. Empty for CONNECT.
-  public var path: String
+  public var path: ByteString
   /// The header fields, without Host.
-  public var fields: HTTPFields
+  public var fields: FieldLines
 
   /// Creates a request to send.
-  public init(method: String, scheme: String, authority: String, path: String, fields: HTTPFields = [:]) {
+  public init(method: String, scheme: String, authority: String, path: ByteString, fields: FieldLines = [:]) {
     self.method = method
     self.scheme = scheme
     self.authority = authority
@@ -32,13 +32,13 @@ public struct HTTP2ResponseHead: Sendable, Equatable {
   /// `:status`, 200…999, because the session omits informational responses.
   public var status: Int
   /// The header fields.
-  public var fields: HTTPFields
+  public var fields: FieldLines
   /// The value of Content-Length in bytes, if there is one. After HEAD or with a 304 it does not state the length of the
   /// content that follows (RFC 9110 §8.6).
   public internal(set) var contentLength: Int?
 
   /// Creates a response.
-  public init(status: Int, fields: HTTPFields = [:]) {
+  public init(status: Int, fields: FieldLines = [:]) {
     self.status = status
     self.fields = fields
   }
@@ -55,7 +55,7 @@ struct ResponseBuilder {
   private(set) var status = 0
   private var contentLength: Int?
   private var size = SectionSize()
-  private var fields: [HTTPField] = []
+  private var fields = FieldLines()
 
   /// Discards the last section but keeps its storage.
   mutating func reset() {
@@ -63,7 +63,7 @@ struct ResponseBuilder {
     status = 0
     contentLength = nil
     size = SectionSize()
-    fields.removeAll(keepingCapacity: true)
+    fields = FieldLines()
   }
 
   /// Adds a field line.
@@ -76,29 +76,28 @@ struct ResponseBuilder {
       isOversized = true
       return
     }
-    if unsafe name.first == UInt8(ascii: ":") {
-      status = unsafe Int(String(decoding: value, as: UTF8.self)) ?? 0
+    // Safe: the spans do not leave this call, which has the bytes.
+    let (name, value) = unsafe (Span(_unsafeElements: name), Span(_unsafeElements: value))
+    if name[0] == UInt8(ascii: ":") {
+      status = value.decimal ?? 0
     } else {
-      unsafe addField(name, value)
+      // The library accepts one Content-Length only, with digits only, within the range of its integer.
+      if name.equals(name.indices, "content-length") { contentLength = value.decimal }
+      fields.append(name, value)
     }
   }
 
   /// Returns the response.
   func response() -> HTTP2ResponseHead {
-    var all = HTTPFields()
-    // One replacement, because each single append costs a generic call.
-    all.replaceSubrange(0..<0, with: fields)
-    var head = HTTP2ResponseHead(status: status, fields: all)
+    var head = HTTP2ResponseHead(status: status, fields: fields)
     head.contentLength = contentLength
     return head
   }
+}
 
-  private mutating func addField(_ bytes: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
-    guard let name = unsafe FieldNames.name(bytes) else { return }
-    // The library accepts one Content-Length only, with digits only, within the range of its integer.
-    if name == .contentLength { contentLength = unsafe Int(String(decoding: value, as: UTF8.self)) }
-    unsafe fields.append(HTTPField(name: name, value: value))
-  }
+extension Span<UInt8> {
+  /// The number in decimal digits, or nil.
+  fileprivate var decimal: Int? { Int(string(in: indices)) }
 }
 
 /// The size of the received part of a header section.

@@ -1,3 +1,4 @@
+import Bytes
 import CNghttp2
 public import HTTPTypes
 
@@ -178,10 +179,11 @@ extension HTTP2RequestHead {
   /// Whether the control data are valid in a message: they contain nothing that could end a line or a field, and the
   /// required ones are present (RFC 9113 §8.3.1).
   fileprivate var isSendable: Bool {
-    guard HTTPRequest.Method(method) != nil, [scheme, authority, path].allSatisfy(HTTPField.isValidValue) else {
+    guard HTTPRequest.Method(method) != nil, [scheme, authority].allSatisfy(HTTPField.isValidValue) else {
       return false
     }
-    return method == "CONNECT" ? scheme.isEmpty && path.isEmpty : !scheme.isEmpty && !path.isEmpty
+    guard method != "CONNECT" else { return scheme.isEmpty && path.count == 0 }
+    return !scheme.isEmpty && path.count > 0 && path.bytes.allSatisfy { $0 > 0x20 && $0 < 0x7f }
   }
 }
 

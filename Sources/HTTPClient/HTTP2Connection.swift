@@ -96,13 +96,13 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
-    var fields = HTTPFields(request.fields)
+    var fields = request.fields
     // The session removes the other connection-specific fields.
-    for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields[name] = nil }
+    for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields.remove(name) }
     if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
     return HTTP2RequestHead(
       method: request.method.rawValue, scheme: configuration.scheme.rawValue, authority: authority,
-      path: request.target.text, fields: fields)
+      path: request.target, fields: fields)
   }
 
   // MARK: Exchanges
@@ -227,8 +227,8 @@ extension HTTP2Connection: HTTP2SessionDelegate {
       return reset(id)
     }
     var fields = head.fields
-    fields[.contentLength] = nil
-    exchange.answered(head.status, FieldLines(fields), contentLength: head.contentLength)
+    fields.remove(.contentLength)
+    exchange.answered(head.status, fields, contentLength: head.contentLength)
     hasAnswered = true
     pool?.connectionProved(self)
   }

@@ -81,6 +81,9 @@ struct FieldLinesTests {
     var fields: FieldLines = [.authorization: "secret", .accept: "a"]
     #expect(fields != [.accept: "a"])
     fields.remove(.authorization)
+    var lowercase = FieldLines()
+    lowercase.append("accept", "a")
+    #expect(fields == lowercase)
     #expect(fields == [.accept: "a"] && fields != [.accept: "b"] && fields != [.accept: "a", .via: "b"])
   }
 

@@ -1,3 +1,5 @@
+import Bytes
+import HTTP1
 import HTTP2
 import HTTPTypes
 import Testing
@@ -7,7 +9,7 @@ struct ExchangeTests {
   @Test("a request and its response arrive unchanged")
   func arrives() throws {
     let pair = try Pair()
-    let fields: HTTPFields = [
+    let fields: FieldLines = [
       .accept: "application/json", .authorization: "Bearer token",
     ]
     let stream = try pair.client.session.submitRequest(.get("/v1/catalog/us/albums?ids=1,2&l=de", fields: fields))
@@ -36,7 +38,7 @@ struct ExchangeTests {
   func connectionFields() throws {
     let pair = try Pair()
     let names = ["Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Host"]
-    var fields: HTTPFields = [.accept: "*/*"]
+    var fields: FieldLines = [.accept: "*/*"]
     for name in names { fields.append(HTTPField(name: try #require(.init(name)), value: "x")) }
     let stream = try pair.client.session.submitRequest(.get(fields: fields))
     try pair.run()

@@ -1,3 +1,5 @@
+import Bytes
+import HTTP1
 import HTTP2
 import HTTPTypes
 import Testing
@@ -55,7 +57,7 @@ struct MalformedMessageTests {
       Issue.record("\(server.recorder.story)")
       return
     }
-    let bytes = unsafe head.fields[0].withUnsafeBytesOfValue { unsafe Array($0) }
+    let bytes = Array(head.fields.bytes[head.fields.lines[0].value])
     #expect(bytes == value.unicodeScalars.map { UInt8($0.value) })
   }
 

@@ -1,5 +1,5 @@
+import HTTP1
 import HTTP2
-import HTTPTypes
 
 /// Entry point of libFuzzer: feeds the input to a client with requests in flight, at once and in two parts. Traps
 /// unless both deliver the same events, and every stream ends once.
@@ -71,11 +71,12 @@ final class Owner: HTTP2SessionDelegate {
 }
 
 /// Checks the fields: names in lower case, no connection-specific fields, values without control characters.
-func check(_ fields: HTTPFields) {
+func check(_ fields: FieldLines) {
   precondition(fields.count <= 100)
-  for field in fields {
-    precondition(field.name.rawName == field.name.canonicalName)
-    precondition(!["connection", "host", "transfer-encoding", "upgrade"].contains(field.name.canonicalName))
-    precondition(field.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
+  for line in fields.lines {
+    let name = String(decoding: fields.bytes[line.name], as: UTF8.self)
+    precondition(!name.isEmpty && name == name.lowercased())
+    precondition(!["connection", "host", "transfer-encoding", "upgrade"].contains(name))
+    precondition(fields.bytes[line.value].allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
   }
 }

@@ -1,12 +1,14 @@
+import Bytes
+import HTTP1
 import HTTP2
 import HTTPTypes
 
 extension HTTP2RequestHead {
-  static func get(_ path: String = "/", fields: HTTPFields = [:]) -> Self {
+  static func get(_ path: ByteString = "/", fields: FieldLines = [:]) -> Self {
     Self(method: "GET", scheme: "https", authority: "api.example", path: path, fields: fields)
   }
 
-  static func post(_ path: String = "/", fields: HTTPFields = [:]) -> Self {
+  static func post(_ path: ByteString = "/", fields: FieldLines = [:]) -> Self {
     Self(method: "POST", scheme: "https", authority: "api.example", path: path, fields: fields)
   }
 }
@@ -16,7 +18,8 @@ extension HTTP2RequestHead {
   init(_ request: HTTP2ReceivedRequest) {
     let bytes = Array(request.bytes)
     func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
-    self.init(method: text(request.method), scheme: text(request.scheme), authority: "", path: text(request.path))
+    self.init(
+      method: text(request.method), scheme: text(request.scheme), authority: "", path: ByteString(text(request.path)))
     for line in request.fields {
       guard let name = HTTPField.Name(text(line.name)) else { continue }
       if name.canonicalName == "host" {
@@ -33,7 +36,7 @@ extension HTTP2Session {
   func submitResponse(_ head: HTTP2ResponseHead, on id: HTTP2StreamID, hasContent: Bool = false) throws(HTTP2Error) {
     try submitResponse(status: head.status, on: id, hasContent: hasContent) { output in
       output += Array("HTTP/1.1 \(head.status)\r\n".utf8)
-      for field in head.fields { output += Array("\(field.name): \(field.value)\r\n".utf8) }
+      for field in HTTPFields(head.fields) { output += Array("\(field.name): \(field.value)\r\n".utf8) }
       output += Array("\r\n".utf8)
     }
   }
