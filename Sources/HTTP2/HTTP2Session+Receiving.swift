@@ -81,6 +81,7 @@ extension HTTP2Session {
     let closure = stream.closure(code)
     stream.isClosed = true
     openStreams -= 1
+    dropQueue(of: stream)
     if role == .server, closure.cause != .resetLocally { conduct.noteEnd(cutShort: closure.cause != .finished) }
     events.append(.closed(stream, closure))
   }
@@ -244,23 +245,26 @@ extension HTTP2Session {
   private func tell(_ event: SessionEvent, to delegate: some HTTP2SessionDelegate, _ bytes: Span<UInt8>) {
     switch event {
     case .request(let stream, let head):
-      if !stream.isAbandoned { delegate.receivedRequest(HTTP2ReceivedRequest(head, in: heads), on: stream.id) }
+      // A client that resets a stream at once, or breaks its rules, gets no work for it (CVE-2023-44487).
+      guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
+      delegate.receivedRequest(HTTP2ReceivedRequest(head, in: heads), on: stream.id)
     case .oversizedRequest(let stream):
-      if !stream.isAbandoned { delegate.receivedOversizedRequest(on: stream.id) }
+      guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
+      delegate.receivedOversizedRequest(on: stream.id)
     case .response(let stream, let head):
       if !stream.isAbandoned { delegate.receivedResponse(head, on: stream.id) }
     case .content(let stream, let range):
       // Credited at once, so that no stream blocks other streams. The stream's own window waits for `consume`.
       unsafe nghttp2_session_consume_connection(session, range.count)
-      if !stream.isAbandoned { delegate.receivedContent(bytes.extracting(range), on: stream.id) }
+      if !stream.isSilent { delegate.receivedContent(bytes.extracting(range), on: stream.id) }
     case .end(let stream):
-      if !stream.isAbandoned { delegate.receivedEnd(on: stream.id) }
+      if !stream.isSilent { delegate.receivedEnd(on: stream.id) }
     case .room(let stream):
       if !stream.isAbandoned, !stream.isClosed { delegate.hasRoom(on: stream.id) }
     case .closed(let stream, let closure):
       forget(stream)
-      // The session refused the request before it delivered the head, so the delegate does not know it.
-      if role == .client || stream.hasHead { delegate.streamClosed(stream.id, closure) }
+      // The delegate knows no request that the session refused, or that ended before its delivery.
+      if role == .client || stream.hasHead, !stream.isUndelivered { delegate.streamClosed(stream.id, closure) }
     case .goAway(let goAway): delegate.receivedGoAway(goAway)
     case .settings: delegate.settingsChanged()
     case .pong(let payload): delegate.receivedPong(payload)

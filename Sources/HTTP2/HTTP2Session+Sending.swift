@@ -48,13 +48,31 @@ extension HTTP2Session {
     guard code == 0 else { throw .internalFailure(unsafe String(cString: nghttp2_strerror(code))) }
   }
 
+  /// Lets the content of a stream take turns with that of others, frame by frame. By default each waits for the end of
+  /// those before it (RFC 9218 §4.2). The wishes of clients do not count: behind a proxy, streams are of several clients.
+  private func takeTurns(_ stream: Stream) {
+    stream.takesTurns = true
+    guard role == .server else { return }
+    var priority = nghttp2_extpri(urgency: UInt32(NGHTTP2_EXTPRI_DEFAULT_URGENCY), inc: 1)
+    unsafe nghttp2_session_change_extpri_stream_priority(session, stream.id, &priority, 1)
+  }
+
   /// Queues content of a submitted message. The session keeps the array, without a copy, until the content is sent.
-  /// - Parameter isLast: Whether this content completes the message. It may be empty then.
+  /// - Parameters:
+  ///   - isLast: Whether this content completes the message. It may be empty then.
+  ///   - isChargedElsewhere: Whether the content of this stream does not count in `heldBytes`.
   /// - Returns: Whether there is room for more. If not, wait for the delegate's `hasRoom`.
   @discardableResult
-  public func send(_ content: [UInt8], on id: HTTP2StreamID, isLast: Bool = false) -> Bool {
+  public func send(
+    _ content: [UInt8], on id: HTTP2StreamID, isLast: Bool = false, isChargedElsewhere: Bool = false
+  ) -> Bool {
     guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return false }
+    // Shorter content is one frame.
+    if !stream.takesTurns, !isLast || content.count > Self.frameLength { takeTurns(stream) }
+    let before = stream.queue.count
     stream.queue.append(content, isLast: isLast)
+    stream.isChargedElsewhere = isChargedElsewhere
+    if !isChargedElsewhere { queuedBytes += stream.queue.count - before }
     if stream.isDeferred, stream.queue.count > 0 || stream.queue.isComplete {
       stream.isDeferred = false
       unsafe nghttp2_session_resume_data(session, id)
@@ -81,8 +99,17 @@ extension HTTP2Session {
     guard let stream = stream(id), !stream.isAbandoned else { return }
     stream.isAbandoned = true
     guard !stream.isClosed else { return }
-    stream.queue = ContentQueue()
+    dropQueue(of: stream)
     unsafe nghttp2_submit_rst_stream(session, 0, id, code.rawValue)
+  }
+
+  /// The usual length of the content of a frame (RFC 9113 §4.2).
+  private static let frameLength = 16_384
+
+  /// Drops the content that a stream has not sent.
+  func dropQueue(of stream: Stream) {
+    if !stream.isChargedElsewhere { queuedBytes -= stream.queue.count }
+    stream.queue = ContentQueue()
   }
 
   /// Announces the end of the connection: open streams continue, new streams are refused (RFC 9113 §6.8).
@@ -141,6 +168,7 @@ extension HTTP2Session {
     guard let stream = stream(id) else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
     let count = unsafe stream.queue.move(to: buffer)
     stream.sentContent += count
+    if !stream.isChargedElsewhere { queuedBytes -= count }
     if stream.awaitsRoom, stream.queue.count <= limits.sendQueue / 2 {
       stream.awaitsRoom = false
       events.append(.room(stream))

@@ -29,6 +29,8 @@ import HTTPTypes
   private(set) var streams: [HTTP2StreamID: Stream] = [:]
   /// The stream that was used last, because several calls in a row concern one stream.
   private var recent: Stream?
+  /// The content to be sent, without that which the owner charges elsewhere.
+  var queuedBytes = 0
   var events: [SessionEvent] = []
   var isDelivering = false
   /// The heads of requests, if this session is a server's.
@@ -80,8 +82,17 @@ import HTTPTypes
   /// The frame or header block of the peer that has begun and is incomplete.
   public var incompleteFrame: IncompleteFrame? { scanner.incomplete }
 
-  /// The memory that the session holds for what it has received, in addition to the library's.
-  public var heldBytes: Int { heads.heldBytes }
+  /// The memory that the peer makes the session and the library hold, beyond what each session and stream takes: heads
+  /// that wait for their delivery, content and frames to be sent, and an incomplete frame or header block.
+  public var heldBytes: Int {
+    heads.heldBytes + queuedBytes + queuedFrames * Self.frameCost + scanner.incompleteBytes
+  }
+
+  /// The number of frames that the library has to send.
+  private var queuedFrames: Int { isBroken ? 0 : unsafe nghttp2_session_get_outbound_queue_size(session) }
+
+  /// The library's memory for a frame to be sent, such as the acknowledgement of a PING, in bytes.
+  private static let frameCost = 256
 
   /// The number of streams that the peer lets us open (RFC 9113 §5.1.2): 100 until its settings arrive.
   public var peerMaxConcurrentStreams: Int {
@@ -291,6 +302,10 @@ final class Stream {
   let id: HTTP2StreamID
   /// The content to be sent.
   var queue = ContentQueue()
+  /// Whether the content takes turns with that of other streams.
+  var takesTurns = false
+  /// Whether the owner charges the memory of the content.
+  var isChargedElsewhere = false
   /// The bytes of content that the library has taken for frames.
   var sentContent = 0
   /// Whether the library waits for content, so that the session must resume it.
@@ -307,6 +322,10 @@ final class Stream {
   var isAbandoned = false
   /// Whether the library has closed the stream. The owner may not have received the event yet.
   var isClosed = false
+  /// Whether the request has ended before the owner could receive it.
+  var isUndelivered = false
+  /// Whether the owner receives no more events of the stream, except its end.
+  var isSilent: Bool { isAbandoned || isUndelivered }
   /// The cause of the end, if it is known before the end.
   var cause: HTTP2StreamClosure.Cause?
 

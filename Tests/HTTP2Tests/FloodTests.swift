@@ -62,8 +62,23 @@ struct FloodTests {
           Frame.headers(Frame.get, stream: stream).bytes + Frame(.resetStream, stream: stream, [0, 0, 0, 8]).bytes)
       }
     }
-    #expect(server.recorder.requests.count == 201)
+    #expect(server.recorder.events.allSatisfy { $0 == .settings }, "a request that is reset at once causes no work")
     #expect(endsCalmly(server))
+  }
+
+  @Test("requests that the client resets later end a server's session as well")
+  func laterReset() throws {
+    let server = try End(.server)
+    try server.receive(Frame.preface)
+    #expect(throws: HTTP2Error.flood(.resets)) {
+      for index in 0..<300 {
+        let stream = Int32(2 * index + 1)
+        try server.receive(Frame.headers(Frame.get, stream: stream).bytes)
+        try server.receive(Frame(.resetStream, stream: stream, [0, 0, 0, 8]).bytes)
+      }
+    }
+    #expect(server.recorder.requests.count == 201)
+    #expect(server.recorder.events.count { if case .closed = $0 { true } else { false } } == 201)
   }
 
   @Test("streams that the server must reset count as much as resets by the client")

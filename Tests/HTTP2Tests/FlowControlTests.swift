@@ -105,4 +105,25 @@ struct FlowControlTests {
     try pair.run()
     #expect(pair.server.recorder.content(on: stream) == sent)
   }
+
+  @Test("long contents take turns frame by frame, and a short one does not wait for their end")
+  func turns() throws {
+    let pair = try Pair(client: { ($0.streamWindow, $0.connectionWindow) = (1 << 20, 1 << 24) })
+    try pair.run()
+    let streams = try (0..<3).map { _ in try pair.client.session.submitRequest(.get()) }
+    let short = try pair.client.session.submitRequest(.get())
+    try pair.run()
+    for stream in streams + [short] {
+      try pair.server.session.submitResponse(HTTP2ResponseHead(status: 200), on: stream, hasContent: true)
+      pair.server.session.send(content(stream == short ? 100 : 400_000), on: stream, isLast: true)
+    }
+    try pair.run()
+    let order = pair.client.recorder.events.compactMap { event -> HTTP2StreamID? in
+      if case .content(let stream, _) = event { stream } else { nil }
+    }
+    let runs = order.indices.dropFirst().filter { order[$0] != order[$0 - 1] }.count
+    #expect(runs > 60, "each frame is of another stream than the one before: \(order)")
+    #expect(order.prefix(8).contains(short))
+    for stream in streams { #expect(pair.client.recorder.content(on: stream) == content(400_000)) }
+  }
 }

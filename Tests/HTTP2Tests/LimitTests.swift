@@ -51,6 +51,63 @@ struct LimitTests {
     #expect(server.recorder.requests == [3], "the table is as the client thinks it is")
   }
 
+  /// Frames with heads of 28 kB, by a field of 4000 bytes in the table (RFC 7541 §6.2.1) and a byte for each use of it.
+  private static func expanding(_ count: Int) -> [UInt8] {
+    let field = [0x40] + Frame.literals([("a", String(repeating: "b", count: 4000))]).dropFirst()
+    return (0..<count).flatMap { index -> [UInt8] in
+      let block = Frame.literals(Frame.get) + (index == 0 ? field : []) + Array(repeating: 0xbe, count: 7)
+      return Frame(.headers, flags: 5, stream: Int32(2 * index + 1), block).bytes
+    }
+  }
+
+  @Test("heads that expand in one arrival are delivered before they fill the memory, and no head is lost")
+  func manyExpandingHeads() throws {
+    let server = try End(.server)
+    let most = Most()
+    server.reacts { server, _ in most.value = max(most.value, server.session.heldBytes) }
+    try server.receive(Frame.preface + Self.expanding(100))
+    #expect(server.recorder.requests == (0..<100).map { 2 * $0 + 1 })
+    #expect(most.value > 65_536 && most.value < 262_144, "\(most.value)")
+    _ = server.output()
+    #expect(server.session.heldBytes <= 8192)
+  }
+
+  @Test("a pause for delivery does not depend on where the bytes end")
+  func pauseAtTheEnd() throws {
+    let bytes = Frame.preface + Self.expanding(9)
+    let server = try End(.server)
+    try server.receive(bytes)
+    #expect(server.recorder.events.filter { if case .end = $0 { true } else { false } }.count == 9)
+  }
+
+  private final class Most {
+    var value = 0
+  }
+
+  @Test("what a peer makes the session hold is counted: content, acknowledgements, a header block without its end")
+  func heldBytes() throws {
+    let server = try End(.server)
+    let noWindow = Frame(.settings, [0, 4, 0, 0, 0, 0])
+    try server.receive(Frame.preface + noWindow.bytes + Frame.headers(Frame.get).bytes)
+    let idle = server.session.heldBytes
+    try server.session.submitResponse(HTTP2ResponseHead(status: 200), on: 1, hasContent: true)
+    server.session.send(content(50_000), on: 1)
+    _ = server.output()
+    #expect(server.session.heldBytes >= 50_000 && server.session.heldBytes < 51_000 + idle)
+    server.session.reset(1, .cancel)
+    _ = server.output()
+    #expect(server.session.heldBytes <= idle)
+    for _ in 0..<100 { try server.receive(Frame(.ping, content(8)).bytes) }
+    #expect(server.session.heldBytes >= 100 * 100, "the library holds an acknowledgement for each PING")
+    _ = server.output()
+    #expect(server.session.heldBytes <= idle)
+    let block = Frame.literals(Frame.get + [("a", String(repeating: "b", count: 10_000))])
+    try server.receive(Frame(.headers, flags: Frame.endStream, stream: 3, block).bytes)
+    #expect(server.session.heldBytes >= 10_000)
+    try server.receive(Frame(.continuation, flags: Frame.endHeaders, stream: 3, Frame.literals([])).bytes)
+    #expect(server.session.heldBytes <= idle + 8192)
+  }
+
   @Test("oversized trailers close their stream")
   func trailers() throws {
     let server = try End(.server)

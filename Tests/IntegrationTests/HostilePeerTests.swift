@@ -78,6 +78,40 @@ struct HostilePeerTests {
   }
 
   @Test(
+    "of HTTP/2 with a hundred streams each cannot exceed the memory budget, and other clients are still served",
+    arguments: [
+      // Short responses, responses of 1 MB that all streams share, and responses that never end.
+      ("h2-windows", 150, "/openapi.json"), ("h2-windows", 150, "/v1/catalog/us/albums/long"),
+      ("h2-windows", 20, "/v1/me/endless"), ("h2-content", 150, "/token"), ("h2-heads", 150, "/token"),
+    ])
+  func manyStreams(_ kind: String, _ count: Int, _ path: String) throws {
+    let ground = try Ground()
+    let upstream = try HostileUpstream()
+    let settings = [
+      "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "32MB",
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
+    ]
+    let server = try ground.serve(settings.merging(try ground.tlsSettings()) { $1 })
+    for _ in 0..<5 { #expect(try server.request("/token", "-k").status == 200) }
+    let before = try Self.anonymousBytes(of: server)
+    let peers = try HostilePeers(kind, count, at: server, path: path, addresses: 6)
+    for _ in 0..<20 {
+      #expect(try server.request("/healthz", "-k", "--http2").status == 200)
+      #expect(try server.request("/token", "-k", "--http2").status == 200)
+    }
+    let metrics = try MetricsPage(of: server)
+    let used = try #require(metrics["musickit_memory_budget_used_bytes"])
+    let budget = try #require(metrics["musickit_memory_budget_bytes"])
+    #expect(used <= budget)
+    // The budget, plus the memory of the allocator and of refusals in progress.
+    let held = try Self.anonymousBytes(of: server) - before
+    #expect(held < 40 * Self.megabyte, "\(held) held, \(used) charged, \(peers.open) open, \(peers.refused) refused")
+    peers.leave()
+    #expect(server.stop() == 0)
+    withExtendedLifetime(upstream) {}
+  }
+
+  @Test(
     "leave no lasting growth of the server's memory, even with the smallest budget",
     arguments: [("pipelined", "512MB"), ("body", "512MB"), ("body", "8MB"), ("head", "8MB")])
   func afterBurst(_ kind: String, _ budget: String) throws {

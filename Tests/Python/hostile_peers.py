@@ -17,6 +17,9 @@ KIND is one of
     handshake   the first message of a TLS handshake
     tls         a whole TLS handshake
     tls-reader  that, and one request for PATH
+    h2-windows  that by HTTP/2, and a hundred requests for PATH, without a window for their responses
+    h2-content  that, and a hundred POSTs to PATH with 8 kB of content, all but the last byte
+    h2-heads    that, and a hundred POSTs to PATH with 28 kB of header fields, which HPACK makes 4 kB for all of them
 
 They come from 127.0.0.2, or in turn from that and the addresses behind it, ADDRESSES in all. When the server has dealt
 with what all have sent, prints a JSON object: `open` connections that the server keeps, and `refused` ones, which it
@@ -38,6 +41,13 @@ HEAD = "{} {} HTTP/1.1\r\nHost: localhost\r\n"
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 TLS.check_hostname = False
 TLS.verify_mode = ssl.CERT_NONE
+PROBE = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+PROBE.check_hostname = False
+PROBE.verify_mode = ssl.CERT_NONE
+IS_HTTP2 = KIND.startswith("h2-")
+IS_SECURE = IS_HTTP2 or KIND.startswith("tls") or KIND == "handshake"
+if IS_HTTP2:
+    TLS.set_alpn_protocols(["h2"])
 
 
 def hello():
@@ -51,7 +61,29 @@ def hello():
     return outgoing.read()
 
 
+def frame(kind, flags, stream, content=b""):
+    """A frame of HTTP/2 (RFC 9113 §4.1)."""
+    return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
+
+
+def streams():
+    """The bytes of a client of HTTP/2 with a hundred streams (RFC 7541 appendix A, §6.1, §6.2)."""
+    path = b"\x04" + bytes([len(PATH)]) + PATH.encode()
+    sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, bytes([0, 4, 0, 0, 0, 0]))
+    for number in range(100):
+        block = (b"\x82" if KIND == "h2-windows" else b"\x83") + b"\x87" + path + b"\x01\x09localhost"
+        if KIND == "h2-heads":
+            # A field of 4000 bytes, and then the uses of its entry in the table.
+            block += (b"\x40\x01x\x7f\xa1\x1e" + b"a" * 4000 if number == 0 else b"") + b"\xbe" * 6
+        sent += frame(1, 5 if KIND == "h2-windows" else 4, 2 * number + 1, block)
+        if KIND == "h2-content":
+            sent += frame(0, 0, 2 * number + 1, b" " * 8000)
+    return sent
+
+
 def message(number):
+    if IS_HTTP2:
+        return streams()
     get = HEAD.format("GET", PATH)
     if KIND == "begun":
         return get
@@ -92,9 +124,10 @@ def connect(number):
     connection.bind((f"127.0.0.{2 + number % ADDRESSES}", 0))
     connection.connect(("127.0.0.1", PORT))
     try:
-        if KIND.startswith("tls"):
+        if KIND.startswith("tls") or IS_HTTP2:
             connection = TLS.wrap_socket(connection)
-        send(connection, FIRST if KIND == "handshake" else message(number).encode())
+        data = FIRST if KIND == "handshake" else message(number)
+        send(connection, data if isinstance(data, bytes) else data.encode())
     except OSError:
         pass
     return connection
@@ -102,8 +135,11 @@ def connect(number):
 
 def is_refused(connection):
     """Whether the server has closed it, or answered it with 503."""
-    connection.setblocking(False)
     try:
+        connection.setblocking(False)
+        while IS_HTTP2:
+            if not connection.recv(65536):
+                return True
         if isinstance(connection, ssl.SSLSocket):
             return connection.recv(12)[9:] in (b"503", b"")
         return connection.recv(12, socket.MSG_PEEK)[9:] in (b"503", b"")
@@ -122,7 +158,7 @@ def settle():
     for _ in range(32):
         try:
             with socket.create_connection(("127.0.0.1", PORT), timeout=60) as connection:
-                probe = TLS.wrap_socket(connection) if KIND.startswith("tls") or KIND == "handshake" else connection
+                probe = PROBE.wrap_socket(connection) if IS_SECURE else connection
                 probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 while probe.recv(4096):
                     pass

@@ -15,7 +15,7 @@ final class HTTP2Connection {
   private(set) var exchanges: [HTTP2StreamID: HTTP2Exchange] = [:]
   /// Whether the session is processing. Its output is sent at the end of that.
   var isServing = false
-  /// The bytes that its exchanges hold: received content, and short responses that are not sent.
+  /// The bytes that its exchanges hold: heads and received content.
   var contentBytes = 0
 
   /// How long the client may take.
@@ -35,7 +35,7 @@ final class HTTP2Connection {
 
   var isIdle: Bool { exchanges.isEmpty }
 
-  /// The memory that is held in addition to the library's.
+  /// The memory that is held beyond that of the session at rest.
   var heldBytes: Int { session.heldBytes + contentBytes + exchanges.count * Connection.Cost.stream }
 
   /// Notifies the observer that memory was refused.

@@ -32,8 +32,6 @@ final class HTTP2Exchange: @unchecked Sendable {
   private var workHold: MemoryHold?
   /// The response body that is charged as a shared array.
   private var sharedBody: [UInt8] = []
-  /// The size of a response that is short enough for the session to hold it for a slow reader.
-  private var responseBytes = 0
   /// The part of `owner.contentBytes` for this exchange, without its content.
   private var heldBytes = 0
   /// The length that the client declared for the content.
@@ -77,7 +75,7 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   /// Updates the connection's count of the memory that the exchange holds while it waits.
   private func noteHeld() {
-    let bytes = isClosed ? 0 : (request?.heldBytes ?? 0) + responseBytes
+    let bytes = isClosed ? 0 : request?.heldBytes ?? 0
     owner.contentBytes += bytes - heldBytes
     heldBytes = bytes
   }
@@ -174,6 +172,8 @@ final class HTTP2Exchange: @unchecked Sendable {
         case .immediate(let response): return finish(response, to: request)
         case .read(let next): reply = next
         }
+        // The task that reads takes as much memory as one that waits.
+        guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id), to: request) }
         let context = context
         start(request) { () async throws(ErrorResponse) in
           let content = try await self.read(limit)
@@ -181,9 +181,7 @@ final class HTTP2Exchange: @unchecked Sendable {
           guard !self.isClosed else { throw .draining }
           switch reply(content) {
           case .immediate(let response): return response
-          case .deferred(let work):
-            guard self.mayWait() else { throw .overMemory }
-            return await connection.inTurn(work, for: request, context)
+          case .deferred(let work): return await connection.inTurn(work, for: request, context)
           }
         }
       case .reply(let reply):
@@ -292,7 +290,9 @@ final class HTTP2Exchange: @unchecked Sendable {
     if response.closesConnection { owner.sendGoAway() }
     if hasContent, let reader = response.stream { return start(copying: reader, status: response.status.code) }
     response.stream?.cancel()
-    if hasContent { owner.session.send(response.body, on: stream, isLast: true) }
+    if hasContent {
+      owner.session.send(response.body, on: stream, isLast: true, isChargedElsewhere: !sharedBody.isEmpty)
+    }
     connection.record(request, response, bytes: hasContent ? response.body.count : 0)
     giveBack(request)
   }
@@ -318,10 +318,8 @@ final class HTTP2Exchange: @unchecked Sendable {
   private func affordable(_ response: Response, to request: Request, isHead: Bool) -> Response {
     let memory = owner.connection.worker.memory
     guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return response }
-    guard response.body.count >= Connection.leastShared else {
-      responseBytes = response.body.count
-      return response
-    }
+    // The session charges a shorter one.
+    guard response.body.count >= Connection.leastShared else { return response }
     guard memory.charge(shared: response.body, to: request.holder) else {
       owner.noteRefusal()
       return router.finished(ErrorResponse.overMemory.response(id: request.id), for: request)
@@ -331,7 +329,6 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   private func releaseBody() {
-    responseBytes = 0
     noteHeld()
     guard !sharedBody.isEmpty else { return }
     owner.connection.worker.memory.release(shared: sharedBody)
