@@ -34,6 +34,12 @@ struct MalformedMessageTests {
       ("with unknown control data", Frame.get + [(":protocol2", "x")]),
       ("with an empty path", Frame.get.filter { $0.0 != ":path" } + [(":path", "")]),
       ("with a path that is no path", Frame.get.filter { $0.0 != ":path" } + [(":path", "x")]),
+      ("with CONNECT and a path", [(":method", "CONNECT"), (":authority", "a:443"), (":path", "/")]),
+      ("with CONNECT and a scheme", [(":method", "CONNECT"), (":authority", "a:443"), (":scheme", "https")]),
+      ("with CONNECT and no authority", [(":method", "CONNECT")]),
+      ("with an asterisk for a path, and GET", Frame.get.filter { $0.0 != ":path" } + [(":path", "*")]),
+      ("with a method that is no token", Frame.get.filter { $0.0 != ":method" } + [(":method", "G T")]),
+      ("with two Hosts", Frame.get + [("host", "a.example"), ("host", "a.example")]),
       ("with te: gzip", Frame.get + [("te", "gzip")]),
       ("with content-length: x", Frame.get + [("content-length", "x")]),
       ("with content-length: -1", Frame.get + [("content-length", "-1")]),
@@ -59,6 +65,15 @@ struct MalformedMessageTests {
     }
     let bytes = Array(head.fields.bytes[head.fields.lines[0].value])
     #expect(bytes == value.unicodeScalars.map { UInt8($0.value) })
+  }
+
+  @Test("TE with trailers only, and CONNECT with an authority, are well-formed")
+  func wellFormed() throws {
+    let server = try End(.server)
+    let connect = [(":method", "CONNECT"), (":authority", "a:443")]
+    try server.receive(
+      Frame.preface + Frame.headers(Frame.get + [("te", "trailers")]).bytes + Frame.headers(connect, stream: 3).bytes)
+    #expect(server.recorder.requests == [1, 3])
   }
 
   @Test("Host replaces a missing authority, and an equal Host is dropped")
