@@ -25,12 +25,12 @@ class Comparison:
             print(f"[{number}/{len(self.steps)}] {step.__doc__}", file=sys.stderr, flush=True)
             step()
 
-    def _beside(self, name, subjects, measure, **options):
-        """Measures all in turn; adds the ratio of CPU times, ours to the best other, and what each cost."""
+    def _beside(self, name, subjects, measure, against=None, **options):
+        """Measures all in turn; adds the ratio of CPU times, ours to the best other or to `against`, and each one's costs."""
         samples = self._alternate(subjects, measure, **options)
         ours, *theirs = ([sample.microseconds for sample in part] for part in samples)
         self._compare(f"{name}: CPU", ours, {
-            subject.name: times for subject, times in zip(subjects[1:], theirs)})
+            subject.name: times for subject, times in zip(subjects[1:], theirs) if subject.name == (against or subject.name)})
         for subject, part in zip(subjects, samples):
             self._cost(f"{name}, {subject.name}", part)
         return samples

@@ -25,4 +25,4 @@ class OverHTTP2(Comparison):
         subjects = answering_alike(self.directory, self.credentials, Ours(self.binary, self.credentials))
         self._beside(
             f"cached token over HTTP/2, {name}", subjects,
-            lambda server: load.http2_requests(server, self.seconds, connections, streams), tls=True)
+            lambda server: load.http2_requests(server, self.seconds, connections, streams), against="nginx", tls=True)

@@ -14,6 +14,7 @@ from .catalog import ALBUM
 from .process import free_port
 from .report import table
 from .servers import Ours, connect, exchange, request
+from .streams import Streams, block
 
 KEPT = Path(__file__).parent.parent / "instructions.json"
 # A request that costs more than this, relative to the table, is a defect; one that costs less is a reason to keep new figures.
@@ -33,8 +34,8 @@ def run(directory, binary, credentials):
         ours = Ours(program, credentials, {
             "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": f"http://127.0.0.1:{upstream.port}",
             "ACCESS_CLIENTS": f"[{{ id: 'a', apiKey: {{ sha256: '{API_KEY_SHA256}' }}, catalog: true }}]"})
-        for tls, names in ((False, PLAIN), (True, SECURE)):
-            with Counted(ours, directory, tls) as server:
+        for kind, names in ((Plain, PLAIN), (Secure, SECURE), (Streams, MULTIPLEXED)):
+            with Counted(ours, directory, kind) as server:
                 for name, message in names.items():
                     counts[name] = server.count(message)
     compiler = subprocess.run(
@@ -76,6 +77,10 @@ def _error(_):
     return request("/nothing")
 
 
+def _token_of_stream(_):
+    return block()
+
+
 def miss(number):
     """A path of its own, so that no response is stored."""
     return request(f"/v1/catalog/us/albums/{1_200_000_000 + number}")
@@ -85,14 +90,36 @@ PLAIN = {
     "cached token": _token, "cached token for an API key": _api_key, "fresh signature": _fresh,
     "catalog response from the cache": _hit, "catalog response through the proxy": miss, "error": _error}
 SECURE = {"cached token over TLS 1.3": _token}
+MULTIPLEXED = {"cached token over HTTP/2": _token_of_stream}
+
+
+class Plain:
+    """A connection that sends one request of HTTP/1.1 at a time."""
+
+    tls = False
+
+    def __init__(self, port):
+        self.connection = connect(port, self.tls)
+
+    def exchange(self, message):
+        exchange(self.connection, message=message)
+
+    def close(self):
+        self.connection.close()
+
+
+class Secure(Plain):
+    """The same over TLS."""
+
+    tls = True
 
 
 class Counted:
     """Our server under callgrind. A context manager."""
 
-    def __init__(self, ours, directory, tls):
-        self.tls = tls
-        self.folder = directory / ("counts-tls" if tls else "counts")
+    def __init__(self, ours, directory, kind=Plain):
+        self.kind = kind
+        self.folder = directory / f"counts-{kind.__name__}"
         self.folder.mkdir()
         self.number = 0
         self.ours = ours
@@ -103,7 +130,7 @@ class Counted:
         command = [
             tools.find("valgrind"), "--tool=callgrind", f"--callgrind-out-file={self.folder}/count",
             f"--log-file={self.folder}/log", self.program, "serve"]
-        environment = self.ours.environment(port, tls=self.tls) | {
+        environment = self.ours.environment(port, tls=self.kind.tls) | {
             # Hash tables with the same order in each run.
             "SWIFT_DETERMINISTIC_HASHING": "1", "PATH": os.environ["PATH"],
             # callgrind_control looks for the program there.
@@ -122,7 +149,7 @@ class Counted:
         end = time.monotonic() + 120
         while time.monotonic() < end and self.child.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
-                return connect(port, self.tls)
+                return self.kind(port)
             time.sleep(0.05)
         sys.exit(f"the server under valgrind does not listen; see {self.folder}/log")
 
@@ -133,10 +160,10 @@ class Counted:
     def dump(self, message):
         """The file with the costs of all functions for `REQUESTS` requests."""
         for number in range(-20, 0):
-            exchange(self.connection, message=message(number))
+            self.connection.exchange(message(number))
         self._control("--zero")
         for number in range(REQUESTS):
-            exchange(self.connection, message=message(number))
+            self.connection.exchange(message(number))
         self.number += 1
         self._control("--dump")
         return self.folder / f"count.{self.number}"

@@ -30,7 +30,7 @@ def run(directory, binary, credentials):
     with upstreams.ready(directory, credentials, 1) as upstream:
         settings = {
             "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_UPSTREAM": f"http://127.0.0.1:{upstream.port}"}
-        with Counted(Ours(program, credentials, settings), directory, tls=False) as server:
+        with Counted(Ours(program, credentials, settings), directory) as server:
             _print(_Profile(server.dump(miss)))
         with Ours(program, credentials, settings | {"CATALOG_CACHE_MAX_BYTES": "0"}).start() as server:
             print(f"\nSystem calls for each, with {load.CONNECTIONS} connections: {_system_calls(server, directory)}.")

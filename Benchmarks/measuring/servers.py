@@ -136,7 +136,7 @@ def connect(port, tls=False, source=""):
     """A connection to a local server; closing it resets it, so that no port waits."""
     connection = socket.create_connection(("127.0.0.1", port), source_address=(source, 0) if source else None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    return _CLIENT.wrap_socket(connection) if tls else connection
+    return CLIENT.wrap_socket(connection) if tls else connection
 
 
 def request(path=TOKEN, fields={}):
@@ -163,6 +163,6 @@ def exchange(connection, path=TOKEN, message=None):
             return answer
 
 
-_CLIENT = ssl.create_default_context()
-_CLIENT.check_hostname = False
-_CLIENT.verify_mode = ssl.CERT_NONE
+CLIENT = ssl.create_default_context()
+CLIENT.check_hostname = False
+CLIENT.verify_mode = ssl.CERT_NONE
