@@ -41,7 +41,7 @@ struct OpenAPITests {
       ["sandbox", "--port", "0", "--key-file", ground.keyFile, "--team-id", ground.settings["MUSICKIT_TEAM_ID"] ?? ""])
     let upstream = try #require(try sandbox.line()?.split(separator: " ").last)
     let server = try ground.serve(
-      ["CATALOG_UPSTREAM": String(upstream)], ["--unsafe-allow-anonymous"])
+      ["CATALOG_UPSTREAM": String(upstream), "SERVER_PAGE": "true"], ["--unsafe-allow-anonymous"])
     let program = Repository.python.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/schemathesis"
     let directory = try TemporaryDirectory()
     // Schemathesis writes its example database into the working directory. It has one worker, because Python's own

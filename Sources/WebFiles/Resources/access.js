@@ -20,7 +20,10 @@ export function start(given) {
   for (const name of Object.keys(languages)) {
     $("languages").append(h("button", { type: "button", "aria-pressed": String(name === language), onclick: () => {
       language = name;
-      for (const button of $("languages").children) button.setAttribute("aria-pressed", String(button.textContent === name));
+      for (const button of $("languages").children) button.setAttribute(
+        "aria-pressed",
+        String(button.textContent === name),
+      );
       showSnippet();
     } }, name));
   }
@@ -76,7 +79,8 @@ function changed() {
   const client = chosen();
   const first = client?.origins?.[0];
   // A client that is known by its origin has no other credential.
-  if (client?.kind === "origin" && !$("access-origin").value && first && !first.includes("*")) $("access-origin").value = first;
+  const isPlain = first && !first.includes("*");
+  if (client?.kind === "origin" && isPlain && !$("access-origin").value) $("access-origin").value = first;
   showSnippet();
   if (facts.explains) decide();
 }
@@ -108,13 +112,29 @@ function explained({ allowed, client, status, code, reason, detail, evidence, fi
   const title = allowed ? "Allowed" : `Refused with ${status}`;
   const nodes = [
     headline(allowed, title, allowed ? (client ? `As client ${client}.` : "") : detail ?? ""),
-    h("dl", { class: "facts" }, ...rows([["Client", client], ["Code", code], ["Reason", reason === code ? "" : reason]])),
+    h(
+      "dl",
+      { class: "facts" },
+      ...rows([["Client", client], ["Code", code], ["Reason", reason === code ? "" : reason]]),
+    ),
   ];
-  if (evidence.length > 0) nodes.push(group("What the server knows", h("ul", { class: "sentences" }, ...evidence.map((text) => h("li", {}, text)))));
+  if (evidence.length > 0) nodes.push(
+    group("What the server knows", h("ul", { class: "sentences" }, ...evidence.map((text) => h("li", {}, text)))),
+  );
   if (fix) nodes.push(group("What you can do", h("p", {}, fix)));
   if (cors) {
-    nodes.push(h("div", { class: "here" }, tick(cors.allowed ? "good" : "bad", cors.allowed ? "Readable" : "Not readable"), h("span", {}, cors.detail)));
-    nodes.push(fields("CORS fields of the preflight response", cors.preflight), fields("CORS fields of the response", cors.response));
+    nodes.push(
+      h(
+        "div",
+        { class: "here" },
+        tick(cors.allowed ? "good" : "bad", cors.allowed ? "Readable" : "Not readable"),
+        h("span", {}, cors.detail),
+      ),
+    );
+    nodes.push(
+      fields("CORS fields of the preflight response", cors.preflight),
+      fields("CORS fields of the response", cors.response),
+    );
   } else if (!origin) {
     nodes.push(h("p", { class: "soft" }, "Without an origin, the response has no CORS fields."));
   }
@@ -136,19 +156,29 @@ function headline(isGood, title, detail) {
     h("div", {}, h("h2", {}, title), detail && h("p", {}, detail)));
 }
 
-const rows = (list) => list.flatMap(([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : []);
+const rows = (list) => list.flatMap(
+  ([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : [],
+);
 
 const group = (title, ...nodes) => h("div", { class: "group" }, h("h3", {}, title), ...nodes);
 
 function fields(title, object) {
   const lines = Object.entries(object);
   if (lines.length === 0) return group(title, h("p", { class: "soft" }, "None"));
-  return group(title, h("dl", { class: "fields" }, ...lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
+  return group(
+    title,
+    h("dl", { class: "fields" }, ...lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+  );
 }
 
 function showSnippet() {
   const kind = facts.explains ? chosen()?.kind ?? "anonymous" : $("client").value;
-  const given = { kind, base: $("server").value.trim().replace(/\/+$/, ""), path: path(), origin: $("access-origin").value.trim() };
+  const given = {
+    kind,
+    base: $("server").value.trim().replace(/\/+$/, ""),
+    path: path(),
+    origin: $("access-origin").value.trim(),
+  };
   const warning = caution(language, given);
   $("snippet").textContent = languages[language](given);
   document.getElementById("caution")?.remove();

@@ -31,7 +31,7 @@ export const hasCredential = () => credential !== "";
  * @returns {Promise<Result>}
  */
 export async function send(path, { method, json, fields = {}, isOwn = false } = {}) {
-  // Without this field, "no-store" would make fetch() ask for no-cache, so that no response came from the server's cache.
+  // Without this field, "no-store" makes fetch() ask for no-cache, and no response comes from the server's cache.
   const headers = { "Cache-Control": "no-transform", ...fields };
   if (json !== undefined) headers["Content-Type"] = "application/json";
   if (credential && !isOwn) headers.Authorization = `Bearer ${credential}`;
@@ -52,8 +52,8 @@ export async function send(path, { method, json, fields = {}, isOwn = false } = 
 }
 
 /**
- * Requests a token. A browser sends no `Origin` with a `GET` to the page's own server, so the caller is then known by its
- * credential, as a program is. A page that is known by its origin needs `POST`.
+ * Requests a token. A browser sends no `Origin` with a `GET` to the page's own server, so the caller is then known by
+ * its credential, as a program is. A page that is known by its origin needs `POST`.
  * @param {{ ttl?: number, origin?: string }} wish
  * @returns {Promise<Result>}
  */
@@ -81,7 +81,10 @@ export function problem(result) {
     result.fields.get("Proxy-Status") ? "Proxy-Status: " + result.fields.get("Proxy-Status") : "",
     "request " + (result.fields.get("X-Request-ID") ?? "unknown"),
   ];
-  const isUnknown = ["missing_credentials", "origin_not_allowed"].includes(error.code) && !credential && takesCredentials;
+  const isUnknown = [
+    "missing_credentials",
+    "origin_not_allowed",
+  ].includes(error.code) && !credential && takesCredentials;
   const title = titles[error.code] ?? error.title ?? `The server responded with ${result.status}`;
   const detail = isUnknown ? `${error.detail} Enter your API key or JSON Web Token above.` : error.detail ?? "";
   return notice(title, detail, facts.filter(Boolean).join(" · "), [429, 503].includes(result.status));
@@ -106,5 +109,6 @@ export function notice(title, detail, facts = "", isForNow = false) {
 /** Indented JSON, or the text as it is. @param {Result} result @param {number} [most] characters */
 export function raw(result, most = 40000) {
   const text = result.json === undefined ? result.text : JSON.stringify(result.json, null, 2);
-  return text.length > most ? text.slice(0, most) + `\n… and ${text.length - most} more characters` : text || "(empty)";
+  if (text.length > most) return `${text.slice(0, most)}\n… and ${text.length - most} more characters`;
+  return text || "(empty)";
 }

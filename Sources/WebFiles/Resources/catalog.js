@@ -73,9 +73,18 @@ function albumItem({ attributes: a, href }) {
 }
 
 function songItem({ attributes: a }) {
-  return h("li", {}, artwork(a, 96, "small"),
-    h("span", { class: "grow" }, h("span", { class: "name" }, a.name), h("span", { class: "by" }, `${a.artistName} · ${a.albumName}`)),
-    h("span", { class: "time" }, minutes(a.durationInMillis)));
+  return h(
+    "li",
+    {},
+    artwork(a, 96, "small"),
+    h(
+      "span",
+      { class: "grow" },
+      h("span", { class: "name" }, a.name),
+      h("span", { class: "by" }, `${a.artistName} · ${a.albumName}`),
+    ),
+    h("span", { class: "time" }, minutes(a.durationInMillis)),
+  );
 }
 
 /** A picture in the colour that Apple names for it, also while it loads or if it cannot. */
@@ -101,14 +110,35 @@ async function openAlbum(href) {
   previous = [...$("results").childNodes];
   const album = result.json.data[0];
   const a = album.attributes;
-  const back = h("button", { type: "button", onclick: () => { show(...previous); opener?.focus(); } }, "← Back to the results");
+  const goBack = () => {
+    show(...previous);
+    opener?.focus();
+  };
+  const back = h("button", { type: "button", onclick: goBack }, "← Back to the results");
   const tracks = album.relationships?.tracks?.data ?? [];
   const facts = [a.releaseDate?.slice(0, 4), a.genreNames?.[0], `${a.trackCount} tracks`].filter(Boolean).join(" · ");
-  show(h("div", {}, back),
-    h("div", { class: "album" }, artwork(a, 400), h("div", {}, h("h2", {}, a.name), h("p", {}, a.artistName),
-      h("p", { class: "soft" }, facts))),
-    h("ol", { class: "songs" }, ...tracks.map(({ attributes: t }) => h("li", {},
-      h("span", { class: "number" }, t.trackNumber), h("span", { class: "grow name" }, t.name), h("span", { class: "time" }, minutes(t.durationInMillis))))));
+  show(
+    h("div", {}, back),
+    h(
+      "div",
+      { class: "album" },
+      artwork(a, 400),
+      h("div", {}, h("h2", {}, a.name), h("p", {}, a.artistName), h("p", { class: "soft" }, facts)),
+    ),
+    h(
+      "ol",
+      { class: "songs" },
+      ...tracks.map(
+        ({ attributes: t }) => h(
+          "li",
+          {},
+          h("span", { class: "number" }, t.trackNumber),
+          h("span", { class: "grow name" }, t.name),
+          h("span", { class: "time" }, minutes(t.durationInMillis)),
+        ),
+      ),
+    ),
+  );
   back.focus();
   announce(`${a.name}, ${tracks.length} tracks.`);
 }
@@ -122,12 +152,35 @@ function addCost(path, result) {
   list.querySelector(".empty")?.remove();
   const { word, kind, sentence } = cacheWords(result);
   const status = result.fields.get("Cache-Status");
-  list.prepend(h("details", {}, h("summary", {}, h("span", { class: `pill ${kind}` }, word), h("span", { class: "cost" }, `${Math.max(1, Math.round(result.ms))} ms · ${size(result.text.length)}`),
-      h("span", { class: "what" }, readable(path)), h("span", { class: "words" }, sentence)),
-    h("div", { class: "body" },
-      h("dl", { class: "fields" }, ...[["Status", result.status || "none"], ["Cache-Status", status], ["Proxy-Status", result.fields.get("Proxy-Status")],
-        ["X-Request-ID", result.fields.get("X-Request-ID")]].flatMap(([n, v]) => v ? [h("div", {}, h("dt", {}, n), h("dd", {}, v))] : [])),
-      h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)))));
+  list.prepend(
+    h(
+      "details",
+      {},
+      h(
+        "summary",
+        {},
+        h("span", { class: `pill ${kind}` }, word),
+        h("span", { class: "cost" }, `${Math.max(1, Math.round(result.ms))} ms · ${size(result.text.length)}`),
+        h("span", { class: "what" }, readable(path)),
+        h("span", { class: "words" }, sentence),
+      ),
+      h(
+        "div",
+        { class: "body" },
+        h(
+          "dl",
+          { class: "fields" },
+          ...[
+            ["Status", result.status || "none"],
+            ["Cache-Status", status],
+            ["Proxy-Status", result.fields.get("Proxy-Status")],
+            ["X-Request-ID", result.fields.get("X-Request-ID")],
+          ].flatMap(([n, v]) => v ? [h("div", {}, h("dt", {}, n), h("dd", {}, v))] : []),
+        ),
+        h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)),
+      ),
+    ),
+  );
   while (list.children.length > mostCosts) list.lastChild.remove();
 }
 
@@ -138,19 +191,39 @@ function addCost(path, result) {
  */
 export function cacheWords(result) {
   const field = result.fields.get("Cache-Status") ?? "";
-  if (!field) return { word: result.ok ? "Direct" : "Failed", kind: result.ok ? "" : "bad", sentence: result.ok ? "The cache did not handle this request." : failure(result) };
+  if (!field) return {
+    word: result.ok ? "Direct" : "Failed",
+    kind: result.ok ? "" : "bad",
+    sentence: result.ok ? "The cache did not handle this request." : failure(result),
+  };
   const ttl = Number(/ttl=(-?\d+)/.exec(field)?.[1] ?? NaN);
   const life = ttl > 0 ? ` It stays fresh for ${span(ttl)}.` : "";
   const detail = /detail="([^"]*)"/.exec(field)?.[1] ?? "";
-  if (detail === "stale-if-error") return { word: "Stale", kind: "warn", sentence: `Apple failed, so the server sent a response that is ${span(ttl)} too old.` };
-  if (detail === "stale-after") return { word: "Stale", kind: "warn", sentence: `Apple was slow, so the server sent a response that is ${span(ttl)} too old.` };
-  if (field.includes("; collapsed")) return { word: "Collapsed", kind: "good", sentence: "It shared the response to another caller’s request." };
+  if (detail === "stale-if-error") return {
+    word: "Stale",
+    kind: "warn",
+    sentence: `Apple failed, so the server sent a response that is ${span(ttl)} too old.`,
+  };
+  if (detail === "stale-after") return {
+    word: "Stale",
+    kind: "warn",
+    sentence: `Apple was slow, so the server sent a response that is ${span(ttl)} too old.`,
+  };
+  if (field.includes("; collapsed")) return {
+    word: "Collapsed",
+    kind: "good",
+    sentence: "It shared the response to another caller’s request.",
+  };
   if (field.includes("; hit")) {
     return ttl < 0 ? { word: "Stale", kind: "warn", sentence: "From memory, while the server fetches a new response." }
       : { word: "Hit", kind: "good", sentence: `From memory, without a request to Apple.${life}` };
   }
   const stored = field.includes("; stored") ? " The server keeps it." : "";
-  if (field.includes("fwd-status=304")) return { word: "Valid", kind: "good", sentence: `Apple says that the response in memory is still right.${life}` };
+  if (field.includes("fwd-status=304")) return {
+    word: "Valid",
+    kind: "good",
+    sentence: `Apple says that the response in memory is still right.${life}`,
+  };
   if (!result.ok) return { word: "Failed", kind: "bad", sentence: failure(result) };
   return { word: "Miss", kind: "", sentence: `From Apple, at the cost of one request.${stored}${life}` };
 }

@@ -56,7 +56,9 @@ async function begin() {
 const offer = (name, isOffered) => { $(`tab-${name}`).hidden = !isOffered; };
 
 function offerOrigins({ clients = [] }) {
-  const known = clients.flatMap(({ origins }) => origins ?? []).filter((origin) => origin.includes("://") && !origin.includes("*"));
+  const known = clients.flatMap(({ origins }) => origins ?? []).filter(
+    (origin) => origin.includes("://") && !origin.includes("*"),
+  );
   for (const origin of new Set([location.origin, ...known])) $("origins").append(h("option", { value: origin }));
 }
 

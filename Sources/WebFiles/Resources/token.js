@@ -74,8 +74,16 @@ function headline({ kid }, rules) {
   const failures = rules.filter(({ verdict }) => verdict === "fail").length;
   const signature = rules.find(({ rule }) => rule === "signature")?.verdict;
   const [kind, title, detail] =
-    failures > 0 ? ["bad", "Apple would refuse this token", failures === 1 ? "It breaks one rule." : `It breaks ${failures} rules.`]
-    : signature === "pass" ? ["good", "A valid token of this server", "Only Apple knows whether it accepts this key and team."]
+    failures > 0 ? [
+      "bad",
+      "Apple would refuse this token",
+      failures === 1 ? "It breaks one rule." : `It breaks ${failures} rules.`,
+    ]
+    : signature === "pass" ? [
+      "good",
+      "A valid token of this server",
+      "Only Apple knows whether it accepts this key and team.",
+    ]
     : ["warn", "Well-formed, signature not checked", kid ? `Key ${kid} is not a key of this server.` : ""];
   return h("div", { class: "headline" }, tick(kind, { good: "Valid", bad: "Invalid", warn: "Not sure" }[kind]),
     h("div", {}, h("h2", {}, title), h("p", {}, detail)));
@@ -102,24 +110,63 @@ function content({ alg, kid, iss, origin }) {
 
 function place(check, origins) {
   const page = h("strong", {}, location.origin);
-  if (!check) return h("div", { class: "here" }, tick("good", "Works here"), h("span", {}, "It works on every web page, ", page, " included."));
+  if (!check) return h(
+    "div",
+    { class: "here" },
+    tick("good", "Works here"),
+    h("span", {}, "It works on every web page, ", page, " included."),
+  );
   const isHere = check.verdict === "pass";
-  return h("div", { class: "here" }, tick(isHere ? "good" : "warn", isHere ? "Works here" : "Does not work here"),
-    isHere ? h("span", {}, "It works on this page’s origin, ", page, ".")
-    : h("span", {}, "This page has the origin ", page, ", so the token does not work here. It works on ", origins.join(", ") || "no page", "."));
+  return h(
+    "div",
+    { class: "here" },
+    tick(isHere ? "good" : "warn", isHere ? "Works here" : "Does not work here"),
+    isHere ? h("span", {}, "It works on this page’s origin, ", page, ".") : h(
+      "span",
+      {},
+      "This page has the origin ",
+      page,
+      ", so the token does not work here. It works on ",
+      origins.join(", ") || "no page",
+      ".",
+    ),
+  );
 }
 
-const kinds = { pass: ["good", "Kept"], fail: ["bad", "Broken"], warning: ["warn", "Unusual"], unknown: ["", "Unknown"] };
+const kinds = {
+  pass: ["good", "Kept"],
+  fail: ["bad", "Broken"],
+  warning: ["warn", "Unusual"],
+  unknown: ["", "Unknown"],
+};
 
 function list(rules) {
   const order = { fail: 0, warning: 1, unknown: 2, pass: 3 };
   const sorted = rules.toSorted((a, b) => order[a.verdict] - order[b.verdict]);
-  return h("div", { class: "stack" }, h("h3", {}, "Apple’s rules"), h("ul", { class: "rules" }, ...sorted.map(({ rule, verdict, explanation }) =>
-    h("li", {}, tick(...kinds[verdict]), h("span", {}, inWords(rule, explanation))))));
+  return h(
+    "div",
+    { class: "stack" },
+    h("h3", {}, "Apple’s rules"),
+    h(
+      "ul",
+      { class: "rules" },
+      ...sorted.map(
+        ({ rule, verdict, explanation }) => h(
+          "li",
+          {},
+          tick(...kinds[verdict]),
+          h("span", {}, inWords(rule, explanation)),
+        ),
+      ),
+    ),
+  );
 }
 
 /** The sentence of `inspect`, with times and names as people say them. */
 function inWords(rule, explanation) {
-  return explanation.replace(/([Tt])he given key/g, "$1his server’s key").replace(/\b(\d{3,}) s\b/g, (_, seconds) => span(Number(seconds)))
+  return explanation.replace(/([Tt])he given key/g, "$1his server’s key").replace(
+    /\b(\d{3,}) s\b/g,
+    (_, seconds) => span(Number(seconds)),
+  )
     .replace("No member is", `No member of the ${rule.split(".")[0]} is`);
 }

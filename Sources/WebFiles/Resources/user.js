@@ -20,16 +20,30 @@ export function start(facts) {
 }
 
 function offerEmulated() {
-  const button = h("button", { type: "button", class: "primary", onclick: () => signedIn(emulated, () => offerEmulated()) }, "Use the emulator’s user");
-  $("sign-in").replaceChildren(h("h2", {}, "Sign in"),
-    h("p", { class: "soft" }, "The emulator has one user. With a real key, people sign in at Apple here."), h("div", {}, button));
+  const button = h(
+    "button",
+    { type: "button", class: "primary", onclick: () => signedIn(emulated, () => offerEmulated()) },
+    "Use the emulator’s user",
+  );
+  $("sign-in").replaceChildren(
+    h("h2", {}, "Sign in"),
+    h("p", { class: "soft" }, "The emulator has one user. With a real key, people sign in at Apple here."),
+    h("div", {}, button),
+  );
 }
 
 function offerMusicKit() {
   const button = h("button", { type: "button", class: "primary", onclick: load }, "Load MusicKit JS from Apple");
-  $("sign-in").replaceChildren(h("h2", {}, "Sign in with Apple Music"),
-    h("p", { class: "soft" }, "This loads a script of Apple from js-cdn.music.apple.com. It keeps your sign-in in this browser."),
-    h("div", {}, button), h("div", { id: "sign-in-problem", role: "alert" }));
+  $("sign-in").replaceChildren(
+    h("h2", {}, "Sign in with Apple Music"),
+    h(
+      "p",
+      { class: "soft" },
+      "This loads a script of Apple from js-cdn.music.apple.com. It keeps your sign-in in this browser.",
+    ),
+    h("div", {}, button),
+    h("div", { id: "sign-in-problem", role: "alert" }),
+  );
 }
 
 function failed(title, detail) {
@@ -46,7 +60,9 @@ async function load(event) {
     const result = bound.ok ? bound : await requestToken({});
     if (!result.ok) return $("sign-in-problem").replaceChildren(problem(result));
     await script();
-    const music = await globalThis.MusicKit.configure({ developerToken: result.json.token, app: { name: "MusicKit token server", build: "1" } });
+    const music = await globalThis.MusicKit.configure(
+      { developerToken: result.json.token, app: { name: "MusicKit token server", build: "1" } },
+    );
     offerAuthorization(music);
   } catch (error) {
     failed("MusicKit JS does not work here", String(error?.message ?? error));
@@ -71,9 +87,12 @@ function offerAuthorization(music) {
     try { signedIn(await music.authorize(), async () => { await music.unauthorize(); offerAuthorization(music); }); }
     catch (error) { failed("Apple has not signed you in", String(error?.message ?? error)); }
   };
-  $("sign-in").replaceChildren(h("h2", {}, "MusicKit JS is ready"),
+  $("sign-in").replaceChildren(
+    h("h2", {}, "MusicKit JS is ready"),
     h("p", { class: "soft" }, "Apple opens a window of its own."),
-    h("div", {}, h("button", { type: "button", class: "primary", onclick: authorize }, "Sign in at Apple")), h("div", { id: "sign-in-problem", role: "alert" }));
+    h("div", {}, h("button", { type: "button", class: "primary", onclick: authorize }, "Sign in at Apple")),
+    h("div", { id: "sign-in-problem", role: "alert" }),
+  );
   announce("MusicKit JS is ready.");
 }
 
@@ -86,8 +105,16 @@ function signedIn(token, signOut) {
     $("me-result").replaceChildren(h("p", { class: "empty" }, "Sign in first."));
     signOut();
   } }, "Sign out");
-  $("sign-in").replaceChildren(h("h2", {}, "Signed in"),
-    h("div", { class: "group" }, h("h3", {}, "Music user token"), h("div", { class: "secret" }, h("code", {}, masked(token)), copier)), h("div", {}, out));
+  $("sign-in").replaceChildren(
+    h("h2", {}, "Signed in"),
+    h(
+      "div",
+      { class: "group" },
+      h("h3", {}, "Music user token"),
+      h("div", { class: "secret" }, h("code", {}, masked(token)), copier),
+    ),
+    h("div", {}, out),
+  );
   $("me-send").disabled = false;
   $("me-result").replaceChildren();
   announce("Signed in.");
@@ -101,14 +128,39 @@ function masked(token) {
 async function ask() {
   const result = await send($("me-path").value, { fields: { "Music-User-Token": userToken } });
   if (!result.ok) return $("me-result").replaceChildren(problem(result));
-  $("me-result").replaceChildren(h("div", { class: "stack" },
-    h("p", { class: "soft" }, `${result.status} in ${Math.max(1, Math.round(result.ms))} ms`), names(result.json),
-    h("details", {}, h("summary", {}, "Raw response"), h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)))));
+  $("me-result").replaceChildren(
+    h(
+      "div",
+      { class: "stack" },
+      h("p", { class: "soft" }, `${result.status} in ${Math.max(1, Math.round(result.ms))} ms`),
+      names(result.json),
+      h(
+        "details",
+        {},
+        h("summary", {}, "Raw response"),
+        h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)),
+      ),
+    ),
+  );
 }
 
 function names(json) {
   const data = json?.data ?? [];
   if (data.length === 0) return h("p", { class: "empty" }, "The list is empty.");
-  return h("ol", { class: "songs" }, ...data.map(({ attributes, type }) => h("li", {}, h("span", { class: "grow" },
-    h("span", { class: "name" }, attributes?.name ?? "Without a name"), h("span", { class: "by" }, attributes?.artistName ?? type)))));
+  return h(
+    "ol",
+    { class: "songs" },
+    ...data.map(
+      ({ attributes, type }) => h(
+        "li",
+        {},
+        h(
+          "span",
+          { class: "grow" },
+          h("span", { class: "name" }, attributes?.name ?? "Without a name"),
+          h("span", { class: "by" }, attributes?.artistName ?? type),
+        ),
+      ),
+    ),
+  );
 }
