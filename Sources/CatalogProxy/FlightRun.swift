@@ -63,8 +63,8 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   private func send(_ fetching: CatalogGateway.Fetching, _ attempt: CatalogAttempt) {
     self.attempt = attempt
     let call = gateway.call(fetching.exchange, attempt)
-    call.start(self)
     waits(for: .response(call))
+    call.start(self)
   }
 
   private func evaluate(_ result: CatalogExchange.Result, of fetching: CatalogGateway.Fetching) {

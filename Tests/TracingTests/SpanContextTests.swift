@@ -27,7 +27,9 @@ struct SpanContextTests {
     #expect(context.traceID.description == Self.trace)
     #expect(context.spanID.description == Self.span)
     #expect(context.isSampled == isSampled)
-    #expect(String(decoding: context.traceparent, as: UTF8.self) == "00-\(Self.trace)-\(Self.span)-\(isSampled ? "01" : "00")")
+    #expect(
+      String(decoding: context.traceparent, as: UTF8.self) == "00-\(Self.trace)-\(Self.span)-\(isSampled ? "01" : "00")"
+    )
   }
 
   @Test(

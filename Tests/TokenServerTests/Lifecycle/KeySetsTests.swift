@@ -1,6 +1,6 @@
-import HTTP1
 import Access
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import TestSupport
