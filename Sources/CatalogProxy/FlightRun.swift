@@ -3,7 +3,7 @@ import HTTPMessages
 import Locks
 
 /// The upstream request of a flight. It needs no task as long as only Apple's response has to be waited for, which is so
-/// for nearly all requests: a task costs a fifth of a request, and 5 kB while it waits.
+/// for nearly all requests: a task would keep the frames of five functions for as long as Apple takes.
 ///
 /// Confined to the loop of the flight's first caller. Only ``cancel()`` may run on any thread.
 final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
