@@ -106,7 +106,7 @@ struct DemoPageTests {
       return snippets;
       """)
     for name in ["JavaScript", "Swift", "Kotlin", "Python", "curl"] {
-      #expect(view[name]?.string?.contains("http://localhost:\(demo.port)/token") == true, "\(name)")
+      #expect(view[name]?.string?.contains("http://localhost:\(demo.port)/token") == true, "\(name): \(view)")
     }
     let curl = try run("sh", ["-c", try #require(view["curl"]?.string) + " --noproxy '*'"])
     #expect(curl.status == 0 && curl.stdout.contains(#""token""#), "\(curl.stderr)")

@@ -8,6 +8,7 @@ struct DemoTests {
     let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
     var lines: [String] = []
     while let line = try demo.process.line(), !line.contains("END PUBLIC KEY") { lines.append(line) }
+    #expect(try demo.process.line()?.isEmpty == true)
     #expect(try demo.process.line() == "Open http://localhost:\(demo.port)")
     let commands = lines.filter { $0.hasPrefix("  curl ") }
     #expect(commands.count >= 7)

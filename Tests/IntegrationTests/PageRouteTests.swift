@@ -81,7 +81,9 @@ struct PageRouteTests {
   func simpleRequest() throws {
     let server = try Ground().serve(Self.pages)
     for url in [server.url, try #require(server.adminURL)] {
-      let response = try ParsedResponse(curl: ["-H", "Content-Type: text/plain", "-d", "{}", "\(url)/page/inspect"])
+      let response = try ParsedResponse(curl: [
+        "-H", "Content-Type: text/plain", "-d", #"{"token":"a"}"#, "\(url)/page/inspect",
+      ])
       #expect(response.errorCode == "malformed_request")
     }
   }

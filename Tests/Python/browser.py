@@ -45,10 +45,20 @@ const until = async (condition, sentence = String(condition)) => {
   throw new Error("It does not happen: " + sentence);
 };
 const find = (target) => typeof target === "string" ? document.querySelector(target) : target;
+// Where an element is, once it rests there.
+const place = async (element) => {
+  let last = "";
+  return until(async () => {
+    element.scrollIntoView({ block: "center", behavior: "instant" });
+    const box = element.getBoundingClientRect();
+    const isAtRest = last === JSON.stringify(box) && box.width > 0;
+    last = JSON.stringify(box);
+    return isAtRest && box;
+  }, "the element rests");
+};
 const click = async (target) => {
   const element = await until(() => find(target), "there is " + target);
-  element.scrollIntoView({ block: "center", behavior: "instant" });
-  const box = element.getBoundingClientRect();
+  const box = await place(element);
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
   if (!element.contains(document.elementFromPoint(x, y))) throw new Error("Something covers " + target);
   for (const type of ["mousePressed", "mouseReleased"]) {
