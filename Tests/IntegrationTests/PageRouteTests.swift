@@ -42,6 +42,7 @@ struct PageRouteTests {
     "refuse other content",
     arguments: [
       ("[]", 400), ("{}", 400), (#"{"token":1}"#, 400), (#"{"token":"a","origin":1}"#, 400),
+      (#"{"token":"a","other":1}"#, 400), (#"{"token":"a","token":"b"}"#, 400),
       (#"{"token":"a","origin":"nonsense"}"#, 400), (#"{"token":"\#(String(repeating: "a", count: 20_480))"}"#, 413),
       (#"{"token":"\#(String(repeating: "a", count: 20_000))"}"#, 200),
     ])

@@ -9,6 +9,8 @@ extension OpenAPI {
     var query: [String] = []
     /// The schema of the request content; nil if the operation has none.
     var content: String?
+    /// Whether a request without content is malformed.
+    var needsContent = false
     /// The components of successful responses, by status.
     var responses = ["200": "Resource"]
     /// The usual statuses of refusals.
@@ -28,7 +30,7 @@ extension OpenAPI {
         (
           "requestBody",
           content.map {
-            #"{"required":false,"content":{"application/json":{"schema":\#(Self.reference("schemas", $0))}}}"#
+            #"{"required":\#(needsContent),"content":{"application/json":{"schema":\#(Self.reference("schemas", $0))}}}"#
           }
         ),
         (
@@ -86,7 +88,7 @@ extension OpenAPI {
       Operation(summary: "A page for browsers", responses: ["200": "Page"], isForEverybody: true)
     case ("post", "/page/inspect"):
       Operation(
-        summary: "What is right and wrong with a developer token", content: "Inspection",
+        summary: "What is right and wrong with a developer token", content: "Inspection", needsContent: true,
         refusals: ["400", "401", "403", "413", "429"])
     case ("get", "/page/facts"):
       Operation(summary: "What the page can offer", isForEverybody: true)

@@ -90,6 +90,9 @@ struct InspectionEndpoint: Sendable {
     guard let object = JSONReader.read(content, values: Self.mostValues), object.isObject,
       case .string(let token)? = object["token"]
     else { throw ErrorResponse(.malformedRequest, "The content is not a JSON object with token and origin.") }
+    guard object.repeatedNames.isEmpty, object.members.allSatisfy({ $0.name == "token" || $0.name == "origin" }) else {
+      throw ErrorResponse(.invalidParameter, "The content repeats a member, or has others than token and origin.")
+    }
     let origin = try Self.origin(object["origin"])
     let now = Glibc.time(nil)
     let plain = Inspector(origin: origin, now: now).inspect(token.bytes.span)
