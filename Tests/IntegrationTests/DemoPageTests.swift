@@ -233,21 +233,18 @@ struct DemoPageTests {
   }
 
   @Test(
-    "gives each control a role and a name, and each panel its tab", arguments: ["token", "access", "catalog", "user"])
+    "gives each control a role and a name, and each panel its tab",
+    arguments: ["token", "access", "catalog", "user", "live"])
   func accessibility(panel: String) throws {
-    let nodes = try PageVisit.run("\(url)#\(panel)", "return await tree();")
+    let nodes = try PageVisit.run("\(panel == "live" ? admin : url)#\(panel)", "return await tree();")
     guard case .array(let nodes) = nodes else { return }
-    let controls: Set = ["button", "textbox", "combobox", "searchbox", "tab", "tabpanel", "link", "img", "region"]
-    for node in nodes where controls.contains(node["role"]?.string ?? "") {
-      #expect(node["name"]?.string?.isEmpty == false, "\(node)")
-    }
-    let selected = nodes.filter {
-      $0["role"]?.string == "tab" && $0["properties"]?["selected"] == .bool(true)
-    }
+    func named(_ role: String) -> [JSONValue] { nodes.filter { $0["role"]?.string == role } }
+    let controls = ["button", "textbox", "combobox", "searchbox", "tab", "tabpanel", "link", "img", "region", "figure"]
+    for node in controls.flatMap(named) { #expect(node["name"]?.string?.isEmpty == false, "\(node)") }
+    let selected = named("tab").filter { $0["properties"]?["selected"] == .bool(true) }
     #expect(selected.map { $0["name"]?.string?.lowercased() } == [panel])
-    let panels = nodes.filter { $0["role"]?.string == "tabpanel" }
-    #expect(panels.map { $0["name"]?.string?.lowercased() } == [panel])
-    #expect(nodes.filter { $0["role"]?.string == "heading" && $0["properties"]?["level"]?.integer == 1 }.count == 1)
+    #expect(named("tabpanel").map { $0["name"]?.string?.lowercased() } == [panel])
+    #expect(named("heading").filter { $0["properties"]?["level"]?.integer == 1 }.count == 1)
   }
 
   @Test("keeps no token in its address, in the browser's storage or in the log")

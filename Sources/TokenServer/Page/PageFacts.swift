@@ -20,7 +20,7 @@ struct PageFacts: Sendable {
     ]
     members = [
       ("listener", JSONText.string(isAdmin ? "admin" : "public")), ("demo", "\(isDemo)"),
-      ("version", JSONText.string("\(Release.version)")), ("catalog", "\(settings.catalog != nil)"),
+      ("catalog", "\(settings.catalog != nil)"),
       ("me", "\(settings.catalog?.me ?? false)"), ("explains", "\(isAdmin || isDemo)"),
       ("anonymous", "\(known.servesWithoutCredential)"),
       ("credentials", JSONText.array(kinds.compactMap { $0.map(JSONText.string) })),

@@ -156,7 +156,7 @@ function ratio() {
 function frame({ title, unit }) {
   return h(
     "figure",
-    { class: "card chart" },
+    { class: "card chart", "aria-label": title },
     h("figcaption", {}, h("h3", {}, title)),
     h("p", { class: "value" }, h("span", {}, "–"), " ", h("small", {}, unit)),
     svg("svg", { viewBox: `0 0 ${shown} 40`, preserveAspectRatio: "none", "aria-hidden": "true" }),
