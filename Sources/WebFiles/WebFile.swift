@@ -32,6 +32,12 @@ extension WebFile {
     script("/page/live.js", PackageResources.live_js),
   ]
 
+  /// The module for web apps, and its types for TypeScript.
+  public static let module = [
+    script("/musickit-token.js", PackageResources.musickit_token_js),
+    WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", PackageResources.musickit_token_d_ts),
+  ]
+
   private static func script(_ path: StaticString, _ content: [UInt8]) -> WebFile {
     WebFile(path, "text/javascript; charset=utf-8", content)
   }

@@ -16,6 +16,8 @@ struct CrossOrigin: Sendable {
   /// Adds the fields that let a page of an allowed origin read the response. Errors get them too: otherwise the page
   /// would see a network failure instead.
   func finish(_ response: inout Response, _ request: Request) {
+    // A response for every origin says so itself.
+    guard response.fields[.accessControlAllowOrigin] == nil else { return }
     // The response depends on Origin even if the request has no Origin. Prepared fields already contain Vary.
     if response.prepared == .empty { response.fields[.vary] = "Origin" }
     let presented = PresentedCredentials.RequestOrigin(request, known: policy)

@@ -86,6 +86,11 @@ extension OpenAPI {
       Operation(summary: "This document", responses: ["200": "Resource"], isForEverybody: true)
     case ("get", "/"):
       Operation(summary: "A page for browsers", responses: ["200": "Page"], isForEverybody: true)
+    case ("get", "/musickit-token.js"):
+      Operation(
+        summary: "A module for web apps, which keeps a valid token", responses: ["200": "Module"], isForEverybody: true)
+    case ("get", "/musickit-token.d.ts"):
+      Operation(summary: "The types of the module for TypeScript", responses: ["200": "Types"], isForEverybody: true)
     case ("post", "/page/inspect"):
       Operation(
         summary: "What is right and wrong with a developer token", content: "Inspection", needsContent: true,
@@ -288,6 +293,8 @@ extension OpenAPI {
         "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Document" } } }
       },
       "Page": { "description": "The page", "content": { "text/html": { "schema": { "type": "string" } } } },
+      "Module": { "description": "The module", "content": { "text/javascript": { "schema": { "type": "string" } } } },
+      "Types": { "description": "The types", "content": { "text/plain": { "schema": { "type": "string" } } } },
       "Accepted": { "description": "Apple accepts the token; the response has no more information" },
       "Status": {
         "description": "A verdict",

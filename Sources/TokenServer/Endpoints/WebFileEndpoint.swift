@@ -38,7 +38,7 @@ struct WebFileEndpoint: Sendable {
     Route(path, [.get { response(to: $0) }])
   }
 
-  private func response(to request: Request) -> Response {
+  func response(to request: Request) -> Response {
     var coding: ContentCoding?
     request.forEach("accept-encoding") { coding = coding ?? ContentCoding.preferred(acceptEncoding: $0) }
     var preconditions = Preconditions()

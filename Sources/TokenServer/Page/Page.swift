@@ -30,6 +30,7 @@ struct Page: Sendable {
     let security = PageSecurity(publicPageOf: settings, isDemo: isDemo)
     let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: true, rule: nil)
     return [WebFileEndpoint(.page, fields: security.fields).route, facts(isAdmin: false), inspection.route]
+      + WebFile.module.map { WebModuleEndpoint($0).route }
   }
 
   /// The routes of the admin listener.

@@ -25,16 +25,21 @@ final class Browser: Sendable {
 
   /// Opens a page in its own profile and runs the body of an asynchronous JavaScript function there.
   ///
-  /// - Parameter page: A URL: an origin for an empty page, or a URL of a server under test.
+  /// - Parameters:
+  ///   - page: A URL: an origin for an empty page, or a URL of a server under test.
+  ///   - meanwhile: What the test does while the script runs.
   /// - Returns: The result of the script.
   /// - Throws: `TestFailure` if the page cannot be opened, or the script throws.
-  func run(at page: String, _ script: String) throws -> JSONValue {
+  func run(at page: String, _ script: String, meanwhile: () throws -> Void = {}) throws -> JSONValue {
     try process.withLock { process in
       process.send("\(page)\n\(script)\0")
+      let other = Result { try meanwhile() }
       guard let line = try process.line(), let response = JSONReader.read(Array(line.utf8)) else {
         throw TestFailure("The browser has ended: \(process.standardError)")
       }
       guard let value = response["value"] else { throw TestFailure(response["error"]?.string ?? line) }
+      // Later than the line, which must not remain for the next script.
+      try other.get()
       return value
     }
   }
