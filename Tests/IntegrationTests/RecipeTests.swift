@@ -10,56 +10,41 @@ import Testing
 struct RecipeTests {
   private static let app = "https://app.example.com"
 
-  @Test("keep a valid token in a web page when a refresh fails, and configure MusicKit with the token")
-  func page() throws {
-    let ground = try AccessGround()
-    let recipe = try Self.page(in: "docs/clients.md", under: "A web page with MusicKit JS", of: ground.server)
-    let view = try Browser.shared().run(
-      at: Self.app,
+  @Test(
+    "configure MusicKit with a token in a web page, and report a refusal",
+    arguments: [
+      ("README.md", "A recipe: a web page with MusicKit JS"), ("docs/clients.md", "A web page with MusicKit JS"),
+    ])
+  func page(document: String, heading: String) throws {
+    let ground = try AccessGround("", ["SERVER_PAGE": "true"])
+    let recipe = try Self.page(in: document, under: heading, of: ground.server)
+    func load(_ recipe: String) -> String {
       """
-      const configured = new Promise((resolve) => { window.MusicKit = { configure: async (given) => resolve(given) }; });
-      \(recipe)
-      document.dispatchEvent(new Event("musickitloaded"));
-      const first = (await configured).developerToken;
-      const goodFetch = window.fetch;
-      let requests = 0;
-      window.fetch = async () => { requests += 1; throw new TypeError("the server is down"); };
-      const kept = [await developerToken() === first, requests];
-      const expiry = held.expiresAt;
-      const due = held.refreshAfter + 1;
-      Date.now = () => due * 1000;
-      kept.push(await developerToken() === first, requests, await developerToken() === first, requests);
-      Date.now = () => (expiry + 1) * 1000;
-      const expired = await developerToken().catch((error) => error.message);
-      window.fetch = (url) => goodFetch(url + "?ttl=1");
-      const refused = await developerToken().catch((error) => error.message);
-      window.fetch = goodFetch;
-      return { first, kept: kept.join(" "), expired, refused, again: await developerToken() };
-      """)
-    let first = try #require(view["first"]?.string)
-    #expect(try CompactToken(first).claims["origin"]?.strings == [Self.app])
-    #expect(view["kept"]?.string == "true 0 true 1 true 1", "\(view)")
-    #expect(view["expired"]?.string == "the server is down")
-    #expect(view["refused"]?.string?.contains("\"invalid_parameter\"") == true, "\(view)")
-    #expect(view["again"]?.string == first)
-  }
+      const configured = new Promise((resolve) => {
+        window.MusicKit = { configure: async (given) => { resolve(given); return new EventTarget(); } };
+      });
+      const failed = new Promise((resolve) => {
+        addEventListener("unhandledrejection", (event) => resolve(event.reason));
+        addEventListener("error", (event) => resolve(event.error));
+      });
+      const warnings = [];
+      console.warn = (words) => warnings.push(words);
+      const script = document.createElement("script");
+      script.type = "module";
+      script.textContent = `\(recipe)`;
+      document.head.append(script);
 
-  @Test("configure MusicKit with the code of README.md, and report a refused token")
-  func shortPage() throws {
-    let ground = try AccessGround()
-    let recipe = try Self.page(in: "README.md", under: "A recipe: a web page with MusicKit JS", of: ground.server)
-    let load = """
-      const configured = new Promise((resolve) => { window.MusicKit = { configure: async (given) => resolve(given) }; });
-      const failed = new Promise((resolve) => addEventListener("unhandledrejection", (event) => resolve(event.reason)));
-      \(recipe)
-      document.dispatchEvent(new Event("musickitloaded"));
       """
-    let good = try Browser.shared().run(at: Self.app, "\(load)\nreturn (await configured).developerToken;")
-    #expect(try CompactToken(try #require(good.string)).claims["origin"]?.strings == [Self.app])
+    }
+    let good = try Browser.shared().run(at: Self.app, "\(load(recipe))return await configured;")
+    #expect(try CompactToken(try #require(good["developerToken"]?.string)).claims["origin"]?.strings == [Self.app])
+    #expect(good["app"]?["name"]?.string == "My App")
+    let wrong = recipe.replacing("DeveloperTokens()", with: "DeveloperTokens({ headers: { 'X-API-Key': 'wrong' } })")
     let bad = try Browser.shared().run(
-      at: Self.app,
-      "\(load.replacing("/token\"", with: "/token?ttl=1\""))\nreturn (await failed).message;")
-    #expect(bad.string?.contains("\"invalid_parameter\"") == true, "\(bad)")
+      at: Self.app, "\(load(wrong))return { message: (await failed).message, warnings };")
+    let message = try #require(bad["message"]?.string)
+    #expect(message.contains("(401 invalid_credentials, request "), "\(bad)")
+    #expect(bad["warnings"]?.strings == (recipe.contains("subscribe") ? [message] : []))
   }
 
   @Test("keep a valid token in Python when a refresh fails")
@@ -183,7 +168,8 @@ struct RecipeTests {
   /// The script of a page's recipe, with the address of a server.
   private static func page(in document: String, under heading: String, of server: RunningServer) throws -> String {
     let html = try block("html", in: document, under: heading)
-    let script = html.split(separator: "<script>\n", maxSplits: 1).last?.split(separator: "</script>").first
+    let script = html.split(separator: "<script type=\"module\">\n", maxSplits: 1).last?.split(separator: "</script>")
+      .first
     return String(try #require(script)).replacing("https://tokens.example.com", with: server.url)
   }
 
