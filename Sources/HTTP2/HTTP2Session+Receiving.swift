@@ -122,8 +122,9 @@ extension HTTP2Session {
   private func receiveReset(_ frame: nghttp2_rst_stream) {
     guard let stream = stream(frame.hd.stream_id), stream.cause == nil else { return }
     let code = HTTP2ErrorCode(rawValue: frame.error_code)
-    // After a complete response, a server may reset the stream this way if it needs no more content (RFC 9113 §8.1).
-    if code == .noError, stream.hasEnd { return }
+    // After a complete response, a server may reset the stream this way if it needs no more content (RFC 9113 §8.1). A
+    // client that does so cuts its stream short.
+    if role == .client, code == .noError, stream.hasEnd { return }
     let isRefusal = code == .refusedStream && role == .client && !stream.hasHead
     stream.cause = isRefusal ? .unprocessed : .resetByPeer
   }

@@ -51,30 +51,31 @@ struct FloodTests {
     #expect(endsCalmly(client))
   }
 
-  @Test("rapid resets of new streams end a server's session")
-  func rapidReset() throws {
+  @Test(
+    "rapid resets of new streams end a server's session, whatever their code", arguments: [0, 2, 7, 8, 0xff] as [UInt8])
+  func rapidReset(_ code: UInt8) throws {
     let server = try End(.server)
     try server.receive(Frame.preface)
     #expect(throws: HTTP2Error.flood(.resets)) {
       for index in 0..<300 {
         let stream = Int32(2 * index + 1)
         try server.receive(
-          Frame.headers(Frame.get, stream: stream).bytes + Frame(.resetStream, stream: stream, [0, 0, 0, 8]).bytes)
+          Frame.headers(Frame.get, stream: stream).bytes + Frame(.resetStream, stream: stream, [0, 0, 0, code]).bytes)
       }
     }
     #expect(server.recorder.events.allSatisfy { $0 == .settings }, "a request that is reset at once causes no work")
     #expect(endsCalmly(server))
   }
 
-  @Test("requests that the client resets later end a server's session as well")
-  func laterReset() throws {
+  @Test("requests that the client resets later end a server's session as well", arguments: [0, 8] as [UInt8])
+  func laterReset(_ code: UInt8) throws {
     let server = try End(.server)
     try server.receive(Frame.preface)
     #expect(throws: HTTP2Error.flood(.resets)) {
       for index in 0..<300 {
         let stream = Int32(2 * index + 1)
         try server.receive(Frame.headers(Frame.get, stream: stream).bytes)
-        try server.receive(Frame(.resetStream, stream: stream, [0, 0, 0, 8]).bytes)
+        try server.receive(Frame(.resetStream, stream: stream, [0, 0, 0, code]).bytes)
       }
     }
     #expect(server.recorder.requests.count == 201)

@@ -14,11 +14,13 @@ public func fuzzHTTP2Server(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
 
 /// The owner: responds to each complete request with the length of its content, and consumes half of that content.
 final class Owner: HTTP2SessionDelegate {
-  private var news: [String] = []
+  /// The events of each stream that the client has not reset. A request that is reset in the bytes that bring it is not
+  /// delivered, so the events of the others do not depend on where the bytes are split.
+  private var news: [HTTP2StreamID: [String]] = [:]
   private var open: [HTTP2StreamID: Int] = [:]
   private var session: HTTP2Session?
 
-  func run(_ bytes: [UInt8], cut: Int) -> [String] {
+  func run(_ bytes: [UInt8], cut: Int) -> [HTTP2StreamID: [String]] {
     do {
       let session = try HTTP2Session(.server)
       self.session = session
@@ -28,7 +30,7 @@ final class Owner: HTTP2SessionDelegate {
       collect(session)
     } catch {
       // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
-      return []
+      return [:]
     }
     session?.connectionLost(delegate: self)
     precondition(open.isEmpty, "a stream without an end")
@@ -52,12 +54,12 @@ final class Owner: HTTP2SessionDelegate {
     }
     precondition(request.fields.count <= 101)
     for line in request.fields { check(bytes[line.name], bytes[line.value]) }
-    news.append("\(stream) \(bytes) \(request.fields)")
+    news[stream, default: []].append("\(bytes) \(request.fields)")
   }
 
   func receivedOversizedRequest(on stream: HTTP2StreamID) {
     precondition(open.updateValue(0, forKey: stream) == nil)
-    news.append("\(stream) is too large")
+    news[stream, default: []].append("too large")
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
@@ -68,7 +70,7 @@ final class Owner: HTTP2SessionDelegate {
 
   func receivedEnd(on stream: HTTP2StreamID) {
     guard let count = open[stream] else { preconditionFailure("the end of nothing") }
-    news.append("\(stream) ends after \(count)")
+    news[stream, default: []].append("ends after \(count)")
     try? session?.submitResponse(status: 200, on: stream, hasContent: true) {
       $0 += Array("HTTP/1.1 200 OK\r\n\r\n".utf8)
     }
@@ -79,6 +81,7 @@ final class Owner: HTTP2SessionDelegate {
 
   func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
     precondition(open.removeValue(forKey: stream) != nil, "ended twice")
+    if closure.cause == .resetByPeer { news[stream] = nil }
   }
 }
 
