@@ -111,6 +111,29 @@ import Testing
     // 28: curl has timed out.
     #expect(try Self.curl(server, "/x", "--max-time", "0.2").status == 28)
     #expect(try ended.wait())
+    wait(for: "the record") { server.recorder.statuses == [499] }
+  }
+
+  @Test("a response that its client cuts short is recorded once", arguments: IOLoop.PollerKind.allCases)
+  func cutShort(_ kind: IOLoop.PollerKind) throws {
+    let server = try Self.server(
+      kind,
+      Router([
+        Route(below: "/") { _ in
+          .deferred(
+            DeferredWork { _ in
+              let content = TestContent()
+              content.send("begun")
+              var response = Response(.ok)
+              response.stream = content
+              return response
+            })
+        }
+      ]))
+    #expect(try Self.curl(server, "/x", "--max-time", "0.2").status == 28)
+    wait(for: "the record") { server.recorder.statuses == [200] }
+    server.waitForConnections(0)
+    #expect(server.recorder.statuses == [200])
   }
 
   @Test("the server survives a client that disconnects within the content", arguments: IOLoop.PollerKind.allCases)

@@ -248,6 +248,9 @@ final class HTTP2Exchange: @unchecked Sendable {
       }
       guard !self.isClosed, !self.hasResponded else {
         response.stream?.cancel()
+        if !self.hasResponded {
+          self.owner.connection.record(work.request, status: Connection.clientClosedRequest, bytes: 0)
+        }
         return
       }
       self.task = nil
@@ -338,20 +341,17 @@ final class HTTP2Exchange: @unchecked Sendable {
   private func copy(_ reader: any ContentReader, status: Int) async {
     var count = 0
     do throws(ContentError) {
-      while let part = try await reader.read() {
-        guard !isClosed else { break }
+      while !isClosed, let part = try await reader.read(), !isClosed {
         count += part.count
         isFull = !owner.session.send(part, on: stream)
         // This may make room.
         owner.flush()
         if isFull { await waitForRoom() }
       }
-      guard !isClosed else { return reader.cancel() }
-      owner.session.send([], on: stream, isLast: true)
+      if isClosed { reader.cancel() } else { owner.session.send([], on: stream, isLast: true) }
     } catch {
       reader.cancel()
-      guard !isClosed else { return }
-      owner.session.reset(stream, .internalError)
+      if !isClosed { owner.session.reset(stream, .internalError) }
     }
     if let request {
       owner.connection.record(request, status: status, bytes: count)
