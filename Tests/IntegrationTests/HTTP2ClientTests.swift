@@ -25,6 +25,18 @@ struct HTTP2ClientTests {
     #expect(server.stop() == 0)
   }
 
+  @Test("Python's h2 finds nothing that violates RFC 9113, in a hundred requests at once and to the end of a drain")
+  func python() throws {
+    let ground = try Ground()
+    let server = try Self.server(ground)
+    let client = try ChildProcess(
+      Repository.python, [Repository.script("http2_client.py"), "\(server.port)", ground.certificateFile])
+    #expect(try client.line() == "ready", "\(client.standardError)")
+    #expect(server.stop() == 0)
+    #expect(try client.line() == "ok", "\(client.standardError)")
+    #expect(client.wait() == 0)
+  }
+
   @Test("Chromium uses HTTP/2, and its concurrent requests share a connection")
   func chromium() throws {
     let ground = try Ground()
