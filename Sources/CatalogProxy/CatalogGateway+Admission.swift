@@ -188,12 +188,24 @@ struct DeadlineQueue {
   var next: Duration? { first < entries.count ? entries[first].end : nil }
 }
 
-/// A value that one task waits for and any thread may set. Only the first value counts.
+/// A value that one task or function waits for and any thread may set. Only the first value counts.
 final class OneShot<Value: Sendable>: Sendable {
-  @safe private struct State {
+  // Safe: a continuation is removed before it is resumed.
+  @safe private enum Waiter {
+    case task(UnsafeContinuation<Value, Never>)
+    case function(@Sendable (Value) -> Void)
+
+    func resume(_ value: Value) {
+      switch self {
+      case .task(let continuation): unsafe continuation.resume(returning: value)
+      case .function(let function): function(value)
+      }
+    }
+  }
+
+  private struct State {
     var value: Value?
-    // Safe: the continuation is removed before it is resumed.
-    var continuation: UnsafeContinuation<Value, Never>?
+    var waiter: Waiter?
   }
 
   private let state = Locked(State())
@@ -206,28 +218,34 @@ final class OneShot<Value: Sendable>: Sendable {
     variable = self
   }
 
-  /// Sets the value and resumes the waiting task. Returns false if the value was already set.
+  /// Sets the value and resumes what waits for it. Returns false if the value was already set.
   @discardableResult
   func resume(_ value: Value) -> Bool {
-    let (isFirst, continuation) = unsafe state.withLock { state in
-      guard state.value == nil else { return unsafe (false, nil as UnsafeContinuation<Value, Never>?) }
+    let (isFirst, waiter) = state.withLock { state in
+      guard state.value == nil else { return (false, nil as Waiter?) }
       state.value = value
-      defer { unsafe state.continuation = nil }
-      return unsafe (true, state.continuation)
+      return (true, state.waiter.take())
     }
-    unsafe continuation?.resume(returning: value)
+    waiter?.resume(value)
     return isFirst
   }
 
   /// Waits for the value and returns it.
   func get() async -> Value {
-    await unsafe withUnsafeContinuation { continuation in
-      let value = state.withLock { state in
-        if state.value == nil { unsafe state.continuation = continuation }
-        return state.value
-      }
-      if let value { unsafe continuation.resume(returning: value) }
+    await unsafe withUnsafeContinuation { continuation in wait(unsafe .task(continuation)) }
+  }
+
+  /// Calls a function with the value, at once or on the thread that sets it.
+  func whenSet(_ function: @escaping @Sendable (Value) -> Void) {
+    wait(.function(function))
+  }
+
+  private func wait(_ waiter: Waiter) {
+    let value = state.withLock { state in
+      if state.value == nil { state.waiter = waiter }
+      return state.value
     }
+    if let value { waiter.resume(value) }
   }
 }
 

@@ -108,13 +108,19 @@ extension CatalogGateway {
     let admission = await withTaskCancellationHandler {
       await place.waiting.get()
     } onCancel: {
-      withState { $0.limit.cancel(place.ticket) }?.resume(.cancelled)
+      leave(place)
     }
     return entry(of: exchange, after: admission)
   }
 
+  /// Ends the wait for a turn. On any thread.
+  func leave(_ place: QueuePlace) {
+    withState { $0.limit.cancel(place.ticket) }?.resume(.cancelled)
+  }
+
+  /// Returns the step after a wait for a turn.
   @inline(never)
-  private func entry(of exchange: CatalogExchange, after admission: Admission) -> Step {
+  func entry(of exchange: CatalogExchange, after admission: Admission) -> Step {
     switch admission {
     case .granted(let permit):
       let permit = HeldPermit(permit, of: self)

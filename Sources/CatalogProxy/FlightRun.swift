@@ -2,8 +2,8 @@ import HTTPCache
 import HTTPMessages
 import Locks
 
-/// The upstream request of a flight. It needs no task as long as only Apple's response has to be waited for, which is so
-/// for nearly all requests: a task would keep the frames of five functions for as long as Apple takes.
+/// The upstream request of a flight. It waits for its turn and for Apple's response without a task, because a task would
+/// keep the frames of five functions for as long as that takes. What is rare goes on in a task.
 ///
 /// Confined to the loop of the flight's first caller. Only ``cancel()`` may run on any thread.
 final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
@@ -22,15 +22,9 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   /// What the flight waits for.
   private enum Wait: Sendable {
+    case turn(CatalogGateway.QueuePlace)
     case response(any UpstreamCall)
     case task(Task<Void, Never>)
-
-    func cancel() {
-      switch self {
-      case .response(let call): call.cancel()
-      case .task(let task): task.cancel()
-      }
-    }
   }
 
   private let cancellation = Locked(Cancellation())
@@ -56,8 +50,22 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     switch step {
     case .ready(let attempt): send(fetching, attempt)
     case .done(let result): evaluate(result, of: fetching)
-    case .queued, .unauthorized, .again: wait { await $0.fetch(fetching, from: step) }
+    case .queued(let place): waitForTurn(place)
+    case .unauthorized, .again: wait { await $0.fetch(fetching, from: step) }
     }
+  }
+
+  private func waitForTurn(_ place: CatalogGateway.QueuePlace) {
+    waits(for: .turn(place))
+    // Another loop may grant the turn.
+    place.waiting.whenSet { admission in
+      Task(executorPreference: self.miss.route.executor) { self.entered(admission) }
+    }
+  }
+
+  private func entered(_ admission: Admission) {
+    guard let fetching else { return }
+    proceed(gateway.entry(of: fetching.exchange, after: admission), of: fetching)
   }
 
   private func send(_ fetching: CatalogGateway.Fetching, _ attempt: CatalogAttempt) {
@@ -94,7 +102,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
       state.current = wait
       return state.isCancelled
     }
-    if isCancelled { wait.cancel() }
+    if isCancelled { end(wait) }
   }
 
   func cancel() {
@@ -102,6 +110,14 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
       state.isCancelled = true
       return state.current
     }
-    current?.cancel()
+    if let current { end(current) }
+  }
+
+  private func end(_ wait: Wait) {
+    switch wait {
+    case .turn(let place): gateway.leave(place)
+    case .response(let call): call.cancel()
+    case .task(let task): task.cancel()
+    }
   }
 }
