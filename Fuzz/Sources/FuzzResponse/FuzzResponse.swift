@@ -68,9 +68,10 @@ func check(_ head: ResponseHead, _ outcome: Outcome) {
   precondition((200...599).contains(head.status))
   precondition(head.fields.count <= 100)
   let hidden = ["connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade"]
-  for field in head.fields {
-    precondition(!hidden.contains(field.name.canonicalName))
-    precondition(field.value.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) })
+  for line in head.fields.lines {
+    let name = String(decoding: head.fields.bytes[line.name], as: UTF8.self)
+    precondition(!name.isEmpty && !hidden.contains(name.lowercased()))
+    precondition(head.fields.bytes[line.value].allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) })
   }
   if case .fixed(let length) = head.framing {
     precondition(length == head.contentLength)
