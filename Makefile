@@ -81,7 +81,7 @@ bench: toolchain ## Measure against nginx, HAProxy, h2o and OpenSSL, side by sid
 soak: $(VENV)/installed $(if $(filter file,$(origin BINARY)),release) ## Load a release (BINARY) for SOAK_SECONDS (300) while all around it changes; nothing may leak or fail
 	$(VENV)/bin/python Tests/soak/run "$(BINARY)" $(SOAK_SECONDS)
 
-bench-check: toolchain ## Count the instructions of seven requests, against Benchmarks/instructions.json
+bench-check: toolchain ## Count the instructions of eight requests, against Benchmarks/instructions.json
 	@.ci/need nginx openssl valgrind wrk
 	Benchmarks/run check
 
