@@ -28,3 +28,18 @@ extension CacheTime {
   /// The time on the monotonic clock.
   var elapsed: Duration { .nanoseconds(Int64(monotonic)) }
 }
+
+extension Duration {
+  /// Parses `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3). Returns nil otherwise. The maximum is one day.
+  init?(retryAfter text: String, now: Int) {
+    if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+      // A number that does not fit counts as the maximum.
+      self = .seconds(min(Int(text) ?? .max, 86_400))
+    } else if let date = FieldDate.seconds(text, now: now) {
+      let (seconds, overflow) = date.subtractingReportingOverflow(now)
+      self = .seconds(overflow ? 0 : min(max(seconds, 0), 86_400))
+    } else {
+      return nil
+    }
+  }
+}

@@ -375,21 +375,6 @@ extension UpstreamRequest {
   fileprivate var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
 }
 
-extension Duration {
-  /// Parses `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3). Returns nil otherwise. The maximum is one day.
-  init?(retryAfter text: String, now: Int) {
-    if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-      // A number that does not fit counts as the maximum.
-      self = .seconds(min(Int(text) ?? .max, 86_400))
-    } else if let date = FieldDate.seconds(text, now: now) {
-      let (seconds, overflow) = date.subtractingReportingOverflow(now)
-      self = .seconds(overflow ? 0 : min(max(seconds, 0), 86_400))
-    } else {
-      return nil
-    }
-  }
-}
-
 extension UpstreamError {
   /// Whether a deadline passed.
   fileprivate var isTimeout: Bool {

@@ -357,7 +357,7 @@ struct WebModuleClockTests {
   }
 
   @Test(
-    "takes nothing for a token that is none",
+    "does not accept a response without a token",
     arguments: [
       "\"<html>Please sign in to this network</html>\"", "{}", "[]", "null", "{ token: 7, expiresIn: 60 }",
       "{ token: \"t\" }", "{ token: \"t\", expiresIn: 60 }",
