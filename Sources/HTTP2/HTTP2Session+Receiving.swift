@@ -265,7 +265,11 @@ extension HTTP2Session {
     case .closed(let stream, let closure):
       forget(stream)
       // The delegate knows no request that the session refused, or that ended before its delivery.
-      if role == .client || stream.hasHead, !stream.isUndelivered { delegate.streamClosed(stream.id, closure) }
+      if role == .client || stream.hasHead, !stream.isUndelivered {
+        delegate.streamClosed(stream.id, closure)
+      } else if closure.cause == .malformed || closure.cause == .resetByPeer {
+        delegate.lostRequest(closure)
+      }
     case .goAway(let goAway): delegate.receivedGoAway(goAway)
     case .settings: delegate.settingsChanged()
     case .pong(let payload): delegate.receivedPong(payload)

@@ -14,6 +14,10 @@ public protocol HTTP2SessionDelegate: AnyObject {
   /// Receives a request. Its header section exceeds the limits and is dropped: respond 431 (RFC 6585 §5) or `reset`.
   func receivedOversizedRequest(on stream: HTTP2StreamID)
 
+  /// Reports that a client's request ended before its delivery: it is malformed, or the client has reset it in the bytes
+  /// that brought it. Nothing else is reported of its stream.
+  func lostRequest(_ closure: HTTP2StreamClosure)
+
   /// Receives the final response of the server. The session omits informational responses. Content and end follow.
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID)
 
@@ -45,6 +49,9 @@ extension HTTP2SessionDelegate {
 
   /// Does nothing: a client receives no requests.
   public func receivedOversizedRequest(on stream: HTTP2StreamID) {}
+
+  /// Does nothing: a client receives no requests.
+  public func lostRequest(_ closure: HTTP2StreamClosure) {}
 
   /// Does nothing: a server receives no responses.
   public func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) {}

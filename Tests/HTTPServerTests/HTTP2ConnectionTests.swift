@@ -136,6 +136,28 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
+  @Test(
+    "a request that is reset in the bytes that bring it, and a malformed one, are recorded",
+    arguments: IOLoop.PollerKind.allCases)
+  func lost(_ kind: IOLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    let client = try server.connect()
+    // HEADERS of GET http://a/hello (RFC 7541 §6) on a stream.
+    func get(_ stream: UInt8, _ more: [UInt8] = []) -> [UInt8] {
+      let fields: [UInt8] = [0x82, 0x86, 4, 6] + Array("/hello".utf8) + [1, 1, 0x61] + more
+      return [0, 0, UInt8(fields.count), 1, 5, 0, 0, 0, stream] + fields
+    }
+    // The preface, SETTINGS, and RST_STREAM with CANCEL behind the request.
+    let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
+    try client.send(preface + get(1) + [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8])
+    wait(for: "the record of the reset") { server.recorder.statuses == [499] }
+    // A name in upper case (RFC 9113 §8.2.1).
+    try client.send(get(3, [0, 1, UInt8(ascii: "X"), 1, 0x61]))
+    wait(for: "the record of the malformed request") { server.recorder.statuses == [499, 400] }
+    try client.send(get(5))
+    wait(for: "the response") { server.recorder.statuses == [499, 400, 200] }
+  }
+
   @Test("the server survives a client that disconnects within the content", arguments: IOLoop.PollerKind.allCases)
   func brokenContent(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)

@@ -103,6 +103,17 @@ final class HTTP2Connection {
     connection.flushHTTP2()
   }
 
+  func borrowRequest() -> Request {
+    let request = connection.worker.lendRequest()
+    request.isHTTP2 = true
+    request.clientAddress = connection.peer.name
+    request.rateLimitPrefix = connection.peer.rateLimitPrefix
+    request.holder = connection.peer.holder
+    request.clientCertificate = connection.peer.certificate
+    request.received = connection.now
+    return request
+  }
+
   func forget(_ exchange: HTTP2Exchange) {
     exchanges[exchange.stream] = nil
     deadlines.streamEnded(at: connection.now)
@@ -121,6 +132,14 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     exchanges[stream] = exchange
     note(.headerSection)
     exchange.refuseHead(.headerSectionTooLarge)
+  }
+
+  /// Records the request, as HTTP/1.1 does, so that no volume of such requests is invisible.
+  func lostRequest(_ closure: HTTP2StreamClosure) {
+    let request = borrowRequest()
+    connection.identify(request)
+    connection.record(request, status: closure.cause == .malformed ? 400 : Connection.clientClosedRequest, bytes: 0)
+    connection.worker.takeBack(request)
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {

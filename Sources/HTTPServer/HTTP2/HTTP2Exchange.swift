@@ -44,17 +44,9 @@ final class HTTP2Exchange: @unchecked Sendable {
   init(_ stream: HTTP2StreamID, of owner: HTTP2Connection) {
     self.stream = stream
     self.owner = owner
-    let connection = owner.connection
-    router = connection.worker.router
-    let request = connection.worker.lendRequest()
-    request.isHTTP2 = true
-    request.clientAddress = connection.peer.name
-    request.rateLimitPrefix = connection.peer.rateLimitPrefix
-    request.holder = connection.peer.holder
-    request.clientCertificate = connection.peer.certificate
-    request.received = connection.now
-    self.request = request
-    deadlines = StreamDeadlines(at: connection.now)
+    router = owner.connection.worker.router
+    request = owner.borrowRequest()
+    deadlines = StreamDeadlines(at: owner.connection.now)
   }
 
   // MARK: The request
