@@ -98,10 +98,13 @@ struct PageRouteTests {
     func ask(_ path: String, _ field: String) throws -> ParsedResponse {
       try ParsedResponse(curl: ["-H", field, "\(url)\(path)"])
     }
-    #expect(try ask("/page/audit", "Sec-Fetch-Site: same-origin").status == 200)
+    let paths = ["/page/audit", "/page/facts"]
+    for path in paths { #expect(try ask(path, "Sec-Fetch-Site: same-origin").status == 200, "\(path)") }
     for field in ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: https://evil.example"] {
-      let refusal = try ask("/page/audit", field)
-      #expect(refusal.status == 403 && refusal["Access-Control-Allow-Origin"] == nil, "\(field)")
+      for path in paths {
+        let refusal = try ask(path, field)
+        #expect(refusal.status == 403 && refusal["Access-Control-Allow-Origin"] == nil, "\(path) \(field)")
+      }
       #expect(try Self.inspect(url, #"{"token":"a"}"#, ["-H", field]).status == 403, "\(field)")
     }
     for path in ["/page/audit", "/page/facts", "/", "/metrics"] {

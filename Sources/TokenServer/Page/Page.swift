@@ -29,7 +29,7 @@ struct Page: Sendable {
   var describedRoutes: [Route] {
     let security = PageSecurity(publicPageOf: settings, isDemo: isDemo)
     let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: true, rule: nil)
-    return [WebFileEndpoint(.page, fields: security.fields).route, facts(isAdmin: false), inspection.route]
+    return [WebFileEndpoint(.page, fields: security.fields).route, facts(nil), inspection.route]
       + WebFile.module.map { WebModuleEndpoint($0).route }
   }
 
@@ -37,7 +37,7 @@ struct Page: Sendable {
   var adminRoutes: [Route] {
     let rule = OwnPageRule(checksHosts: settings.adminHosts != nil)
     let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: false, rule: rule)
-    return files(PageSecurity()) + [facts(isAdmin: true), inspection.route, audit(rule)]
+    return files(PageSecurity()) + [facts(rule), inspection.route, audit(rule)]
   }
 
   private func files(_ security: PageSecurity) -> [Route] {
@@ -45,9 +45,16 @@ struct Page: Sendable {
     return [WebFileEndpoint(.page, fields: security.fields).route] + parts
   }
 
-  private func facts(isAdmin: Bool) -> Route {
-    let facts = PageFacts(settings, isDemo: isDemo, isAdmin: isAdmin)
-    return Route("/page/facts", [.get { _ in Self.response(facts.json(listeners)) }])
+  /// - Parameter rule: The rule of the admin listener, whose facts name the clients; nil for the public listener.
+  private func facts(_ rule: OwnPageRule?) -> Route {
+    let facts = PageFacts(settings, isDemo: isDemo, isAdmin: rule != nil)
+    return Route(
+      "/page/facts",
+      [
+        .get { request in
+          rule?.refusal(of: request)?.response(id: request.id) ?? Self.response(facts.json(listeners))
+        }
+      ])
   }
 
   private func audit(_ rule: OwnPageRule) -> Route {
