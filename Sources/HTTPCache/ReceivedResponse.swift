@@ -31,7 +31,10 @@ public struct ReceivedResponse: Sendable {
     self.downstream = downstream
     self.body = body
     self.sent = sent
-    if sent.has("authorization") { self.sent[.authorization] = nil }
+    // A copy without it: a removed line would stay in the bytes.
+    if sent.has("authorization") {
+      self.sent = sent.filter { name, bytes in !bytes.equalsIgnoringCase(name, "authorization") }
+    }
     self.requestedAt = requestedAt
     self.receivedAt = receivedAt
   }

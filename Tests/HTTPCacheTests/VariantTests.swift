@@ -45,6 +45,7 @@ struct VariantTests {
   func credential() {
     let received = Sample.received(sent: [.authorization: "Bearer secret", .accept: "a"])
     #expect(received.sent == [.accept: "a"])
+    #expect(!String(decoding: received.sent.bytes, as: UTF8.self).contains("secret"))
   }
 
   @Test("replace the response that the same request would have got")
