@@ -165,13 +165,7 @@ extension CatalogGateway {
   // MARK: 7 Send
 
   private func send(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) async -> Step {
-    do throws(UpstreamError) {
-      let response = try await exchange.route.upstream.send(
-        request(of: exchange, attempt), limits: timeouts(of: exchange, attempt))
-      return step(after: .success(response), to: exchange, attempt)
-    } catch {
-      return step(after: .failure(error), to: exchange, attempt)
-    }
+    step(after: await call(exchange, attempt).result(), to: exchange, attempt)
   }
 
   /// Prepares the request of an attempt.

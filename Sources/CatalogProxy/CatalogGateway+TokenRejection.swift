@@ -121,7 +121,7 @@ extension CatalogGateway {
     var timeouts = configuration.timeouts
     timeouts.whole = max(end - start, .milliseconds(1))
     let request = UpstreamRequest(.get, "/v1/test", fields: fields)
-    let result = await send(request, timeouts, by: route)
+    let result = await route.upstream.call(request, limits: timeouts).result()
     let response = try? result.get()
     response?.content.cancel()
     if let span, span.isSampled, let cause {
@@ -171,16 +171,6 @@ extension UpstreamAttempt.Result {
 }
 
 extension CatalogGateway {
-  private func send(
-    _ request: UpstreamRequest, _ timeouts: UpstreamTimeouts, by route: UpstreamRoute
-  ) async -> Result<UpstreamResponse, UpstreamError> {
-    do throws(UpstreamError) {
-      return .success(try await route.upstream.send(request, limits: timeouts))
-    } catch {
-      return .failure(error)
-    }
-  }
-
   /// Records a 429 to a request without a turn, which counts against the same quota.
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed

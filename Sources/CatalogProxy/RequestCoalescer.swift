@@ -120,8 +120,6 @@ protocol CancellableWork: Sendable {
   func cancel()
 }
 
-extension Task: CancellableWork {}
-
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {
   let key: FlightKey

@@ -37,15 +37,18 @@ extension Upstream {
   public func send(
     _ request: UpstreamRequest, limits: UpstreamTimeouts
   ) async throws(UpstreamError) -> UpstreamResponse {
-    let call = call(request, limits: limits)
-    let result = await withTaskCancellationHandler {
-      await unsafe withUnsafeContinuation { task in
-        call.start(unsafe WaitingTask(task))
-      }
+    try await call(request, limits: limits).result().get()
+  }
+}
+
+extension UpstreamCall {
+  /// Sends the request, and returns the result. Cancelling the task cancels the call.
+  public func result() async -> Result<UpstreamResponse, UpstreamError> {
+    await withTaskCancellationHandler {
+      await unsafe withUnsafeContinuation { task in start(unsafe WaitingTask(task)) }
     } onCancel: {
-      call.cancel()
+      cancel()
     }
-    return try result.get()
   }
 }
 

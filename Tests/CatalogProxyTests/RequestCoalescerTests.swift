@@ -102,3 +102,5 @@ struct RequestCoalescerTests {
     #expect(answered.count == 2000 && answered.values.allSatisfy { $0 == 1 })
   }
 }
+
+extension Task: CancellableWork {}
