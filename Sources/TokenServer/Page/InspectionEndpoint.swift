@@ -10,7 +10,7 @@ import JSON
 /// The endpoint `POST /page/inspect`: the verdicts of `inspect` on a developer token, which comes in the content so that
 /// no log has it.
 ///
-/// On the public listener, a caller needs the same credential as for a token, and its rates count. The verdict on the
+/// On the public listener, a caller must be a client of the settings, and its rates count. The verdict on the
 /// signature says no more than the token's own `kid`, and than Apple says to everybody who holds the token.
 struct InspectionEndpoint: Sendable {
   /// The server's signing keys.
