@@ -90,8 +90,10 @@ let package = Package(
         httpTypes,
       ],
       confined),
+    module("ClientTransport", ["EventLoop", "Memory", "TLS"], confined),
+    module("Redis", ["Bytes", "COpenSSL", "ClientTransport", "Cryptography", "EventLoop", "Memory", "TLS"], confined),
     module(
-      "HTTPClient", ["Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
+      "HTTPClient", ["Bytes", "ClientTransport", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
       confined),
     module("HTTPCache", ["Bytes", "CZlib", "HTTP1", "Locks", httpTypes]),
     module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),

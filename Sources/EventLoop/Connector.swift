@@ -1,6 +1,6 @@
 import Glibc
 
-/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305). It finds the host's addresses and tries
+/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket. It finds the host's addresses and tries
 /// them one after another, each a little later than the previous one, until one connects. The first success wins, and
 /// the other attempts are closed.
 ///
@@ -33,7 +33,8 @@ public final class Connector: ChannelDelegate {
   public static let socketBuffer = 131_072
 
   private let loop: IOLoop
-  private let resolver: NameResolver
+  /// Finds the addresses of the host; nil for a Unix-domain socket.
+  private let resolver: NameResolver?
   private let host: String
   private let port: UInt16
   private let deadline: Deadline
@@ -68,6 +69,23 @@ public final class Connector: ChannelDelegate {
     timer.sleep(until: loop.now, self)
   }
 
+  /// Starts to connect to a Unix-domain socket.
+  /// - Parameters:
+  ///   - deadline: The time to give up.
+  ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
+  public init(
+    toSocketAt path: String, loop: IOLoop, until deadline: Deadline, report: @escaping (Outcome) -> Void
+  ) {
+    self.loop = loop
+    resolver = nil
+    host = path
+    port = 0
+    self.deadline = deadline
+    self.report = report
+    timer = loop.openTimer()
+    timer.sleep(until: loop.now, self)
+  }
+
   /// Whether the connector waits for the first look-up of the name and has tried no address.
   public var isWaitingForName: Bool { isResolving && attempts.isEmpty && failures.isEmpty }
 
@@ -81,6 +99,10 @@ public final class Connector: ChannelDelegate {
   // MARK: Addresses
 
   private func start() {
+    guard let resolver else {
+      order.add([.unix(path: host)])
+      return tryNext()
+    }
     if let address = IPAddress(host) {
       order.add([.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)])
     } else {
@@ -94,7 +116,7 @@ public final class Connector: ChannelDelegate {
 
   private func resolve() {
     isResolving = true
-    resolver.find(host, port: port) { [weak self] outcome in self?.resolved(outcome) }
+    resolver?.find(host, port: port) { [weak self] outcome in self?.resolved(outcome) }
   }
 
   private func resolved(_ outcome: NameResolver.Outcome) {
@@ -183,7 +205,7 @@ public final class Connector: ChannelDelegate {
   private func finish(_ outcome: Outcome) {
     let report = report
     self.report = nil
-    if case .failure = outcome { resolver.doubt(host, port: port) }
+    if case .failure = outcome { resolver?.doubt(host, port: port) }
     close()
     report?(outcome)
   }
@@ -220,19 +242,23 @@ extension Descriptor {
   /// Returns a socket that has started to connect.
   fileprivate static func connecting(to address: SocketAddress) throws(SocketError) -> Descriptor {
     let descriptor = try Descriptor.socket(family: address.family)
-    let tcp = Int32(IPPROTO_TCP)
-    try descriptor.set(tcp, TCP_NODELAY, 1)
-    try descriptor.set(SOL_SOCKET, SO_KEEPALIVE, 1)
+    if address.port != nil { try descriptor.setTCPOptions() }
     try descriptor.set(SOL_SOCKET, SO_RCVBUF, Int32(Connector.socketBuffer))
     try descriptor.set(SOL_SOCKET, SO_SNDBUF, Int32(Connector.socketBuffer))
-    #if os(Linux)
-      try descriptor.set(tcp, TCP_KEEPIDLE, keepAliveIdle)
-      try descriptor.set(tcp, TCP_USER_TIMEOUT, unacknowledged)
-    #endif
     let raw = descriptor.raw
     let result = unsafe try address.withSocketAddress { unsafe connect(raw, $0, $1) }
     guard result == 0 || errno == EINPROGRESS || errno == EINTR else { throw SocketError(during: "connect") }
     return descriptor
+  }
+
+  private borrowing func setTCPOptions() throws(SocketError) {
+    let tcp = Int32(IPPROTO_TCP)
+    try set(tcp, TCP_NODELAY, 1)
+    try set(SOL_SOCKET, SO_KEEPALIVE, 1)
+    #if os(Linux)
+      try set(tcp, TCP_KEEPIDLE, Self.keepAliveIdle)
+      try set(tcp, TCP_USER_TIMEOUT, Self.unacknowledged)
+    #endif
   }
 }
 
@@ -278,6 +304,7 @@ extension ConnectError.Cause {
     self =
       switch error.code {
       case ECONNREFUSED, ECONNRESET: .refused
+      case ENOENT: .refused
       case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EAFNOSUPPORT: .unroutable
       case ETIMEDOUT: .timedOut
       default: .failed

@@ -1,3 +1,4 @@
+import ClientTransport
 import EventLoop
 import HTTP1
 import HTTPMessages

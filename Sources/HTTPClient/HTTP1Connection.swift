@@ -1,4 +1,5 @@
 import Bytes
+import ClientTransport
 import EventLoop
 import HTTP1
 import HTTPMessages

@@ -1,3 +1,4 @@
+import ClientTransport
 import EventLoop
 import HTTP2
 import HTTPMessages

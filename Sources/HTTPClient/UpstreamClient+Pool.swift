@@ -1,4 +1,5 @@
 import Bytes
+import ClientTransport
 public import EventLoop
 import HTTP1
 import HTTPMessages
@@ -281,36 +282,6 @@ protocol ConnectionPool: AnyObject {
   func receivedUnsolicited()
   /// Whether an HTTP/1.1 connection may carry another request after its first.
   var reusesHTTP1: Bool { get }
-}
-
-/// The pause before the next attempt at a connection. It doubles after each failure up to a bound. Jitter prevents many
-/// clients from returning at the same moment.
-struct BackOff {
-  /// The earliest time of the next attempt.
-  private(set) var until = Deadline(nanoseconds: 0)
-
-  private let least: Duration
-  private let longest: Duration
-  private var failures = 0
-
-  init(least: Duration, longest: Duration) {
-    self.least = least
-    self.longest = longest
-  }
-
-  /// Records a failure.
-  /// - Parameter jitter: From 0 to 1. The pause is shortened by this fraction of its half.
-  mutating func failed(at now: Deadline, jitter: Double) {
-    let pause = min(longest, least * (1 << min(failures, 20)))
-    failures += 1
-    until = now.advanced(by: pause * (1 - jitter / 2))
-  }
-
-  /// Records a success and resets the pause.
-  mutating func succeeded() {
-    failures = 0
-    until = Deadline(nanoseconds: 0)
-  }
 }
 
 /// A first-in, first-out list. Any element can leave early at the same low cost.

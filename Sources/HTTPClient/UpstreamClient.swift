@@ -1,3 +1,4 @@
+import ClientTransport
 public import EventLoop
 public import HTTP1
 public import HTTPMessages

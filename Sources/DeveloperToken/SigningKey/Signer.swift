@@ -1,3 +1,4 @@
+import Bytes
 import COpenSSL
 public import Cryptography
 
@@ -126,6 +127,36 @@ public import Cryptography
       // OpenSSL writes as many bytes as it has just counted, and moves the pointer behind them.
       count = Int(unsafe i2d_PUBKEY(pointer, &end))
     }
+  }
+
+  /// Returns HMAC-SHA-256 of `label` with the private number as its key.
+  func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
+    let number = try SecretBytes(capacity: 32) { (output: inout OutputSpan<UInt8>) throws(CryptographyError) in
+      try appendNumber(to: &output)
+    }
+    var text: [UInt8] = []
+    text.append(label)
+    let code = try MessageAuthenticator(key: number).code(of: text.span)
+    return SecretBytes(copying: code.span)
+  }
+
+  /// Appends the private number, 32 bytes, most significant first.
+  private func appendNumber(to output: inout OutputSpan<UInt8>) throws(CryptographyError) {
+    var bytes = InlineArray<32, UInt8>(repeating: 0)
+    var span = bytes.mutableSpan
+    let isDone = unsafe span.withUnsafeMutableBufferPointer { buffer in
+      SecureMemory.use {
+        var number: OpaquePointer?
+        defer { unsafe BN_clear_free(number) }
+        return unsafe EVP_PKEY_get_bn_param(pointer, OSSL_PKEY_PARAM_PRIV_KEY, &number) == 1
+          && BN_bn2binpad(number, buffer.baseAddress, 32) == 32
+      }
+    }
+    defer {
+      unsafe span.withUnsafeMutableBufferPointer { unsafe OPENSSL_cleanse($0.baseAddress, $0.count) }
+    }
+    guard isDone else { throw .init(function: "EVP_PKEY_get_bn_param") }
+    for index in 0..<32 { output.append(span[index]) }
   }
 
   /// Returns a key that shares the same `EVP_PKEY` for verification.

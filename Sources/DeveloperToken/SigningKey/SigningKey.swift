@@ -62,6 +62,14 @@ public final class SigningKey: Sendable {
   /// - Throws: `CryptographyError` if OpenSSL fails.
   public func makeSigner() throws(CryptographyError) -> Signer { try Signer(privateKey) }
 
+  /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label`, with the
+  /// private number as its key.
+  ///
+  /// - Throws: `CryptographyError` if OpenSSL fails.
+  package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
+    try privateKey.secret(for: label)
+  }
+
   /// Signs and verifies once, so that the server finds a key with mismatched halves now, before Apple does.
   private static func probe(_ key: PrivateKey, _ verificationKey: VerificationKey) throws {
     let probe = Array("A probe of the signing key.".utf8)

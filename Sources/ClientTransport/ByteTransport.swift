@@ -1,9 +1,9 @@
-import EventLoop
-import Memory
-import TLS
+package import EventLoop
+package import Memory
+package import TLS
 
 /// The reason why a link ended.
-enum ByteTransportEnd: Error {
+package enum ByteTransportEnd: Error {
   /// The peer closed the connection. Over TLS, `inOrder` tells whether a close_notify arrived (RFC 8446 §6.1).
   case closed(inOrder: Bool)
   /// A system call failed.
@@ -19,7 +19,7 @@ enum ByteTransportEnd: Error {
 }
 
 /// The receiver of a link's events. The link makes all calls on the loop.
-protocol ByteTransportOwner: AnyObject {
+package protocol ByteTransportOwner: AnyObject {
   /// Reports that the TLS handshake is complete.
   func linkBecameSecure(_ link: ByteTransport)
   /// Reports that more bytes arrived in `link.unread`.
@@ -35,27 +35,27 @@ protocol ByteTransportOwner: AnyObject {
 }
 
 extension ByteTransportOwner {
-  func linkBecameSecure(_ link: ByteTransport) {}
-  func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {}
-  func linkDrained(_ link: ByteTransport) {}
+  package func linkBecameSecure(_ link: ByteTransport) {}
+  package func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {}
+  package func linkDrained(_ link: ByteTransport) {}
 }
 
 /// A connected socket with or without TLS, driven by events of its loop, without a task.
 ///
 /// The link sends all bytes written in one turn of the loop together at the end of the turn. Confined to its loop.
-final class ByteTransport: ChannelDelegate {
-  let channel: Channel
-  weak var owner: (any ByteTransportOwner)?
+package final class ByteTransport: ChannelDelegate {
+  package let channel: Channel
+  package weak var owner: (any ByteTransportOwner)?
 
   /// The number of bytes that the kernel has accepted, TLS overhead included.
-  private(set) var bytesSent = 0
-  private(set) var tls: TLSSession?
-  private(set) var isOpen = true
+  package private(set) var bytesSent = 0
+  package private(set) var tls: TLSSession?
+  package private(set) var isOpen = true
 
   /// The time at which the owner receives `linkTimedOut`.
-  var deadline = Deadline.never { didSet { if deadline != oldValue { watch() } } }
+  package var deadline = Deadline.never { didSet { if deadline != oldValue { watch() } } }
   /// Whether the link receives bytes. While it does not, the peer may have to wait, and its close goes unnoticed.
-  var isReading = true {
+  package var isReading = true {
     didSet {
       guard isReading != oldValue else { return }
       account()
@@ -84,14 +84,14 @@ final class ByteTransport: ChannelDelegate {
   /// The most capacity that an empty buffer keeps, in bytes.
   private static let keptCapacity = 65_536
 
-  init(_ channel: Channel, writeProgress: Duration, hold: MemoryHold) {
+  package init(_ channel: Channel, writeProgress: Duration, hold: MemoryHold) {
     self.hold = hold
     self.channel = channel
     self.writeProgress = writeProgress
   }
 
   /// An upper bound of the bytes of a connection: TLS session, HTTP/2 session and the read buffer.
-  static let cost = 131_072
+  package static let cost = 131_072
 
   /// Charges the connection, and the kernel's receive buffer while reading is off. The budget cannot refuse any of it
   /// here: the client asks the budget before it dials.
@@ -99,10 +99,10 @@ final class ByteTransport: ChannelDelegate {
     hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer)
   }
 
-  var now: Deadline { channel.loop.now }
+  package var now: Deadline { channel.loop.now }
 
   /// Starts to wait for events.
-  func start() {
+  package func start() {
     channel.loop.assertCurrent()
     account()
     watch()
@@ -111,10 +111,10 @@ final class ByteTransport: ChannelDelegate {
   // MARK: Reading
 
   /// The received bytes that the owner has not consumed.
-  var unread: ArraySlice<UInt8> { input[consumed...] }
+  package var unread: ArraySlice<UInt8> { input[consumed...] }
 
   /// Removes `count` bytes from the front of `unread`.
-  func consume(_ count: Int) {
+  package func consume(_ count: Int) {
     channel.loop.assertCurrent()
     consumed += count
     guard consumed == input.count else { return }
@@ -123,7 +123,7 @@ final class ByteTransport: ChannelDelegate {
   }
 
   /// Whether there are no unread bytes and the peer has not closed the connection.
-  var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
+  package var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
 
   private func receive() throws(ByteTransportEnd) {
     for _ in 0..<Self.readsInOneGo where isOpen && isReading {
@@ -163,23 +163,23 @@ final class ByteTransport: ChannelDelegate {
   // MARK: Writing
 
   /// The number of bytes still to be sent.
-  var backlog: Int { output.count + outgoing.count - sent }
+  package var backlog: Int { output.count + outgoing.count - sent }
 
   /// Lets `body` append to the output, and sends the output at the end of the turn.
-  func write(_ body: (inout [UInt8]) -> Void) {
+  package func write(_ body: (inout [UInt8]) -> Void) {
     channel.loop.assertCurrent()
     body(&output)
     flushSoon()
   }
 
   /// Lets `body` append to the output, which the caller then sends by `flushNow` or `flushSoon`.
-  func append<Failure: Error>(_ body: (inout [UInt8]) throws(Failure) -> Void) throws(Failure) {
+  package func append<Failure: Error>(_ body: (inout [UInt8]) throws(Failure) -> Void) throws(Failure) {
     channel.loop.assertCurrent()
     try body(&output)
   }
 
   /// Sends the output at the end of the turn.
-  func flushSoon() {
+  package func flushSoon() {
     channel.loop.assertCurrent()
     guard !isFlushDue, isOpen else { return }
     isFlushDue = true
@@ -191,7 +191,7 @@ final class ByteTransport: ChannelDelegate {
   }
 
   /// Sends the output at once.
-  func flushNow() {
+  package func flushNow() {
     channel.loop.assertCurrent()
     guard isOpen else { return }
     perform { () throws(ByteTransportEnd) in try flush() }
@@ -250,7 +250,7 @@ final class ByteTransport: ChannelDelegate {
   // MARK: TLS
 
   /// Starts a handshake. The link encrypts everything written from now on.
-  func secure(with session: TLSSession) {
+  package func secure(with session: TLSSession) {
     channel.loop.assertCurrent()
     tls = session
     perform { () throws(ByteTransportEnd) in
@@ -261,7 +261,7 @@ final class ByteTransport: ChannelDelegate {
 
   // MARK: Events
 
-  func channel(_ channel: Channel, became readiness: Readiness) {
+  package func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
     guard isOpen else { return }
     // Without an owner, no object would handle received bytes.
@@ -304,7 +304,7 @@ final class ByteTransport: ChannelDelegate {
   // MARK: The end
 
   /// Sends what the kernel accepts at once, and closes the link without a call to the owner.
-  func close() {
+  package func close() {
     channel.loop.assertCurrent()
     owner = nil
     if isOpen { try? flush() }
@@ -312,7 +312,7 @@ final class ByteTransport: ChannelDelegate {
   }
 
   /// Closes the link without sending the output and without a call to the owner.
-  func abort() {
+  package func abort() {
     channel.loop.assertCurrent()
     owner = nil
     (output, outgoing, sent) = ([], [], 0)
@@ -320,7 +320,7 @@ final class ByteTransport: ChannelDelegate {
   }
 
   /// Closes the link and reports the reason to the owner.
-  func end(_ end: ByteTransportEnd) {
+  package func end(_ end: ByteTransportEnd) {
     channel.loop.assertCurrent()
     guard isOpen else { return }
     isOpen = false

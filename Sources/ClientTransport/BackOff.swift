@@ -1,0 +1,31 @@
+package import EventLoop
+
+/// The pause before the next attempt at a connection. It doubles after each failure up to a bound. Jitter prevents many
+/// clients from returning at the same moment.
+package struct BackOff {
+  /// The earliest time of the next attempt.
+  package private(set) var until = Deadline(nanoseconds: 0)
+
+  private let least: Duration
+  private let longest: Duration
+  private var failures = 0
+
+  package init(least: Duration, longest: Duration) {
+    self.least = least
+    self.longest = longest
+  }
+
+  /// Records a failure.
+  /// - Parameter jitter: From 0 to 1. The pause is shortened by this fraction of its half.
+  package mutating func failed(at now: Deadline, jitter: Double) {
+    let pause = min(longest, least * (1 << min(failures, 20)))
+    failures += 1
+    until = now.advanced(by: pause * (1 - jitter / 2))
+  }
+
+  /// Records a success and resets the pause.
+  package mutating func succeeded() {
+    failures = 0
+    until = Deadline(nanoseconds: 0)
+  }
+}

@@ -1,0 +1,236 @@
+/// A value of the Redis serialization protocol (RESP, versions 2 and 3), as a reply or a message has it.
+///
+/// Types that callers here do not distinguish are one case: simple, bulk and verbatim strings, doubles and large numbers
+/// are ``text(_:)``; booleans are ``integer(_:)``; sets and maps are ``array(_:)``, a map with keys and values in turn.
+package enum RESPValue: Sendable, Equatable {
+  case null
+  case integer(Int64)
+  case text([UInt8])
+  /// An error with its text, such as `NOAUTH Authentication required.`
+  case error([UInt8])
+  case array([RESPValue])
+  /// A message that answers no command, such as one of a channel.
+  case push([RESPValue])
+}
+
+extension RESPValue {
+  /// The bytes of a string; nil for other values.
+  package var bytes: [UInt8]? {
+    guard case .text(let bytes) = self else { return nil }
+    return bytes
+  }
+
+  /// The elements of an array; nil for other values.
+  package var elements: [RESPValue]? {
+    guard case .array(let elements) = self else { return nil }
+    return elements
+  }
+
+  /// The number of an integer; nil for other values.
+  package var number: Int64? {
+    guard case .integer(let number) = self else { return nil }
+    return number
+  }
+}
+
+/// The bounds of what a server of Redis may send.
+package struct RESPLimits: Sendable {
+  /// The most bytes of one string: 16 MiB, more than the largest stored response with its fields.
+  package var string = 16 << 20
+  /// The most bytes of a line, such as an error or a number: 4 KiB.
+  package var line = 4096
+  /// The most values in one reply, nested ones included: 65,536.
+  package var values = 65_536
+  /// The deepest nesting of arrays: 8.
+  package var depth = 8
+  /// The most bytes of all strings in one reply: 32 MiB.
+  package var total = 32 << 20
+
+  package init() {}
+}
+
+/// What is wrong with bytes that are no reply.
+package enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// The bytes do not follow the protocol.
+  case malformed
+  /// The reply exceeds a limit.
+  case tooLarge
+
+  package var description: String {
+    switch self {
+    case .malformed: "It sent bytes that are no reply of Redis."
+    case .tooLarge: "It sent a reply that exceeds the server's limits."
+    }
+  }
+}
+
+/// A parser of replies that arrive in pieces. It keeps the values of incomplete arrays, so it reads each byte about once.
+package struct RESPParser: Sendable {
+  private enum Kind {
+    case array, push
+    /// Attributes of the next value (RESP 3), which no command here asks for.
+    case attribute
+  }
+
+  private struct Frame {
+    let kind: Kind
+    var left: Int
+    var values: [RESPValue] = []
+  }
+
+  private let limits: RESPLimits
+  private var stack: [Frame] = []
+  private var values = 0
+  private var total = 0
+  /// The length of a string whose content has not arrived, and whether it is an error.
+  private var string: (length: Int, isError: Bool, isVerbatim: Bool)?
+
+  package init(_ limits: RESPLimits = RESPLimits()) {
+    self.limits = limits
+  }
+
+  /// Whether the parser is between two values.
+  package var isAtStart: Bool { stack.isEmpty && string == nil }
+
+  /// Parses the next whole value.
+  ///
+  /// - Parameter position: Where to begin in `bytes`. It moves behind what the parser needs no more; the next call
+  ///   begins there.
+  /// - Returns: The value, or nil if more bytes are necessary.
+  package mutating func next(in bytes: Span<UInt8>, from position: inout Int) throws(RESPError) -> RESPValue? {
+    while true {
+      guard let value = try scalar(in: bytes, from: &position) else { return nil }
+      if let whole = complete(value) {
+        values = 0
+        total = 0
+        return whole
+      }
+    }
+  }
+
+  /// The beginning of an array, or a value without parts.
+  private enum Token {
+    case value(RESPValue)
+    case opened
+  }
+
+  /// Parses up to the end of the next value without parts, or of the beginning of an array.
+  private mutating func scalar(in bytes: Span<UInt8>, from position: inout Int) throws(RESPError) -> Token? {
+    if string == nil {
+      guard let line = try line(in: bytes, from: position) else { return nil }
+      position = line.upperBound + 2
+      if let token = try token(bytes, line) { return token }
+    }
+    guard let (length, isError, isVerbatim) = string else { throw .malformed }
+    guard bytes.count - position >= length + 2 else { return nil }
+    let end = position + length
+    guard bytes[end] == Self.carriageReturn, bytes[end + 1] == Self.lineFeed else { throw .malformed }
+    // A verbatim string begins with its format: `txt:`.
+    let start = isVerbatim ? position + min(4, length) : position
+    let content = Self.copy(bytes, start..<end)
+    position = end + 2
+    string = nil
+    return .value(isError ? .error(content) : .text(content))
+  }
+
+  /// Interprets a line. Returns nil if the content of a string follows.
+  private mutating func token(_ bytes: Span<UInt8>, _ line: Range<Int>) throws(RESPError) -> Token? {
+    guard let type = line.first.map({ bytes[$0] }) else { throw .malformed }
+    values += 1
+    guard values <= limits.values else { throw .tooLarge }
+    let rest = line.lowerBound + 1..<line.upperBound
+    switch type {
+    case UInt8(ascii: "+"), UInt8(ascii: ","), UInt8(ascii: "("): return .value(.text(Self.copy(bytes, rest)))
+    case UInt8(ascii: "-"): return .value(.error(Self.copy(bytes, rest)))
+    case UInt8(ascii: ":"): return .value(.integer(try Self.number(bytes, rest)))
+    case UInt8(ascii: "_"): return .value(.null)
+    case UInt8(ascii: "#"): return .value(.integer(rest.count == 1 && bytes[rest.lowerBound] == UInt8(ascii: "t") ? 1 : 0))
+    case UInt8(ascii: "$"), UInt8(ascii: "!"), UInt8(ascii: "="):
+      let length = try Self.number(bytes, rest)
+      if length == -1 { return .value(.null) }
+      guard length >= 0 else { throw .malformed }
+      guard length <= limits.string, total + Int(length) <= limits.total else { throw .tooLarge }
+      total += Int(length)
+      string = (Int(length), type == UInt8(ascii: "!"), type == UInt8(ascii: "="))
+      return nil
+    case UInt8(ascii: "*"), UInt8(ascii: "~"): return try open(.array, try Self.number(bytes, rest))
+    case UInt8(ascii: "%"): return try open(.array, try Self.number(bytes, rest), each: 2)
+    case UInt8(ascii: "|"): return try open(.attribute, try Self.number(bytes, rest), each: 2)
+    case UInt8(ascii: ">"):
+      guard stack.isEmpty else { throw .malformed }
+      return try open(.push, try Self.number(bytes, rest))
+    default: throw .malformed
+    }
+  }
+
+  private mutating func open(_ kind: Kind, _ count: Int64, each: Int64 = 1) throws(RESPError) -> Token {
+    if count == -1 { return .value(.null) }
+    guard count >= 0 else { throw .malformed }
+    guard count <= limits.values, stack.count < limits.depth else { throw .tooLarge }
+    stack.append(Frame(kind: kind, left: Int(count * each)))
+    return .opened
+  }
+
+  /// Adds a value to the innermost array, and closes what is complete. Returns the outermost value if that is complete.
+  private mutating func complete(_ token: Token) -> RESPValue? {
+    var finished: RESPValue? = if case .value(let value) = token { value } else { nil }
+    while true {
+      if let value = finished {
+        guard !stack.isEmpty else { return value }
+        stack[stack.count - 1].values.append(value)
+        stack[stack.count - 1].left -= 1
+      }
+      guard let frame = stack.last, frame.left == 0 else { return nil }
+      stack.removeLast()
+      switch frame.kind {
+      case .array: finished = .array(frame.values)
+      case .push: finished = .push(frame.values)
+      case .attribute: return nil
+      }
+    }
+  }
+
+  // MARK: Bytes
+
+  private static let carriageReturn: UInt8 = 13
+  private static let lineFeed: UInt8 = 10
+
+  /// Returns the next line without its end; nil if it is incomplete.
+  private func line(in bytes: Span<UInt8>, from position: Int) throws(RESPError) -> Range<Int>? {
+    let end = min(bytes.count, position + limits.line + 2)
+    var index = position
+    while index < end {
+      if bytes[index] == Self.carriageReturn {
+        guard index + 1 < bytes.count else { return nil }
+        guard bytes[index + 1] == Self.lineFeed else { throw .malformed }
+        return position..<index
+      }
+      index += 1
+    }
+    guard end - position <= limits.line else { throw .tooLarge }
+    return nil
+  }
+
+  private static func number(_ bytes: Span<UInt8>, _ range: Range<Int>) throws(RESPError) -> Int64 {
+    guard (1...20).contains(range.count) else { throw .malformed }
+    let isNegative = bytes[range.lowerBound] == UInt8(ascii: "-")
+    let hasSign = isNegative || bytes[range.lowerBound] == UInt8(ascii: "+")
+    var number: Int64 = 0
+    guard range.count > (hasSign ? 1 : 0) else { throw .malformed }
+    for index in range.dropFirst(hasSign ? 1 : 0) {
+      guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(bytes[index]) else { throw .malformed }
+      let (product, overflow) = number.multipliedReportingOverflow(by: 10)
+      let (sum, carry) = product.addingReportingOverflow(Int64(bytes[index] - UInt8(ascii: "0")))
+      guard !overflow, !carry else { throw .malformed }
+      number = sum
+    }
+    return isNegative ? -number : number
+  }
+
+  private static func copy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> [UInt8] {
+    var copy: [UInt8] = []
+    copy.reserveCapacity(range.count)
+    for index in range { copy.append(bytes[index]) }
+    return copy
+  }
+}

@@ -1,0 +1,221 @@
+import Bytes
+import ClientTransport
+package import Cryptography
+package import EventLoop
+package import Memory
+package import TLS
+
+/// Why a command has no reply.
+package enum RedisError: Error, Sendable, Equatable {
+  /// There is no connection, or its server has stopped to respond.
+  case unavailable
+  /// The deadline passed. The server may have run the command nevertheless.
+  case timedOut
+  /// Too many commands wait for replies.
+  case overloaded
+  /// The server replied with an error, such as `READONLY You can't write against a read only replica.`
+  case refused([UInt8])
+}
+
+/// The connection of one event loop to a server of Redis or Valkey, by RESP 3.
+///
+/// The client stays connected. A command that finds no connection fails at once, and so does one behind commands that the
+/// server has not answered for ``Limits/stall``. Commands of one turn of the loop are sent together.
+///
+/// Confined to its loop, except `init`.
+package final class RedisClient: @unchecked Sendable {
+  // Sendable by confinement: all methods run on the loop, which they check in debug builds.
+
+  /// The bounds of a client: name, default, unit and reason.
+  package struct Limits: Sendable {
+    /// The time for a connection with TLS and greeting: 1 s. The server is near.
+    package var connect: Duration = .seconds(1)
+    /// The time without any reply to an open command after which further commands fail at once: 50 ms.
+    package var stall: Duration = .milliseconds(50)
+    /// The same time after which the connection ends: 1 s. The next one may find another server.
+    package var silence: Duration = .seconds(1)
+    /// The first and the longest pause between attempts: 50 ms to 500 ms, so that a server that returns is found within
+    /// two seconds.
+    package var leastBackOff: Duration = .milliseconds(50)
+    /// See ``leastBackOff``.
+    package var longestBackOff: Duration = .milliseconds(500)
+    /// The most commands without a reply: 4,096.
+    package var pending = 4096
+    /// The most bytes that wait to be sent: 8 MiB.
+    package var backlog = 8 << 20
+    /// The bounds of replies.
+    package var replies = RESPLimits()
+
+    package init() {}
+  }
+
+  /// Where the server is, and how to log in.
+  package struct Configuration: Sendable {
+    package enum Address: Sendable, Equatable {
+      case tcp(host: String, port: UInt16)
+      case unix(path: String)
+    }
+
+    package var address: Address
+    /// The trusted CAs; nil for a connection without TLS.
+    package var tls: TLSClientContext?
+    /// The name of the user; nil for the default user.
+    package var user: String?
+    package var password: SecretBytes?
+    package var database = 0
+    /// The channel whose messages the client receives; nil for none.
+    package var channel: [UInt8]?
+    package var limits = Limits()
+    package var memory = MemoryBudget.unlimited()
+
+    package init(_ address: Address) {
+      self.address = address
+    }
+  }
+
+  /// Whether commands can be sent.
+  package enum State: Sendable, Equatable {
+    case ready
+    /// One sentence for the operator.
+    case unavailable(reason: String)
+  }
+
+  /// The result of a command.
+  package typealias Completion = (Result<RESPValue, RedisError>) -> Void
+
+  package let loop: IOLoop
+  /// Receives each change of the state. On the loop.
+  package var onChange: (State) -> Void = { _ in }
+  /// Receives the messages of the channel. On the loop.
+  package var onMessage: ([UInt8]) -> Void = { _ in }
+  package private(set) var state = State.unavailable(reason: "The server has not connected to it yet.")
+
+  private let configuration: Configuration
+  private let resolver: NameResolver
+  private var connector: Connector?
+  private var connection: RedisConnection?
+  private var backOff: BackOff
+  private var timer: Channel?
+  private var isClosed = false
+
+  /// Creates a client that has not connected. On any thread.
+  package init(_ configuration: Configuration, loop: IOLoop) {
+    self.configuration = configuration
+    self.loop = loop
+    resolver = NameResolver(loop: loop)
+    backOff = BackOff(least: configuration.limits.leastBackOff, longest: configuration.limits.longestBackOff)
+  }
+
+  // MARK: Commands
+
+  /// Whether a command would be sent now.
+  package var isReady: Bool { connection?.isReady ?? false }
+
+  /// Sends a command.
+  ///
+  /// - Parameter completion: Receives the reply or the error, exactly once, on the loop; before this method returns if the
+  ///   client is not ready.
+  package func send(_ command: [[UInt8]], until deadline: Deadline, _ completion: @escaping Completion) {
+    loop.assertCurrent()
+    guard let connection, connection.isReady else { return completion(.failure(.unavailable)) }
+    connection.send(command, until: deadline, completion)
+  }
+
+  /// Runs a script: by its digest, and by its text if the server does not have it.
+  package func run(
+    _ script: RedisScript, keys: [[UInt8]], arguments: [[UInt8]], until deadline: Deadline,
+    _ completion: @escaping Completion
+  ) {
+    guard let short = script.shortCommand(keys, arguments) else {
+      return send(script.command(keys, arguments), until: deadline, completion)
+    }
+    send(short, until: deadline) { [self] result in
+      guard case .failure(.refused(let text)) = result, text.starts(with: Array("NOSCRIPT".utf8)) else {
+        return completion(result)
+      }
+      send(script.command(keys, arguments), until: deadline, completion)
+    }
+  }
+
+  // MARK: Connection
+
+  /// Connects, and stays connected until `close`.
+  package func start() {
+    loop.assertCurrent()
+    guard connector == nil, connection == nil, !isClosed else { return }
+    let deadline = loop.now.advanced(by: configuration.limits.connect)
+    let report = { (outcome: Connector.Outcome) in self.connected(outcome, until: deadline) }
+    connector =
+      switch configuration.address {
+      case .tcp(let host, let port):
+        Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline, report: report)
+      case .unix(let path): Connector(toSocketAt: path, loop: loop, until: deadline, report: report)
+      }
+  }
+
+  private func connected(_ outcome: Connector.Outcome, until deadline: Deadline) {
+    connector = nil
+    guard !isClosed else {
+      if case .success(let channel) = outcome { channel.close() }
+      return
+    }
+    switch outcome {
+    case .failure(let error): lost(error.description)
+    case .success(let channel):
+      let hold = MemoryHold(configuration.memory, for: nil)
+      let connection = RedisConnection(channel, configuration, hold: hold)
+      connection.onEnd = { [weak self] reason in self?.lost(reason) }
+      connection.onReady = { [weak self] in self?.becameReady() }
+      connection.onStall = { [weak self] isStalled in self?.stalled(isStalled) }
+      connection.onMessage = { [weak self] in self?.onMessage($0) }
+      self.connection = connection
+      connection.start(until: deadline)
+    }
+  }
+
+  private func becameReady() {
+    backOff.succeeded()
+    change(.ready)
+  }
+
+  private func stalled(_ isStalled: Bool) {
+    change(isStalled ? .unavailable(reason: "It has stopped to respond.") : .ready)
+  }
+
+  private func lost(_ reason: String) {
+    connection = nil
+    change(.unavailable(reason: reason))
+    guard !isClosed else { return }
+    backOff.failed(at: loop.now, jitter: .random(in: 0...1))
+    let timer = timer ?? loop.openTimer()
+    self.timer = timer
+    timer.sleep(until: backOff.until, self)
+  }
+
+  private func change(_ new: State) {
+    guard state != new else { return }
+    state = new
+    onChange(new)
+  }
+
+  /// Ends the connection. Commands without a reply fail.
+  package func close() {
+    loop.assertCurrent()
+    isClosed = true
+    connector?.cancel()
+    connector = nil
+    connection?.close()
+    connection = nil
+    timer?.close()
+    timer = nil
+  }
+}
+
+extension RedisClient: ChannelDelegate {
+  /// Tries again after the pause.
+  package func channel(_ channel: Channel, became readiness: Readiness) {
+    loop.assertCurrent()
+    guard readiness == .timedOut, !isClosed else { return }
+    start()
+  }
+}

@@ -1,0 +1,281 @@
+import Bytes
+import ClientTransport
+import Cryptography
+import EventLoop
+import Memory
+import TLS
+
+/// One connection to a server of Redis: TLS, the greeting, and commands whose replies come in the same order.
+///
+/// Confined to its loop.
+final class RedisConnection: ByteTransportOwner {
+  var onReady: () -> Void = {}
+  /// Reports that the server does not respond, or responds again.
+  var onStall: (Bool) -> Void = { _ in }
+  var onMessage: ([UInt8]) -> Void = { _ in }
+  /// Receives the reason in one sentence. This is the last call.
+  var onEnd: (String) -> Void = { _ in }
+
+  private let configuration: RedisClient.Configuration
+  private let link: ByteTransport
+  private var parser: RESPParser
+  private var phase = Phase.greeting
+  private var greetingDeadline = Deadline.never
+  /// The commands without a reply, in order; those before `first` are done.
+  private var pending: [Pending] = []
+  private var first = 0
+  /// The earliest deadline of a command that has not been reported yet.
+  private var nextDeadline = Deadline.never
+  private var isStalled = false
+
+  private enum Phase {
+    case greeting, ready, ended
+  }
+
+  private struct Pending {
+    let sentAt: Deadline
+    let deadline: Deadline
+    /// Nil after the deadline.
+    var completion: RedisClient.Completion?
+  }
+
+  init(_ channel: Channel, _ configuration: RedisClient.Configuration, hold: MemoryHold) {
+    self.configuration = configuration
+    parser = RESPParser(configuration.limits.replies)
+    link = ByteTransport(channel, writeProgress: configuration.limits.silence, hold: hold)
+  }
+
+  private var now: Deadline { link.now }
+  private var limits: RedisClient.Limits { configuration.limits }
+
+  var isReady: Bool { phase == .ready && !isStalled }
+
+  // MARK: Greeting
+
+  func start(until deadline: Deadline) {
+    greetingDeadline = deadline
+    link.owner = self
+    link.deadline = deadline
+    // Settlements must not wait behind the connections to Apple.
+    link.channel.rank = .first
+    link.start()
+    guard let context = configuration.tls else { return greet() }
+    guard case .tcp(let host, _) = configuration.address else { return greet() }
+    do throws(TLSError) {
+      link.secure(with: try TLSSession(context, host: host, applicationProtocols: []))
+    } catch {
+      end("\(error)")
+    }
+  }
+
+  func linkBecameSecure(_ link: ByteTransport) {
+    greet()
+  }
+
+  private func greet() {
+    link.write { output in
+      output.append("*")
+      output.append(decimal: configuration.password == nil ? 4 : 7)
+      output.append("\r\n$5\r\nHELLO\r\n$1\r\n3\r\n")
+      if let password = configuration.password {
+        output.append("$4\r\nAUTH\r\n")
+        output.append(bulk: Array((configuration.user ?? "default").utf8).span)
+        password.withBytes { output.append(bulk: $0) }
+      }
+      output.append("$7\r\nSETNAME\r\n$21\r\nmusickit-token-server\r\n")
+    }
+    wait(until: greetingDeadline) { [self] in greeted($0, by: "HELLO") }
+    if configuration.database != 0 {
+      greet(["SELECT", "\(configuration.database)"])
+    }
+    if let channel = configuration.channel {
+      link.write { $0.append(command: [Array("SUBSCRIBE".utf8), channel]) }
+    } else {
+      greet(["PING"])
+    }
+  }
+
+  private func greet(_ command: [String]) {
+    link.write { $0.append(command: command.map { Array($0.utf8) }) }
+    wait(until: greetingDeadline) { [self] in greeted($0, by: command[0]) }
+  }
+
+  private func greeted(_ result: Result<RESPValue, RedisError>, by command: String) {
+    switch result {
+    case .success: if command == "PING" { becomeReady() }
+    case .failure(.refused(let text)): end(Self.refusal(of: command, text))
+    case .failure: break
+    }
+  }
+
+  private func becomeReady() {
+    guard phase == .greeting else { return }
+    phase = .ready
+    rearm()
+    onReady()
+  }
+
+  private static func refusal(of command: String, _ text: [UInt8]) -> String {
+    let words = Printable.quote(ByteString(text), limit: 100)
+    return switch true {
+    case text.starts(with: Array("NOAUTH".utf8)): "It wants a password. Write shared.passwordFile."
+    case text.starts(with: Array("WRONGPASS".utf8)): "It refuses the user or the password."
+    case command == "HELLO" && text.starts(with: Array("ERR unknown".utf8)):
+      "It does not speak RESP 3. The server needs Redis 6 or later, or Valkey."
+    default: "It refuses the command \(command): \(words)."
+    }
+  }
+
+  // MARK: Commands
+
+  func send(_ command: [[UInt8]], until deadline: Deadline, _ completion: @escaping RedisClient.Completion) {
+    guard pending.count - first < limits.pending, link.backlog < limits.backlog else {
+      return completion(.failure(.overloaded))
+    }
+    link.write { $0.append(command: command) }
+    wait(until: deadline, completion)
+  }
+
+  private func wait(until deadline: Deadline, _ completion: @escaping RedisClient.Completion) {
+    guard phase != .ended else { return completion(.failure(.unavailable)) }
+    pending.append(Pending(sentAt: now, deadline: deadline, completion: completion))
+    if deadline < nextDeadline || pending.count - first == 1 {
+      nextDeadline = min(nextDeadline, deadline)
+      rearm()
+    }
+  }
+
+  /// Sets the link's deadline to the next event: a command's deadline, a stall, or the end after a long silence.
+  private func rearm() {
+    guard phase != .ended else { return }
+    var deadline = nextDeadline
+    if phase == .greeting { deadline = min(deadline, greetingDeadline) }
+    if first < pending.count, phase == .ready {
+      deadline = min(deadline, pending[first].sentAt.advanced(by: isStalled ? limits.silence : limits.stall))
+    }
+    link.deadline = deadline
+  }
+
+  // MARK: Replies
+
+  func linkReceived(_ link: ByteTransport) {
+    do throws(RESPError) {
+      try receive()
+    } catch {
+      end("\(error)")
+    }
+  }
+
+  private func receive() throws(RESPError) {
+    while phase != .ended {
+      let bytes = link.unread
+      var position = 0
+      let value = try parser.next(in: bytes.span, from: &position)
+      link.consume(position)
+      guard let value else { return }
+      if case .push(let parts) = value { pushed(parts) } else { try replied(value) }
+    }
+  }
+
+  private func replied(_ value: RESPValue) throws(RESPError) {
+    guard first < pending.count else {
+      // The reply to SUBSCRIBE is a message, unless the server refuses it.
+      guard phase == .greeting, case .error(let text) = value else { throw .malformed }
+      return end(Self.refusal(of: "SUBSCRIBE", text))
+    }
+    let completion = pending[first].completion
+    pending[first].completion = nil
+    first += 1
+    if first == pending.count || first > 1024 {
+      pending.removeFirst(first)
+      first = 0
+    }
+    if isStalled {
+      isStalled = false
+      onStall(false)
+    }
+    if pending.isEmpty { nextDeadline = .never }
+    rearm()
+    if case .error(let text) = value {
+      completion?(.failure(.refused(text)))
+      // After a failover the address may lead to the new primary.
+      if text.starts(with: Array("READONLY".utf8)) { end("It is a read-only replica.") }
+    } else {
+      completion?(.success(value))
+    }
+  }
+
+  private func pushed(_ parts: [RESPValue]) {
+    guard let kind = parts.first?.bytes else { return }
+    if kind.elementsEqual("subscribe".utf8) { return becomeReady() }
+    guard kind.elementsEqual("message".utf8), parts.count == 3, let payload = parts[2].bytes else { return }
+    onMessage(payload)
+  }
+
+  // MARK: Deadlines
+
+  func linkTimedOut(_ link: ByteTransport) {
+    guard phase != .ended else { return }
+    if phase == .greeting, now >= greetingDeadline { return end("It did not finish the greeting in time.") }
+    expire()
+    guard phase == .ready, first < pending.count else { return rearm() }
+    let oldest = pending[first].sentAt
+    if now >= oldest.advanced(by: limits.silence) { return end("It has stopped to respond.") }
+    if !isStalled, now >= oldest.advanced(by: limits.stall) {
+      isStalled = true
+      onStall(true)
+    }
+    rearm()
+  }
+
+  /// Reports the commands whose deadline has passed.
+  private func expire() {
+    guard now >= nextDeadline else { return }
+    var expired: [RedisClient.Completion] = []
+    nextDeadline = .never
+    for index in first..<pending.count {
+      guard let completion = pending[index].completion else { continue }
+      if pending[index].deadline <= now {
+        expired.append(completion)
+        pending[index].completion = nil
+      } else {
+        nextDeadline = min(nextDeadline, pending[index].deadline)
+      }
+    }
+    for completion in expired { completion(.failure(.timedOut)) }
+  }
+
+  // MARK: The end
+
+  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
+    switch end {
+    case .closed: finish(phase == .greeting ? "It closed the connection during the greeting." : "It closed the connection.")
+    case .failed(let error): finish("The connection broke (\(error)).")
+    case .failedTLS(let error): finish("\(error)")
+    case .stalled: finish("It does not read commands.")
+    case .dead, .ended: finish("The connection was closed.")
+    }
+  }
+
+  /// Ends the connection with a reason.
+  private func end(_ reason: String) {
+    link.abort()
+    finish(reason)
+  }
+
+  /// Ends the connection without a report of the reason.
+  func close() {
+    onEnd = { _ in }
+    end("The connection was closed.")
+  }
+
+  private func finish(_ reason: String) {
+    guard phase != .ended else { return }
+    phase = .ended
+    let completions = pending[first...].compactMap(\.completion)
+    pending = []
+    first = 0
+    for completion in completions { completion(.failure(.unavailable)) }
+    onEnd(reason)
+  }
+}
